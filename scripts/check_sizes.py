@@ -1,0 +1,46 @@
+"""Fails when a file or function under src/ is too long, or a module's name says nothing."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+FILE_LINES = 420
+FUNCTION_LINES = 50
+EMPTY_NAMES = {"utils", "helpers", "base", "manager", "impl"}
+
+
+def long_functions(path: Path, text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text, filename=str(path))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES:
+                yield f"{path}:{node.lineno} {node.name} {length} lines, over {FUNCTION_LINES}"
+
+
+def findings(root: Path) -> Iterator[str]:
+    for path in sorted(root.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        module = path.parent.name if path.stem == "__init__" else path.stem
+        if module.strip("_").lower() in EMPTY_NAMES:
+            yield f"{path}:1 {module} is a name that says nothing"
+        length = len(text.splitlines())
+        if length > FILE_LINES:
+            yield f"{path}:1 {path.name} {length} lines, over {FILE_LINES}"
+        yield from long_functions(path, text)
+
+
+def main() -> int:
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else "src")
+    if not root.is_dir():
+        print(f"{root} is not a folder")
+        return 1
+    found = list(findings(root))
+    print("\n".join(found) or f"sizes: every file and function in {root} is within bounds")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
