@@ -1,0 +1,49 @@
+# Everything starts from python3.11 (or newer), make and a package index; `make` lists the targets.
+
+UV_VERSION := 0.13.8
+STAMP      := .venv/.synced
+BIN        := .venv/bin
+WITH_JAVA  := JAVA_HOME="$$(bash scripts/java.sh)" && export JAVA_HOME &&
+ARGS       ?=
+
+export UV_VERSION
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench docs format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv with everything that the other targets need
+
+$(STAMP): pyproject.toml uv.lock Makefile scripts/setup.sh
+	@bash scripts/setup.sh
+	@touch $@
+
+demo: $(STAMP) ## watch windows over a year of flights
+	@$(WITH_JAVA) $(BIN)/muntin demo $(ARGS)
+
+test: $(STAMP) ## run the tests (ARGS='-k name' narrows them)
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP) ## lint, format, types, import contracts, sizes
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_sizes.py
+
+bench: $(STAMP) ## measure against the peers (ARGS=... goes to benches)
+	@$(WITH_JAVA) $(BIN)/python -m benches $(ARGS)
+
+docs: $(STAMP) ## run the code in README.md and docs/ as tests
+	@$(WITH_JAVA) $(BIN)/python -m pytest tests/docs $(ARGS)
+
+format: $(STAMP) ## mend what ruff can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean: ## remove .venv and everything else that was generated
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf artifacts spark-warehouse metastore_db derby.log
+	find src tests scripts benches examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
