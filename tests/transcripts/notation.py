@@ -32,14 +32,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.doors import Batch
+
 from muntin.model import aggregates, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, instant, micros
 from muntin.model.policies import Each, Every, EveryRows, Firing, Policy
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
-
-from tests.doors import Batch
 
 _SECONDS = re.compile(r"-?\d+(\.\d+)?")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?")

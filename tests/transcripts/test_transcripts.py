@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from muntin.engine.oracle import Step
-
 from tests.doors import DOORS, Door
+from tests.transcripts.comparison import rejected_differences, row_differences
 from tests.transcripts.notation import Case, Expected, read_cases
+
+from muntin.engine.oracle import Step
 
 CASES = read_cases(Path(__file__).parent)
 RIGHT = [case for case in CASES if not case.wrong]
@@ -49,40 +49,8 @@ def differences(case: Case, door: Door) -> list[str]:
 
 def step_differences(step: Step, expected: Expected, door: Door) -> list[str]:
     found = row_differences("firing", step.firings, expected.firings)
-    rejected = sorted(step.rejected, key=in_any_order)
-    found += row_differences("rejected", rejected, sorted(expected.rejected, key=in_any_order))
+    found += rejected_differences(step.rejected, expected.rejected)
     knows = door.tells_watermark and expected.watermark is not ...
     if knows and step.watermark != expected.watermark:
         found.append(f"watermark {step.watermark}, expected {expected.watermark}")
     return found
-
-
-def row_differences(kind: str, rows: list[dict], expected: list[dict]) -> list[str]:
-    found = [
-        f"{kind} {row}, expected {wanted}"
-        for row, wanted in zip(rows, expected, strict=False)
-        if not same_row(row, wanted)
-    ]
-    found += [f"{kind} {row} was not expected" for row in rows[len(expected) :]]
-    return found + [f"{kind} {row} is missing" for row in expected[len(rows) :]]
-
-
-def same_row(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    return row.keys() == wanted.keys() and all(same(row[name], wanted[name]) for name in wanted)
-
-
-def same(value: Any, wanted: Any) -> bool:
-    """Equal; floats nearly so, NaN to itself, and a truth is no number."""
-    if isinstance(value, bool) or isinstance(wanted, bool):
-        return value is wanted
-    if not isinstance(value, float) and not isinstance(wanted, float):
-        return value == wanted
-    if value is None or wanted is None or isinstance(value, str) or isinstance(wanted, str):
-        return False
-    if math.isnan(value) or math.isnan(wanted):
-        return math.isnan(value) and math.isnan(wanted)
-    return math.isclose(value, wanted, rel_tol=1e-9, abs_tol=1e-12)
-
-
-def in_any_order(row: dict[str, Any]) -> str:
-    return repr(sorted(row.items()))
