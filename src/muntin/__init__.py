@@ -1,0 +1,92 @@
+"""muntin: windows for streams, on Spark, from Python.
+
+A DataFrame goes in, windows come out: early, full and late, on panes that are shared by all
+windows, in state that a query can be restarted from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from muntin.model.aggregates import (
+    aggregate,
+    approx_distinct,
+    arg_max,
+    arg_min,
+    bool_and,
+    bool_or,
+    count,
+    count_if,
+    first,
+    last,
+    max,
+    mean,
+    min,
+    quantile,
+    stddev,
+    sum,
+    variance,
+)
+from muntin.model.errors import (
+    MissingExtraError,
+    MuntinError,
+    OptionError,
+    SettingError,
+    SpecChangedError,
+    StateCorruptedError,
+)
+
+if TYPE_CHECKING:
+    from muntin.spark.query import WindowedQuery
+    from muntin.spark.session import session
+    from muntin.spark.sinks import to_duckdb, to_parquet
+    from muntin.spark.windowed import windowed
+
+__all__ = [
+    "MissingExtraError",
+    "MuntinError",
+    "OptionError",
+    "SettingError",
+    "SpecChangedError",
+    "StateCorruptedError",
+    "WindowedQuery",
+    "aggregate",
+    "approx_distinct",
+    "arg_max",
+    "arg_min",
+    "bool_and",
+    "bool_or",
+    "count",
+    "count_if",
+    "first",
+    "last",
+    "max",
+    "mean",
+    "min",
+    "quantile",
+    "session",
+    "stddev",
+    "sum",
+    "to_duckdb",
+    "to_parquet",
+    "variance",
+    "windowed",
+]
+
+# The Spark door is opened at the first use, so that the model and the engine can be used where
+# pyspark isn't.
+_SPARK = {
+    "WindowedQuery": "muntin.spark.query",
+    "session": "muntin.spark.session",
+    "to_duckdb": "muntin.spark.sinks",
+    "to_parquet": "muntin.spark.sinks",
+    "windowed": "muntin.spark.windowed",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SPARK:
+        raise AttributeError(f"module 'muntin' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_SPARK[name]), name)

@@ -1,0 +1,356 @@
+"""Aggregates in columns: lift, merge, slide and lower, each on whole frames.
+
+An **algebra** computes one aggregate. It owns a few *partial* columns and says how they come to be
+from messages (``lift``), how several rows of partials become one (``merge``), how they are combined
+over windows of consecutive panes (``slide``), and what value they stand for (``lower``). All
+merging is associative, and but for float rounding and large sketches it is also independent of
+order.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.sketches import Distinct, Quantile, User
+from muntin.engine.sliding import Flat
+from muntin.model.aggregates import Aggregate
+from muntin.model.errors import OptionError
+from muntin.model.spec import WindowSpec
+
+_INT64_SPAN = 2.0**64
+
+
+class Algebra(Protocol):
+    """How one aggregate is computed.
+
+    Attributes:
+        slides: Whether ``slide`` exists; else overlapping windows are merged from copied panes.
+    """
+
+    slides: bool
+
+    def prepare(self) -> list[pl.Expr]:
+        """Columns to add to the messages before they are grouped."""
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        """Partials of a group of these messages."""
+
+    def merge(self) -> list[pl.Expr]:
+        """Partials of a group of rows of partials."""
+
+    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Finish what a lift or merge left to be done outside of the grouping."""
+
+    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+        """Partials of every window over the flat layout."""
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        """The aggregate's value for each row of partials; a missing partial is an empty one."""
+
+
+class _Plain:
+    """What most algebras don't need."""
+
+    slides = True
+
+    def prepare(self) -> list[pl.Expr]:
+        return []
+
+    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame
+
+
+def _null_over_nothing(sums: list[pl.Expr], value: pl.Expr) -> list[pl.Expr]:
+    """A sum over nulls alone is null in SQL, and 0 in Polars."""
+    return [pl.when(value.count() > 0).then(total) for total in sums]
+
+
+class Tally(_Plain):
+    """``count``, ``count_if``: an integer that adds."""
+
+    def __init__(self, index: int, what: pl.Expr) -> None:
+        self.n = columns.partial(index, "n")
+        self.what = what
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return [self.what.cast(pl.Int64).alias(self.n)]
+
+    def merge(self) -> list[pl.Expr]:
+        return [pl.col(self.n).sum()]
+
+    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+        return [pl.Series(self.n, flat.add_integers(cells[self.n].to_numpy()))]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[self.n].fill_null(0)
+
+
+class Messages(_Plain):
+    """``count()`` without a column: the count that every partial carries anyway."""
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return []
+
+    def merge(self) -> list[pl.Expr]:
+        return []
+
+    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+        return []
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[columns.MESSAGES].fill_null(0)
+
+
+class IntegerSum(_Plain):
+    """``sum`` of integers: exact, and honest beyond 64 bits.
+
+    The sum is kept modulo 2**64 beside a rounded double; where the two are a whole span apart the
+    true sum doesn't fit.
+    """
+
+    def __init__(self, index: int, column: str) -> None:
+        self.s = columns.partial(index, "s")
+        self.rounded = columns.partial(index, "r")
+        self.column = column
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        value, column = pl.col(self.column), messages[self.column]
+        total = value.cast(pl.Int64).sum()
+        if self._may_wrap(column):
+            rounded = value.cast(pl.Float64).sum()
+        else:
+            rounded = total.cast(pl.Float64)
+        lifted = [total.alias(self.s), rounded.alias(self.rounded)]
+        return _null_over_nothing(lifted, value) if column.null_count() else lifted
+
+    @staticmethod
+    def _may_wrap(column: pl.Series) -> bool:
+        """Whether some sum over the column could leave 64 bits; a cheap no spares a pass."""
+        least, greatest = column.min() or 0, column.max() or 0
+        bound = max(abs(int(least)), abs(int(greatest)))  # type: ignore[arg-type]
+        return bound * len(column) >= 2**63
+
+    def merge(self) -> list[pl.Expr]:
+        summed = [pl.col(self.s).sum(), pl.col(self.rounded).sum()]
+        return _null_over_nothing(summed, pl.col(self.s))
+
+    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+        present = flat.add_integers(cells[self.s].is_not_null().to_numpy().astype(np.int64)) > 0
+        total = flat.add_integers(cells[self.s].fill_null(0).to_numpy())
+        rounded = flat.add_floats(cells[self.rounded].fill_null(0.0).to_numpy())
+        pair = pl.DataFrame({self.s: total, self.rounded: rounded, "present": present})
+        kept = pair.select(pl.when("present").then(pl.col(self.s, self.rounded)))
+        return [kept[self.s], kept[self.rounded]]
+
+    def overflowed(self) -> pl.Expr:
+        """Where the sum doesn't fit 64 bits."""
+        return ((pl.col(self.rounded) - pl.col(self.s).cast(pl.Float64)) / _INT64_SPAN).round() != 0
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        fits = pl.when(~self.overflowed()).then(pl.col(self.s))
+        return frame.select(fits.alias(self.s)).to_series()
+
+
+class FloatSum(_Plain):
+    """``sum`` of doubles; slid by two stacks, since differences of doubles would drift."""
+
+    def __init__(self, index: int, column: str) -> None:
+        self.s = columns.partial(index, "s")
+        self.column = column
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        value = pl.col(self.column).cast(pl.Float64)
+        summed = [value.sum().alias(self.s)]
+        return _null_over_nothing(summed, value) if messages[self.column].null_count() else summed
+
+    def merge(self) -> list[pl.Expr]:
+        return _null_over_nothing([pl.col(self.s).sum()], pl.col(self.s))
+
+    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+        present = flat.add_integers(cells[self.s].is_not_null().to_numpy().astype(np.int64)) > 0
+        total = flat.add_floats(cells[self.s].fill_null(0.0).to_numpy())
+        frame = pl.DataFrame({self.s: total, "present": present})
+        return [frame.select(pl.when("present").then(self.s).alias(self.s)).to_series()]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[self.s]
+
+
+class Moments(_Plain):
+    """``mean``, ``variance``, ``stddev``: count, mean and squared deviations, merged as Chan does.
+
+    Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm", 1979.
+    """
+
+    def __init__(self, index: int, column: str, kind: str) -> None:
+        self.n, self.m, self.d = (columns.partial(index, x) for x in ("n", "m", "d"))
+        self.column = column
+        self.kind = kind
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        value = pl.col(self.column).cast(pl.Float64)
+        deviations = value.var(ddof=0) * value.count()
+        return [
+            value.count().cast(pl.Int64).alias(self.n),
+            value.mean().fill_null(0.0).alias(self.m),
+            deviations.fill_null(0.0).alias(self.d),
+        ]
+
+    def merge(self) -> list[pl.Expr]:
+        n, m, d = pl.col(self.n), pl.col(self.m), pl.col(self.d)
+        total = n.sum()
+        mean = pl.when(total > 0).then((n * m).sum() / total).otherwise(0.0)
+        return [
+            total.alias(self.n),
+            mean.alias(self.m),
+            (d + n * (m - mean) * (m - mean)).sum().alias(self.d),
+        ]
+
+    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+        parts = [cells[c].cast(pl.Float64).to_numpy() for c in (self.n, self.m, self.d)]
+        n, m, d = flat.combine(parts, _chan)
+        return [
+            pl.Series(self.n, n.astype(np.int64)),
+            pl.Series(self.m, m),
+            pl.Series(self.d, d),
+        ]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        n, mean = pl.col(self.n), pl.col(self.m)
+        variance = pl.when(n > 1).then(pl.col(self.d) / (n - 1))
+        value = {
+            "mean": pl.when(n > 0).then(mean),
+            "variance": variance,
+            "stddev": variance.sqrt(),
+        }[self.kind]
+        return frame.select(value.alias(self.m)).to_series()
+
+
+def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
+    (na, ma, da), (nb, mb, db) = a, b
+    n = na + nb
+    share = np.divide(nb, n, out=np.zeros_like(n), where=n > 0)
+    gap = mb - ma
+    return [n, ma + gap * share, da + db + gap * gap * na * share]
+
+
+class Extreme(_Plain):
+    """``min``, ``max``, ``bool_and``, ``bool_or``: of any type that has an order."""
+
+    def __init__(self, index: int, column: str, greatest: bool) -> None:
+        self.v = columns.partial(index, "v")
+        self.column = column
+        self.greatest = greatest
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return [self._pick(pl.col(self.column)).alias(self.v)]
+
+    def merge(self) -> list[pl.Expr]:
+        return [self._pick(pl.col(self.v)).alias(self.v)]
+
+    def _pick(self, value: pl.Expr) -> pl.Expr:
+        return value.max() if self.greatest else value.min()
+
+    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+        values = cells[self.v]
+        if values.dtype.is_integer() and not values.null_count():
+            found = flat.greatest(values.to_numpy(), self.greatest)
+            return [pl.Series(self.v, found, dtype=values.dtype)]
+        rank = values.rank("dense", descending=not self.greatest)
+        return [flat.winner(rank, values).alias(self.v)]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[self.v]
+
+
+class FloatExtreme(Extreme):
+    """``min``, ``max`` of doubles, where NaN is greater than every number, as in Spark."""
+
+    def _pick(self, value: pl.Expr) -> pl.Expr:
+        return value.nan_max() if self.greatest else value.min()
+
+
+class Chosen(_Plain):
+    """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest place."""
+
+    def __init__(self, index: int, column: str, by: str, greatest: bool) -> None:
+        self.v, self.at = columns.partial(index, "v"), columns.partial(index, "at")
+        self.column, self.by = column, by
+        self.greatest = greatest
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return self._choose(pl.col(self.column), pl.col(self.by))
+
+    def merge(self) -> list[pl.Expr]:
+        return self._choose(pl.col(self.v), pl.col(self.at))
+
+    def _choose(self, value: pl.Expr, at: pl.Expr) -> list[pl.Expr]:
+        best = at.max() if self.greatest else at.min()
+        tied = value.filter(at == best)
+        return [
+            (tied.max() if self.greatest else tied.min()).alias(self.v),
+            best.alias(self.at),
+        ]
+
+    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+        value, at = pl.col(self.v), pl.col(self.at)
+        # The value breaks ties of the position, and null loses them.
+        order = pl.struct(
+            at if self.greatest else at.rank("dense", descending=True),
+            value.rank("dense", descending=not self.greatest).fill_null(0),
+        )
+        rank = cells.select(pl.when(at.is_not_null()).then(order.rank("dense"))).to_series()
+        return [flat.winner(rank, cells[c]).alias(c) for c in (self.v, self.at)]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[self.v]
+
+
+def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
+    """The algebra of an aggregate over columns of these types.
+
+    Raises:
+        OptionError: When a column has a type that the aggregate can't take.
+    """
+    kind, column, by = aggregate.kind, aggregate.column, aggregate.by
+    dtype = schema[column] if column is not None else pl.Null()
+    if kind in ("sum", "mean", "variance", "stddev", "quantile") and not _countable(dtype):
+        cure = "cast it to a long or a double first"
+        raise OptionError("agg", f"{kind}({column})", f"reads a column of type {dtype}", cure)
+    if kind in ("count_if", "bool_and", "bool_or") and dtype != pl.Boolean:
+        cure = "give a condition such as col('delay') > 60"
+        raise OptionError("agg", f"{kind}({column})", f"reads a column of type {dtype}", cure)
+    if kind == "count":
+        return Messages() if column is None else Tally(index, pl.col(column).count())
+    if kind == "count_if":
+        return Tally(index, pl.col(column).sum())
+    if kind == "sum":
+        return FloatSum(index, column) if dtype.is_float() else IntegerSum(index, column)
+    if kind in ("mean", "variance", "stddev"):
+        return Moments(index, column, kind)
+    if kind in ("min", "max", "bool_and", "bool_or"):
+        extreme = FloatExtreme if dtype.is_float() else Extreme
+        return extreme(index, column, kind in ("max", "bool_or"))
+    if kind in ("first", "last"):
+        return Chosen(index, column, columns.TIME, kind == "last")
+    if kind in ("arg_min", "arg_max"):
+        return Chosen(index, column, by, kind == "arg_max")
+    if kind == "approx_distinct":
+        return Distinct(index, column, aggregate.option("lg_k"))
+    if kind == "quantile":
+        return Quantile(index, column, aggregate.option("q"), aggregate.option("k"))
+    assert aggregate.functions is not None
+    return User(index, column, aggregate.functions)
+
+
+def _countable(dtype: pl.DataType) -> bool:
+    return dtype.is_integer() or dtype.is_float()
+
+
+def algebras(spec: WindowSpec, schema: pl.Schema) -> list[Algebra]:
+    """The algebras of a query, in the order of its aggregates."""
+    return [algebra(i, agg, schema) for i, agg in enumerate(spec.aggregates.values())]

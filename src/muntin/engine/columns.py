@@ -1,0 +1,34 @@
+"""Names of the engine's own columns: positions instead of the user's names, so none can clash."""
+
+from __future__ import annotations
+
+from muntin.model.spec import WindowSpec
+
+# Beside the user's columns, in a frame of messages.
+TIME = "__muntin_time"
+FUTURE = "__muntin_future"
+MALFORMED = "__muntin_malformed"
+KEEP = "__muntin_keep"
+
+# In frames of partials and of windows.
+PANE = "pane"
+WINDOW = "window"
+MESSAGES = "n"
+
+# In frames of results and of rejected messages.
+WINDOW_START = "window_start"
+WINDOW_END = "window_end"
+EMISSION = "emission"
+REVISION = "revision"
+REASON = "reason"
+WATERMARK = "watermark"
+
+
+def keys(spec: WindowSpec) -> list[str]:
+    """The key columns under the engine's names."""
+    return [f"k{i}" for i in range(len(spec.keys))]
+
+
+def partial(index: int, suffix: str) -> str:
+    """A partial column of the aggregate at a position."""
+    return f"a{index}.{suffix}"

@@ -1,0 +1,209 @@
+"""Before the shuffle: messages to one row a key and pane, and what no window may take set aside.
+
+A batch of a million messages leaves as a few thousand rows. What is decided here is decided with
+the watermark in force when the batch began, which the caller must know exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.aggregates import Algebra, algebras
+from muntin.engine.panes import closed_before, pane_of
+from muntin.model.errors import OptionError
+from muntin.model.spec import WindowSpec
+
+_FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE)
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass
+class Combined:
+    """What a batch of messages comes to.
+
+    Attributes:
+        cells: One row a key and pane: ``k0…``, ``pane``, ``n`` and the partials.
+        rejected: The messages that no window takes: the input columns and ``reason``.
+        counts: How many messages were ``seen``, ``counted``, ``filtered`` and each reason.
+        latest: The greatest event time that may move the watermark; ``None`` where there is none.
+    """
+
+    cells: pl.DataFrame
+    rejected: pl.DataFrame
+    counts: dict[str, int] = field(default_factory=dict)
+    latest: int | None = None
+
+
+class Combiner:
+    """Lifts messages and merges partials for one query; holds no data.
+
+    Args:
+        spec: The query.
+        schema: Types of the input columns, with the event time in ``columns.TIME``.
+    """
+
+    def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
+        self.spec = spec
+        self.schema = schema
+        self.keys = columns.keys(spec)
+        self.algebras: list[Algebra] = algebras(spec, schema)
+        empty = pl.DataFrame(schema=schema)
+        self.no_cells = self.lift(empty)
+        self.nothing_rejected = empty.select(
+            *self._input_columns(), pl.lit(None, dtype=pl.String).alias(columns.REASON)
+        )
+        for key in spec.keys:
+            if schema[key].is_nested() or schema[key].is_float():
+                cure = "use strings, integers, dates, timestamps, booleans or decimals as keys"
+                raise OptionError("key", key, f"has type {schema[key]}", cure)
+
+    def combine(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
+        """Classify and lift one frame of messages.
+
+        Args:
+            messages: The input columns, ``columns.TIME``, and any of the flag columns
+                ``KEEP``, ``MALFORMED``, ``FUTURE``.
+            watermark: The watermark in force; ``None`` before the first batch.
+        """
+        taken, rejected = self.part(messages, watermark)
+        return Combined(
+            self.lift(taken),
+            self.set_aside(rejected),
+            self.counts(messages, taken, rejected),
+            self.latest(taken, rejected),
+        )
+
+    @staticmethod
+    def counts(
+        messages: pl.DataFrame, taken: pl.DataFrame, rejected: Sequence[pl.DataFrame]
+    ) -> dict[str, int]:
+        """How many messages went where."""
+        counts = {"seen": len(messages), "counted": len(taken)}
+        for frame in rejected:
+            reason = frame[columns.REASON][0]
+            counts[reason] = counts.get(reason, 0) + len(frame)
+        if columns.KEEP in messages.columns:
+            counts["filtered"] = 2 * counts["seen"] - sum(counts.values())
+        return counts
+
+    @staticmethod
+    def latest(taken: pl.DataFrame, rejected: Sequence[pl.DataFrame]) -> int | None:
+        """The greatest event time that may move the watermark."""
+        times = [taken[columns.TIME].max()]
+        times += [r[columns.TIME].max() for r in rejected if r[columns.REASON][0] == "late"]
+        return max((t for t in times if isinstance(t, int)), default=None)
+
+    def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """The rejected messages in one frame: the input columns and ``reason``."""
+        aside = [r.select(*self._input_columns(), columns.REASON) for r in rejected]
+        return pl.concat([self.nothing_rejected, *aside])
+
+    def _input_columns(self) -> list[str]:
+        return [c for c in self.schema.names() if c not in _FLAGS]
+
+    def part(
+        self, messages: pl.DataFrame, watermark: int | None
+    ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+        """Part messages into those that count and those rejected for one reason each."""
+        rejected: list[pl.DataFrame] = []
+
+        def split(frame: pl.DataFrame, bad: pl.Expr, reason: str) -> pl.DataFrame:
+            mask = frame.select(bad.fill_null(True)).to_series()
+            if not mask.any():
+                return frame
+            rejected.append(frame.filter(mask).with_columns(pl.lit(reason).alias(columns.REASON)))
+            return frame.filter(~mask)
+
+        if columns.KEEP in messages.columns:
+            messages = messages.filter(pl.col(columns.KEEP).fill_null(False))
+        if columns.MALFORMED in messages.columns:
+            messages = split(messages, pl.col(columns.MALFORMED), "malformed")
+        if messages[columns.TIME].null_count():
+            messages = split(messages, pl.col(columns.TIME).is_null(), "null_time")
+        if any(messages[key].null_count() for key in self.spec.keys):
+            null = pl.any_horizontal(pl.col(*self.spec.keys).is_null())
+            messages = split(messages, null, "null_key")
+        if columns.FUTURE in messages.columns:
+            messages = split(messages, pl.col(columns.FUTURE), "future")
+        windows = self.spec.windows
+        opened = closed_before(windows, watermark, self.spec.firing.grace)
+        if opened is not None and len(messages):
+            edge = windows.pane_start(opened)
+            least = messages[columns.TIME].min()
+            if isinstance(least, int) and least < edge:
+                messages = split(messages, pl.col(columns.TIME) < edge, "late")
+        return messages, rejected
+
+    def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """One row a key and pane, out of messages that all count."""
+        prepared = [e for algebra in self.algebras for e in algebra.prepare()]
+        if prepared:
+            messages = messages.with_columns(*prepared)
+        lifted = [pl.len().cast(pl.Int64).alias(columns.MESSAGES)]
+        lifted += [e for algebra in self.algebras for e in algebra.lift(messages)]
+        pane = pane_of(pl.col(columns.TIME), self.spec.windows)
+        packed = self._packed(messages)
+        if packed is None:
+            keys = [
+                pl.col(name).alias(k) for name, k in zip(self.spec.keys, self.keys, strict=True)
+            ]
+            cells = messages.group_by(*keys, pane.alias(columns.PANE)).agg(*lifted)
+        else:
+            key, least, first, span = packed
+            code = (pl.col(key).cast(pl.Int64) - least) * span + (pane - first)
+            cells = (
+                messages.group_by(code.alias("code"))
+                .agg(*lifted)
+                .with_columns(
+                    (pl.col("code").floordiv(span) + least)
+                    .cast(self.schema[key])
+                    .alias(self.keys[0]),
+                    (pl.col("code") % span + first).alias(columns.PANE),
+                )
+                .drop("code")
+            )
+        return self._settle(cells)
+
+    def _packed(self, messages: pl.DataFrame) -> tuple[str, int, int, int] | None:
+        """How one integer key and the pane fit into one integer, which groups twice as fast."""
+        if len(self.spec.keys) != 1 or not messages.height:
+            return None
+        key = self.spec.keys[0]
+        if not self.schema[key].is_integer() or self.schema[key] == pl.UInt64:
+            return None
+        least, most = int(messages[key].min()), int(messages[key].max())  # type: ignore[arg-type]
+        times = messages[columns.TIME]
+        windows = self.spec.windows
+        first = windows.pane_of(int(times.min()))  # type: ignore[arg-type]
+        span = windows.pane_of(int(times.max())) - first + 1  # type: ignore[arg-type]
+        if (most - least + 1) * span > _INT64_MAX:
+            return None
+        return key, least, first, span
+
+    def merge(
+        self, frames: Sequence[pl.DataFrame], by: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """Merge rows of partials that have the same key and pane.
+
+        Args:
+            frames: Frames of cells, earlier ones first.
+            by: What to group by; the keys and the pane where it isn't given.
+        """
+        full = [f for f in frames if len(f)] or list(frames[:1])
+        if len(full) == 1 and by is None:
+            return full[0]
+        by = by or [*self.keys, columns.PANE]
+        merged = [pl.col(columns.MESSAGES).sum()]
+        merged += [e for algebra in self.algebras for e in algebra.merge()]
+        return self._settle(pl.concat(full, how="diagonal").group_by(*by).agg(*merged))
+
+    def _settle(self, cells: pl.DataFrame) -> pl.DataFrame:
+        for algebra in self.algebras:
+            cells = algebra.settle(cells)
+        order = [*self.keys, columns.PANE, columns.MESSAGES]
+        rest = [c for c in cells.columns if c not in order]
+        return cells.select(*(c for c in order if c in cells.columns), *rest)

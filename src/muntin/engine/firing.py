@@ -1,0 +1,77 @@
+"""What speaks when: which windows are due, from the watermark, the clock and what has changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.windows import Windows
+
+# Beyond every window number that a time within 64 bits can have.
+FOREVER = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where a batch finds the watermark and the clock, and where it leaves them.
+
+    Attributes:
+        before: The latest window that had ended when the batch began.
+        after: The latest window that has ended now.
+        closed_before: The latest window that took nothing more when the batch began.
+        closed_after: The latest window that takes nothing more now.
+        wall: The wall clock now, microseconds.
+        last_wall: The wall clock of the batch before; ``None`` at the first.
+    """
+
+    before: int
+    after: int
+    closed_before: int
+    closed_after: int
+    wall: int
+    last_wall: int | None
+
+    @classmethod
+    def of(
+        cls,
+        windows: Windows,
+        grace: int,
+        watermarks: tuple[int | None, int | None],
+        walls: tuple[int | None, int],
+        final: bool,
+    ) -> Moment:
+        """Say it in windows instead of times."""
+
+        def ended(watermark: int | None, delay: int) -> int:
+            return -FOREVER if watermark is None else windows.ended(watermark - delay)
+
+        before, after = watermarks
+        return cls(
+            before=ended(before, 0),
+            after=FOREVER if final else ended(after, 0),
+            closed_before=ended(before, grace),
+            closed_after=FOREVER if final else ended(after, grace),
+            wall=walls[1],
+            last_wall=walls[0],
+        )
+
+    def passed(self, period: int) -> bool:
+        """Whether the clock has passed a multiple of a period since the last batch."""
+        return self.last_wall is not None and self.wall // period > self.last_wall // period
+
+
+def may_be_due(policy: Policy, moment: Moment) -> bool:
+    """Whether some window can be due under a policy at all, before looking at any."""
+    return not isinstance(policy, Every) or moment.passed(policy.period)
+
+
+def due(policy: Policy, moment: Moment) -> pl.Expr:
+    """Which rows of changed windows are due; ``n`` is the messages since a window last spoke."""
+    if isinstance(policy, Each):
+        return pl.lit(True)
+    if isinstance(policy, EveryRows):
+        return pl.col(columns.MESSAGES) >= policy.rows
+    return pl.lit(moment.passed(policy.period))

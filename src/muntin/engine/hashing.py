@@ -1,0 +1,87 @@
+"""A 64-bit hash of columns that never changes: not with versions, machines or restarts.
+
+Buckets and HyperLogLog registers are chosen by it, and both live in checkpoints, so the hashes of
+Polars or Python (which may change with any release) won't do. Everything is done on whole columns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint64]
+
+_PRIME = np.uint64(0x100000001B3)
+_SALT = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_NULL = np.uint64(0x7FB5D329728EA185)
+
+
+def hash_rows(columns: list[pl.Series]) -> Hashes:
+    """Hash each row over some columns.
+
+    Args:
+        columns: One or more columns of equal length.
+
+    Returns:
+        One hash a row; equal rows have equal hashes, whatever the integer width of a column.
+    """
+    result = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        with np.errstate(over="ignore"):
+            result = _mix(result * _PRIME + _hash_column(column))
+    return result
+
+
+def _mix(values: Hashes) -> Hashes:
+    """Spread every bit over all others (the finisher of splitmix64)."""
+    with np.errstate(over="ignore"):
+        values = values + _SALT
+        values = (values ^ (values >> np.uint64(30))) * _MIX_1
+        values = (values ^ (values >> np.uint64(27))) * _MIX_2
+        return values ^ (values >> np.uint64(31))
+
+
+def _hash_column(column: pl.Series) -> Hashes:
+    if column.dtype in (pl.String, pl.Binary):
+        hashes = _hash_bytes(column.cast(pl.Binary))
+    else:
+        hashes = _mix(_as_words(column))
+    if column.null_count():
+        hashes = np.where(column.is_null().to_numpy(), _NULL, hashes)
+    return hashes
+
+
+def _as_words(column: pl.Series) -> Hashes:
+    """One 64-bit word a value; null becomes 0 and is told apart later."""
+    if column.dtype.is_float():
+        # -0.0 equals 0.0 and so must hash alike.
+        values = column.cast(pl.Float64).fill_null(0.0).to_numpy() + 0.0
+        return np.ascontiguousarray(values).view(np.uint64)
+    if column.dtype == pl.UInt64:
+        return column.fill_null(0).to_numpy().astype(np.uint64)
+    if column.dtype.is_decimal():
+        return _hash_bytes(column.cast(pl.String).cast(pl.Binary))
+    words = column.to_physical().cast(pl.Int64).fill_null(0).to_numpy()
+    return np.ascontiguousarray(words).view(np.uint64)
+
+
+def _hash_bytes(column: pl.Series) -> Hashes:
+    """A polynomial over the bytes of each value, all values at once."""
+    array = column.fill_null(b"").rechunk().to_arrow().cast(pa.large_binary())
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[array.offset :][: len(array) + 1]
+    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
+    sizes = np.diff(offsets)
+    starts = np.cumsum(sizes) - sizes
+    longest = int(sizes.max(initial=0))
+    with np.errstate(over="ignore"):
+        powers = np.cumprod(np.full(longest + 1, _PRIME, dtype=np.uint64))
+        place = np.arange(len(data)) - np.repeat(starts, sizes)
+        terms = (data.astype(np.uint64) + np.uint64(1)) * powers[place]
+        running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
+        sums = running[starts + sizes] - running[starts]
+        return _mix(sums + sizes.astype(np.uint64))

@@ -1,0 +1,98 @@
+"""Windows out of panes: the partial of every window that isn't empty, in a range of windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.combine import Combiner
+from muntin.engine.panes import first_window, last_window
+from muntin.engine.sliding import Flat
+
+
+def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+    """Compose windows ``low`` to ``high`` (both included) out of cells.
+
+    Args:
+        cells: One row a key and pane (each at most once).
+        low: The earliest window wanted.
+        high: The latest window wanted.
+        combiner: The query's algebras.
+
+    Returns:
+        ``window``, the keys, ``n`` and the partials: one row a key and window with at least one
+        message, in no order that is promised.
+    """
+    windows = combiner.spec.windows
+    n, per_slide = windows.panes_per_window, windows.panes_per_slide
+    pane = pl.col(columns.PANE)
+    cells = cells.filter(pane.is_between(low * per_slide, high * per_slide + n - 1))
+    if n == 1:
+        return cells.rename({columns.PANE: columns.WINDOW})
+    if high - low < 3 or not len(cells):
+        return _copied(cells, low, high, combiner)
+    cells = cells.sort(*combiner.keys, columns.PANE)
+    sliding = [a for a in combiner.algebras if a.slides]
+    composed = _slid(cells, low, high, combiner)
+    if len(sliding) == len(combiner.algebras):
+        return composed
+    rest = _copied(cells, low, high, combiner).sort(*combiner.keys, columns.WINDOW)
+    missing = [c for c in rest.columns if c not in composed.columns]
+    return composed.with_columns(rest.select(missing))
+
+
+def _slid(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+    """Every window by sliding over the flat layout; sorted by keys, then window."""
+    windows = combiner.spec.windows
+    n, per_slide = windows.panes_per_window, windows.panes_per_slide
+    changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in combiner.keys)
+    new_key = cells.select(changed).to_series().to_numpy()
+    pane = cells[columns.PANE].to_numpy()
+    flat = Flat(pane, new_key, n)
+    series = [pl.Series(columns.MESSAGES, flat.add_integers(cells[columns.MESSAGES].to_numpy()))]
+    for algebra in combiner.algebras:
+        if algebra.slides:
+            series += algebra.slide(cells, flat)
+    first_pane = pane[flat.owner] + flat.ahead - (n - 1)
+    window = first_pane // per_slide
+    wanted = (window >= low) & (window <= high)
+    if per_slide > 1:
+        wanted &= first_pane % per_slide == 0
+    wanted &= series[0].to_numpy() > 0
+    places = np.flatnonzero(wanted)
+    keys = cells.select(combiner.keys)[flat.owner[places]]
+    partials = pl.DataFrame(series)[places]
+    return pl.concat(
+        [pl.DataFrame({columns.WINDOW: window[places]}), keys, partials], how="horizontal"
+    )
+
+
+def _copied(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+    """Every window by copying each cell to all windows that contain it, then merging."""
+    if low == high:
+        copied = cells.with_columns(pl.lit(low, dtype=pl.Int64).alias(columns.WINDOW))
+    else:
+        copied = in_windows(cells, low, high, combiner)
+    return combiner.merge([copied.drop(columns.PANE)], by=[columns.WINDOW, *combiner.keys])
+
+
+def in_windows(
+    cells: pl.DataFrame, low: int | None, high: int | None, combiner: Combiner
+) -> pl.DataFrame:
+    """Copy each cell to all windows that contain it, between bounds (both included)."""
+    windows = combiner.spec.windows
+    pane = pl.col(columns.PANE)
+    first, last = first_window(pane, windows), last_window(pane, windows)
+    if low is not None:
+        first = pl.max_horizontal(first, pl.lit(low, dtype=pl.Int64))
+    if high is not None:
+        last = pl.min_horizontal(last, pl.lit(high, dtype=pl.Int64))
+    ranged = cells.with_columns(first.alias("__first"), last.alias("__last")).filter(
+        pl.col("__first") <= pl.col("__last")
+    )
+    return (
+        ranged.with_columns(pl.int_ranges("__first", pl.col("__last") + 1).alias(columns.WINDOW))
+        .drop("__first", "__last")
+        .explode(columns.WINDOW)
+    )

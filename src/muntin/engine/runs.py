@@ -1,0 +1,287 @@
+"""A columnar table in a store of blobs: runs of sorted-out segments, appended, folded, dropped.
+
+The rows lie on an axis (a pane or a window number) that is cut into **segments**. Each batch adds
+one small blob, a **run**, to each segment that it touches; when a segment has gathered too many
+runs of like size, they are folded into one, so that a row is rewritten a few times in its life and
+never because of a batch that doesn't concern it. What has expired goes by whole segments. This is
+a log-structured merge tree in columns.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from muntin.engine.codec import decode, encode
+
+Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
+
+# How many runs a segment may gather before like-sized ones are folded.
+MOST_RUNS = 8
+
+
+class Blobs(Protocol):
+    """Where a shard's state lives: numbered blobs and one manifest, committed together."""
+
+    def load(self) -> str | None:
+        """The manifest of the last commit; ``None`` where there was none."""
+
+    def save(self, manifest: str) -> None:
+        """Replace the manifest."""
+
+    def get(self, number: int) -> bytes:
+        """A blob."""
+
+    def put(self, number: int, blob: bytes) -> None:
+        """Write a new blob; a number is never written twice."""
+
+    def remove(self, number: int) -> None:
+        """Forget a blob."""
+
+
+class MemoryBlobs:
+    """Blobs in a dictionary, for tests and for batches that keep nothing."""
+
+    def __init__(self) -> None:
+        self.manifest: str | None = None
+        self.blobs: dict[int, bytes] = {}
+
+    def load(self) -> str | None:
+        """See ``Blobs``."""
+        return self.manifest
+
+    def save(self, manifest: str) -> None:
+        """See ``Blobs``."""
+        self.manifest = manifest
+
+    def get(self, number: int) -> bytes:
+        """See ``Blobs``."""
+        return self.blobs[number]
+
+    def put(self, number: int, blob: bytes) -> None:
+        """See ``Blobs``."""
+        self.blobs[number] = blob
+
+    def remove(self, number: int) -> None:
+        """See ``Blobs``."""
+        del self.blobs[number]
+
+
+class FrameCache:
+    """Decoded blobs of this process, the least recently used dropped first.
+
+    A blob's number is drawn at random and written once, so a cached frame is either the blob's
+    content or belongs to a batch that was never committed and whose number nobody asks for: a
+    retried batch can't read a wrong one.
+    """
+
+    def __init__(self, most_bytes: int = 512 << 20) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        self._frames: OrderedDict[int, tuple[pl.DataFrame, int]] = OrderedDict()
+
+    def get(self, number: int) -> pl.DataFrame | None:
+        """The frame, if it's here."""
+        found = self._frames.get(number)
+        if found is None:
+            return None
+        self._frames.move_to_end(number)
+        return found[0]
+
+    def put(self, number: int, frame: pl.DataFrame) -> None:
+        """Keep a frame, and drop others if it gets too much."""
+        size = int(frame.estimated_size())
+        if size > self.most_bytes:
+            return
+        self._frames[number] = (frame, size)
+        self.bytes += size
+        while self.bytes > self.most_bytes:
+            _, (_, freed) = self._frames.popitem(last=False)
+            self.bytes -= freed
+
+    def drop(self, number: int) -> None:
+        """Forget a frame."""
+        found = self._frames.pop(number, None)
+        if found is not None:
+            self.bytes -= found[1]
+
+
+@dataclass(slots=True)
+class Run:
+    """One blob of a segment: its number, rows, and the least and greatest place on the axis."""
+
+    number: int
+    rows: int
+    low: int
+    high: int
+
+
+class Runs:
+    """One table of a shard.
+
+    Args:
+        axis: The column that says where a row lies.
+        span: How many places make a segment.
+        blobs: The store.
+        cache: Decoded blobs of this process.
+        merge: Makes one row of rows of the same identity.
+        stored: What ``entries`` gave when the manifest was written.
+    """
+
+    def __init__(
+        self,
+        axis: str,
+        span: int,
+        blobs: Blobs,
+        cache: FrameCache,
+        merge: Merge,
+        stored: dict[str, list[list[int]]],
+    ) -> None:
+        self.axis = axis
+        self.span = span
+        self.blobs = blobs
+        self.cache = cache
+        self.merge = merge
+        self._segments = {int(s): [Run(*run) for run in runs] for s, runs in stored.items()}
+
+    def entries(self) -> dict[str, list[list[int]]]:
+        """The table's part of the manifest."""
+        return {
+            str(segment): [[r.number, r.rows, r.low, r.high] for r in runs]
+            for segment, runs in self._segments.items()
+        }
+
+    @property
+    def rows(self) -> int:
+        """How many rows are stored, a row counted once a run that has it."""
+        return sum(run.rows for runs in self._segments.values() for run in runs)
+
+    @property
+    def low(self) -> int | None:
+        """The least place that some row lies at."""
+        return min((r.low for runs in self._segments.values() for r in runs), default=None)
+
+    @property
+    def high(self) -> int | None:
+        """The greatest place that some row lies at."""
+        return max((r.high for runs in self._segments.values() for r in runs), default=None)
+
+    def append(self, frame: pl.DataFrame) -> None:
+        """Add rows as new runs, and fold where too many have gathered."""
+        if not len(frame):
+            return
+        low, high = self._bounds(frame)
+        if low // self.span == high // self.span:
+            self._add(low // self.span, frame, low, high)
+            return
+        segment = (pl.col(self.axis).floordiv(self.span)).alias("__segment")
+        parts = frame.with_columns(segment).partition_by("__segment", include_key=True)
+        for part in parts:
+            self._add(int(part["__segment"][0]), part.drop("__segment"), *self._bounds(part))
+
+    def _bounds(self, frame: pl.DataFrame) -> tuple[int, int]:
+        places = frame[self.axis]
+        return int(places.min()), int(places.max())  # type: ignore[arg-type]
+
+    def _add(self, segment: int, frame: pl.DataFrame, low: int, high: int) -> None:
+        runs = self._segments.setdefault(segment, [])
+        runs.append(self._write(frame, low, high))
+        if len(runs) <= MOST_RUNS:
+            return
+        start, size = len(runs) - 1, runs[-1].rows
+        while start > 0 and runs[start - 1].rows <= 2 * size:
+            start -= 1
+            size += runs[start].rows
+        if start == len(runs) - 1:
+            return
+        folded = runs[start:]
+        merged = join_runs(
+            [(self._read(run), run.low, run.high) for run in folded], self.axis, self.merge
+        )
+        for run in folded:
+            self._remove(run)
+        ends = min(r.low for r in folded), max(r.high for r in folded)
+        runs[start:] = [self._write(merged, *ends)]
+
+    def _write(self, frame: pl.DataFrame, low: int, high: int) -> Run:
+        number = secrets.randbits(62)
+        self.blobs.put(number, encode(frame))
+        self.cache.put(number, frame)
+        return Run(number, len(frame), low, high)
+
+    def _read(self, run: Run) -> pl.DataFrame:
+        frame = self.cache.get(run.number)
+        if frame is None:
+            frame = decode(self.blobs.get(run.number))
+            self.cache.put(run.number, frame)
+        return frame
+
+    def _remove(self, run: Run) -> None:
+        self.blobs.remove(run.number)
+        self.cache.drop(run.number)
+
+    def read(self, low: int | None = None, high: int | None = None) -> list[Ranged]:
+        """The runs that reach into a stretch of the axis (both ends included), oldest first."""
+        return [
+            (self._read(run), run.low, run.high)
+            for segment in sorted(self._segments)
+            for run in self._segments[segment]
+            if (low is None or run.high >= low) and (high is None or run.low <= high)
+        ]
+
+    def rewrite(self, frame: pl.DataFrame) -> None:
+        """Replace everything."""
+        self.drop_before(None)
+        self.append(frame)
+
+    def drop_before(self, place: int | None) -> None:
+        """Drop every segment that lies wholly before a place; all of them for ``None``."""
+        for segment in list(self._segments):
+            if place is None or (segment + 1) * self.span <= place:
+                for run in self._segments.pop(segment):
+                    self._remove(run)
+
+
+Ranged = tuple[pl.DataFrame, int, int]
+
+
+def join_runs(frames: Sequence[Ranged], axis: str, merge: Merge) -> pl.DataFrame:
+    """One frame out of several, merging only where they overlap on the axis.
+
+    Batches of nearly ordered input overlap in a place or two, so that nearly all rows are passed
+    on as they are.
+
+    Args:
+        frames: Frames with their least and greatest place.
+        axis: The column of places.
+        merge: Makes one row of rows of the same identity.
+    """
+    if len(frames) == 1:
+        return frames[0][0]
+    shared = _overlaps([(low, high) for _, low, high in frames])
+    if not shared:
+        return pl.concat([f for f, _, _ in frames], how="diagonal")
+    inside = pl.any_horizontal([pl.col(axis).is_between(low, high) for low, high in shared])
+    alone = [f.filter(~inside) for f, _, _ in frames]
+    merged = merge([f.filter(inside) for f, _, _ in frames])
+    return pl.concat([*(f for f in alone if len(f)), merged], how="diagonal")
+
+
+def _overlaps(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The stretches that lie in two ranges or more."""
+    found: list[tuple[int, int]] = []
+    reach: int | None = None
+    for low, high in sorted(ranges):
+        if reach is not None and low <= reach:
+            shared = (low, min(high, reach))
+            if found and shared[0] <= found[-1][1] + 1:
+                shared = (found[-1][0], max(found[-1][1], shared[1]))
+                found.pop()
+            found.append(shared)
+        reach = high if reach is None else max(reach, high)
+    return found

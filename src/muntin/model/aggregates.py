@@ -1,0 +1,209 @@
+"""What a window computes: specs of aggregates, by name and column.
+
+An aggregate is *lift* (message to partial), *combine* (two partials to one; associative) and
+*lower* (partial to value); the specs here only name them. How they are computed in columns is
+the engine's business. Nulls follow Spark SQL: they are skipped, and an aggregate over nothing is
+null (a count is 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from muntin.model.errors import OptionError
+
+_TWO_COLUMNS = frozenset({"arg_min", "arg_max"})
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate of a query.
+
+    Attributes:
+        kind: Which function, for example ``"sum"``.
+        column: The column it reads; ``None`` for a bare ``count()``.
+        by: The ordering column of ``arg_min`` and ``arg_max``.
+        options: Figures of the function, for example ``(("q", 0.95),)``, in a fixed order.
+        functions: The user's own functions, for ``kind="user"``.
+    """
+
+    kind: str
+    column: Any = None
+    by: Any = None
+    options: tuple[tuple[str, Any], ...] = ()
+    functions: UserFunctions | None = field(default=None, compare=False)
+
+    def option(self, name: str) -> Any:
+        """The value of one option."""
+        return dict(self.options)[name]
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """The columns that it reads."""
+        return tuple(c for c in (self.column, self.by) if c is not None)
+
+    def __str__(self) -> str:
+        inside = [str(c) for c in self.columns] + [f"{k}={v}" for k, v in self.options]
+        return f"{self.kind}({', '.join(inside)})"
+
+
+@dataclass(frozen=True, slots=True)
+class UserFunctions:
+    """A user's aggregate as KIP-94 writes it: initializer, aggregator, merger, and the end.
+
+    Attributes:
+        initializer: ``() -> state``.
+        aggregator: ``(state, value) -> state``, called once a message.
+        merger: ``(state, state) -> state``; must be associative.
+        finisher: ``state -> result``; the identity where it isn't given.
+        state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
+        result_type: The same, of the result.
+    """
+
+    initializer: Callable[[], Any]
+    aggregator: Callable[[Any, Any], Any]
+    merger: Callable[[Any, Any], Any]
+    finisher: Callable[[Any], Any]
+    state_type: str
+    result_type: str
+
+
+def count(column: Any = None) -> Aggregate:
+    """How many messages; with a column, how many where it isn't null."""
+    return Aggregate("count", column)
+
+
+def count_if(column: Any) -> Aggregate:
+    """How many messages where a boolean column is true."""
+    return Aggregate("count_if", column)
+
+
+def sum(column: Any) -> Aggregate:
+    """The sum. Integers add exactly; a sum that leaves 64 bits is null and reported as rejected."""
+    return Aggregate("sum", column)
+
+
+def min(column: Any) -> Aggregate:
+    """The least value; as in Spark, NaN is greater than every number."""
+    return Aggregate("min", column)
+
+
+def max(column: Any) -> Aggregate:
+    """The greatest value; as in Spark, NaN is greater than every number."""
+    return Aggregate("max", column)
+
+
+def mean(column: Any) -> Aggregate:
+    """The mean, as a double."""
+    return Aggregate("mean", column)
+
+
+def variance(column: Any) -> Aggregate:
+    """The sample variance (divisor n - 1), merged by Chan's formula; null for one value."""
+    return Aggregate("variance", column)
+
+
+def stddev(column: Any) -> Aggregate:
+    """The sample standard deviation; null for one value."""
+    return Aggregate("stddev", column)
+
+
+def first(column: Any) -> Aggregate:
+    """The value of the earliest message by event time; of several at that time, the least."""
+    return Aggregate("first", column)
+
+
+def last(column: Any) -> Aggregate:
+    """The value of the latest message by event time; of several at that time, the greatest."""
+    return Aggregate("last", column)
+
+
+def arg_min(column: Any, by: Any) -> Aggregate:
+    """The value of ``column`` where ``by`` is least; of several, the least value."""
+    return Aggregate("arg_min", column, by)
+
+
+def arg_max(column: Any, by: Any) -> Aggregate:
+    """The value of ``column`` where ``by`` is greatest; of several, the greatest value."""
+    return Aggregate("arg_max", column, by)
+
+
+def bool_and(column: Any) -> Aggregate:
+    """Whether every value is true."""
+    return Aggregate("bool_and", column)
+
+
+def bool_or(column: Any) -> Aggregate:
+    """Whether some value is true."""
+    return Aggregate("bool_or", column)
+
+
+def approx_distinct(column: Any, *, lg_k: int = 12) -> Aggregate:
+    """About how many distinct values (HyperLogLog; standard error ``1.04 / sqrt(2**lg_k)``)."""
+    if not 4 <= lg_k <= 21:
+        raise OptionError("lg_k", lg_k, "is out of range", "give a whole number from 4 to 21")
+    return Aggregate("approx_distinct", column, options=(("lg_k", lg_k),))
+
+
+def quantile(column: Any, q: float, *, k: int = 200) -> Aggregate:
+    """The value at rank ``q`` (KLL sketch).
+
+    Exact while a window holds at most ``k`` values, and then the same however the input was cut;
+    beyond, its rank error is about ``2.3 / k`` and depends on the order of merging.
+
+    Raises:
+        OptionError: When ``q`` isn't within 0 and 1, or ``k`` not within 8 and 65535.
+    """
+    if not 0 <= q <= 1:
+        raise OptionError("q", q, "isn't a rank", "give a number from 0 to 1, 0.95 for p95")
+    if not 8 <= k <= 65535:
+        raise OptionError("k", k, "is out of range", "give a whole number from 8 to 65535")
+    return Aggregate("quantile", column, options=(("q", float(q)), ("k", k)))
+
+
+def aggregate(
+    column: Any,
+    *,
+    initializer: Callable[[], Any],
+    aggregator: Callable[[Any, Any], Any],
+    merger: Callable[[Any, Any], Any],
+    finisher: Callable[[Any], Any] | None = None,
+    state_type: str = "double",
+    result_type: str | None = None,
+) -> Aggregate:
+    """An aggregate of your own, in the three functions of KIP-94; runs Python for each message.
+
+    Args:
+        column: The column that is aggregated.
+        initializer: ``() -> state``.
+        aggregator: ``(state, value) -> state``; isn't called for nulls.
+        merger: ``(state, state) -> state``; must be associative.
+        finisher: ``state -> result``; the state itself where it isn't given.
+        state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
+        result_type: The same, of the result; the state's where it isn't given.
+    """
+    known = ("long", "double", "string", "binary", "boolean")
+    for option, value in (("state_type", state_type), ("result_type", result_type or state_type)):
+        if value not in known:
+            raise OptionError(option, value, "isn't a type", f"give one of {', '.join(known)}")
+    functions = UserFunctions(
+        initializer,
+        aggregator,
+        merger,
+        finisher or _same,
+        state_type,
+        result_type or state_type,
+    )
+    types = (("state_type", state_type), ("result_type", result_type or state_type))
+    return Aggregate("user", column, options=types, functions=functions)
+
+
+def _same(state: Any) -> Any:
+    return state
+
+
+def needs_two(kind: str) -> bool:
+    """Whether a kind orders one column by another."""
+    return kind in _TWO_COLUMNS

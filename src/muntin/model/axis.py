@@ -1,0 +1,142 @@
+"""The time axis: durations and positions as whole microseconds.
+
+A duration is written ``"10 minutes"``, ``"1 hour 30 minutes"``, ISO 8601 ``"PT10M"``, or a
+``timedelta``; inside it is an ``int`` of microseconds. A position on the axis is microseconds
+since 1970-01-01T00:00:00 UTC and may be negative.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from muntin.model.errors import OptionError
+
+Duration = str | timedelta
+
+MICROSECOND = 1
+MILLISECOND = 1_000
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+
+_UNITS = {
+    "us": MICROSECOND,
+    "microsecond": MICROSECOND,
+    "ms": MILLISECOND,
+    "millisecond": MILLISECOND,
+    "s": SECOND,
+    "sec": SECOND,
+    "second": SECOND,
+    "m": MINUTE,
+    "min": MINUTE,
+    "minute": MINUTE,
+    "h": HOUR,
+    "hour": HOUR,
+    "d": DAY,
+    "day": DAY,
+    "w": WEEK,
+    "week": WEEK,
+}
+_PHRASE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+_ISO = re.compile(
+    r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
+)
+_CURE = 'write for example "10 minutes", "1 hour 30 minutes", "PT10M", or a timedelta'
+
+
+def micros(option: str, value: Duration, *, zero: bool = True) -> int:
+    """Turn a duration into microseconds.
+
+    Args:
+        option: The option's name, for the error.
+        value: ``"10 minutes"``, ISO 8601, or a ``timedelta``.
+        zero: Whether a duration of nothing is allowed.
+
+    Returns:
+        The duration in microseconds, never negative.
+
+    Raises:
+        OptionError: When the value isn't a duration, is negative, or is zero where it may not be.
+
+    Example:
+        >>> micros("size", "1 hour 30 minutes") == micros("size", "PT1H30M") == 5_400_000_000
+        True
+    """
+    if isinstance(value, timedelta):
+        result = value // timedelta(microseconds=1)
+    elif isinstance(value, str):
+        parsed = _parse(value)
+        if parsed is None:
+            raise OptionError(option, value, "isn't a duration", _CURE)
+        result = parsed
+    else:
+        raise OptionError(option, value, "isn't a duration", _CURE)
+    if result < 0:
+        raise OptionError(option, value, "is negative", "durations start at zero")
+    if result == 0 and not zero:
+        raise OptionError(option, value, "is zero", "give a duration greater than zero")
+    return result
+
+
+def _parse(text: str) -> int | None:
+    iso = _ISO.fullmatch(text.strip())
+    if iso and any(iso.groups()):
+        weeks, days, hours, minutes = (int(part or 0) for part in iso.groups()[:4])
+        seconds = round(float(iso.group(5) or 0) * SECOND)
+        return weeks * WEEK + days * DAY + hours * HOUR + minutes * MINUTE + seconds
+    total, position = 0.0, 0
+    lowered = text.lower()
+    while position < len(lowered):
+        phrase = _PHRASE.match(lowered, position)
+        if phrase is None:
+            return None
+        unit = phrase.group(2)
+        factor = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
+        if factor is None:
+            return None
+        number = phrase.group(1)
+        total += int(number) * factor if number.isdigit() else float(number) * factor
+        position = phrase.end()
+    return round(total) if lowered.strip() else None
+
+
+def phrase(duration: int) -> str:
+    """Say a duration in words, for errors and ``explain``.
+
+    Example:
+        >>> phrase(5_400_000_000)
+        '1 hour 30 minutes'
+    """
+    parts = []
+    for unit, factor in (
+        ("day", DAY),
+        ("hour", HOUR),
+        ("minute", MINUTE),
+        ("second", SECOND),
+        ("millisecond", MILLISECOND),
+        ("microsecond", MICROSECOND),
+    ):
+        count, duration = divmod(duration, factor)
+        if count:
+            parts.append(f"{count} {unit}{'s' if count > 1 else ''}")
+    return " ".join(parts) or "0 seconds"
+
+
+def instant(option: str, value: str | datetime) -> int:
+    """Turn a point in time into microseconds since the epoch; naive times are UTC.
+
+    Example:
+        >>> instant("origin", "1970-01-01T00:00:01")
+        1000000
+    """
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    except (TypeError, ValueError) as error:
+        cure = 'write for example "2026-01-01T00:00:00" or a datetime'
+        raise OptionError(option, value, "isn't a point in time", cure) from error

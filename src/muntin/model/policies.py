@@ -1,0 +1,87 @@
+"""When a window speaks: early, full and late, and how long it is kept.
+
+Source: the Samza SQL window operator design (early emission, full size and late arrival
+policies; a retention policy). A policy on the wall clock fires when the clock passes a multiple
+of its period and something has changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from muntin.model.axis import SECOND, Duration, micros, phrase
+from muntin.model.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Speak after each message (on Spark: at most once a batch)."""
+
+    def __str__(self) -> str:
+        return "each message"
+
+
+@dataclass(frozen=True, slots=True)
+class EveryRows:
+    """Speak after so many new messages in the window."""
+
+    rows: int
+
+    def __str__(self) -> str:
+        return f"every {self.rows} rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Speak when the wall clock passes a multiple of ``period`` (microseconds)."""
+
+    period: int
+
+    def __str__(self) -> str:
+        return f"every {phrase(self.period)} of wall clock"
+
+
+Policy = Each | EveryRows | Every
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """All policies of one query.
+
+    Attributes:
+        early: When a current window that has changed speaks; ``None`` is never.
+        late: When a past window that has changed speaks, within the grace.
+        grace: How long after its end a window takes late messages, microseconds.
+        retention: How long after its end a window's state stays readable, microseconds.
+        accumulate: ``True``: a firing carries the whole result so far; ``False``: only what is
+            new since the window's last firing.
+    """
+
+    early: Policy | None = None
+    late: Policy = Every(10 * SECOND)
+    grace: int = 0
+    retention: int = 0
+    accumulate: bool = True
+
+    @property
+    def on_wall_clock(self) -> bool:
+        """Whether some policy must fire though no input arrives."""
+        return isinstance(self.early, Every) or (self.grace > 0 and isinstance(self.late, Every))
+
+
+def policy(option: str, each: bool, rows: int | None, every: Duration | None) -> Policy:
+    """Make the one policy that was asked for.
+
+    Raises:
+        OptionError: When none or more than one was asked for, or its figure is below 1.
+    """
+    if sum((each, rows is not None, every is not None)) != 1:
+        cure = "give exactly one of each=True, rows=N, every=DURATION"
+        raise OptionError(option, (each, rows, every), "asks for none or several policies", cure)
+    if rows is not None:
+        if rows < 1:
+            raise OptionError(option, rows, "is less than one row", "give rows=1 or more")
+        return EveryRows(rows)
+    if every is not None:
+        return Every(micros(option, every, zero=False))
+    return Each()

@@ -1,0 +1,127 @@
+"""Windows on the time axis, and the panes that they are unions of.
+
+A window is a half-open interval ``[start, end)``. Window number ``k`` starts at
+``origin + k * slide`` and ends ``size`` later; a tumbling window slides by its own size.
+Source: the Samza SQL window operator design (time-based windows); panes as paired windows,
+Krishnamurthy et al., "On-the-fly sharing for streamed aggregation", 2006.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from muntin.model.axis import Duration, micros, phrase
+from muntin.model.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of one size at a fixed distance from each other.
+
+    Attributes:
+        size: Length of a window in microseconds.
+        slide: Distance between two starts in microseconds, never greater than the size.
+        origin: Where window 0 starts, microseconds since the epoch.
+
+    A **pane** is the stretch between two neighbouring edges, where an edge is the start or the
+    end of some window. There is one pane a slide where the slide divides the size, else two, of
+    alternating length, so a slide of 7 seconds costs no more than one of 6. Panes are numbered;
+    window ``k`` is the panes ``first_pane(k)`` to ``first_pane(k) + panes_per_window - 1``.
+
+    Example:
+        >>> hop = Windows(size=10, slide=4)
+        >>> hop.panes_per_slide, hop.panes_per_window
+        (2, 5)
+        >>> [hop.pane_of(t) for t in (0, 1, 2, 3, 4)]
+        [0, 0, 1, 1, 2]
+    """
+
+    size: int
+    slide: int
+    origin: int = 0
+
+    @property
+    def remainder(self) -> int:
+        """How far into a slide a window ends; 0 where the slide divides the size."""
+        return self.size % self.slide
+
+    @property
+    def panes_per_slide(self) -> int:
+        """1, or 2 where the slide doesn't divide the size."""
+        return 2 if self.remainder else 1
+
+    @property
+    def panes_per_window(self) -> int:
+        """How many panes make a window."""
+        return self.size // self.slide * self.panes_per_slide + (1 if self.remainder else 0)
+
+    def start(self, window: int) -> int:
+        """Where a window starts, microseconds since the epoch."""
+        return self.origin + window * self.slide
+
+    def end(self, window: int) -> int:
+        """Where a window ends (exclusive), microseconds since the epoch."""
+        return self.start(window) + self.size
+
+    def pane_of(self, time: int) -> int:
+        """The pane that a time falls into."""
+        slot, within = divmod(time - self.origin, self.slide)
+        if not self.remainder:
+            return slot
+        return 2 * slot + (1 if within >= self.remainder else 0)
+
+    def pane_start(self, pane: int) -> int:
+        """Where a pane starts, microseconds since the epoch."""
+        slot, half = divmod(pane, self.panes_per_slide)
+        return self.origin + slot * self.slide + half * self.remainder
+
+    def first_pane(self, window: int) -> int:
+        """The earliest pane of a window."""
+        return window * self.panes_per_slide
+
+    def last_window(self, pane: int) -> int:
+        """The latest window that contains a pane."""
+        return pane // self.panes_per_slide
+
+    def first_window(self, pane: int) -> int:
+        """The earliest window that contains a pane."""
+        return -((self.panes_per_window - 1 - pane) // self.panes_per_slide)
+
+    def ended(self, position: int) -> int:
+        """The latest window whose end is at or before a position."""
+        return (position - self.origin - self.size) // self.slide
+
+    def __str__(self) -> str:
+        if self.size == self.slide:
+            return f"tumbling {phrase(self.size)}"
+        return f"hopping {phrase(self.size)} by {phrase(self.slide)}"
+
+
+def tumbling(size: Duration, *, origin: int = 0) -> Windows:
+    """Windows that follow each other without overlap or gap.
+
+    Example:
+        >>> str(tumbling("10 minutes"))
+        'tumbling 10 minutes'
+    """
+    length = micros("size", size, zero=False)
+    return Windows(length, length, origin % length)
+
+
+def hopping(size: Duration, slide: Duration, *, origin: int = 0) -> Windows:
+    """Windows of one size that start every slide and so overlap.
+
+    Raises:
+        OptionError: When the slide is greater than the size (times in the gaps would be in no
+            window).
+
+    Example:
+        >>> str(hopping("1 hour", "5 minutes"))
+        'hopping 1 hour by 5 minutes'
+    """
+    length = micros("size", size, zero=False)
+    step = micros("slide", slide, zero=False)
+    if step > length:
+        cure = f"give a slide of at most {phrase(length)}"
+        raise OptionError("slide", slide, f"is greater than the size {phrase(length)}", cure)
+    return Windows(length, step, origin % step)

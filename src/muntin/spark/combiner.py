@@ -1,0 +1,209 @@
+"""The task before the shuffle: Arrow batches in, one small row a bucket out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from muntin.engine import columns
+from muntin.engine.buckets import owners, split
+from muntin.engine.codec import decode, encode
+from muntin.engine.combine import Combined, Combiner
+from muntin.engine.runs import join_runs
+from muntin.model.spec import WindowSpec
+from muntin.spark.handoff import Judged, in_force
+
+# What a task sends to a bucket. `header` says by which watermark it judged, the greatest time of
+# the whole task (every bucket gets it, so that all know the same watermark), and the counts.
+ROW = "slot int, header string, cells binary, rejected binary, raw binary"
+_ROW = pa.schema(
+    [
+        ("slot", pa.int32()),
+        ("header", pa.string()),
+        ("cells", pa.binary()),
+        ("rejected", pa.binary()),
+        ("raw", pa.binary()),
+    ]
+)
+_ROWS_AT_ONCE = 500_000
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What both sides of the shuffle know of a query; sent to the workers.
+
+    Attributes:
+        spec: The query.
+        schema: Polars types of the columns that reach Python, by name.
+        operator: The identity of this operator in this run.
+        slots: The grouping key of each bucket.
+        time: The column that holds the event time as Spark sends it.
+    """
+
+    spec: WindowSpec
+    schema: dict[str, pl.DataType]
+    operator: str
+    slots: tuple[int, ...]
+    time: str
+
+    def combiner(self) -> Combiner:
+        """The query's combiner."""
+        return Combiner(self.spec, pl.Schema({**self.schema, columns.TIME: pl.Int64()}))
+
+
+class CombineTask:
+    """The function given to ``mapInArrow``."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Combine all messages of a task."""
+        combiner = self.stage.combiner()
+        judged = in_force(self.stage.operator)
+        parts: list[Combined] = []
+        raw: list[pl.DataFrame] = []
+        for messages in self._frames(batches):
+            if judged.known:
+                parts.append(combiner.combine(messages, judged.watermark))
+            else:
+                taken, rejected = combiner.part(messages, None)
+                counts = combiner.counts(messages, taken, rejected)
+                del counts["counted"]
+                aside = combiner.set_aside(rejected)
+                latest = combiner.latest(taken, rejected)
+                parts.append(Combined(combiner.no_cells, aside, counts, latest))
+                raw.append(taken)
+        if parts:
+            yield self._rows(combiner, parts, raw, judged)
+
+    def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= _ROWS_AT_ONCE:
+                yield self._frame(waiting)
+                waiting, rows = [], 0
+        if rows:
+            yield self._frame(waiting)
+
+    def _frame(self, batches: list[pa.RecordBatch]) -> pl.DataFrame:
+        frame = pl.from_arrow(pa.Table.from_batches(batches))
+        assert isinstance(frame, pl.DataFrame)
+        time = pl.col(self.stage.time).cast(pl.Int64).alias(columns.TIME)
+        return frame.with_columns(time)
+
+    def _rows(
+        self,
+        combiner: Combiner,
+        parts: list[Combined],
+        raw: list[pl.DataFrame],
+        judged: Judged,
+    ) -> pa.RecordBatch:
+        buckets = len(self.stage.slots)
+        ranged = [
+            (p.cells, int(p.cells[columns.PANE].min()), int(p.cells[columns.PANE].max()))  # type: ignore[arg-type]
+            for p in parts
+            if len(p.cells)
+        ]
+        cells: dict[int, pl.DataFrame] = {}
+        if ranged:
+            cells = split(join_runs(ranged, columns.PANE, combiner.merge), combiner.keys, buckets)
+        raws: dict[int, pl.DataFrame] = {}
+        if raw:
+            whole = pl.concat(raw)
+            owner = owners(whole, list(self.stage.spec.keys), buckets)
+            raws = {b: whole.filter(owner == b) for b in range(buckets)}
+        rejected = pl.concat([p.rejected for p in parts])
+        counts: dict[str, int] = {}
+        for part in parts:
+            for name, n in part.counts.items():
+                counts[name] = counts.get(name, 0) + n
+        latest = max((p.latest for p in parts if p.latest is not None), default=None)
+        rows = []
+        for bucket, slot in enumerate(self.stage.slots):
+            header = {
+                "latest": latest,
+                "known": judged.known,
+                "judged": judged.watermark,
+                # The task's rejected messages and counts go to one bucket, to be told once.
+                "counts": counts if bucket == 0 else {},
+            }
+            aside = encode(rejected) if bucket == 0 and len(rejected) else None
+            rows.append(
+                (slot, json.dumps(header), _blob(cells, bucket), aside, _blob(raws, bucket))
+            )
+        return pa.RecordBatch.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), _ROW, strict=True)],
+            schema=_ROW,
+        )
+
+
+def _blob(frames: dict[int, pl.DataFrame], bucket: int) -> bytes | None:
+    frame = frames.get(bucket)
+    return encode(frame) if frame is not None and len(frame) else None
+
+
+def received(combiner: Combiner, rows: Sequence[Any], watermark: int | None) -> list[Combined]:
+    """What a shard got from the tasks, combined where a task couldn't.
+
+    Args:
+        combiner: The query.
+        rows: The rows of ``ROW`` for this shard; ticks have no header.
+        watermark: The watermark in force, out of the shard's state.
+    """
+    combined = []
+    for row in rows:
+        if row["header"] is None:
+            continue
+        header = json.loads(row["header"])
+        if header["known"] and header["judged"] != watermark:
+            raise RuntimeError(
+                f"a task judged by watermark {header['judged']}, the state has {watermark}"
+            )
+        cells = combiner.no_cells if row["cells"] is None else decode(bytes(row["cells"]))
+        rejected = combiner.nothing_rejected
+        if row["rejected"] is not None:
+            rejected = decode(bytes(row["rejected"]))
+        combined.append(Combined(cells, rejected, header["counts"], header["latest"]))
+        if row["raw"] is not None:
+            later = combiner.combine(decode(bytes(row["raw"])), watermark)
+            for name in ("seen", "filtered"):
+                later.counts.pop(name, None)
+            combined.append(later)
+    return combined
+
+
+def slots(buckets: int) -> tuple[int, ...]:
+    """A grouping key for each bucket, such that Spark's hash spreads them evenly.
+
+    With as many partitions as buckets each partition gets exactly one.
+    """
+    found: dict[int, int] = {}
+    key = 0
+    while len(found) < buckets:
+        found.setdefault(_spark_hash(key) % buckets, key)
+        key += 1
+    return tuple(found[bucket] for bucket in range(buckets))
+
+
+def _spark_hash(value: int) -> int:
+    """Spark's Murmur3 of one int column (seed 42), as its hash partitioning takes it."""
+    mask = 0xFFFFFFFF
+
+    def rotate(x: int, by: int) -> int:
+        return (x << by | x >> (32 - by)) & mask
+
+    k = rotate(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    h = (rotate(42 ^ k, 13) * 5 + 0xE6546B64 & mask) ^ 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h

@@ -1,0 +1,78 @@
+"""How the tasks before the shuffle know the watermark that the shards will judge by.
+
+The watermark in force is in the shards' state, behind the shuffle. Each shard leaves it in a small
+file of its executor when a batch ends, under the query's id and the batch's number; a combining
+task of the next batch looks for exactly that file. If it isn't there (the first batch after a
+restart, an executor that ran no shard) the task passes its messages on as they are, and the shards
+combine them: slower, and just as right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark import SparkFiles, TaskContext
+
+_NEVER = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The watermark in force, if it is known here.
+
+    Attributes:
+        known: Whether it is.
+        watermark: Microseconds; ``None`` while no message has moved it.
+    """
+
+    known: bool
+    watermark: int | None
+
+
+def in_force(operator: str) -> Judged:
+    """The watermark that this batch's messages are judged by.
+
+    Args:
+        operator: The identity of the operator in this run of the query.
+    """
+    place = _place()
+    if place is None or place[1] == 0:
+        return Judged(True, None)
+    query, batch = place
+    try:
+        text = _path(query, operator, batch - 1).read_text()
+        return Judged(True, None if text == _NEVER else int(text))
+    except (OSError, ValueError):
+        return Judged(False, None)
+
+
+def leave(operator: str, watermark: int | None) -> None:
+    """Leave the watermark for the next batch's tasks in this executor; failing is harmless."""
+    place = _place()
+    if place is None:
+        return
+    query, batch = place
+    path = _path(query, operator, batch)
+    with contextlib.suppress(OSError):
+        scratch = path.with_name(f"{path.name}.{os.getpid()}")
+        scratch.write_text(_NEVER if watermark is None else str(watermark))
+        scratch.replace(path)
+        _path(query, operator, batch - 2).unlink(missing_ok=True)
+
+
+def _place() -> tuple[str, int] | None:
+    """The query and batch that this task belongs to; ``None`` outside of streaming."""
+    task = TaskContext.get()
+    query = task.getLocalProperty("sql.streaming.queryId") if task else None
+    batch = task.getLocalProperty("streaming.sql.batchId") if task else None
+    return (query, int(batch)) if query and batch else None
+
+
+def _path(query: str, operator: str, batch: int) -> Path:
+    # Spark removes this folder with the application.
+    folder = SparkFiles.getRootDirectory() or tempfile.gettempdir()
+    return Path(folder) / f"muntin-{query}-{operator}-{batch}"

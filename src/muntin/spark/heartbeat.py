@@ -1,0 +1,59 @@
+"""A source of ticks, so that policies on the wall clock fire though no input arrives.
+
+Spark runs no batch without input. This source always has one row to give when a period has
+passed; joined to the combined input, it wakes every shard. It knows the trigger ``availableNow``
+(Spark's own ``rate`` source doesn't, and would turn such a query into one batch).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+NAME = "muntin_heartbeat"
+
+
+class Heartbeat(DataSource):
+    """One row a batch, at most one a period; option ``period`` in microseconds."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return NAME
+
+    def schema(self) -> str:
+        """Which tick it is."""
+        return "tick long"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+        """The reader."""
+        return _Ticks(int(self.options["period"]))
+
+
+class _Ticks(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, period: int) -> None:
+        self.period = period
+        self.last: int | None = None
+
+    def _now(self) -> int:
+        return time.time_ns() // 1000 // self.period
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"tick": 0}
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
+        tick = self._now() if self.last is None else self.last
+        return {"tick": max(tick, start["tick"] if start else 0)}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self.last = self._now()
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return [InputPartition(end["tick"])]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        yield (partition.value,)

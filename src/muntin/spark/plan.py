@@ -1,0 +1,206 @@
+"""From a DataFrame and a spec to the DataFrame of what the shards tell."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StringType, StructType, TimestampNTZType, TimestampType
+
+from muntin.engine import columns
+from muntin.model.aggregates import Aggregate
+from muntin.model.axis import SECOND
+from muntin.model.errors import OptionError
+from muntin.model.policies import Every
+from muntin.model.spec import WindowSpec
+from muntin.spark.combiner import ROW, CombineTask, Stage, slots
+from muntin.spark.heartbeat import NAME, Heartbeat
+from muntin.spark.processor import REJECTED, RESULTS, TOLD, ShardProcessor, unpack
+from muntin.spark.schema import polars_schema, rejected_schema, result_schema
+
+_PARSED = "__muntin_parsed"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for, still with Spark columns in it.
+
+    Attributes:
+        frame: The input.
+        keys: Key columns, by name or as expressions.
+        time: The event-time column's name.
+        where: Which messages to take at all.
+        spec: The query; its keys and columns are filled in here.
+        buckets: How many shards; ``None``: one a shuffle partition.
+    """
+
+    frame: DataFrame
+    keys: tuple[Column | str, ...]
+    time: str
+    where: Column | str | None
+    spec: WindowSpec
+    buckets: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The finished pipeline.
+
+    Attributes:
+        spec: The query, complete.
+        told: What the shards tell: blobs and figures.
+        results: The columns of results.
+        rejected: The columns of rejected messages.
+        buckets: How many shards.
+    """
+
+    spec: WindowSpec
+    told: DataFrame
+    results: StructType
+    rejected: StructType
+    buckets: int
+
+    def unpacked(self, kind: str) -> DataFrame:
+        """The rows of results or of rejected messages."""
+        return unpacked(self.told, kind, self.results if kind == RESULTS else self.rejected)
+
+
+def unpacked(told: DataFrame, kind: str, schema: StructType) -> DataFrame:
+    """The rows of one kind out of what the shards told."""
+    return told.where(F.col("kind") == kind).select("blob").mapInArrow(unpack, schema)
+
+
+def build(request: Request) -> Plan:
+    """Check everything that can be checked before anything runs, and build the pipeline.
+
+    Raises:
+        OptionError: Naming the option, its value and the cure.
+    """
+    frame, time = request.frame, request.time
+    spark = frame.sparkSession
+    sent = {name: F.col(f"`{name}`") for name in frame.columns}
+    _check_time(frame, time)
+    keys = _named(frame, request.keys, sent)
+    aggregates = _with_columns(frame, request.spec, sent)
+    clock = _add_flags(request, sent)
+    messages = frame.select(*(column.alias(name) for name, column in sent.items()))
+    schema = polars_schema(messages.schema)
+    own = {columns.KEEP, columns.MALFORMED, columns.FUTURE, _PARSED}
+    typed = {c: str(schema[c]) for c in _read(keys, aggregates)}
+    spec = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=typed)
+    buckets = request.buckets or int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    spec = replace(spec, types={**typed, "buckets": str(buckets)})
+    visible = {n: t for n, t in schema.items() if n not in own}
+    stage = Stage(spec, visible, uuid.uuid4().hex[:12], slots(buckets), clock)
+    combiner = stage.combiner()
+    results = result_schema(messages.schema, combiner, time)
+    rejected = rejected_schema(frame.schema, time)
+    rows = messages.mapInArrow(CombineTask(stage), ROW)
+    streaming = frame.isStreaming
+    if streaming and spec.firing.on_wall_clock:
+        rows = rows.unionByName(_ticks(spark, stage, _period(spec)), allowMissingColumns=True)
+    wall = F.unix_micros(F.current_timestamp()).alias("wall")
+    processor = ShardProcessor(stage, results, rejected, final=not streaming)
+    told = (
+        rows.select("*", wall)
+        .groupBy("slot")
+        .transformWithState(processor, TOLD, outputMode="append", timeMode="None")
+    )
+    return Plan(spec, told, results, rejected, buckets)
+
+
+def _check_time(frame: DataFrame, time: str) -> None:
+    if time not in frame.columns:
+        cure = f"give one of {', '.join(frame.columns)}"
+        raise OptionError("time", time, "isn't a column", cure)
+    kind = frame.schema[time].dataType
+    if not isinstance(kind, TimestampType | TimestampNTZType | StringType):
+        cure = "cast it first, for example with timestamp_seconds(), timestamp_millis() or cast()"
+        raise OptionError("time", time, f"has type {kind.simpleString()}, not timestamp", cure)
+
+
+def _named(
+    frame: DataFrame, keys: tuple[Column | str, ...], sent: dict[str, Column]
+) -> tuple[str, ...]:
+    """The names of the key columns; expressions are added to what is sent."""
+    names = []
+    for key in keys:
+        if isinstance(key, str):
+            if key not in frame.columns:
+                cure = f"give some of {', '.join(frame.columns)}"
+                raise OptionError("key", key, "isn't a column", cure)
+            names.append(key)
+            continue
+        name = frame.select(key).columns[0]
+        sent.setdefault(name, key)
+        names.append(name)
+    return tuple(names)
+
+
+def _with_columns(
+    frame: DataFrame, spec: WindowSpec, sent: dict[str, Column]
+) -> dict[str, Aggregate]:
+    """The aggregates over named columns; expressions are added to what is sent."""
+    found = {}
+    for i, (name, aggregate) in enumerate(spec.aggregates.items()):
+        changes: dict[str, Any] = {}
+        for part in ("column", "by"):
+            column = getattr(aggregate, part)
+            if column is None:
+                continue
+            if isinstance(column, str):
+                if column not in frame.columns:
+                    cure = f"give one of {', '.join(frame.columns)}"
+                    raise OptionError("agg", f"{name}={aggregate}", "reads no such column", cure)
+                continue
+            changes[part] = f"__muntin_{part}_{i}"
+            sent[changes[part]] = column
+        found[name] = replace(aggregate, **changes)
+    return found
+
+
+def _add_flags(request: Request, sent: dict[str, Column]) -> str:
+    """Add what Spark decides about each message; returns the column that holds its time."""
+    time, spec = request.time, request.spec
+    clock, kind = time, request.frame.schema[time].dataType
+    moment = sent[time]
+    if isinstance(kind, StringType):
+        clock = _PARSED
+        moment = F.try_to_timestamp(sent[time])
+        sent[_PARSED] = moment
+        sent[columns.MALFORMED] = sent[time].isNotNull() & moment.isNull()
+    if spec.max_ahead is not None:
+        sent[columns.FUTURE] = moment > _wall(kind) + F.expr(
+            f"make_dt_interval(0, 0, 0, {spec.max_ahead / SECOND:.6f})"
+        )
+    if request.where is not None:
+        where = request.where
+        sent[columns.KEEP] = F.expr(where) if isinstance(where, str) else where
+    return clock
+
+
+def _wall(kind: DataType) -> Column:
+    return F.localtimestamp() if isinstance(kind, TimestampNTZType) else F.current_timestamp()
+
+
+def _read(keys: tuple[str, ...], aggregates: dict[str, Aggregate]) -> list[str]:
+    return [*keys, *(str(c) for a in aggregates.values() for c in a.columns)]
+
+
+def _period(spec: WindowSpec) -> int:
+    """How often a tick is needed: the shortest period of a policy, at most a second apart."""
+    policies = (spec.firing.early, spec.firing.late)
+    return min([SECOND, *(p.period for p in policies if isinstance(p, Every))])
+
+
+def _ticks(spark: SparkSession, stage: Stage, period: int) -> DataFrame:
+    spark.dataSource.register(Heartbeat)
+    ticks = spark.readStream.format(NAME).option("period", str(period)).load()
+    every = F.array(*(F.lit(slot) for slot in stage.slots))
+    return ticks.select(F.explode(every).alias("slot"))
+
+
+__all__ = ["REJECTED", "RESULTS", "Plan", "Request", "build", "unpacked"]

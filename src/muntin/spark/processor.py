@@ -1,0 +1,105 @@
+"""The stage behind the shuffle: one shard a bucket, inside Spark's ``transformWithState``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StructType
+
+from muntin.engine import columns
+from muntin.engine.operator import Shard, Told
+from muntin.engine.runs import FrameCache
+from muntin.spark.combiner import Stage, received
+from muntin.spark.handoff import leave
+from muntin.spark.schema import to_blob
+from muntin.spark.state import SparkBlobs
+
+# What a shard tells a batch: blobs of results and of rejected messages, and one line of figures.
+TOLD = "kind string, blob binary, figures string"
+RESULTS, REJECTED, FIGURES = "results", "rejected", "figures"
+_ROWS_A_BLOB = 500_000
+
+# Decoded blobs of this worker process; see FrameCache for why retries can't see wrong ones.
+_CACHE = FrameCache()
+
+
+class ShardProcessor(StatefulProcessor):
+    """Runs a shard on the rows of one bucket.
+
+    Args:
+        stage: What both sides of the shuffle know.
+        results: The columns of results.
+        rejected: The columns of rejected messages.
+        final: Whether the input ends with this batch (batch frames).
+    """
+
+    def __init__(
+        self, stage: Stage, results: StructType, rejected: StructType, final: bool
+    ) -> None:
+        self.stage = stage
+        self.results = results
+        self.rejected = rejected
+        self.final = final
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state variables."""
+        self.blobs = SparkBlobs(handle)
+        self.combiner = self.stage.combiner()
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Any,
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        """One step of one shard."""
+        waiting = list(rows)
+        shard = Shard(self.combiner, self.blobs, _CACHE)
+        combined = received(self.combiner, waiting, shard.watermark)
+        told = shard.step(combined, int(waiting[0]["wall"]), final=self.final)
+        leave(self.stage.operator, told.watermark)
+        for start in range(0, len(told.results), _ROWS_A_BLOB):
+            part = told.results.slice(start, _ROWS_A_BLOB)
+            yield Row(kind=RESULTS, blob=to_blob(part, self.results), figures=None)
+        if len(told.rejected):
+            yield Row(kind=REJECTED, blob=self._rejected(told), figures=None)
+        yield Row(kind=FIGURES, blob=None, figures=self._figures(key, told))
+
+    def _rejected(self, told: Told) -> bytes:
+        frame = told.rejected
+        time = self.stage.time
+        if time in frame.columns and frame.schema[time].is_temporal():
+            # A row made here (an overflow) has only the engine's own time.
+            dtype = frame.schema[time]
+            frame = frame.with_columns(
+                pl.coalesce(time, pl.col(columns.TIME).cast(dtype)).alias(time)
+            )
+        watermark = pl.lit(told.judged, dtype=pl.Int64).alias(columns.WATERMARK)
+        return to_blob(frame.with_columns(watermark), self.rejected)
+
+    def _figures(self, key: Any, told: Told) -> str:
+        figures = {
+            "bucket": self.stage.slots.index(key[0]),
+            "watermark": told.watermark,
+            "counts": told.counts,
+            "pending": told.pending,
+            "rows": told.rows,
+            "fired": dict(told.results[columns.EMISSION].value_counts().iter_rows()),
+        }
+        return json.dumps(figures)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Blobs back into rows; given to ``mapInArrow``."""
+    for batch in batches:
+        for blob in batch.column("blob"):
+            yield from pa.ipc.open_stream(blob.as_buffer())

@@ -1,0 +1,185 @@
+"""A running query: one Spark query that feeds both sinks, and its figures."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from muntin.model.axis import Duration, micros
+from muntin.model.errors import OptionError
+from muntin.spark.plan import REJECTED, RESULTS, Plan
+from muntin.spark.processor import FIGURES
+from muntin.spark.sinks import Batch, SinkLike, sink
+
+
+@dataclass
+class Figures:
+    """What the last batch left behind, over all shards.
+
+    Attributes:
+        batch: Its number; -1 before the first.
+        watermark: Microseconds since the epoch; ``None`` while no message has moved it.
+        counts: Messages since the checkpoint began: ``seen``, ``counted``, ``filtered``, and one
+            figure a reason of rejection. ``seen`` is the sum of the others but ``overflow``.
+        pending: Changed windows that wait for their policy.
+        state_rows: Rows in the state.
+        fired: Firings of this run by emission.
+    """
+
+    batch: int = -1
+    watermark: int | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    pending: int = 0
+    state_rows: int = 0
+    fired: dict[str, int] = field(default_factory=dict)
+
+    def adds_up(self) -> bool:
+        """Whether every message that came in is accounted for."""
+        rest = sum(n for name, n in self.counts.items() if name != "seen")
+        return self.counts.get("seen", 0) == rest
+
+
+class WindowedQuery:
+    """A handle on a started query.
+
+    Attributes:
+        query: Spark's own handle.
+        figures: What the last batch left behind.
+    """
+
+    def __init__(self) -> None:
+        self.query: StreamingQuery
+        self.figures = Figures()
+        self._changed = threading.Condition()
+        self._shards: dict[int, dict[str, Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"WindowedQuery(batch={self.figures.batch}, counts={self.figures.counts})"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the query runs."""
+        return self.query.isActive
+
+    def stop(self) -> None:
+        """Stop the query; it can be started again from its checkpoint."""
+        self.query.stop()
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until the query ends.
+
+        Args:
+            timeout: Seconds; for ever where it isn't given.
+
+        Returns:
+            Whether it has ended.
+
+        Raises:
+            StreamingQueryException: When it ended by an error.
+        """
+        if timeout is None:
+            self.query.awaitTermination()
+            return True
+        return bool(self.query.awaitTermination(int(timeout)))
+
+    def await_quiet(self, timeout: float = 60.0) -> bool:
+        """Wait until all input there is now has been read and no changed window waits to speak.
+
+        Args:
+            timeout: Seconds.
+
+        Returns:
+            Whether it got quiet in time.
+        """
+        deadline = time.monotonic() + timeout
+        seen = -1
+        with self._changed:
+            while time.monotonic() < deadline and self.is_active:
+                figures = self.figures
+                quiet = figures.batch >= 0 and figures.pending == 0
+                if quiet and figures.counts.get("seen", 0) == seen and self._caught_up():
+                    return True
+                seen = figures.counts.get("seen", 0)
+                self._changed.wait(timeout=1.0)
+        return False
+
+    def _caught_up(self) -> bool:
+        """Whether the last trigger found no message."""
+        return not self.query.status["isTriggerActive"] or not self.query.status["isDataAvailable"]
+
+    def note(self, batch: int, lines: list[str]) -> None:
+        """Take in the figures that the shards told with a batch."""
+        for line in lines:
+            shard = json.loads(line)
+            self._shards[shard["bucket"]] = shard
+        counts: dict[str, int] = {}
+        fired = dict(self.figures.fired) if batch > self.figures.batch else {}
+        for shard in self._shards.values():
+            for name, n in shard["counts"].items():
+                counts[name] = counts.get(name, 0) + n
+        for line in lines:
+            for emission, n in json.loads(line)["fired"].items():
+                fired[emission] = fired.get(emission, 0) + n
+        marks = [s["watermark"] for s in self._shards.values() if s["watermark"] is not None]
+        with self._changed:
+            self.figures = Figures(
+                batch,
+                max(marks, default=None),
+                counts,
+                sum(s["pending"] for s in self._shards.values()),
+                sum(s["rows"] for s in self._shards.values()),
+                fired,
+            )
+            self._changed.notify_all()
+
+
+def start(
+    plan: Plan,
+    checkpoint: str,
+    results: SinkLike | None,
+    rejected: SinkLike | None,
+    name: str | None,
+    every: Duration | None,
+    available_now: bool,
+) -> WindowedQuery:
+    """See ``WindowedAggregate.start``."""
+    if not plan.told.isStreaming:
+        cure = "write its .results and .rejected instead"
+        raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
+    handle = WindowedQuery()
+    sinks = {
+        RESULTS: (sink(results), plan.results),
+        REJECTED: (sink(rejected), plan.rejected),
+    }
+    keys = plan.spec.keys
+
+    def write(told: DataFrame, number: int) -> None:
+        # The shards' blobs are few and small rows to Spark: keeping them costs little, and
+        # without it each sink would run the whole batch again.
+        told.persist()
+        try:
+            lines = [r[0] for r in told.where(F.col("kind") == FIGURES).select("figures").collect()]
+            for kind, (target, schema) in sinks.items():
+                if target is not None:
+                    target.write(Batch(number, told, kind, schema, keys))
+            handle.note(number, lines)
+        finally:
+            told.unpersist()
+
+    writer = plan.told.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+    writer = writer.outputMode("append")
+    if name is not None:
+        writer = writer.queryName(name)
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    elif every is not None:
+        writer = writer.trigger(processingTime=f"{micros('every', every) // 1000} milliseconds")
+    handle.query = writer.start()
+    return handle

@@ -1,0 +1,90 @@
+"""A Spark session that is set as muntin needs it, and the check of one that isn't ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from muntin.model.errors import SettingError
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_STATE = "spark.sql.streaming.stateStore.rocksdb"
+_ARROW = "spark.sql.execution.arrow"
+
+SETTINGS = {
+    # transformWithState keeps its state in nothing else.
+    PROVIDER: ROCKSDB,
+    # A commit writes what changed, not the whole store.
+    f"{_STATE}.changelogCheckpointing.enabled": "true",
+    # Counting rows costs a read for each write, and our rows are blobs.
+    f"{_STATE}.trackTotalNumberOfRows": "false",
+    # Spark otherwise computes the size of the Arrow batch anew for each row, which doubles the
+    # cost of handing rows to Python; the number of rows bounds a batch just as well.
+    f"{_ARROW}.maxBytesPerBatch": str(2**31 - 1),
+    f"{_ARROW}.maxRecordsPerBatch": "50000",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def session(app: str = "muntin", *, master: str | None = None, **settings: str) -> SparkSession:
+    """Start (or get) a Spark session with everything set that muntin needs.
+
+    What it sets is in ``SETTINGS``; beside that the Python of the workers, one Polars thread for
+    each, and, for a local master, as many shuffle partitions as cores.
+
+    Args:
+        app: The application's name.
+        master: The cluster; ``local[*]`` where neither this nor the environment says another.
+        **settings: More settings, dots written as double underscores, for example
+            ``spark__driver__memory="4g"``.
+
+    Returns:
+        The session, with the log level at ERROR.
+
+    Example:
+        >>> spark = session(master="local[2]")  # doctest: +SKIP
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    builder = SparkSession.builder.appName(app)
+    if master is None and "SPARK_REMOTE" not in os.environ and "MASTER" not in os.environ:
+        master = "local[*]"
+    if master is not None:
+        builder = builder.master(master)
+    wanted = {
+        **SETTINGS,
+        "spark.executorEnv.POLARS_MAX_THREADS": "1",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.enabled": "false",
+    }
+    if master is not None and master.startswith("local"):
+        wanted["spark.sql.shuffle.partitions"] = str(_cores(master))
+    wanted |= {name.replace("__", "."): value for name, value in settings.items()}
+    for name, value in wanted.items():
+        builder = builder.config(name, value)
+    spark: SparkSession = builder.getOrCreate()
+    if hasattr(spark, "_jvm"):
+        spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _cores(master: str) -> int:
+    inside = master.partition("[")[2].rstrip("]").partition(",")[0]
+    return int(inside) if inside.isdigit() else os.cpu_count() or 1
+
+
+def require(spark: SparkSession) -> None:
+    """Refuse a session without which a query would fail later and less clearly.
+
+    Raises:
+        SettingError: Naming the setting, its value, and the value to give it.
+    """
+    found = spark.conf.get(PROVIDER, "")
+    if found != ROCKSDB:
+        raise SettingError(
+            f"{PROVIDER} is {found!r}, and windows are kept in RocksDB; "
+            f"set it to {ROCKSDB!r}, or start the session with muntin.session()"
+        )

@@ -1,0 +1,179 @@
+"""Where batches of results and rejected messages go.
+
+A sink may be given a batch again after a restart; it then gets the same rows under the same number,
+and must leave the same table behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from muntin.engine import columns
+from muntin.model.errors import MissingExtraError
+from muntin.spark.plan import unpacked
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of results or of rejected messages.
+
+    Attributes:
+        number: The batch's number, the same when it is repeated.
+        told: What the shards told.
+        kind: ``results`` or ``rejected``.
+        schema: The columns.
+        keys: The key columns.
+    """
+
+    number: int
+    told: DataFrame
+    kind: str
+    schema: StructType
+    keys: tuple[str, ...]
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows, as a DataFrame."""
+        return unpacked(self.told, self.kind, self.schema)
+
+    def table(self) -> pa.Table:
+        """The rows, fetched to the driver as one Arrow table."""
+        blobs = self.told.where(F.col("kind") == self.kind).select("blob").collect()
+        parts = [pa.ipc.open_stream(row[0]).read_all() for row in blobs]
+        target = to_arrow_schema(self.schema, timezone="UTC")
+        return pa.concat_tables([target.empty_table(), *parts])
+
+
+class Sink(Protocol):
+    """Takes batches."""
+
+    def write(self, batch: Batch) -> None:
+        """Write one batch, so that writing it again changes nothing."""
+
+
+SinkLike = Sink | Callable[[DataFrame, int], None]
+
+
+class _Function:
+    def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
+        self.function = function
+
+    def write(self, batch: Batch) -> None:
+        self.function(batch.frame, batch.number)
+
+
+def sink(given: SinkLike | None) -> Sink | None:
+    """A sink, also out of a plain function of a DataFrame and a batch number."""
+    if given is None or hasattr(given, "write"):
+        return given
+    return _Function(given)
+
+
+class ParquetSink:
+    """Parquet files, a folder a batch; see ``to_parquet``."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def write(self, batch: Batch) -> None:
+        """See ``Sink``."""
+        target = f"{self.path.rstrip('/')}/batch={batch.number}"
+        batch.frame.write.mode("overwrite").parquet(target)
+
+
+def to_parquet(path: str) -> ParquetSink:
+    """Keep every row in Parquet under ``path``, a folder a batch.
+
+    A repeated batch replaces its folder. ``spark.read.parquet(path)`` shows all rows, with the
+    batch's number in the column ``batch``.
+    """
+    return ParquetSink(path)
+
+
+class DuckDBSink:
+    """Tables in a DuckDB file; see ``to_duckdb``."""
+
+    def __init__(self, path: str, table: str, history: str | None) -> None:
+        try:
+            import duckdb
+        except ImportError as error:
+            raise MissingExtraError("to_duckdb()", "duckdb") from error
+        self.path = path
+        self.table = table
+        self.history = history
+        self._connect: Any = duckdb.connect
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+
+    def write(self, batch: Batch) -> None:
+        """See ``Sink``."""
+        rows = batch.table()
+        with self._connect(self.path) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.register("batch_rows", rows)
+            connection.execute("BEGIN")
+            if batch.kind == "results":
+                self._upsert(connection, batch, rows.column_names)
+                if self.history is not None:
+                    self._append(connection, self.history, batch.number)
+            else:
+                self._append(connection, self.table, batch.number)
+            connection.execute("COMMIT")
+
+    def _upsert(self, connection: Any, batch: Batch, names: list[str]) -> None:
+        identity = [*batch.keys, columns.WINDOW_START, columns.WINDOW_END]
+        table = _quoted(self.table)
+        key = ", ".join(map(_quoted, identity))
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {table} AS SELECT * FROM batch_rows LIMIT 0"
+        )
+        connection.execute(
+            f"CREATE UNIQUE INDEX IF NOT EXISTS {_quoted(self.table + '_key')} ON {table} ({key})"
+        )
+        rest = [_quoted(n) for n in names if n not in identity]
+        sets = ", ".join(f"{c} = excluded.{c}" for c in rest)
+        # A window may speak early and in full within one batch: only its newest row counts.
+        newest = (
+            f"SELECT * FROM batch_rows QUALIFY row_number() OVER "
+            f"(PARTITION BY {key} ORDER BY revision DESC) = 1"
+        )
+        connection.execute(
+            f"INSERT INTO {table} BY NAME {newest} ON CONFLICT ({key}) DO UPDATE SET {sets} "
+            f"WHERE excluded.revision >= {table}.revision"
+        )
+
+    def _append(self, connection: Any, name: str, number: int) -> None:
+        table = _quoted(name)
+        numbered = f"SELECT *, {number}::BIGINT AS batch FROM batch_rows"
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {numbered} LIMIT 0")
+        connection.execute(f"DELETE FROM {table} WHERE batch = {number}")
+        connection.execute(f"INSERT INTO {table} {numbered}")
+
+
+def to_duckdb(path: str, table: str, *, history: str | None = None) -> DuckDBSink:
+    """Keep the newest state of every window in a DuckDB file on the driver.
+
+    Results are upserted by keys and window, the greater revision wins, a batch in one transaction;
+    rejected messages are appended under their batch's number. A repeated batch changes nothing.
+
+    Args:
+        path: The file; made where it isn't there.
+        table: The table; made at the first batch.
+        history: Another table that keeps every firing, with the batch's number.
+
+    Raises:
+        MissingExtraError: When ``duckdb`` isn't installed.
+    """
+    return DuckDBSink(path, table, history)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,253 @@
+"""The sentence that users write: DataFrame in, DataFrame out.
+
+``windowed(frame, key=…, time=…).hopping(…).early(…).late(…).keep(…).agg(…)`` and then ``.results``,
+``.rejected`` or ``.start(…)``. Each step returns a new value; nothing runs before the end, and
+whatever can't work is refused before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+
+from muntin.model import windows as model
+from muntin.model.aggregates import Aggregate
+from muntin.model.axis import Duration, instant, micros
+from muntin.model.errors import OptionError
+from muntin.model.policies import Firing, policy
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
+from muntin.spark.explain import explain
+from muntin.spark.plan import REJECTED, RESULTS, Plan, Request, build
+from muntin.spark.session import require
+
+if TYPE_CHECKING:
+    from muntin.spark.query import WindowedQuery
+    from muntin.spark.sinks import SinkLike
+
+Key = Column | str | Sequence[Column | str]
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """A DataFrame with a key, an event time, and (soon) windows; made by ``windowed``."""
+
+    _frame: DataFrame
+    _keys: tuple[Column | str, ...]
+    _time: str
+    _lateness: int
+    _max_ahead: int | None
+    _where: Column | str | None
+    _buckets: int | None
+    _windows: Windows | None = None
+    _firing: Firing = Firing()
+
+    def tumbling(self, size: Duration, *, origin: str | None = None) -> Windowed:
+        """Windows of one size, one after the other.
+
+        Args:
+            size: Length of a window.
+            origin: A moment at which some window starts; the epoch where it isn't given.
+        """
+        return replace(self, _windows=model.tumbling(size, origin=_origin(origin)))
+
+    def hopping(self, size: Duration, slide: Duration, *, origin: str | None = None) -> Windowed:
+        """Overlapping windows of one size that start every ``slide``.
+
+        The slide needn't divide the size. A message is stored once, however many windows hold it.
+
+        Args:
+            size: Length of a window.
+            slide: Distance between two starts, at most the size.
+            origin: A moment at which some window starts; the epoch where it isn't given.
+        """
+        return replace(self, _windows=model.hopping(size, slide, origin=_origin(origin)))
+
+    def early(
+        self, *, each: bool = False, rows: int | None = None, every: Duration | None = None
+    ) -> Windowed:
+        """Let current windows speak before they are full (``emission`` is ``early``).
+
+        Args:
+            each: After each batch that changed the window.
+            rows: After so many new messages in the window.
+            every: When the wall clock passes a multiple of this, also without input.
+        """
+        firing = replace(self._firing, early=policy("early", each, rows, every))
+        return replace(self, _firing=firing)
+
+    def late(
+        self,
+        *,
+        grace: Duration,
+        each: bool = False,
+        rows: int | None = None,
+        every: Duration | None = None,
+    ) -> Windowed:
+        """Take late messages for a while after a window's end, and speak again for them.
+
+        Args:
+            grace: How long after its end a window takes messages.
+            each: Speak after each batch that changed the window.
+            rows: Speak after so many late messages in the window.
+            every: Speak when the wall clock passes a multiple of this; 10 seconds by default.
+
+        A window that closes with something untold speaks once more.
+        """
+        kept = micros("grace", grace)
+        chosen = self._firing.late
+        if each or rows is not None or every is not None:
+            chosen = policy("late", each, rows, every)
+        retention = max(kept, self._firing.retention)
+        firing = replace(self._firing, late=chosen, grace=kept, retention=retention)
+        return replace(self, _firing=firing)
+
+    def keep(self, retention: Duration) -> Windowed:
+        """Keep a window's state readable for some time after its end.
+
+        Raises:
+            OptionError: When that is below the grace.
+        """
+        return replace(self, _firing=replace(self._firing, retention=micros("keep", retention)))
+
+    def deltas(self) -> Windowed:
+        """Let each firing tell only what is new since the window's last one."""
+        return replace(self, _firing=replace(self._firing, accumulate=False))
+
+    def agg(self, **aggregates: Aggregate) -> WindowedAggregate:
+        """Say what the windows compute; output name = aggregate.
+
+        Raises:
+            OptionError: Naming what can't work: a column, a type, a size.
+            SettingError: When the session lacks a setting that state needs.
+        """
+        if self._windows is None:
+            raise OptionError(
+                "agg", ", ".join(aggregates), "comes before the windows", "call .tumbling() first"
+            )
+        if not aggregates:
+            raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
+        spec = WindowSpec(
+            keys=(),
+            time=self._time,
+            windows=self._windows,
+            aggregates=aggregates,
+            firing=self._firing,
+            lateness=self._lateness,
+            max_ahead=self._max_ahead,
+        )
+        require(self._frame.sparkSession)
+        request = Request(self._frame, self._keys, self._time, self._where, spec, self._buckets)
+        return WindowedAggregate(build(request))
+
+
+class WindowedAggregate:
+    """A finished windowed aggregation over a streaming or batch DataFrame."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @cached_property
+    def results(self) -> DataFrame:
+        """Every firing as a row.
+
+        Columns: the keys, ``window_start``, ``window_end``, the aggregates, ``emission``
+        (``early``, ``full`` or ``late``) and ``revision`` (0, 1, 2, … for each key and window).
+        ``(keys, window_start, window_end)`` identifies a window and the greatest revision is its
+        newest state, so that a sink which upserts by it may see a row twice without harm.
+        A batch DataFrame gives one ``full`` row a window.
+        """
+        return self.plan.unpacked(RESULTS)
+
+    @cached_property
+    def rejected(self) -> DataFrame:
+        """Every message that no window took, as it came, with ``reason`` and ``watermark``.
+
+        Reasons: ``late``, ``future`` (beyond ``max_ahead``), ``null_key``, ``null_time``,
+        ``malformed`` (a time that can't be parsed) and ``overflow`` (not a message: the key and
+        start of a window whose integer sum left 64 bits).
+        """
+        return self.plan.unpacked(REJECTED)
+
+    def start(
+        self,
+        *,
+        checkpoint: str,
+        results: SinkLike | None = None,
+        rejected: SinkLike | None = None,
+        name: str | None = None,
+        every: Duration | None = None,
+        available_now: bool = False,
+    ) -> WindowedQuery:
+        """Start one streaming query that writes results and rejected messages.
+
+        Each batch reaches the sinks at least once, and a repeated batch carries the same rows; the
+        sinks of muntin make that exactly once.
+
+        Args:
+            checkpoint: Folder of the query's progress and state; the same after a restart.
+            results: A sink (``to_parquet``, ``to_duckdb``) or a function of a DataFrame and the
+                batch number, as in ``foreachBatch``.
+            rejected: The same for rejected messages.
+            name: The query's name.
+            every: A batch at most this often; as fast as possible where it isn't given.
+            available_now: Read what is there now, then end.
+
+        Raises:
+            OptionError: When the frame is a batch frame.
+        """
+        from muntin.spark.query import start
+
+        return start(self.plan, checkpoint, results, rejected, name, every, available_now)
+
+    def explain(self) -> str:
+        """The panes, the policies and the state in words."""
+        return explain(self.plan.spec, self.plan.buckets)
+
+
+def windowed(
+    frame: DataFrame,
+    *,
+    key: Key,
+    time: str,
+    lateness: Duration = "0 seconds",
+    max_ahead: Duration | None = "1 day",
+    where: Column | str | None = None,
+    buckets: int | None = None,
+) -> Windowed:
+    """Begin a windowed aggregation over a streaming or batch DataFrame.
+
+    All columns of the frame travel to Python, since a rejected message is given back as it came:
+    select what you need first.
+
+    Args:
+        frame: The input. Don't call ``withWatermark``: the watermark is kept here, so that late
+            messages aren't dropped on the way.
+        key: The key columns, by name or as expressions.
+        time: The event-time column: a timestamp, or a string to be parsed.
+        lateness: How far the watermark trails the greatest event time.
+        max_ahead: How far ahead of the wall clock an event time may be; what is further is
+            rejected and doesn't move the watermark. ``None`` takes anything.
+        where: Which messages to take; others are counted as ``filtered``.
+        buckets: In how many shards the keys are kept; one a shuffle partition by default. It is
+            part of the checkpoint.
+
+    Example:
+        >>> hourly = windowed(flights, key="carrier", time="at")  # doctest: +SKIP
+    """
+    keys = (key,) if isinstance(key, Column | str) else tuple(key)
+    if not keys:
+        raise OptionError("key", key, "names no column", "give at least one column")
+    ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
+    if buckets is not None and buckets < 1:
+        raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+    late = micros("lateness", lateness)
+    return Windowed(frame, keys, time, late, ahead, where, buckets)
+
+
+def _origin(origin: str | None) -> int:
+    return 0 if origin is None else instant("origin", origin)
