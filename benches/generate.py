@@ -1,0 +1,44 @@
+"""Write the files of a stream once: ``python -m benches.generate CASE --rows N``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+
+from benches.peers.command import Outcome, Run, serve
+from benches.stream import Stream
+
+
+def write(stream: Stream) -> None:
+    """Write the Parquet files, oldest modification time first, unless they are there."""
+    if stream.folder.exists():
+        return
+    stream.folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=stream.folder.parent, prefix="writing-"))
+    connection = duckdb.connect(config={"threads": 2})
+    # A row group is what Spark can give to one of its two cores.
+    group = max(2048, min(122_880, stream.batch // 8))
+    for number, (name, query) in enumerate(stream.files()):
+        path = work / name
+        connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE {group})")
+        os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
+    try:
+        work.rename(stream.folder)
+    except OSError:
+        shutil.rmtree(work)
+
+
+def main(run: Run) -> Outcome:
+    """Write the files and say how long it took."""
+    started = time.perf_counter()
+    write(run.stream)
+    return Outcome(time.perf_counter() - started)
+
+
+if __name__ == "__main__":
+    serve("generate", main)

@@ -1,0 +1,51 @@
+"""DuckDB in one batch: the oracle of every check, and a ceiling."""
+
+from __future__ import annotations
+
+import time
+
+import duckdb
+
+from benches.peers.command import Outcome, Run, serve, totals
+
+SLICES = """
+SELECT k, epoch_us(ts) // {slide} * {slide} AS s, count(*) AS c, sum(v)::BIGINT AS total,
+       max(v) AS top
+FROM read_parquet('{files}') WHERE epoch_ms(ts) <= {last_ms} GROUP BY ALL
+"""
+
+HOPS = """
+WITH slices AS ({slices}),
+grid AS (
+    SELECT k, unnest(range(low - {size} + {slide}, high + 1, {slide})) AS s
+    FROM (SELECT k, min(s) AS low, max(s) AS high FROM slices GROUP BY k)
+)
+SELECT * FROM (
+    SELECT k, s, sum(c) OVER w AS c, sum(total) OVER w AS total, max(top) OVER w AS top
+    FROM grid LEFT JOIN slices USING (k, s)
+    WINDOW w AS (PARTITION BY k ORDER BY s ROWS BETWEEN CURRENT ROW AND {more} FOLLOWING)
+) WHERE c > 0
+"""
+
+
+def query(run: Run) -> str:
+    """One row for each key and window start."""
+    size, slide = run.case.size * 1_000_000, run.case.slide * 1_000_000
+    slices = SLICES.format(slide=slide, files=run.stream.everything, last_ms=run.stream.last_ms)
+    if size == slide:
+        return slices
+    return HOPS.format(slices=slices, size=size, slide=slide, more=size // slide - 1)
+
+
+def main(run: Run) -> Outcome:
+    """Aggregate all rows at once."""
+    connection = duckdb.connect(config={"threads": 2})
+    started = time.perf_counter()
+    connection.execute(f"CREATE TABLE answer AS {query(run)}")
+    seconds = time.perf_counter() - started
+    row = connection.execute("SELECT count(*), sum(c), sum(total), sum(top) FROM answer").fetchone()
+    return Outcome(seconds, totals(*row))
+
+
+if __name__ == "__main__":
+    serve("duckdb_batch", main)

@@ -1,0 +1,111 @@
+"""Flink SQL: a windowing table function over rows that Flink computes for itself."""
+
+from __future__ import annotations
+
+import csv
+import time
+from pathlib import Path
+
+from pyflink.common import Configuration
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+from benches.peers.command import Outcome, Run, serve, totals
+from benches.stream import T0_MS
+
+SOURCE = """
+CREATE TEMPORARY TABLE ev (
+    i BIGINT,
+    k AS MOD(MOD(i * 1103515245 + 12345, 2147483648) / 256, {keys}),
+    v AS MOD(i * 48271, 1000),
+    ts AS TO_TIMESTAMP_LTZ({t0} + 1000 * i / {per_second}, 3),
+    WATERMARK FOR ts AS ts - INTERVAL '0.001' SECOND
+) WITH (
+    'connector' = 'datagen', 'fields.i.kind' = 'sequence',
+    'fields.i.start' = '0', 'fields.i.end' = '{last}',
+    'rows-per-second' = '2000000000'
+)
+"""
+
+SINK = """
+CREATE TEMPORARY TABLE answers (
+    k BIGINT, window_start TIMESTAMP(3), c BIGINT, total BIGINT, top BIGINT
+) WITH ({options})
+"""
+
+QUERY = """
+INSERT INTO answers
+SELECT k, window_start, COUNT(*), SUM(v), MAX(v) FROM TABLE({window})
+GROUP BY k, window_start, window_end
+"""
+
+
+def environment(run: Run) -> TableEnvironment:
+    """Two task slots, checkpoints every 2 s, the state backend asked for."""
+    settings = {
+        "parallelism.default": "2",
+        "taskmanager.numberOfTaskSlots": "2",
+        "state.backend.type": "rocksdb" if run.state == "rocksdb" else "hashmap",
+        "state.backend.incremental": "true",
+        "taskmanager.memory.managed.size": "2g",
+        "execution.checkpointing.interval": "2 s",
+        "execution.checkpointing.storage": "filesystem",
+        "execution.checkpointing.dir": (run.work / "checkpoints").as_uri(),
+        "table.local-time-zone": "UTC",
+        "rest.port": "0",
+        "rest.bind-port": "0",
+    }
+    if run.mini_batch:
+        settings |= {
+            "table.exec.mini-batch.enabled": "true",
+            "table.exec.mini-batch.allow-latency": "1 s",
+            "table.exec.mini-batch.size": "50000",
+        }
+    configuration = Configuration()
+    for name, value in settings.items():
+        configuration.set_string(name, value)
+    chosen = EnvironmentSettings.new_instance().in_streaming_mode()
+    return TableEnvironment.create(chosen.with_configuration(configuration).build())
+
+
+def window(run: Run) -> str:
+    """The windowing table function of a case; a hop's slide comes first."""
+    size, slide = run.case.size, run.case.slide
+    if size == slide:
+        return f"TUMBLE(TABLE ev, DESCRIPTOR(ts), INTERVAL '{size}' SECOND(6))"
+    return (
+        f"HOP(TABLE ev, DESCRIPTOR(ts), INTERVAL '{slide}' SECOND(6), INTERVAL '{size}' SECOND(6))"
+    )
+
+
+def main(run: Run) -> Outcome:
+    """Run the insert to its end; a bounded source closes every window."""
+    tables = environment(run)
+    stream = run.stream
+    tables.execute_sql(
+        SOURCE.format(
+            keys=stream.keys, t0=T0_MS, per_second=stream.per_second, last=stream.rows - 1
+        )
+    )
+    answers = run.work / "answers"
+    sink = "'connector' = 'blackhole'"
+    if run.check:
+        sink = f"'connector' = 'filesystem', 'path' = '{answers.as_uri()}', 'format' = 'csv'"
+    tables.execute_sql(SINK.format(options=sink))
+    started = time.perf_counter()
+    tables.execute_sql(QUERY.format(window=window(run))).wait()
+    seconds = time.perf_counter() - started
+    return Outcome(seconds, summed(answers) if run.check else None)
+
+
+def summed(folder: Path) -> dict[str, int]:
+    """Count and sum the rows of finished CSV files."""
+    rows = count = total = top = 0
+    for path in folder.rglob("part-*"):
+        with path.open(newline="") as lines:
+            for _, _, c, t, m in csv.reader(lines):
+                rows, count, total, top = rows + 1, count + int(c), total + int(t), top + int(m)
+    return totals(rows, count, total, top)
+
+
+if __name__ == "__main__":
+    serve("flink_sql", main)

@@ -1,0 +1,34 @@
+"""muntin on Spark: the sentence that its user would write."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+import muntin as mt
+from benches.peers.command import Outcome, Run, serve
+from benches.peers.spark_drive import drive
+
+
+def results(events: DataFrame, run: Run) -> DataFrame:
+    """The query of a case."""
+    case = run.case
+    lateness = f"{case.lateness} seconds"
+    windowed = mt.windowed(events, key="k", time="ts", lateness=lateness, max_ahead=None)
+    if case.size == case.slide:
+        windowed = windowed.tumbling(f"{case.size} seconds")
+    else:
+        windowed = windowed.hopping(f"{case.size} seconds", slide=f"{case.slide} seconds")
+    if case.early == "second":
+        windowed = windowed.early(every="1 second")
+    elif case.early == "batch":
+        windowed = windowed.early(each=True)
+    return windowed.agg(count=mt.count(), sum=mt.sum("v"), max=mt.max("v")).results
+
+
+def main(run: Run) -> Outcome:
+    """Results are appended; early firings are rows of their own."""
+    return drive(run, results, "append")
+
+
+if __name__ == "__main__":
+    serve("muntin_spark", main)

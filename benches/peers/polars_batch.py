@@ -1,0 +1,53 @@
+"""Polars in one batch: a ceiling."""
+
+from __future__ import annotations
+
+import os
+import time
+
+os.environ.setdefault("POLARS_MAX_THREADS", "2")
+
+import polars as pl  # noqa: E402
+
+from benches.peers.command import Outcome, Run, serve, totals  # noqa: E402
+
+
+def answer(run: Run) -> pl.LazyFrame:
+    """One row for each key and window start."""
+    slide = f"{run.case.slide}s"
+    slices = (
+        pl.scan_parquet(run.stream.everything)
+        .filter(pl.col("ts").dt.epoch("ms") <= run.stream.last_ms)
+        .group_by("k", pl.col("ts").dt.truncate(slide).alias("ts"))
+        .agg(
+            pl.len().cast(pl.Int64).alias("count"),
+            pl.col("v").sum().alias("sum"),
+            pl.col("v").max().alias("max"),
+        )
+    )
+    if run.case.size == run.case.slide:
+        return slices
+    # The offset lets windows begin before the first row; slices are far fewer than rows.
+    hops = slices.sort("k", "ts").group_by_dynamic(
+        "ts",
+        every=slide,
+        period=f"{run.case.size}s",
+        offset=f"-{run.case.size - run.case.slide}s",
+        group_by="k",
+    )
+    return hops.agg(pl.col("count").sum(), pl.col("sum").sum(), pl.col("max").max())
+
+
+def main(run: Run) -> Outcome:
+    """Aggregate all rows at once."""
+    started = time.perf_counter()
+    frame = answer(run).collect(engine="streaming")
+    seconds = time.perf_counter() - started
+    return Outcome(
+        seconds,
+        totals(frame.height, frame["count"].sum(), frame["sum"].sum(), frame["max"].sum()),
+    )
+
+
+if __name__ == "__main__":
+    serve("polars_batch", main)

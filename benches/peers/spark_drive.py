@@ -1,0 +1,151 @@
+"""Drive one streaming query in Spark: throughput, small batches, or latency.
+
+Spark native, the pandas processor and muntin differ in the query alone; source, sink, trigger,
+session and clock are the ones here.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from benches.peers.command import Outcome, Run, totals
+from benches.peers.spark_latency import latency
+from benches.peers.spark_session import session
+
+Build = Callable[[DataFrame, Run], DataFrame]
+"""From events (k, v, ts) to results (k, window_start, window_end, count, sum, max, ...)."""
+
+CLOSING_SECONDS = 15.0
+POLL_SECONDS = 0.05
+
+
+def drive(run: Run, build: Build, mode: str) -> Outcome:
+    """Start Spark, run the query as its case asks, and stop Spark.
+
+    Args:
+        run: What is asked for.
+        build: The query.
+        mode: Output mode; in ``update`` mode a row replaces earlier ones of its window.
+    """
+    spark = session(run.state or "rocksdb")
+    try:
+        if run.case.measure == "latency":
+            return latency(spark, run, build, mode)
+        results = build(_files(spark, run), run)
+        if run.check:
+            return _check(spark, run, results, mode)
+        writer = results.writeStream.format("noop").outputMode(mode)
+        seconds, progress = _finish(run, writer)
+        figures = _batches(run, progress) if run.case.measure == "batch" else None
+        return Outcome(seconds, figures=figures)
+    finally:
+        spark.stop()
+
+
+def _files(spark: SparkSession, run: Run) -> DataFrame:
+    """The stream's files, one for each micro-batch."""
+    reader = spark.readStream.schema("k long, v long, ts timestamp")
+    files = run.stream.everything if run.check else run.stream.parts
+    return reader.option("maxFilesPerTrigger", 1).parquet(files)
+
+
+def _finish(run: Run, writer: Any) -> tuple[float, list[dict[str, Any]]]:
+    """Run a query until all its rows are read and the tail is closed.
+
+    Returns:
+        Seconds from start to end, and the progress of each batch.
+    """
+    writer = writer.option("checkpointLocation", str(run.work / "checkpoint"))
+    started = time.perf_counter()
+    if run.case.early == "second":
+        query = writer.start()
+        _await_closing(query, run.stream.rows + 1)
+        seconds = time.perf_counter() - started
+        progress = _progress(query)
+        query.stop()
+        return seconds, progress
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return time.perf_counter() - started, _progress(query)
+
+
+def _progress(query: StreamingQuery) -> list[dict[str, Any]]:
+    """Progress of all batches, as plain dictionaries."""
+    return [json.loads(progress.json) for progress in query.recentProgress]
+
+
+def _rows_read(progress: dict[str, Any]) -> int:
+    """Rows that a batch took from the files; a heartbeat source does not count."""
+    sources = [s for s in progress["sources"] if "FileStreamSource" in s["description"]]
+    return sum(source["numInputRows"] for source in sources)
+
+
+def _await_closing(query: StreamingQuery, rows: int) -> None:
+    """Wait for the batch after the one that read the sentinel.
+
+    A query with a wall-clock policy never ends by itself, so that it is watched and stopped.
+    """
+    read_at = 0.0
+    while query.isActive:
+        time.sleep(POLL_SECONDS)
+        seen = [(p["batchId"], _rows_read(p)) for p in _progress(query)]
+        if sum(read for _, read in seen) < rows:
+            continue
+        read_at = read_at or time.perf_counter()
+        last = max(batch for batch, read in seen if read)
+        if any(batch > last for batch, _ in seen):
+            return
+        if time.perf_counter() - read_at > CLOSING_SECONDS:
+            raise RuntimeError("no batch followed the sentinel")
+    raise RuntimeError(f"the query ended early: {query.exception()}")
+
+
+def _batches(run: Run, progress: list[dict[str, Any]]) -> dict[str, float]:
+    """Times of the small batches that follow the load."""
+    small = [
+        p["durationMs"]["triggerExecution"] / 1000
+        for p in progress
+        if _rows_read(p) == run.case.batch
+    ]
+    wanted = run.case.rows // run.case.batch
+    small = small[-wanted:]
+    if len(small) < wanted:
+        raise RuntimeError(f"only {len(small)} of {wanted} batches were measured")
+    return {
+        "batch_median": statistics.median(small),
+        "batch_worst": max(small),
+        "batches": len(small),
+    }
+
+
+def _check(spark: SparkSession, run: Run, results: DataFrame, mode: str) -> Outcome:
+    """Count and sum the final result of every window but the sentinel's."""
+    answers = str(run.work / "answers")
+    columns = ["k", "window_start", "count", "sum", "max"]
+    columns += [name for name in ("emission",) if name in results.columns]
+    last = F.timestamp_millis(F.lit(run.stream.last_ms))
+    kept = results.where(F.col("window_start") <= last).select(columns)
+
+    def keep(batch: DataFrame, number: int) -> None:
+        batch.write.mode("append").parquet(answers)
+
+    seconds, _ = _finish(run, kept.writeStream.outputMode(mode).foreachBatch(keep))
+    answer = spark.read.parquet(answers)
+    figures = None
+    if "emission" in columns:
+        figures = {"early": answer.where("emission = 'early'").count()}
+        answer = answer.where("emission = 'full'")
+    if mode == "update":
+        # Values are never negative, so that the greatest of each is the last one.
+        latest = [F.max(name).alias(name) for name in ("count", "sum", "max")]
+        answer = answer.groupBy("k", "window_start").agg(*latest)
+    sums = answer.agg(F.count("*"), F.sum("count"), F.sum("sum"), F.sum("max")).collect()[0]
+    return Outcome(seconds, totals(*sums), figures)

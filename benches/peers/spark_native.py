@@ -1,0 +1,35 @@
+"""Spark native: ``groupBy(window(...), k)``."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from benches.peers.command import Outcome, Run, serve
+from benches.peers.spark_drive import drive
+
+
+def results(events: DataFrame, run: Run) -> DataFrame:
+    """The query that the Spark guide would have you write."""
+    case = run.case
+    window = F.window("ts", f"{case.size} seconds", f"{case.slide} seconds")
+    if case.size == case.slide:
+        window = F.window("ts", f"{case.size} seconds")
+    return (
+        events.withWatermark("ts", f"{case.lateness} seconds")
+        .groupBy(window.alias("w"), "k")
+        .agg(F.count("*").alias("count"), F.sum("v").alias("sum"), F.max("v").alias("max"))
+        .selectExpr(
+            "k", "w.start AS window_start", "w.end AS window_end", "`count`", "`sum`", "`max`"
+        )
+    )
+
+
+def main(run: Run) -> Outcome:
+    """Append mode where only final results are wanted, update mode for early ones."""
+    early = run.case.early != "never" or run.case.measure == "batch"
+    return drive(run, results, "update" if early else "append")
+
+
+if __name__ == "__main__":
+    serve("spark_native", main)

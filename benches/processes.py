@@ -1,0 +1,136 @@
+"""Run one program in a session of its own, and watch its memory and its clock."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SAMPLE_SECONDS = 0.2
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MARK = "RESULT "
+PATH = re.compile(r"(?:file:)?(?:/[\w.@+-]+){2,}/?")
+NOISE = ("WARN", "INFO", "\tat ", "Caused by")
+
+
+class RunError(Exception):
+    """A program failed, ended without a result, or took too long."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One run of a program.
+
+    Attributes:
+        line: The JSON that it printed.
+        wall: Seconds from its start to its end, interpreter and machine start-up included.
+        peak_mb: The greatest sum of resident memory over its processes.
+    """
+
+    line: dict[str, Any]
+    wall: float
+    peak_mb: float
+
+
+def run(
+    command: list[str],
+    environment: dict[str, str],
+    folder: Path,
+    limit: float,
+    tick: Callable[[float], None] = lambda elapsed: None,
+) -> Finished:
+    """Run a program to its end.
+
+    Args:
+        command: Program and arguments.
+        environment: Its environment variables.
+        folder: Where it starts.
+        limit: Seconds after which it is ended.
+        tick: Called with the seconds elapsed, a few times a second.
+
+    Raises:
+        RunError: When there is no result.
+    """
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            cwd=folder,
+            stdout=out,
+            stderr=err,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        peak = 0.0
+        try:
+            while process.poll() is None:
+                elapsed = time.perf_counter() - started
+                if elapsed > limit:
+                    raise RunError(f"took more than {limit:.0f} s")
+                peak = max(peak, resident_mb(process.pid))
+                tick(elapsed)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(SAMPLE_SECONDS)
+            wall = time.perf_counter() - started
+        finally:
+            end_session(process.pid)
+            process.wait()
+        out.seek(0)
+        err.seek(0)
+        return Finished(_result(out.read(), err.read(), process.returncode), wall, peak)
+
+
+def _result(out: str, err: str, code: int) -> dict[str, Any]:
+    """The last result line, or an error with the program's last words."""
+    lines = [line for line in out.splitlines() if line.startswith(MARK)]
+    if lines and code == 0:
+        return json.loads(lines[-1].removeprefix(MARK))
+    said = [line for line in (out + "\n" + err).splitlines() if line.strip()]
+    telling = [line for line in said if re.match(r"^[\w.]*(Error|Exception)\b", line)]
+    plain = [line for line in said if not any(noise in line for noise in NOISE)]
+    last = (telling or plain or [f"ended with code {code}"])[-1]
+    raise RunError(scrub(last))
+
+
+def scrub(text: str) -> str:
+    """Take paths of this machine out of a message, and keep it short."""
+    return PATH.sub("…", text).strip()[:200]
+
+
+def members(session: int) -> list[int]:
+    """Processes of a session: the program and all that it started."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        with suppress(OSError):
+            after_name = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+            if int(after_name[3]) == session:
+                found.append(int(entry))
+    return found
+
+
+def resident_mb(session: int) -> float:
+    """Resident memory of all processes of a session; pages that they share count for each."""
+    pages = 0
+    for pid in members(session):
+        with suppress(OSError):
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * PAGE / 1_048_576
+
+
+def end_session(session: int) -> None:
+    """End what is left of a session that was started here."""
+    for pid in members(session):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

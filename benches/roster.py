@@ -1,0 +1,64 @@
+"""Who is measured: each peer's program, environment and state backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One engine in one configuration.
+
+    Attributes:
+        name: Name in tables and on the command line.
+        family: What a workload selects by; engines of one family share sizes.
+        module: Program to run, ``python -m benches.peers.MODULE``.
+        venv: Name of the requirements file and of the virtual environment.
+        state: State backend and checkpointing, for the table.
+        arguments: Further arguments of the program.
+        java: Whether it needs a Java runtime.
+    """
+
+    name: str
+    family: str
+    module: str
+    venv: str
+    state: str
+    arguments: tuple[str, ...] = ()
+    java: bool = False
+
+
+ROCKS = "RocksDB, changelog checkpoint every batch"
+HEAP = "in memory, checkpoint to files every batch"
+
+
+def _flink(name: str, state: str, *arguments: str) -> Peer:
+    """A configuration of Flink SQL."""
+    return Peer(name, "flink", "flink_sql", "flink", state, arguments, java=True)
+
+
+PEERS: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        Peer("muntin", "muntin", "muntin_spark", "muntin", ROCKS, java=True),
+        Peer("spark", "spark", "spark_native", "spark", ROCKS, java=True),
+        Peer("spark-heap", "spark", "spark_native", "spark", HEAP, ("--state", "heap"), True),
+        Peer("spark-pandas", "pandas-state", "spark_pandas_state", "spark", ROCKS, java=True),
+        _flink("flink-heap", "heap, checkpoint every 2 s"),
+        _flink("flink-heap-mini", "heap, mini-batch, checkpoint every 2 s", "--mini-batch"),
+        _flink("flink-rocksdb", "RocksDB, checkpoint every 2 s", "--state", "rocksdb"),
+        _flink(
+            "flink-rocksdb-mini",
+            "RocksDB, mini-batch, checkpoint every 2 s",
+            "--state",
+            "rocksdb",
+            "--mini-batch",
+        ),
+        Peer("bytewax", "bytewax", "bytewax_flow", "bytewax", "memory, no checkpoint"),
+        Peer("pathway", "pathway", "pathway_table", "pathway", "memory, no checkpoint"),
+        Peer("duckdb", "ceiling", "duckdb_batch", "duckdb", "none: one batch"),
+        Peer("polars", "ceiling", "polars_batch", "polars", "none: one batch"),
+    )
+}
+
+ORACLE = PEERS["duckdb"]

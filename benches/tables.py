@@ -1,0 +1,141 @@
+"""The Markdown report: a table for each case, targets beside what was reached, and the losers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benches.summary import Document
+
+THROUGHPUT = (
+    "| peer | state | rows | steady rows/s | whole run rows/s | tenth s | full s | start-up s |"
+    " peak MB | muntin ÷ peer | target |"
+)
+SECONDS = "| peer | state | figures | peak MB | muntin ÷ peer | target |"
+
+
+def markdown(results: dict[str, Document]) -> str:
+    """The whole report."""
+    parts = [
+        "# Benchmark results\n",
+        "A figure counts only where row count and checksum equal DuckDB's. Figures are medians,"
+        " ratios are taken within a round. Steady state is a full run less a run of a tenth of"
+        " the rows; the whole-run figure includes every start-up. Peak memory is resident memory"
+        " summed over all processes. DuckDB and Polars see all rows at once: they are the"
+        " ceiling, not peers.\n",
+    ]
+    for name, workload in results.items():
+        parts.append(_workload(name, workload))
+    return "\n".join(parts)
+
+
+def _workload(name: str, workload: Document) -> str:
+    """One workload."""
+    on = workload["machine"]
+    lines = [
+        f"## {name}: {workload['title']}\n",
+        f"{workload['date']}, {workload['runs']} rounds, scale {workload['scale']:g},"
+        f" {on['cores']} cores of {on['processor']}, {on['memory_gib']:g} GiB.\n",
+    ]
+    if workload["scale"] != 1:
+        lines += ["**A trial on fewer rows, in smaller batches: its ratios prove nothing.**\n"]
+    for case_name, case in workload["cases"].items():
+        targets = [t for t in workload["targets"] if t["case"] == t["against"] == case_name]
+        lines += [f"### {case_name}: {case['title']} ({case['unit']})\n"]
+        lines += _table(case, {t["peer"]: t for t in targets}) + [""]
+    lines += _own(workload) + _words(workload)
+    return "\n".join(lines)
+
+
+def _table(case: Document, targets: dict[str, Document]) -> list[str]:
+    """The table of one case."""
+    head = THROUGHPUT if case["measure"] == "throughput" else SECONDS
+    columns = head.count("|") - 1
+    lines = [head, "|" + " --- |" * columns]
+    for name, peer in case["peers"].items():
+        if peer["status"] != "ok":
+            said = f"**{peer['status']}**: {peer['reason']}".replace("|", "/")
+            cells = [name, peer["state"], said] + [""] * (columns - 3)
+        elif case["measure"] == "throughput":
+            cells = _throughput(name, peer) + _compared(targets.get(name))
+        else:
+            cells = _seconds(name, peer, case["measure"]) + _compared(targets.get(name))
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _throughput(name: str, peer: Document) -> list[str]:
+    """Cells of a throughput row."""
+    of = peer["median"]
+    steady, whole = (_big(of.get(key)) for key in ("figure", "whole_rate"))
+    spent = [_plain(of.get(key)) for key in ("tenth", "seconds", "start_up")]
+    return [name, peer["state"], _big(peer["rows"]), steady, whole, *spent, _big(of["peak_mb"])]
+
+
+def _seconds(name: str, peer: Document, measure: str) -> list[str]:
+    """Cells of a row of seconds."""
+    of = peer["median"]
+    if measure == "latency":
+        said = f"p50 {_plain(of['p50'])} s, p99 {_plain(of['p99'])} s"
+    else:
+        said = f"median {_plain(of['batch_median'])} s, worst {_plain(of['batch_worst'])} s"
+    return [name, peer["state"], said, _big(of["peak_mb"])]
+
+
+def _compared(target: Document | None) -> list[str]:
+    """Cells of the ratio reached and the ratio wanted."""
+    if target is None:
+        return ["", ""]
+    sign = "≥" if target["at_least"] else "≤"
+    wanted = f"{sign} {target['bound']:g}"
+    if target["ratio"] is None:
+        return ["not measured", wanted]
+    return [f"{_ratio(target)}", f"{wanted}: {'reached' if target['reached'] else '**missed**'}"]
+
+
+def _ratio(target: Document) -> str:
+    """The ratio, with the whole run's in brackets."""
+    whole = target["whole_ratio"]
+    beside = f" ({whole:.2f} whole)" if whole is not None else ""
+    return f"{target['ratio']:.2f}{beside}"
+
+
+def _own(workload: Document) -> list[str]:
+    """Targets between two cases of muntin itself."""
+    own = [t for t in workload["targets"] if t["case"] != t["against"]]
+    if not own:
+        return []
+    rows = ["| ratio | reached | target |", "| --- | --- | --- |"]
+    for target in own:
+        reached, wanted = _compared(target)
+        rows.append(f"| {target['text'].rpartition(' ')[0][:-2]} | {reached} | {wanted} |")
+    return [*rows, ""]
+
+
+def _words(workload: Document) -> list[str]:
+    """What was lost, in plain words."""
+    lines = []
+    for target in workload["targets"]:
+        if target["reached"] is False:
+            lines.append(f"- Missed: {target['text']}; reached {target['ratio']:.2f}.")
+            if target["case"] == target["against"] and _slower(target):
+                lines.append(f"  muntin is slower than {target['peer']} here.")
+    unmeasured = [t["text"] for t in workload["targets"] if t["reached"] is None]
+    lines += [f"- Not measured: {text}." for text in unmeasured]
+    if not lines:
+        lines = ["- Every target was reached."]
+    return ["In plain words:\n", *lines, ""]
+
+
+def _slower(target: Document) -> bool:
+    """Whether muntin loses outright, not only against its target."""
+    return target["ratio"] < 1 if target["at_least"] else target["ratio"] > 1
+
+
+def _big(value: Any) -> str:
+    """A large number with spaces between thousands."""
+    return "" if value is None else f"{value:,.0f}".replace(",", " ")
+
+
+def _plain(value: Any) -> str:
+    """A small number."""
+    return "" if value is None else f"{value:.2f}"

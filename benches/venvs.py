@@ -1,0 +1,54 @@
+"""A virtual environment for each peer, installed from its pinned requirements."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+VENVS = HERE / ".venvs"
+INSTALL_SECONDS = 1800
+
+
+class CannotInstallError(Exception):
+    """A peer's environment could not be made; the text says why."""
+
+
+def ensure(name: str) -> Path:
+    """The Python of an environment, which is made or renewed if its requirements changed.
+
+    Raises:
+        CannotInstallError: When it can't be made.
+    """
+    wanted = (HERE / "requirements" / f"{name}.txt").read_text()
+    folder = VENVS / name
+    python, stamp = folder / "bin" / "python", folder / "requirements.txt"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    _call([sys.executable, "-m", "venv", str(folder)])
+    requirements = str(HERE / "requirements" / f"{name}.txt")
+    _call([str(python), "-m", "pip", "install", "--quiet", "-r", requirements])
+    stamp.write_text(wanted)
+    return python
+
+
+def _call(command: list[str]) -> None:
+    """Run one step of an installation."""
+    try:
+        subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_SECONDS)
+    except subprocess.TimeoutExpired as late:
+        raise CannotInstallError(f"took more than {INSTALL_SECONDS} s") from late
+    except (subprocess.CalledProcessError, OSError) as failure:
+        said = (getattr(failure, "stderr", b"") or b"").decode(errors="replace").split("\n")
+        errors = [line for line in said if "ERROR" in line] or [str(failure)]
+        raise CannotInstallError(errors[-1].strip()) from failure
+
+
+def java_found() -> bool:
+    """Whether a Java runtime can be started."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java") is not None or bool(home and (Path(home) / "bin/java").exists())

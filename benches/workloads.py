@@ -1,0 +1,315 @@
+"""What is measured: cases, their sizes for each peer, and the ratios that must be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from benches.stream import Stream
+
+Measure = Literal["throughput", "latency", "batch"]
+"""Rows per second; seconds from event to sink; seconds of one small batch."""
+
+UNITS: dict[str, str] = {"throughput": "rows/s", "latency": "s, p99", "batch": "s a batch"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One stream, one query over it and one way of measuring.
+
+    Attributes:
+        name: Unique name, ``W6-early``.
+        title: What it is, in words.
+        keys: K of the formula.
+        per_second: R of the formula.
+        rows: Rows of the full run.
+        batch: Rows of a micro-batch.
+        size: Window length in seconds.
+        slide: Distance between window starts in seconds.
+        measure: What is measured.
+        early: Early firing: never, each second of wall clock, or each touched window in every
+            batch.
+        lateness: How far the watermark trails, in seconds.
+        disordered: Whether the stream is shuffled and partly late.
+        load_keys: Keys put into state before the measured batches.
+        seconds: Length of a wall-clock run, warm-up not counted.
+        caps: Fewer rows for a slow peer: by peer name or family.
+        families: Families of peers that take part.
+    """
+
+    name: str
+    title: str
+    keys: int
+    per_second: int
+    rows: int
+    batch: int
+    size: int = 10
+    slide: int = 10
+    measure: Measure = "throughput"
+    early: Literal["never", "second", "batch"] = "never"
+    lateness: int = 0
+    disordered: bool = False
+    load_keys: int = 0
+    seconds: int = 0
+    caps: Mapping[str, int] = field(default_factory=dict)
+    families: tuple[str, ...] = ("muntin", "spark")
+
+    def rows_for(self, peer: str, family: str, scale: float) -> int:
+        """Rows of the full run of one peer, a multiple of 1000."""
+        rows = self.caps.get(peer, self.caps.get(family, self.rows))
+        if self.measure != "throughput":
+            return rows
+        return max(10_000, int(rows * scale) // 1000 * 1000)
+
+    def keys_to_load(self, scale: float) -> int:
+        """Keys to put into state first."""
+        return int(self.load_keys * scale)
+
+    def stream(self, rows: int, full_rows: int, scale: float) -> Stream:
+        """The rows of a run.
+
+        Args:
+            rows: Rows of this run, the full number or a tenth of it.
+            full_rows: Rows of the full run; a batch is never above a tenth of them.
+            scale: The scale asked for.
+        """
+        batch = self.batch if self.measure == "batch" else min(self.batch, full_rows // 10)
+        load = self.keys_to_load(scale)
+        return Stream(
+            keys=load or self.keys,
+            per_second=self.per_second,
+            rows=rows,
+            batch=batch,
+            disordered=self.disordered,
+            load_keys=load,
+        )
+
+
+@dataclass(frozen=True)
+class Target:
+    """A ratio that must be reached, taken within one round.
+
+    The ratio is figure(``case``, ``peer``) / figure(``other_case``, ``other_peer``); a figure is
+    rows per second for throughput and seconds otherwise.
+    """
+
+    case: str
+    other_peer: str
+    bound: float
+    at_least: bool = True
+    peer: str = "muntin"
+    other_case: str = ""
+
+    @property
+    def against(self) -> str:
+        """The case on the other side."""
+        return self.other_case or self.case
+
+    def text(self) -> str:
+        """The target in one line."""
+        sign = "≥" if self.at_least else "≤"
+        left = f"{self.peer} {self.case}"
+        return f"{left} / {self.other_peer} {self.against} {sign} {self.bound:g}"
+
+    def reached(self, ratio: float) -> bool:
+        """Whether a ratio is good enough."""
+        return ratio >= self.bound if self.at_least else ratio <= self.bound
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A named row of the benchmark: its cases and its targets."""
+
+    name: str
+    title: str
+    cases: tuple[Case, ...]
+    targets: tuple[Target, ...]
+
+
+ALL_FAMILIES = ("muntin", "spark", "pandas-state", "flink", "bytewax", "pathway", "ceiling")
+BIG = {"rows": 5_000_000, "batch": 500_000, "keys": 10_000, "per_second": 50_000}
+
+
+def _flink(case: str, heap: float, rocksdb: float = 0) -> tuple[Target, ...]:
+    """Targets against Flink SQL, with and without mini-batch."""
+    targets = [Target(case, f"flink-heap{mini}", heap) for mini in ("", "-mini")]
+    if rocksdb:
+        targets += [Target(case, f"flink-rocksdb{mini}", rocksdb) for mini in ("", "-mini")]
+    return tuple(targets)
+
+
+def _spark(case: str, bound: float, at_least: bool = True) -> tuple[Target, ...]:
+    """Targets against Spark native, with either state store."""
+    return tuple(Target(case, peer, bound, at_least) for peer in ("spark", "spark-heap"))
+
+
+W1 = Workload(
+    "W1",
+    "tumbling 10 s, 10 000 keys, 50 000 rows/s, batches of 2 M rows",
+    (
+        Case(
+            "W1",
+            "tumbling 10 s",
+            keys=10_000,
+            per_second=50_000,
+            rows=20_000_000,
+            batch=2_000_000,
+            caps={"pathway": 2_000_000, "bytewax": 500_000, "pandas-state": 1_000_000},
+            families=ALL_FAMILIES,
+        ),
+    ),
+    (
+        *_spark("W1", 1.5),
+        *_flink("W1", heap=1.5, rocksdb=3),
+        Target("W1", "pathway", 8),
+        Target("W1", "bytewax", 50),
+    ),
+)
+
+W1S = Workload(
+    "W1s",
+    "W1 in batches of 200 000",
+    (
+        Case(
+            "W1s",
+            "tumbling 10 s, small batches",
+            keys=10_000,
+            per_second=50_000,
+            rows=2_000_000,
+            batch=200_000,
+            families=("muntin", "spark"),
+        ),
+    ),
+    _spark("W1s", 1.0),
+)
+
+W2 = Workload(
+    "W2",
+    "hopping 10 min by 1 s, 100 keys, 500 rows/s",
+    (
+        Case(
+            "W2",
+            "hopping 10 min by 1 s",
+            keys=100,
+            per_second=500,
+            rows=5_000_000,
+            batch=500_000,
+            size=600,
+            slide=1,
+            caps={"flink": 1_000_000, "spark": 200_000, "pathway": 50_000, "bytewax": 10_000},
+            families=("muntin", "spark", "flink", "bytewax", "pathway", "ceiling"),
+        ),
+    ),
+    (
+        *_spark("W2", 50),
+        *_flink("W2", heap=5),
+        Target("W2", "pathway", 100),
+        Target("W2", "bytewax", 300),
+    ),
+)
+
+W2K = Workload(
+    "W2k",
+    "hopping 60 s by 1 s, 10 000 keys, 10 000 rows/s",
+    (
+        Case(
+            "W2k",
+            "hopping 60 s by 1 s",
+            keys=10_000,
+            per_second=10_000,
+            rows=2_000_000,
+            batch=200_000,
+            size=60,
+            slide=1,
+            caps={"flink-rocksdb": 500_000, "flink-rocksdb-mini": 500_000},
+            families=("muntin", "spark", "flink", "ceiling"),
+        ),
+    ),
+    (*_spark("W2k", 15), *_flink("W2k", heap=4, rocksdb=30)),
+)
+
+W6 = Workload(
+    "W6",
+    "W1 with a 1000-event shuffle and 1 % late by 30 s, early firing each second",
+    (
+        Case("W6-ordered", "in order, no early firing", lateness=31, **BIG),
+        Case("W6-disordered", "disordered, no early firing", lateness=31, disordered=True, **BIG),
+        Case("W6-early", "in order, early each second", lateness=31, early="second", **BIG),
+        Case(
+            "W6",
+            "disordered, early each second",
+            lateness=31,
+            disordered=True,
+            early="second",
+            **BIG,
+        ),
+    ),
+    (
+        Target("W6-ordered", "muntin", 1.5, False, other_case="W6-disordered"),
+        Target("W6-early", "muntin", 1.5, False, other_case="W6"),
+        Target("W6-ordered", "muntin", 2, False, other_case="W6-early"),
+    ),
+)
+
+W7 = Workload(
+    "W7",
+    "W1 at 10 000 rows/s of wall clock for 60 s, trigger of 1 s: event to sink",
+    (
+        Case(
+            "W7",
+            "event to sink",
+            keys=10_000,
+            per_second=10_000,
+            rows=600_000,
+            batch=10_000,
+            measure="latency",
+            seconds=60,
+        ),
+    ),
+    _spark("W7", 1.2, at_least=False),
+)
+
+
+def _keyed(name: str, title: str, load_keys: int, early: Literal["never", "batch"]) -> Case:
+    """A case of 20 small batches on many keys in one window that never closes."""
+    return Case(
+        name,
+        title,
+        keys=load_keys,
+        per_second=50_000,
+        rows=200_000,
+        batch=10_000,
+        size=864_000,
+        slide=864_000,
+        measure="batch",
+        early=early,
+        load_keys=load_keys,
+    )
+
+
+W8 = Workload(
+    "W8",
+    "5 M keys in state, batches of 10 000 rows; Spark native in update mode",
+    (
+        _keyed("W8", "5 M keys", 5_000_000, "never"),
+        _keyed("W8-small", "50 K keys", 50_000, "never"),
+    ),
+    (
+        *_spark("W8", 0.5, at_least=False),
+        Target("W8", "muntin", 2, False, other_case="W8-small"),
+    ),
+)
+
+W8E = Workload(
+    "W8e",
+    "W8, every touched window fires early in every batch; Spark native in update mode",
+    (
+        _keyed("W8e", "5 M keys", 5_000_000, "batch"),
+        _keyed("W8e-small", "50 K keys", 50_000, "batch"),
+    ),
+    _spark("W8e", 1.0, at_least=False),
+)
+
+WORKLOADS: dict[str, Workload] = {w.name: w for w in (W1, W1S, W2, W2K, W6, W7, W8, W8E)}
+CASES: dict[str, Case] = {c.name: c for w in WORKLOADS.values() for c in w.cases}
