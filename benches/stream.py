@@ -81,7 +81,6 @@ class Stream:
         if self.disordered:
             block = SHUFFLE_BLOCK
             index = f"p//{block}*{block} + (p%{block}*377+91)%{block}"
-            )
         time = f"{T0_MS} + 1000*i//{self.per_second}"
         if self.disordered:
             time += f" - if(h%{LATE_ONE_IN}=37, {LATE_BY_MS}, 0)"
