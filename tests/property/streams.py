@@ -72,8 +72,8 @@ def any_streams(draw: st.DrawFn) -> Stream:
     spec = draw(specs(unit))
     extreme = draw(st.integers(0, 9)) == 0
     messages = draw(message_lists(spec, unit, base, extreme=extreme))
-    most = spec.lateness + draw(st.sampled_from((0, spec.firing.grace + 3 * spec.windows.size)))
-    arrived = draw(arrivals(messages, most))
+    most = spec.lateness + draw(st.sampled_from((0, SPAN * unit, SPAN * unit)))
+    arrived = draw(arrivals(messages, most // unit, unit))
     return Stream(spec, draw(splits(arrived, unit, base)))
 
 
@@ -84,7 +84,8 @@ def twins_in_time(draw: st.DrawFn) -> Twins:
     spec = draw(specs(unit, in_time=True))
     messages = draw(message_lists(spec, unit, base))
     one, other = (
-        draw(splits(draw(arrivals(messages, spec.lateness)), unit, base)) for _ in range(2)
+        draw(splits(draw(arrivals(messages, spec.lateness // unit, unit)), unit, base))
+        for _ in range(2)
     )
     return Twins(spec, one, other)
 
@@ -94,7 +95,7 @@ def specs(draw: st.DrawFn, unit: int, in_time: bool = False) -> WindowSpec:
     """Queries; with ``in_time`` such that every firing is the whole result and none is refused."""
     size = draw(st.integers(1, 12))
     slide = draw(st.one_of(st.just(size), st.integers(1, size)))
-    few = st.integers(0, 20).map(lambda n: n * unit)
+    few = st.sampled_from((0, 0, 1, 3, 8)).map(lambda n: n * unit)
     grace = draw(few)
     policies = _policies(unit)
     firing = Firing(
@@ -114,7 +115,7 @@ def specs(draw: st.DrawFn, unit: int, in_time: bool = False) -> WindowSpec:
         aggregates={"n": AGGREGATES["n"]} | {name: AGGREGATES[name] for name in names},
         firing=firing,
         lateness=draw(few),
-        max_ahead=None if in_time else draw(st.none() | few),
+        max_ahead=None if in_time else draw(st.sampled_from((None, None, 5 * unit, SPAN * unit))),
         types={"key": key} | kinds,
     )
 
@@ -145,8 +146,9 @@ def message_lists(
             "flag": st.sampled_from((True, False, None)),
         }
     )
+    least = draw(st.sampled_from((0, 12)))
     copies = _mostly(st.just(1), st.integers(2, 3))
-    drawn = draw(st.lists(st.tuples(messages, copies), max_size=25))
+    drawn = draw(st.lists(st.tuples(messages, copies), min_size=least, max_size=25))
     return [dict(message) for message, times_told in drawn for _ in range(times_told)]
 
 
@@ -163,20 +165,24 @@ def _odd_values() -> st.SearchStrategy[int | None]:
 
 
 @st.composite
-def arrivals(draw: st.DrawFn, messages: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    """The messages in an order in which each is at most so much behind the ones before it."""
-    delays = st.integers(0, most) | st.sampled_from((0, most))
+def arrivals(
+    draw: st.DrawFn, messages: list[dict[str, Any]], most: int, unit: int
+) -> list[dict[str, Any]]:
+    """The messages in an order in which each is at most so many units behind those before it."""
+    delays = st.sampled_from((0, 0, most)) | st.integers(0, most)
     arrived = []
     for number, message in enumerate(messages):
         time = message["time"] if isinstance(message["time"], int) else 0
-        arrived.append((time + draw(delays), draw(st.integers(0, 9)), number))
+        arrived.append((time + draw(delays) * unit, draw(st.integers(0, 9)), number))
     return [messages[number] for _, _, number in sorted(arrived)]
 
 
 @st.composite
 def splits(draw: st.DrawFn, messages: list[dict[str, Any]], unit: int, base: int) -> list[Batch]:
     """The messages cut into steps, some of them empty, the last one the end of the input."""
-    cuts = sorted(draw(st.lists(st.integers(0, len(messages)), max_size=8)))
+    fewest = draw(st.sampled_from((0, 4)))
+    places = st.lists(st.integers(0, len(messages)), min_size=fewest, max_size=8)
+    cuts = sorted(draw(places))
     wall = (base + draw(st.integers(0, SPAN))) * unit
     steps = []
     for start, end in pairwise([0, *cuts, len(messages)]):
