@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import operator
+
+import pytest
+
+from muntin.model import aggregates
+from muntin.model.aggregates import Aggregate
+from muntin.model.errors import OptionError
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (aggregates.count(), "count()"),
+        (aggregates.count("a"), "count(a)"),
+        (aggregates.count_if("a"), "count_if(a)"),
+        (aggregates.sum("a"), "sum(a)"),
+        (aggregates.min("a"), "min(a)"),
+        (aggregates.max("a"), "max(a)"),
+        (aggregates.mean("a"), "mean(a)"),
+        (aggregates.variance("a"), "variance(a)"),
+        (aggregates.stddev("a"), "stddev(a)"),
+        (aggregates.first("a"), "first(a)"),
+        (aggregates.last("a"), "last(a)"),
+        (aggregates.arg_min("a", "b"), "arg_min(a, b)"),
+        (aggregates.arg_max("a", by="b"), "arg_max(a, b)"),
+        (aggregates.bool_and("a"), "bool_and(a)"),
+        (aggregates.bool_or("a"), "bool_or(a)"),
+        (aggregates.approx_distinct("a"), "approx_distinct(a, lg_k=12)"),
+        (aggregates.quantile("a", 0.5), "quantile(a, q=0.5, k=200)"),
+    ],
+)
+def test_aggregates_in_words(made: Aggregate, expected: str) -> None:
+    assert str(made) == expected
+
+
+def test_columns_and_options() -> None:
+    assert aggregates.count().columns == ()
+    assert aggregates.arg_min("a", "b").columns == ("a", "b")
+    assert aggregates.quantile("a", 1).option("q") == 1.0
+    assert [aggregates.needs_two(kind) for kind in ("arg_min", "arg_max", "min")] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("q", [-0.1, 1.1, float("nan")])
+def test_what_is_no_rank(q: float) -> None:
+    with pytest.raises(OptionError, match="isn't a rank"):
+        aggregates.quantile("a", q)
+
+
+@pytest.mark.parametrize("k", [7, 65536])
+def test_sketches_of_a_size_that_cannot_be(k: int) -> None:
+    with pytest.raises(OptionError, match="out of range"):
+        aggregates.quantile("a", 0.5, k=k)
+
+
+@pytest.mark.parametrize("lg_k", [3, 22])
+def test_counters_of_a_size_that_cannot_be(lg_k: int) -> None:
+    with pytest.raises(OptionError, match="out of range"):
+        aggregates.approx_distinct("a", lg_k=lg_k)
+
+
+def product(**options: str) -> Aggregate:
+    return aggregates.aggregate(
+        "a",
+        initializer=lambda: 1.0,
+        aggregator=operator.mul,
+        merger=operator.mul,
+        **options,
+    )
+
+
+def test_the_users_own() -> None:
+    functions = product(state_type="long").functions
+    assert functions is not None
+    assert functions.finisher(functions.aggregator(functions.initializer(), 3)) == 3.0
+    assert (functions.state_type, functions.result_type) == ("long", "long")
+
+
+def test_the_users_own_are_the_same_by_column_and_types() -> None:
+    assert product() == product()
+    assert product() != product(result_type="string")
+
+
+@pytest.mark.parametrize("option", ["state_type", "result_type"])
+def test_the_users_own_of_a_type_that_is_none(option: str) -> None:
+    with pytest.raises(OptionError, match=option):
+        product(**{option: "decimal"})

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+
+from muntin.model.axis import DAY, HOUR, MINUTE, SECOND, WEEK, instant, micros, phrase
+from muntin.model.errors import MuntinError, OptionError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10 minutes", 10 * MINUTE),
+        ("10minutes", 10 * MINUTE),
+        (" 10  Minutes ", 10 * MINUTE),
+        ("1 hour 30 minutes", 90 * MINUTE),
+        ("1h30m", 90 * MINUTE),
+        ("1.5 seconds", 1_500_000),
+        ("250 ms", 250_000),
+        ("7 us", 7),
+        ("2 weeks", 2 * WEEK),
+        ("0 s", 0),
+        ("PT10M", 10 * MINUTE),
+        ("pt1h30m", 90 * MINUTE),
+        ("P1DT12H", DAY + 12 * HOUR),
+        ("P2W", 2 * WEEK),
+        ("PT0.25S", 250_000),
+        (timedelta(days=1, microseconds=1), DAY + 1),
+        ("200000 days 1 us", 200_000 * DAY + 1),
+    ],
+)
+def test_durations(text: str | timedelta, expected: int) -> None:
+    assert micros("size", text) == expected
+
+
+@pytest.mark.parametrize(
+    "value", ["", " ", "minutes", "10", "10 fortnights", "ten minutes", "-1 s", "PT", "P", 10, None]
+)
+def test_what_is_no_duration(value: object) -> None:
+    with pytest.raises(OptionError, match="isn't a duration; write for example"):
+        micros("size", value)
+
+
+def test_negative_duration() -> None:
+    with pytest.raises(OptionError, match="is negative"):
+        micros("grace", timedelta(seconds=-1))
+
+
+def test_zero_where_it_may_not_be() -> None:
+    with pytest.raises(OptionError, match="size='0 s' is zero"):
+        micros("size", "0 s", zero=False)
+
+
+def test_an_option_error_is_a_value_error_and_ours() -> None:
+    error = OptionError("slide", 3, "is odd", "give an even one")
+    assert isinstance(error, ValueError)
+    assert isinstance(error, MuntinError)
+    assert (error.option, error.value) == ("slide", 3)
+    assert str(error) == "slide=3 is odd; give an even one"
+
+
+@pytest.mark.parametrize(
+    ("duration", "expected"),
+    [
+        (0, "0 seconds"),
+        (1, "1 microsecond"),
+        (SECOND, "1 second"),
+        (90 * MINUTE, "1 hour 30 minutes"),
+        (2 * DAY + 3_004, "2 days 3 milliseconds 4 microseconds"),
+    ],
+)
+def test_phrase(duration: int, expected: str) -> None:
+    assert phrase(duration) == expected
+
+
+@pytest.mark.parametrize("duration", [1, 999, SECOND + 1, 8 * WEEK + 5 * HOUR, 300_000 * DAY + 1])
+def test_a_phrase_can_be_read_back(duration: int) -> None:
+    assert micros("size", phrase(duration)) == duration
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("1970-01-01", 0),
+        ("1970-01-01T00:00:01", SECOND),
+        ("1969-12-31T23:59:59.999999", -1),
+        ("1970-01-01T01:00:00+01:00", 0),
+        (datetime(1970, 1, 1, 0, 0, 1), SECOND),
+        (datetime(1970, 1, 2, tzinfo=UTC), DAY),
+        (datetime(1970, 1, 1, tzinfo=timezone(timedelta(hours=1))), -HOUR),
+        ("0001-01-01T00:00:00", -62_135_596_800 * SECOND),
+        ("9999-12-31T23:59:59.999999", 253_402_300_800 * SECOND - 1),
+    ],
+)
+def test_instants(value: str | datetime, expected: int) -> None:
+    assert instant("origin", value) == expected
+
+
+@pytest.mark.parametrize("value", ["noon", "", 5, None, date(1970, 1, 1)])
+def test_what_is_no_instant(value: object) -> None:
+    with pytest.raises(OptionError, match="isn't a point in time"):
+        instant("origin", value)

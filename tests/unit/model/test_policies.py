@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muntin.model.axis import MINUTE, SECOND
+from muntin.model.errors import OptionError
+from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, policy
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected", "words"),
+    [
+        ((True, None, None), Each(), "each message"),
+        ((False, 3, None), EveryRows(3), "every 3 rows"),
+        ((False, None, "1 minute"), Every(MINUTE), "every 1 minute of wall clock"),
+    ],
+)
+def test_a_policy(asked: tuple[Any, ...], expected: Policy, words: str) -> None:
+    made = policy("early", *asked)
+    assert made == expected
+    assert str(made) == words
+
+
+@pytest.mark.parametrize(
+    "asked", [(False, None, None), (True, 3, None), (False, 3, "1 s"), (True, 3, "1 s")]
+)
+def test_none_or_several_policies(asked: tuple[Any, ...]) -> None:
+    with pytest.raises(OptionError, match="give exactly one"):
+        policy("late", *asked)
+
+
+@pytest.mark.parametrize("rows", [0, -1])
+def test_less_than_a_row(rows: int) -> None:
+    with pytest.raises(OptionError, match="less than one row"):
+        policy("early", False, rows, None)
+
+
+def test_a_period_of_nothing() -> None:
+    with pytest.raises(OptionError, match="zero"):
+        policy("early", False, None, "0 s")
+
+
+def test_defaults_are_those_of_aggregates() -> None:
+    assert Firing() == Firing(None, Every(10 * SECOND), grace=0, retention=0, accumulate=True)
+
+
+@pytest.mark.parametrize(
+    ("firing", "expected"),
+    [
+        (Firing(), False),  # nothing can be late
+        (Firing(grace=SECOND, retention=SECOND), True),
+        (Firing(late=Each(), grace=SECOND, retention=SECOND), False),
+        (Firing(early=Every(SECOND)), True),
+        (Firing(early=EveryRows(1), late=EveryRows(1), grace=SECOND, retention=SECOND), False),
+    ],
+)
+def test_whether_the_wall_clock_alone_makes_it_speak(firing: Firing, expected: bool) -> None:
+    assert firing.on_wall_clock is expected
