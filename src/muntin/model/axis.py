@@ -87,7 +87,7 @@ def _parse(text: str) -> int | None:
         weeks, days, hours, minutes = (int(part or 0) for part in iso.groups()[:4])
         seconds = round(float(iso.group(5) or 0) * SECOND)
         return weeks * WEEK + days * DAY + hours * HOUR + minutes * MINUTE + seconds
-    total, position = 0.0, 0
+    total, position = 0, 0
     lowered = text.lower()
     while position < len(lowered):
         phrase = _PHRASE.match(lowered, position)
@@ -98,9 +98,9 @@ def _parse(text: str) -> int | None:
         if factor is None:
             return None
         number = phrase.group(1)
-        total += int(number) * factor if number.isdigit() else float(number) * factor
+        total += int(number) * factor if number.isdigit() else round(float(number) * factor)
         position = phrase.end()
-    return round(total) if lowered.strip() else None
+    return total if lowered.strip() else None
 
 
 def phrase(duration: int) -> str:
@@ -137,6 +137,6 @@ def instant(option: str, value: str | datetime) -> int:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         cure = 'write for example "2026-01-01T00:00:00" or a datetime'
         raise OptionError(option, value, "isn't a point in time", cure) from error
