@@ -3,24 +3,26 @@
 The transcripts and the property tests speak to a door and to nothing behind it. Every door gets
 the same steps and gives back what each of them made the windows say.
 
-To add a door: write a class with the attributes and the method of ``Door`` at the end of this
-file and add it to ``DOORS``. The tests look for these names and go without them while they are
-missing:
-
-- ``EngineDoor(buckets=1, restart=False)``: the columnar engine. ``buckets`` is how many buckets
-  the keys are spread over; ``restart`` throws the operator away after every step and goes on
-  from what it stored.
-- ``SparkDoor()``: the engine inside a Spark query.
+To add a door: write a class with the attributes and the methods of ``Door``, and add it to
+``DOORS``; the door of Spark is ``tests.spark.door.SparkDoor``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.buckets import split
+from muntin.engine.combine import Combined, Combiner
+from muntin.engine.operator import Shard
 from muntin.engine.oracle import Oracle, Step
-from muntin.model.spec import WindowSpec
+from muntin.engine.runs import FrameCache, MemoryBlobs
+from muntin.model.spec import REASONS, WindowSpec
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,10 @@ class Door(Protocol):
     name: str
     tells_watermark: bool
 
+    def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
+        """Whether this door can take these steps."""
+        ...
+
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
         """Run a query from nothing through all of the steps; one answer for each.
 
@@ -64,14 +70,107 @@ class OracleDoor:
     name: str = "oracle"
     tells_watermark: bool = True
 
+    def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
+        return True
+
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
         """Run the oracle."""
         oracle = Oracle(spec)
         return [oracle.step(step.messages, step.wall, step.final) for step in steps]
 
 
-# Further doors go here.
+@dataclass(frozen=True)
+class EngineDoor:
+    """The columnar engine over stores in memory, one shard a bucket.
+
+    Attributes:
+        buckets: How many shards the keys are spread over.
+        restart: Whether every step begins with new shards over what the old ones stored.
+    """
+
+    buckets: int = 1
+    restart: bool = False
+    tells_watermark: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"engine-{self.buckets}{'-restarted' * self.restart}"
+
+    def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
+        return True
+
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+        """Run the engine."""
+        combiner = Combiner(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
+        stores = [MemoryBlobs() for _ in range(self.buckets)]
+        shards = [Shard(combiner, store, FrameCache()) for store in stores]
+        told = []
+        for step in steps:
+            if self.restart:
+                shards = [Shard(combiner, store, FrameCache()) for store in stores]
+            told.append(self._step(combiner, shards, step))
+        return told
+
+    def _step(self, combiner: Combiner, shards: list[Shard], step: Batch) -> Step:
+        spec = combiner.spec
+        messages = frame(spec, step)
+        half = len(messages) // 2
+        judged = shards[0].watermark
+        parts = [combiner.combine(m, judged) for m in (messages[:half], messages[half:])]
+        latest = max((p.latest for p in parts if p.latest is not None), default=None)
+        split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
+        before = dict(shards[0].counts)
+        firings, rejected = [], []
+        for bucket, shard in enumerate(shards):
+            mine = [
+                Combined(
+                    cells.get(bucket, combiner.no_cells),
+                    part.rejected if bucket == 0 else combiner.nothing_rejected,
+                    part.counts if bucket == 0 else {},
+                    latest,
+                )
+                for part, cells in zip(parts, split_cells, strict=True)
+            ]
+            told = shard.step(mine, step.wall, final=step.final)
+            firings += told.results.to_dicts()
+            rejected += [_rejected_row(row, spec, told.judged) for row in told.rejected.to_dicts()]
+        firings.sort(key=lambda row: (row["window_start"], *(row[k] for k in spec.keys)))
+        counts = {n: c - before.get(n, 0) for n, c in shards[0].counts.items()}
+        zeros = dict.fromkeys(("seen", "counted", *REASONS), 0)
+        watermark = math.inf if step.final else shards[0].watermark
+        return Step(firings, rejected, zeros | counts, watermark)
 
 
-DOORS: list[Door] = [OracleDoor()]
-"""Every door that the transcripts are run through."""
+def schema(spec: WindowSpec) -> dict[str, pl.DataType]:
+    """The Polars types of a query's input columns; times come as text, since some are no times."""
+    types = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
+    types["boolean"] = pl.Boolean()
+    typed = {name: types[kind] for name, kind in spec.types.items() if name != spec.time}
+    return {**typed, spec.time: pl.String()}
+
+
+def frame(spec: WindowSpec, step: Batch) -> pl.DataFrame:
+    """A step's messages as the engine gets them."""
+
+    def row(message: dict[str, Any]) -> dict[str, Any]:
+        time = message[spec.time]
+        known = isinstance(time, int)
+        ahead = known and spec.max_ahead is not None and time > step.wall + spec.max_ahead
+        flags = {columns.MALFORMED: isinstance(time, str), columns.FUTURE: ahead}
+        text = None if time is None else str(time)
+        return {**message, spec.time: text, columns.TIME: time if known else None, **flags}
+
+    flags = {columns.MALFORMED: pl.Boolean(), columns.FUTURE: pl.Boolean()}
+    types = {**schema(spec), columns.TIME: pl.Int64(), **flags}
+    rows = [row(message) for message in step.messages]
+    return pl.DataFrame([{c: r[c] for c in types} for r in rows], schema=types)
+
+
+def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) -> dict[str, Any]:
+    """A rejected message as the oracle says it."""
+    time = row.pop(columns.TIME)
+    return {**row, spec.time: row[spec.time] if time is None else time, "watermark": watermark}
+
+
+DOORS: list[Door] = [OracleDoor(), EngineDoor(), EngineDoor(3), EngineDoor(2, restart=True)]
+"""Every door that the transcripts are run through without Spark."""

@@ -1,7 +1,4 @@
-"""What must hold of every door, whatever the stream; and that the engine says what the oracle says.
-
-The engine joins in when ``tests.doors`` has an ``EngineDoor``.
-"""
+"""What must hold of every door, whatever the stream; the engine says what the oracle says."""
 
 from __future__ import annotations
 
@@ -11,28 +8,20 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests import doors
-from tests.doors import Batch, Door, OracleDoor
+from tests.doors import Batch, Door, EngineDoor, OracleDoor
 from tests.property.streams import Stream, Twins, any_streams, twins_in_time
 from tests.transcripts.comparison import rejected_differences, row_differences, same_row
 
 from muntin.engine.oracle import Step
 from muntin.model.spec import WindowSpec
 
-EngineDoor: Callable[..., Door] | None = getattr(doors, "EngineDoor", None)
 LAYOUTS = [(1, False), (3, False), (1, True), (4, True)]
 Revisions = dict[tuple[Any, ...], dict[str, Any]]
 
 
-def engine(buckets: int, restart: bool) -> Door:
-    if EngineDoor is None:
-        pytest.skip("the engine has no door yet")
-    return EngineDoor(buckets=buckets, restart=restart)
-
-
 def all_doors() -> list[Any]:
     layouts = [
-        pytest.param(lambda b=b, r=r: engine(b, r), id=f"engine-{b}{'-restarted' * r}")
+        pytest.param(lambda b=b, r=r: EngineDoor(b, r), id=f"engine-{b}{'-restarted' * r}")
         for b, r in LAYOUTS
     ]
     return [pytest.param(OracleDoor, id="oracle"), *layouts]
@@ -41,7 +30,7 @@ def all_doors() -> list[Any]:
 @pytest.mark.parametrize(("buckets", "restart"), LAYOUTS)
 @given(stream=any_streams())
 def test_engine_says_what_the_oracle_says(buckets: int, restart: bool, stream: Stream) -> None:
-    door = engine(buckets, restart)
+    door = EngineDoor(buckets, restart)
     expected = OracleDoor().run(stream.spec, stream.steps)
     told = door.run(stream.spec, stream.steps)
     assert len(told) == len(expected)

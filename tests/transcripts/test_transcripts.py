@@ -40,6 +40,8 @@ def test_names_are_unique() -> None:
 
 def differences(case: Case, door: Door) -> list[str]:
     """Where a run differs from its transcript, step by step and in words."""
+    if not door.runs(case.spec, case.steps):
+        pytest.skip(f"{door.name} can't take these steps")
     told = door.run(case.spec, case.steps)
     found = [] if len(told) == len(case.steps) else [f"{len(told)} steps told"]
     for number, (step, expected) in enumerate(zip(told, case.expected, strict=False), start=1):

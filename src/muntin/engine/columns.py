@@ -9,6 +9,7 @@ TIME = "__muntin_time"
 FUTURE = "__muntin_future"
 MALFORMED = "__muntin_malformed"
 KEEP = "__muntin_keep"
+CLOCK = "__muntin_clock"
 
 # In frames of partials and of windows.
 PANE = "pane"

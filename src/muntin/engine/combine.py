@@ -17,7 +17,7 @@ from muntin.engine.panes import closed_before, pane_of
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 
-_FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE)
+_FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK)
 _INT64_MAX = 2**63 - 1
 
 
@@ -30,12 +30,14 @@ class Combined:
         rejected: The messages that no window takes: the input columns and ``reason``.
         counts: How many messages were ``seen``, ``counted``, ``filtered`` and each reason.
         latest: The greatest event time that may move the watermark; ``None`` where there is none.
+        clock: The greatest arrival time, where messages carry their own clock.
     """
 
     cells: pl.DataFrame
     rejected: pl.DataFrame
     counts: dict[str, int] = field(default_factory=dict)
     latest: int | None = None
+    clock: int | None = None
 
 
 class Combiner:
@@ -75,6 +77,7 @@ class Combiner:
             self.set_aside(rejected),
             self.counts(messages, taken, rejected),
             self.latest(taken, rejected),
+            self.clock(messages),
         )
 
     @staticmethod
@@ -96,6 +99,14 @@ class Combiner:
         times = [taken[columns.TIME].max()]
         times += [r[columns.TIME].max() for r in rejected if r[columns.REASON][0] == "late"]
         return max((t for t in times if isinstance(t, int)), default=None)
+
+    @staticmethod
+    def clock(messages: pl.DataFrame) -> int | None:
+        """The greatest arrival time, where messages carry their own clock."""
+        if columns.CLOCK not in messages.columns:
+            return None
+        latest = messages[columns.CLOCK].max()
+        return latest if isinstance(latest, int) else None
 
     def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The rejected messages in one frame: the input columns and ``reason``."""

@@ -102,13 +102,16 @@ class Shard:
 
         Args:
             combined: What the batch came to in this shard, judged by ``self.watermark``.
-            wall: The wall clock, microseconds.
+            wall: The wall clock, microseconds; the messages' own clock goes before it.
             final: Whether the input has ended, so that every window speaks now.
 
         Returns:
             What is to be told; the store holds the new state, not yet committed.
         """
         judged = self.watermark
+        clocks = [c.clock for c in combined if c.clock is not None]
+        if clocks:
+            wall = max([*clocks, *([] if self.wall is None else [self.wall])])
         latest = max((c.latest for c in combined if c.latest is not None), default=None)
         self._advance(latest)
         firing, windows = self.spec.firing, self.spec.windows

@@ -258,8 +258,9 @@ def _stddev(values: list[Any], agg: Aggregate) -> float | None:
 
 
 def _quantile(values: list[Any], agg: Aggregate) -> Any:
-    number = max(1, math.ceil(agg.option("q") * len(values)))
-    return sorted(values, key=_rank)[number - 1]
+    numbers = sorted(value for value in values if not _is_nan(value))
+    place = max(1, math.ceil(agg.option("q") * len(numbers)))
+    return numbers[place - 1] if numbers else None
 
 
 def _fold(values: Iterable[Any], agg: Aggregate) -> Any:

@@ -37,26 +37,19 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
 
 
 def overflows(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
-    """A rejected row for each integer sum that doesn't fit 64 bits: its key and window start."""
+    """A rejected row for each firing with an integer sum beyond 64 bits: key and window start."""
     spec = combiner.spec
-    rows = [combiner.nothing_rejected]
-    for algebra in combiner.algebras:
-        if not isinstance(algebra, IntegerSum):
-            continue
-        bad = told.filter(algebra.overflowed())
-        if len(bad):
-            start = window_start(pl.col(columns.WINDOW), spec.windows)
-            rows.append(
-                bad.select(
-                    *(
-                        pl.col(k).alias(name)
-                        for k, name in zip(combiner.keys, spec.keys, strict=True)
-                    ),
-                    start.alias(columns.TIME),
-                    pl.lit("overflow").alias(columns.REASON),
-                )
-            )
-    return pl.concat(rows, how="diagonal")
+    sums = [a.overflowed() for a in combiner.algebras if isinstance(a, IntegerSum)]
+    bad = told.filter(pl.any_horizontal(sums)) if sums else told.clear()
+    if not len(bad):
+        return combiner.nothing_rejected
+    start = window_start(pl.col(columns.WINDOW), spec.windows)
+    rows = bad.select(
+        *_named_keys(combiner),
+        start.alias(columns.TIME),
+        pl.lit("overflow").alias(columns.REASON),
+    )
+    return pl.concat([combiner.nothing_rejected, rows], how="diagonal")
 
 
 def _named_keys(combiner: Combiner) -> list[pl.Expr]:

@@ -179,16 +179,18 @@ class User(_Copied):
         # Folded right here: the values must not be taken for states by a later merge.
         fold = pl.col(self.column).drop_nulls()
         states = fold.map_batches(self._fold, return_dtype=self.state_type, returns_scalar=True)
-        return [states.implode().alias(self.states)]
+        return [states.drop_nulls().implode().alias(self.states)]
 
     def _fold(self, values: pl.Series) -> pl.Series:
+        if not len(values):
+            return pl.Series([None], dtype=self.state_type)
         state = self.functions.initializer()
         for value in values:
             state = self.functions.aggregator(state, value)
         return pl.Series([state], dtype=self.state_type)
 
     def merge(self) -> list[pl.Expr]:
-        return [pl.col(self.states).explode()]
+        return [pl.col(self.states).explode().drop_nulls()]
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         if not frame.select((pl.col(self.states).list.len() > 1).any()).item():
@@ -205,9 +207,8 @@ class User(_Copied):
         return result
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        initial = self.functions.initializer
-        states = [self._merge(s) if s else initial() for s in frame[self.states].to_list()]
-        finished = [self.functions.finisher(s) for s in states]
+        states = [self._merge(s) if s else None for s in frame[self.states].to_list()]
+        finished = [None if s is None else self.functions.finisher(s) for s in states]
         return pl.Series(self.states, finished, dtype=self.result_type)
 
 

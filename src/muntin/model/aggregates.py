@@ -2,8 +2,8 @@
 
 An aggregate is *lift* (message to partial), *combine* (two partials to one; associative) and
 *lower* (partial to value); the specs here only name them. How they are computed in columns is
-the engine's business. Nulls follow Spark SQL: they are skipped, and an aggregate over nothing is
-null (a count is 0).
+the engine's business. Nulls follow Spark SQL: they are skipped (but by ``first`` and ``last``), and an aggregate
+over nothing is null (a count is 0).
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ def stddev(column: Any) -> Aggregate:
 
 
 def first(column: Any) -> Aggregate:
-    """The value of the earliest message by event time; of several at that time, the least."""
+    """The value of the earliest message by event time, also a null; of several, the least."""
     return Aggregate("first", column)
 
 
 def last(column: Any) -> Aggregate:
-    """The value of the latest message by event time; of several at that time, the greatest."""
+    """The value of the latest message by event time, also a null; of several, the greatest."""
     return Aggregate("last", column)
 
 
@@ -151,7 +151,7 @@ def quantile(column: Any, q: float, *, k: int = 200) -> Aggregate:
     """The value at rank ``q`` (KLL sketch).
 
     Exact while a window holds at most ``k`` values, and then the same however the input was cut;
-    beyond, its rank error is about ``2.3 / k`` and depends on the order of merging.
+    beyond, its rank error is about ``2.3 / k`` and depends on the order of merging. NaN is skipped.
 
     Raises:
         OptionError: When ``q`` isn't within 0 and 1, or ``k`` not within 8 and 65535.

@@ -51,9 +51,12 @@ class WindowSpec:
             raise OptionError(
                 "keep", phrase(firing.retention), f"is below the grace {phrase(firing.grace)}", cure
             )
-        reserved = {*self.keys, "window_start", "window_end", "emission", "revision"}
+        own = {"window_start", "window_end", "emission", "revision"}
+        for position, key in enumerate(self.keys):
+            if key in own or key in self.keys[:position]:
+                raise OptionError("key", key, "is a column of the output already", "rename it")
         for name in self.aggregates:
-            if name in reserved:
+            if name in own or name in self.keys:
                 raise OptionError("agg", name, "is a column of the output already", "rename it")
 
     def facts(self) -> dict[str, str]:

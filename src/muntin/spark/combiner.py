@@ -77,7 +77,8 @@ class CombineTask:
                 del counts["counted"]
                 aside = combiner.set_aside(rejected)
                 latest = combiner.latest(taken, rejected)
-                parts.append(Combined(combiner.no_cells, aside, counts, latest))
+                clock = combiner.clock(messages)
+                parts.append(Combined(combiner.no_cells, aside, counts, latest, clock))
                 raw.append(taken)
         if parts:
             yield self._rows(combiner, parts, raw, judged)
@@ -97,8 +98,10 @@ class CombineTask:
     def _frame(self, batches: list[pa.RecordBatch]) -> pl.DataFrame:
         frame = pl.from_arrow(pa.Table.from_batches(batches))
         assert isinstance(frame, pl.DataFrame)
-        time = pl.col(self.stage.time).cast(pl.Int64).alias(columns.TIME)
-        return frame.with_columns(time)
+        times = [pl.col(self.stage.time).cast(pl.Int64).alias(columns.TIME)]
+        if columns.CLOCK in frame.columns:
+            times.append(pl.col(columns.CLOCK).cast(pl.Int64))
+        return frame.with_columns(times)
 
     def _rows(
         self,
@@ -127,10 +130,12 @@ class CombineTask:
             for name, n in part.counts.items():
                 counts[name] = counts.get(name, 0) + n
         latest = max((p.latest for p in parts if p.latest is not None), default=None)
+        clock = max((p.clock for p in parts if p.clock is not None), default=None)
         rows = []
         for bucket, slot in enumerate(self.stage.slots):
             header = {
                 "latest": latest,
+                "clock": clock,
                 "known": judged.known,
                 "judged": judged.watermark,
                 # The task's rejected messages and counts go to one bucket, to be told once.
@@ -172,7 +177,8 @@ def received(combiner: Combiner, rows: Sequence[Any], watermark: int | None) -> 
         rejected = combiner.nothing_rejected
         if row["rejected"] is not None:
             rejected = decode(bytes(row["rejected"]))
-        combined.append(Combined(cells, rejected, header["counts"], header["latest"]))
+        latest, clock = header["latest"], header["clock"]
+        combined.append(Combined(cells, rejected, header["counts"], latest, clock))
         if row["raw"] is not None:
             later = combiner.combine(decode(bytes(row["raw"])), watermark)
             for name in ("seen", "filtered"):

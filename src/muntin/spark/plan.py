@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StringType, StructType, TimestampNTZType, TimestampType
 
 from muntin.engine import columns
 from muntin.model.aggregates import Aggregate
@@ -33,6 +33,7 @@ class Request:
         keys: Key columns, by name or as expressions.
         time: The event-time column's name.
         where: Which messages to take at all.
+        clock: The column that says when a message arrived, in place of the machine's clock.
         spec: The query; its keys and columns are filled in here.
         buckets: How many shards; ``None``: one a shuffle partition.
     """
@@ -41,6 +42,7 @@ class Request:
     keys: tuple[Column | str, ...]
     time: str
     where: Column | str | None
+    clock: str | None
     spec: WindowSpec
     buckets: int | None = None
 
@@ -82,25 +84,25 @@ def build(request: Request) -> Plan:
     frame, time = request.frame, request.time
     spark = frame.sparkSession
     sent = {name: F.col(f"`{name}`") for name in frame.columns}
-    _check_time(frame, time)
+    _check_time(frame, "time", time)
     keys = _named(frame, request.keys, sent)
     aggregates = _with_columns(frame, request.spec, sent)
-    clock = _add_flags(request, sent)
+    holder = _add_flags(request, sent)
     messages = frame.select(*(column.alias(name) for name, column in sent.items()))
     schema = polars_schema(messages.schema)
-    own = {columns.KEEP, columns.MALFORMED, columns.FUTURE, _PARSED}
+    own = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, _PARSED}
     typed = {c: str(schema[c]) for c in _read(keys, aggregates)}
     spec = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=typed)
     buckets = request.buckets or int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     spec = replace(spec, types={**typed, "buckets": str(buckets)})
     visible = {n: t for n, t in schema.items() if n not in own}
-    stage = Stage(spec, visible, uuid.uuid4().hex[:12], slots(buckets), clock)
+    stage = Stage(spec, visible, uuid.uuid4().hex[:12], slots(buckets), holder)
     combiner = stage.combiner()
     results = result_schema(messages.schema, combiner, time)
     rejected = rejected_schema(frame.schema, time)
     rows = messages.mapInArrow(CombineTask(stage), ROW)
     streaming = frame.isStreaming
-    if streaming and spec.firing.on_wall_clock:
+    if streaming and spec.firing.on_wall_clock and request.clock is None:
         rows = rows.unionByName(_ticks(spark, stage, _period(spec)), allowMissingColumns=True)
     wall = F.unix_micros(F.current_timestamp()).alias("wall")
     processor = ShardProcessor(stage, results, rejected, final=not streaming)
@@ -112,14 +114,14 @@ def build(request: Request) -> Plan:
     return Plan(spec, told, results, rejected, buckets)
 
 
-def _check_time(frame: DataFrame, time: str) -> None:
+def _check_time(frame: DataFrame, option: str, time: str) -> None:
     if time not in frame.columns:
         cure = f"give one of {', '.join(frame.columns)}"
-        raise OptionError("time", time, "isn't a column", cure)
+        raise OptionError(option, time, "isn't a column", cure)
     kind = frame.schema[time].dataType
     if not isinstance(kind, TimestampType | TimestampNTZType | StringType):
         cure = "cast it first, for example with timestamp_seconds(), timestamp_millis() or cast()"
-        raise OptionError("time", time, f"has type {kind.simpleString()}, not timestamp", cure)
+        raise OptionError(option, time, f"has type {kind.simpleString()}, not timestamp", cure)
 
 
 def _named(
@@ -165,25 +167,26 @@ def _with_columns(
 def _add_flags(request: Request, sent: dict[str, Column]) -> str:
     """Add what Spark decides about each message; returns the column that holds its time."""
     time, spec = request.time, request.spec
-    clock, kind = time, request.frame.schema[time].dataType
+    holder, kind = time, request.frame.schema[time].dataType
     moment = sent[time]
     if isinstance(kind, StringType):
-        clock = _PARSED
+        holder = _PARSED
         moment = F.try_to_timestamp(sent[time])
         sent[_PARSED] = moment
         sent[columns.MALFORMED] = sent[time].isNotNull() & moment.isNull()
+    wall = F.localtimestamp() if isinstance(kind, TimestampNTZType) else F.current_timestamp()
+    if request.clock is not None:
+        _check_time(request.frame, "clock", request.clock)
+        wall = sent[request.clock]
+        sent[columns.CLOCK] = wall
     if spec.max_ahead is not None:
-        sent[columns.FUTURE] = moment > _wall(kind) + F.expr(
-            f"make_dt_interval(0, 0, 0, {spec.max_ahead / SECOND:.6f})"
-        )
+        ahead = F.expr(f"make_dt_interval(0, 0, 0, {spec.max_ahead / SECOND:.6f})")
+        # A message without an arrival time isn't thereby from the future.
+        sent[columns.FUTURE] = F.coalesce(moment > wall + ahead, F.lit(False))
     if request.where is not None:
         where = request.where
         sent[columns.KEEP] = F.expr(where) if isinstance(where, str) else where
-    return clock
-
-
-def _wall(kind: DataType) -> Column:
-    return F.localtimestamp() if isinstance(kind, TimestampNTZType) else F.current_timestamp()
+    return holder
 
 
 def _read(keys: tuple[str, ...], aggregates: dict[str, Aggregate]) -> list[str]:

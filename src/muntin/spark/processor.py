@@ -73,13 +73,12 @@ class ShardProcessor(StatefulProcessor):
 
     def _rejected(self, told: Told) -> bytes:
         frame = told.rejected
-        time = self.stage.time
-        if time in frame.columns and frame.schema[time].is_temporal():
-            # A row made here (an overflow) has only the engine's own time.
-            dtype = frame.schema[time]
-            frame = frame.with_columns(
-                pl.coalesce(time, pl.col(columns.TIME).cast(dtype)).alias(time)
-            )
+        source = self.stage.spec.time
+        if (frame[columns.REASON] == "overflow").any():
+            # Rows made here have only the engine's own time.
+            dtype = frame.schema[source]
+            moment = pl.col(columns.TIME).cast(dtype if dtype.is_temporal() else pl.Datetime("us"))
+            frame = frame.with_columns(pl.coalesce(source, moment.cast(dtype)).alias(source))
         watermark = pl.lit(told.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         return to_blob(frame.with_columns(watermark), self.rejected)
 

@@ -42,6 +42,7 @@ class Windowed:
     _lateness: int
     _max_ahead: int | None
     _where: Column | str | None
+    _clock: str | None
     _buckets: int | None
     _windows: Windows | None = None
     _firing: Firing = Firing()
@@ -141,7 +142,9 @@ class Windowed:
             max_ahead=self._max_ahead,
         )
         require(self._frame.sparkSession)
-        request = Request(self._frame, self._keys, self._time, self._where, spec, self._buckets)
+        request = Request(
+            self._frame, self._keys, self._time, self._where, self._clock, spec, self._buckets
+        )
         return WindowedAggregate(build(request))
 
 
@@ -217,6 +220,7 @@ def windowed(
     lateness: Duration = "0 seconds",
     max_ahead: Duration | None = "1 day",
     where: Column | str | None = None,
+    clock: str | None = None,
     buckets: int | None = None,
 ) -> Windowed:
     """Begin a windowed aggregation over a streaming or batch DataFrame.
@@ -233,6 +237,9 @@ def windowed(
         max_ahead: How far ahead of the wall clock an event time may be; what is further is
             rejected and doesn't move the watermark. ``None`` takes anything.
         where: Which messages to take; others are counted as ``filtered``.
+        clock: A timestamp column that says when a message arrived. Policies on the wall clock and
+            ``max_ahead`` go by it in place of the machine's clock, so that a replay speaks as the
+            live stream did.
         buckets: In how many shards the keys are kept; one a shuffle partition by default. It is
             part of the checkpoint.
 
@@ -246,7 +253,7 @@ def windowed(
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
     late = micros("lateness", lateness)
-    return Windowed(frame, keys, time, late, ahead, where, buckets)
+    return Windowed(frame, keys, time, late, ahead, where, clock, buckets)
 
 
 def _origin(origin: str | None) -> int:
