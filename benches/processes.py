@@ -18,7 +18,7 @@ from typing import Any
 SAMPLE_SECONDS = 0.2
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MARK = "RESULT "
-PATH = re.compile(r"(?:file:)?(?:/[\w.@+-]+){2,}/?")
+PATH = re.compile(r"(?:\w+:)?/(?:/?[\w.@:+-]+/?){2,}")
 NOISE = ("WARN", "INFO", "\tat ", "Caused by")
 
 
@@ -71,16 +71,8 @@ def run(
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        peak = 0.0
         try:
-            while process.poll() is None:
-                elapsed = time.perf_counter() - started
-                if elapsed > limit:
-                    raise RunError(f"took more than {limit:.0f} s")
-                peak = max(peak, resident_mb(process.pid))
-                tick(elapsed)
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(SAMPLE_SECONDS)
+            peak = _watch(process, limit, tick)
             wall = time.perf_counter() - started
         finally:
             end_session(process.pid)
@@ -88,6 +80,20 @@ def run(
         out.seek(0)
         err.seek(0)
         return Finished(_result(out.read(), err.read(), process.returncode), wall, peak)
+
+
+def _watch(process: subprocess.Popen[bytes], limit: float, tick: Callable[[float], None]) -> float:
+    """Wait for a program's end, and return its greatest memory in MB."""
+    started, peak = time.perf_counter(), 0.0
+    while process.poll() is None:
+        elapsed = time.perf_counter() - started
+        if elapsed > limit:
+            raise RunError(f"took more than {limit:.0f} s")
+        peak = max(peak, resident_mb(process.pid))
+        tick(elapsed)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(SAMPLE_SECONDS)
+    return peak
 
 
 def _result(out: str, err: str, code: int) -> dict[str, Any]:
