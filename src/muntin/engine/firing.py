@@ -11,7 +11,7 @@ from muntin.model.policies import Each, Every, EveryRows, Policy
 from muntin.model.windows import Windows
 
 # Beyond every window number that a time within 64 bits can have.
-FOREVER = 2**62
+FOREVER = 2**60
 
 
 @dataclass(frozen=True, slots=True)

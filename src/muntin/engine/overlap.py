@@ -7,6 +7,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.combine import Combiner
+from muntin.engine.order import arranged
 from muntin.engine.panes import first_window, last_window
 from muntin.engine.sliding import Flat
 
@@ -26,18 +27,25 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
     """
     windows = combiner.spec.windows
     n, per_slide = windows.panes_per_window, windows.panes_per_slide
-    pane = pl.col(columns.PANE)
-    cells = cells.filter(pane.is_between(low * per_slide, high * per_slide + n - 1))
+    within = pl.col(columns.PANE).is_between(low * per_slide, high * per_slide + n - 1)
+    if not cells.select(within.all()).item():
+        cells = cells.filter(within)
     if n == 1:
         return cells.rename({columns.PANE: columns.WINDOW})
-    if high - low < 3 or not len(cells):
+    if not len(cells):
         return _copied(cells, low, high, combiner)
-    cells = cells.sort(*combiner.keys, columns.PANE)
+    panes = cells[columns.PANE]
+    low = max(low, windows.first_window(int(panes.min())))  # type: ignore[arg-type]
+    high = min(high, windows.last_window(int(panes.max())))  # type: ignore[arg-type]
+    if high - low < 3:
+        return _copied(cells, low, high, combiner)
+    cells = arranged(cells, [*combiner.keys, columns.PANE])
     sliding = [a for a in combiner.algebras if a.slides]
     composed = _slid(cells, low, high, combiner)
     if len(sliding) == len(combiner.algebras):
         return composed
-    rest = _copied(cells, low, high, combiner).sort(*combiner.keys, columns.WINDOW)
+    identity = [*combiner.keys, columns.WINDOW]
+    rest = arranged(_copied(cells, low, high, combiner), identity)
     missing = [c for c in rest.columns if c not in composed.columns]
     return composed.with_columns(rest.select(missing))
 
@@ -49,7 +57,7 @@ def _slid(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.Da
     changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in combiner.keys)
     new_key = cells.select(changed).to_series().to_numpy()
     pane = cells[columns.PANE].to_numpy()
-    flat = Flat(pane, new_key, n)
+    flat = Flat(pane, new_key, n, (low * per_slide, high * per_slide + n - 1))
     series = [pl.Series(columns.MESSAGES, flat.add_integers(cells[columns.MESSAGES].to_numpy()))]
     for algebra in combiner.algebras:
         if algebra.slides:

@@ -7,6 +7,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.aggregates import IntegerSum
 from muntin.engine.combine import Combiner
+from muntin.engine.order import arranged
 from muntin.engine.panes import window_start
 
 
@@ -22,7 +23,7 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
         ``emission``, ``revision``.
     """
     spec = combiner.spec
-    told = told.sort(columns.WINDOW, *combiner.keys)
+    told = arranged(told, [columns.WINDOW, *combiner.keys])
     start = window_start(pl.col(columns.WINDOW), spec.windows)
     identity = told.select(
         *_named_keys(combiner),

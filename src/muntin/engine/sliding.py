@@ -2,9 +2,9 @@
 
 The rows are **cells**: one a key and pane, sorted by key, then pane. They are laid out on one long
 line: a cell stands as far from the one before as its pane does, but never farther than one window,
-and the first cell of a key stands a whole window behind the last of the key before. So a window of
-``n`` consecutive places never holds cells of two keys, every place is the end of exactly one window
-that isn't empty, and the line is as long as there are windows to tell.
+and the first cell of a key stands so far behind the last of the key before that no wanted window of
+``n`` consecutive places holds cells of both. Every place is the end of one window, and the line is
+about as long as there are windows to tell.
 
 Integers that add are slid by prefix differences. Everything else is cut into blocks of ``n`` places
 with running results from the left and from the right of each block; a window then is one
@@ -33,20 +33,37 @@ class Flat:
         ahead: For each place, how many places behind its owner it is.
     """
 
-    def __init__(self, pane: NDArray[np.int64], new_key: NDArray[np.bool_], n: int) -> None:
+    def __init__(
+        self,
+        pane: NDArray[np.int64],
+        new_key: NDArray[np.bool_],
+        n: int,
+        wanted: tuple[int, int] | None = None,
+    ) -> None:
         """Lay out cells.
 
         Args:
             pane: The pane of each cell.
             new_key: Whether a cell has another key than the one before.
             n: How many panes make a window.
+            wanted: The first pane of the first window that is wanted, and the last pane of the
+                last; no cell lies outside. All windows are wanted where it isn't given.
         """
         self.n = n
         steps = np.minimum(np.diff(pane, prepend=pane[:1]), n)
-        steps[new_key] = n
+        self._tail = n
+        if wanted is None:
+            steps[new_key] = n
+        else:
+            # Wanted windows reach this far beyond the last cell of a key, and before its first.
+            first, last = wanted
+            before = np.minimum(pane[new_key] - first, n - 1)
+            beyond = np.minimum(last - np.roll(pane, 1)[new_key], n - 1)
+            steps[new_key] = np.maximum(before, beyond) + 1
+            self._tail = int(min(last - pane[-1], n - 1)) + 1
         steps[:1] = 0
         self.places = np.cumsum(steps)
-        self.length = int(self.places[-1]) + n
+        self.length = int(self.places[-1]) + self._tail
         runs = np.diff(self.places, append=self.length)
         self.owner = np.repeat(np.arange(len(pane)), runs)
         self.ahead = np.arange(self.length) - self.places[self.owner]

@@ -2,8 +2,8 @@
 
 An aggregate is *lift* (message to partial), *combine* (two partials to one; associative) and
 *lower* (partial to value); the specs here only name them. How they are computed in columns is
-the engine's business. Nulls follow Spark SQL: they are skipped (but by ``first`` and ``last``), and an aggregate
-over nothing is null (a count is 0).
+the engine's business. Nulls follow Spark SQL: they are skipped (but by ``first`` and ``last``),
+and an aggregate over nothing is null (a count is 0).
 """
 
 from __future__ import annotations

@@ -1,0 +1,84 @@
+"""Several integer columns as one: sorting and grouping by one number is several times faster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """How the values of some columns, within their bounds, are numbered in their order.
+
+    Attributes:
+        names: The columns, the most significant first.
+        least: The least value of each.
+        spans: How many values each may have.
+    """
+
+    names: tuple[str, ...]
+    least: tuple[int, ...]
+    spans: tuple[int, ...]
+
+    @classmethod
+    def over(cls, bounds: Mapping[str, tuple[int, int]]) -> Code | None:
+        """The code over columns within bounds; ``None`` where 63 bits don't hold it."""
+        least = tuple(low for low, _ in bounds.values())
+        spans = tuple(high - low + 1 for low, high in bounds.values())
+        size = 1
+        for span in spans:
+            size *= span
+        return cls(tuple(bounds), least, spans) if size <= _INT64_MAX else None
+
+    def expression(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
+        """The code of each row.
+
+        Args:
+            columns: What to take for a column where it isn't just the column of that name.
+        """
+        code: pl.Expr | None = None
+        for name, least, span in zip(self.names, self.least, self.spans, strict=True):
+            column = (columns or {}).get(name, pl.col(name)).cast(pl.Int64)
+            place = column - least if least else column
+            code = place if code is None else code * span + place
+        assert code is not None
+        return code
+
+    def columns(self, code: str) -> list[pl.Expr]:
+        """The columns back from their code."""
+        rest, found = pl.col(code), []
+        for name, least, span in reversed(
+            list(zip(self.names, self.least, self.spans, strict=True))
+        ):
+            found.append((rest % span + least).alias(name))
+            rest = rest.floordiv(span)
+        return found[::-1]
+
+
+def code_of(frame: pl.DataFrame, names: Sequence[str]) -> Code | None:
+    """The code of columns that are all integers; ``None`` where some aren't, or are too wide."""
+    bounds = {}
+    for name in names:
+        dtype = frame.schema[name]
+        if not dtype.is_integer() or dtype == pl.UInt64 or not len(frame):
+            return None
+        column = frame[name]
+        if column.null_count():
+            return None
+        bounds[name] = (int(column.min()), int(column.max()))  # type: ignore[arg-type]
+    return Code.over(bounds)
+
+
+def arranged(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The rows in the order of some columns.
+
+    Example:
+        >>> arranged(pl.DataFrame({"a": [2, 1, 1], "b": [0, 5, 3]}), ["a", "b"]).rows()
+        [(1, 3), (1, 5), (2, 0)]
+    """
+    code = code_of(frame, names)
+    return frame.sort(*names) if code is None else frame.sort(code.expression())
