@@ -6,6 +6,8 @@ and must leave the same table behind.
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +101,11 @@ def to_parquet(path: str) -> ParquetSink:
     return ParquetSink(path)
 
 
+# Queries of one process may share a file. DuckDB hands out a database that another thread is
+# still opening, with functions missing, so they take turns.
+_TURNS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+
+
 class DuckDBSink:
     """Tables in a DuckDB file; see ``to_duckdb``."""
 
@@ -116,7 +123,7 @@ class DuckDBSink:
     def write(self, batch: Batch) -> None:
         """See ``Sink``."""
         rows = batch.table()
-        with self._connect(self.path) as connection:
+        with _TURNS[Path(self.path).resolve()], self._connect(self.path) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("batch_rows", rows)
             connection.execute("BEGIN")
