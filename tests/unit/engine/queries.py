@@ -1,0 +1,108 @@
+"""Small queries and messages that the tests of the engine share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.combine import Combined, Combiner
+from muntin.engine.runs import MemoryBlobs
+from muntin.model import aggregates
+from muntin.model.aggregates import Aggregate
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
+
+SCHEMA = pl.Schema(
+    {
+        "key": pl.String(),
+        "value": pl.Int64(),
+        "amount": pl.Float64(),
+        "flag": pl.Boolean(),
+        columns.TIME: pl.Int64(),
+    }
+)
+
+
+def combiner(
+    windows: Windows | None = None,
+    aggs: dict[str, Aggregate] | None = None,
+    *,
+    schema: dict[str, Any] | None = None,
+    keys: tuple[str, ...] = ("key",),
+    **options: Any,
+) -> Combiner:
+    """A query over ``key``, ``value``, ``amount`` and ``flag``; tumbling by 10 and counting."""
+    spec = WindowSpec(
+        keys=keys,
+        time="time",
+        windows=windows or Windows(10, 10),
+        aggregates=aggs or {"n": aggregates.count(), "sum": aggregates.sum("value")},
+        **options,
+    )
+    return Combiner(spec, pl.Schema({**SCHEMA, **(schema or {})}))
+
+
+def messages(
+    rows: Iterable[tuple[Any, ...]], schema: dict[str, Any] | None = None, **flags: list[Any]
+) -> pl.DataFrame:
+    """Messages out of ``(key, time, value, amount, flag)``, where the last ones may be left out."""
+    names = ["key", columns.TIME, "value", "amount", "flag"]
+    padded = [dict(zip(names, [*row, *[None] * 5], strict=False)) for row in rows]
+    types = pl.Schema({**SCHEMA, **(schema or {})})
+    frame = pl.DataFrame([{c: row[c] for c in types} for row in padded], schema=types)
+    return frame.with_columns(pl.Series(name, flag) for name, flag in flags.items())
+
+
+def batch(query: Combiner, watermark: int | None, *rows: tuple[Any, ...]) -> list[Combined]:
+    """What a batch comes to, judged by a watermark."""
+    return [query.combine(messages(rows), watermark)]
+
+
+def value_of(agg: Aggregate, rows: Iterable[tuple[Any, ...]], cuts: tuple[int, ...] = ()) -> Any:
+    """What one window says of messages that came in several parts."""
+    query = combiner(aggs={"x": agg})
+    frame = messages(rows)
+    edges = [0, *cuts, len(frame)]
+    parts = [query.lift(frame[a:b]) for a, b in pairwise(edges)]
+    merged = query.merge(parts, by=query.keys)
+    return lowered(merged, query)[0]["x"]
+
+
+def lowered(partials: pl.DataFrame, query: Combiner) -> list[dict[str, Any]]:
+    """The values of rows of partials, without their identity."""
+    named = zip(query.algebras, query.spec.aggregates, strict=True)
+    return pl.DataFrame([a.lower(partials).alias(name) for a, name in named]).to_dicts()
+
+
+class CountingBlobs(MemoryBlobs):
+    """A store that counts what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+        self.written = 0
+
+    def get(self, number: int) -> bytes:
+        self.calls["get"] += 1
+        return super().get(number)
+
+    def put(self, number: int, blob: bytes) -> None:
+        assert number not in self.blobs, "a number is never written twice"
+        self.calls["put"] += 1
+        self.written += len(blob)
+        super().put(number, blob)
+
+    def remove(self, number: int) -> None:
+        self.calls["remove"] += 1
+        super().remove(number)
+
+    def copy(self) -> CountingBlobs:
+        """The same content, as a restart from the last commit finds it."""
+        other = CountingBlobs()
+        other.manifest, other.blobs = self.manifest, dict(self.blobs)
+        return other

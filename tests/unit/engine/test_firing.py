@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from muntin.engine.firing import FOREVER, Moment, due, may_be_due
+from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.windows import Windows
+
+
+def moment(
+    before: int | None = None,
+    after: int | None = None,
+    *,
+    windows: Windows | None = None,
+    grace: int = 0,
+    walls: tuple[int | None, int] = (None, 0),
+    final: bool = False,
+) -> Moment:
+    return Moment.of(windows or Windows(10, 10), grace, (before, after), walls, final)
+
+
+def ended_and_closed(found: Moment) -> tuple[int, int, int, int]:
+    return found.before, found.after, found.closed_before, found.closed_after
+
+
+def test_before_the_first_message_nothing_has_ended() -> None:
+    assert ended_and_closed(moment()) == (-FOREVER,) * 4
+    assert ended_and_closed(moment(None, 25)) == (-FOREVER, 1, -FOREVER, 1)
+
+
+def test_a_window_has_ended_when_the_watermark_reaches_its_end() -> None:
+    # window  0         1         2
+    #         [---------)[--------)[------
+    #         0        10        20
+    assert ended_and_closed(moment(9, 10)) == (-1, 0, -1, 0)
+    assert ended_and_closed(moment(19, 20)) == (0, 1, 0, 1)
+
+
+def test_grace_keeps_windows_open_after_their_end() -> None:
+    # the watermark goes 14 -> 15: window 0 ended at 10, and closes at 15
+    assert ended_and_closed(moment(14, 15, grace=5)) == (0, 0, -1, 0)
+
+
+def test_overlapping_windows_before_the_origin() -> None:
+    # windows of 10 every 4 from 3: window -5 is [-17, -7), window -4 is [-13, -3)
+    windows = Windows(10, 4, 3)
+    assert ended_and_closed(moment(-8, -3, windows=windows)) == (-6, -4, -6, -4)
+
+
+def test_the_end_of_the_input_ends_and_closes_everything() -> None:
+    found = moment(5, 5, grace=10**9, final=True)
+    assert (found.after, found.closed_after) == (FOREVER, FOREVER)
+    assert found.before == -1
+    assert ended_and_closed(moment(final=True)) == (-FOREVER, FOREVER, -FOREVER, FOREVER)
+
+
+@pytest.mark.parametrize(
+    ("last", "wall", "passed"),
+    [
+        (None, 100, False),
+        (100, 109, False),
+        (100, 110, True),
+        (109, 110, True),
+        (100, 155, True),
+        (110, 109, False),
+        (-1, 0, True),
+        (-11, -10, True),
+        (100, 100, False),
+    ],
+)
+def test_a_clock_passes_multiples_of_its_period(last: int | None, wall: int, passed: bool) -> None:
+    found = moment(walls=(last, wall))
+    assert found.passed(10) is passed
+    assert may_be_due(Every(10), found) is passed
+    assert told(Every(10), found) == ([1, 2, 3] if passed else [])
+
+
+def told(policy: Policy, found: Moment) -> list[int]:
+    return pl.DataFrame({"n": [1, 2, 3]}).filter(due(policy, found))["n"].to_list()
+
+
+def test_each_is_always_due() -> None:
+    assert may_be_due(Each(), moment())
+    assert told(Each(), moment()) == [1, 2, 3]
+
+
+def test_rows_are_due_from_their_number_on() -> None:
+    assert may_be_due(EveryRows(2), moment())
+    assert told(EveryRows(2), moment()) == [2, 3]
+    assert told(EveryRows(4), moment()) == []
