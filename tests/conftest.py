@@ -1,13 +1,32 @@
-"""How hard the property tests try: HYPOTHESIS_PROFILE=thorough for many more examples."""
+"""What all tests share: one Spark session, and how hard the property tests try.
+
+``HYPOTHESIS_PROFILE=thorough`` tries many more examples.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-settings.register_profile("quick", max_examples=60, deadline=None, suppress_health_check=_SLOW)
+settings.register_profile("quick", max_examples=30, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile("thorough", max_examples=3000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The only Spark session of a run; made when the first test asks for it."""
+    import muntin as mt
+
+    session = mt.session("muntin-tests", master="local[2]")
+    yield session
+    session.stop()

@@ -1,20 +1,8 @@
-"""One Spark session for all tests."""
+"""Whatever starts Spark is marked so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from pyspark.sql import SparkSession
-
-import muntin as mt
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = mt.session("muntin-tests", master="local[2]")
-    yield session
-    session.stop()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
