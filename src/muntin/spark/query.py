@@ -99,20 +99,22 @@ class WindowedQuery:
             Whether it got quiet in time.
         """
         deadline = time.monotonic() + timeout
-        seen = -1
+        changed_in, seen = -1, -1
         with self._changed:
             while time.monotonic() < deadline and self.is_active:
                 figures = self.figures
-                quiet = figures.batch >= 0 and figures.pending == 0
-                if quiet and figures.counts.get("seen", 0) == seen and self._caught_up():
+                if figures.counts.get("seen", 0) != seen:
+                    changed_in, seen = figures.batch, figures.counts.get("seen", 0)
+                # A batch without messages (a heartbeat's), or none to run at all.
+                caught_up = figures.batch > changed_in or self._waits_for_data()
+                if figures.batch >= 0 and not figures.pending and caught_up:
                     return True
-                seen = figures.counts.get("seen", 0)
-                self._changed.wait(timeout=1.0)
+                self._changed.wait(timeout=0.2)
         return False
 
-    def _caught_up(self) -> bool:
-        """Whether the last trigger found no message."""
-        return not self.query.status["isTriggerActive"] or not self.query.status["isDataAvailable"]
+    def _waits_for_data(self) -> bool:
+        status = self.query.status
+        return not status["isTriggerActive"] and not status["isDataAvailable"]
 
     def note(self, batch: int, lines: list[str]) -> None:
         """Take in the figures that the shards told with a batch."""
