@@ -1,0 +1,1 @@
+"""The command line: ``muntin run`` and ``muntin demo``."""

@@ -1,0 +1,47 @@
+"""The command ``muntin``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from muntin.model.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    import typer
+
+
+def build() -> typer.Typer:
+    """The application with all of its commands.
+
+    Raises:
+        MissingExtraError: When typer or rich isn't installed.
+    """
+    try:
+        import rich  # noqa: F401
+        import typer
+    except ImportError as error:
+        raise MissingExtraError("the command muntin", "cli") from error
+    from muntin.cli.demo import demo
+    from muntin.cli.run import run
+
+    app = typer.Typer(
+        help="Windows for streams, on Spark, from Python.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_show_locals=False,
+    )
+    app.command()(run)
+    app.command()(demo)
+    return app
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app = build()
+    except MissingExtraError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    app()

@@ -1,0 +1,152 @@
+"""``muntin demo``: a year of flights through windows, checked by DuckDB, told on a page."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from muntin.cli.failure import told
+from muntin.cli.watch import watch
+
+if TYPE_CHECKING:
+    from muntin.flights.check import Verdict
+    from muntin.flights.source import Replay
+
+_OURS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", "flights.html")
+# A run of a minute doesn't repay what Java's optimising compiler costs.
+_JAVA = "-XX:TieredStopAtLevel=1"
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the demo writes; emptied of earlier runs.")] = (
+        Path("artifacts/flights")
+    ),
+    flights: Annotated[
+        int | None, typer.Option(min=1, help="Only the first so many flights.")
+    ] = None,
+    pieces: Annotated[
+        int, typer.Option(min=1, help="Into how many files, and so batches, they are cut.")
+    ] = 40,
+) -> None:
+    """Watch windows over a year of flights.
+
+    336,776 flights of New York in the order in which they became known, in windows of an hour
+    every five minutes, by airport and by carrier; then the same windows computed by DuckDB, and a
+    page that shows it all.
+    """
+    begun = time.monotonic()
+    console = Console()
+    with told():
+        _empty(out)
+        replay = _prepare(console, out, flights, pieces)
+        seconds, queries = _run(console, replay, out)
+        if queries is None:
+            raise typer.Exit(130)
+        verdicts = _check(console, replay, out)
+        page = _page(replay, out, seconds, queries, verdicts)
+        _show_worst(console, out)
+        _say_where(console, verdicts, page, out, time.monotonic() - begun)
+    if not all(verdict.equal for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _empty(out: Path) -> None:
+    """Remove what an earlier run left, and nothing else."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in _OURS:
+        path = out / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> Replay:
+    from muntin.flights.source import in_landing_order, read_flights, write_replay
+
+    with console.status("Sorting the flights by when they became known …"):
+        messages = in_landing_order(read_flights())
+        replay = write_replay(messages.head(flights or len(messages)), out / "replay", pieces)
+    console.print(f"{replay.flights:,} flights in {replay.files} files, the first landing first")
+    return replay
+
+
+def _run(console: Console, replay: Replay, out: Path) -> tuple[float, list[Any] | None]:
+    """Run both queries; returns how long they ran, and no query after Ctrl-C."""
+    import muntin as mt
+    from muntin.flights.pipeline import pipeline
+
+    with console.status("Starting Spark …"):
+        spark = mt.session("muntin demo", spark__driver__extraJavaOptions=_JAVA)
+        begun = time.monotonic()
+        queries = pipeline(spark, str(replay.folder), str(out))
+    try:
+        whole = watch(queries, console, until_quiet=True, total=replay.flights)
+        return time.monotonic() - begun, queries if whole else None
+    finally:
+        spark.stop()
+
+
+def _check(console: Console, replay: Replay, out: Path) -> list[Verdict]:
+    from muntin.flights.check import check
+    from muntin.flights.pipeline import GRACE, LATENESS
+
+    with console.status("Computing every window again with DuckDB …"):
+        return check(out / "flights.duckdb", replay.folder, lateness=LATENESS, grace=GRACE)
+
+
+def _page(
+    replay: Replay, out: Path, seconds: float, queries: list[Any], verdicts: list[Verdict]
+) -> Path:
+    from muntin.flights.pipeline import GRACE, LATENESS
+    from muntin.flights.source import read_airlines
+    from muntin.report.page import Run, write_page
+
+    run = Run(
+        flights=replay.flights,
+        files=replay.files,
+        seconds=seconds,
+        lateness=LATENESS,
+        grace=GRACE,
+        counts={q.query.name: dict(q.figures.counts) for q in queries},
+        verdicts=[(str(verdict), verdict.equal) for verdict in verdicts],
+        airlines=read_airlines(),
+    )
+    return write_page(out / "flights.duckdb", run, out / "flights.html")
+
+
+def _show_worst(console: Console, out: Path) -> None:
+    from muntin.report.story import worst_hours
+
+    for key, title in (("origin", "airport"), ("carrier", "carrier")):
+        table = Table(title=f"The worst hour of each {title}", header_style="bold", title_style="")
+        table.add_column(title)
+        table.add_column("from")
+        for name in ("flights left", "mean delay", "p95", "worst"):
+            table.add_column(name, justify="right")
+        for row in worst_hours(out / "flights.duckdb", key):
+            delays = [f"{minutes:,.0f} min" for minutes in (row.mean, row.p95, row.worst)]
+            table.add_row(row.name, f"{row.start:%a %d %b %H:%M}", str(row.flights), *delays)
+        console.print(table)
+
+
+def _say_where(
+    console: Console, verdicts: list[Verdict], page: Path, out: Path, seconds: float
+) -> None:
+    for verdict in verdicts:
+        console.print(
+            f"[{'green' if verdict.equal else 'bold red'}]{verdict}[/]",
+            highlight=False,
+            soft_wrap=True,
+        )
+        for difference in verdict.differences[:10]:
+            console.print(f"  {difference}", highlight=False, markup=False)
+    console.print(f"page     {page}", highlight=False, soft_wrap=True)
+    console.print(f"windows  {out / 'flights.duckdb'}", highlight=False, soft_wrap=True)
+    console.print(f"took     {seconds:.0f} s", highlight=False)

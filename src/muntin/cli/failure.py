@@ -1,0 +1,49 @@
+"""How an error is told on the command line: in its own words where it is one of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+
+from muntin.model.errors import MuntinError
+
+# An error raised in a worker comes back as text, at the end of a line of the worker's traceback.
+_FROM_WORKER = re.compile(r"^\s*muntin\.[\w.]*Error: (.+)$", re.MULTILINE)
+
+
+class QueryFailedError(MuntinError):
+    """A query ended by an error; the message is that error's."""
+
+
+def words(error: BaseException) -> str:
+    """An error in as few words as tell what to do.
+
+    Args:
+        error: What was raised, by us, by Spark or by a worker.
+    """
+    text = str(error).strip()
+    if isinstance(error, MuntinError):
+        return text
+    found = _FROM_WORKER.findall(text)
+    return found[-1].strip() if found else text
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Tell errors of muntin without a traceback and end with exit code 1."""
+    try:
+        yield
+    except MuntinError as error:
+        console = Console(stderr=True)
+        console.print(f"[bold red]error[/] {_escaped(words(error))}", highlight=False)
+        raise typer.Exit(1) from error
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

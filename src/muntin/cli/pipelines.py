@@ -1,0 +1,77 @@
+"""A user's pipeline: a Python file with a function ``pipeline(spark, **settings)``."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from muntin.model.errors import OptionError
+
+_NAME = "pipeline"
+
+
+def load(path: Path) -> Callable[..., Any]:
+    """The function ``pipeline`` of a file.
+
+    Raises:
+        OptionError: When there is no such file or function.
+    """
+    if not path.is_file():
+        cure = "give the path of a Python file with a function pipeline(spark)"
+        raise OptionError("PIPELINE", str(path), "isn't a file", cure)
+    # What lies beside the file can be imported, as when Python itself runs it.
+    sys.path.insert(0, str(path.resolve().parent))
+    function = runpy.run_path(str(path), run_name="muntin_pipeline").get(_NAME)
+    if not callable(function):
+        cure = "write def pipeline(spark): ... that returns what .start() gave"
+        raise OptionError("PIPELINE", str(path), "has no function pipeline", cure)
+    return function
+
+
+def settings(given: Sequence[str]) -> dict[str, str]:
+    """``name=value`` pairs as keyword arguments.
+
+    Raises:
+        OptionError: When one isn't such a pair.
+    """
+    found = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise OptionError(
+                "--set", pair, "isn't name=value", "write for example --set out=/data"
+            )
+        found[name] = value
+    return found
+
+
+def check_fits(function: Callable[..., Any], given: dict[str, str]) -> None:
+    """Refuse settings that the function doesn't take, or that it misses.
+
+    Raises:
+        OptionError: Saying what the function takes.
+    """
+    signature = inspect.signature(function)
+    try:
+        signature.bind(None, **given)
+    except TypeError as error:
+        takes = f"{_NAME}({', '.join(signature.parameters)})"
+        cure = f"it is {takes}, and --set name=value gives what follows spark"
+        raise OptionError("--set", given, f"doesn't fit: {error}", cure) from error
+
+
+def started(returned: Any) -> list[Any]:
+    """The queries that a pipeline returned.
+
+    Raises:
+        OptionError: When it didn't return started queries.
+    """
+    queries = list(returned) if isinstance(returned, list | tuple) else [returned]
+    if not queries or not all(hasattr(q, "figures") and hasattr(q, "await_quiet") for q in queries):
+        cure = "return what .start(...) gave, or a list of those"
+        raise OptionError("pipeline()", returned, "is no started query", cure)
+    return queries

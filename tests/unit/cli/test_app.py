@@ -1,0 +1,81 @@
+"""The command line's arguments and what it says when they can't work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from muntin.cli import app
+from muntin.cli.app import build
+
+NONE = "import sys; sys.modules['{name}'] = None; from muntin.cli.app import main; main()"
+
+
+def invoke(*args: str):
+    return CliRunner().invoke(build(), list(args))
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture
+def file(tmp_path: Path):
+    def write(text: str) -> str:
+        path = tmp_path / "mine.py"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_help_names_the_commands():
+    told = invoke("--help")
+    assert told.exit_code == 0
+    assert "run" in told.stdout
+    assert "demo" in told.stdout
+
+
+@pytest.mark.parametrize("name", ["typer", "rich"])
+def test_a_missing_extra_is_named(name: str):
+    command = [sys.executable, "-c", NONE.format(name=name)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == 1
+    assert told.stderr.strip() == "the command muntin needs an extra: pip install 'muntin[cli]'"
+
+
+def test_main_is_the_entry_point():
+    assert callable(app.main)
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "said"),
+    [
+        ("x = 1", [], "has no function pipeline; write def pipeline(spark)"),
+        ("pipeline = 3", [], "has no function pipeline"),
+        ("def pipeline(spark): ...", ["--set", "out"], "--set='out' isn't name=value"),
+        ("def pipeline(spark): ...", ["--set", "a b=1"], "isn't name=value"),
+        ("def pipeline(spark): ...", ["--set", "out=1"], "it is pipeline(spark)"),
+        ("def pipeline(spark, out): ...", [], "it is pipeline(spark, out)"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_spark_starts(file, text, args, said):
+    told = invoke("run", file(text), *args)
+    assert told.exit_code == 1
+    assert said in flat(told.stderr)
+    assert "Traceback" not in told.output
+    assert "Starting Spark" not in told.output
+
+
+def test_a_missing_file_is_named():
+    told = invoke("run", "nowhere.py")
+    assert told.exit_code == 1
+    assert "PIPELINE='nowhere.py' isn't a file; give the path" in flat(told.stderr)
+
+
+def test_the_demo_refuses_no_flights():
+    assert invoke("demo", "--flights", "0").exit_code == 2

@@ -1,0 +1,51 @@
+"""Loading a user's pipeline."""
+
+from __future__ import annotations
+
+import pytest
+
+from muntin.cli.failure import words
+from muntin.cli.pipelines import check_fits, load, settings, started
+from muntin.model.errors import OptionError
+
+
+class Query:
+    figures = None
+
+    def await_quiet(self): ...
+
+
+def test_a_file_can_import_what_lies_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    (tmp_path / "beside_it.py").write_text("ANSWER = 42")
+    path = tmp_path / "mine.py"
+    path.write_text("from beside_it import ANSWER\ndef pipeline(spark): return ANSWER")
+    assert load(path)(None) == 42
+
+
+def test_settings_are_text_and_may_hold_an_equals_sign():
+    assert settings(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+
+
+def test_settings_fit_keyword_arguments():
+    check_fits(lambda spark, **rest: None, {"a": "1"})
+    with pytest.raises(OptionError, match="missing a required argument"):
+        check_fits(lambda spark, data: None, {})
+
+
+def test_one_query_or_several_are_taken():
+    one = Query()
+    assert started(one) == [one]
+    assert started((one, one)) == [one, one]
+
+
+@pytest.mark.parametrize("returned", [None, [], [1], "query"])
+def test_anything_else_is_refused(returned):
+    with pytest.raises(OptionError, match=r"return what \.start"):
+        started(returned)
+
+
+def test_an_error_of_a_worker_is_told_in_its_own_words():
+    text = "Job aborted\nTraceback\n  muntin.model.errors.SpecChangedError: another spec; go back\n"
+    assert words(RuntimeError(text)) == "another spec; go back"
+    assert words(RuntimeError("plain")) == "plain"

@@ -1,0 +1,85 @@
+"""Watching queries, with queries that are made up."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+from rich.console import Console
+
+from muntin.cli.failure import QueryFailedError
+from muntin.cli.watch import table, watch
+
+
+class Figures:
+    batch = 7
+    watermark = 1_357_000_000_000_000
+    counts = {"seen": 1200, "counted": 1190, "filtered": 0, "late": 8, "null_key": 2}  # noqa: RUF012
+    pending = 3
+    fired = {"early": 5, "full": 6}  # noqa: RUF012
+
+
+class Query:
+    """Ends when it is quiet, or when it is asked."""
+
+    name = "by origin"
+
+    def __init__(self, failure: Exception | None = None, ends: bool = False) -> None:
+        self.query = self
+        self.figures = Figures()
+        self.failure = failure
+        self.is_active = failure is None and not ends
+        self.stopped = 0
+
+    def exception(self):
+        return self.failure
+
+    def await_quiet(self, timeout: float) -> bool:
+        time.sleep(0.05)
+        return True
+
+    def stop(self) -> None:
+        self.stopped += 1
+        self.is_active = False
+
+
+def console(terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=160)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_figures_are_shown_and_a_quiet_query_is_stopped(terminal: bool):
+    shown, query = console(terminal), Query()
+    assert watch([query], shown, until_quiet=True, total=2400)
+    said = shown.file.getvalue()
+    assert query.stopped
+    for part in ("by origin", "1,200", "8 late, 2 null_key", "2013-01-01 00:26"):
+        assert part in said
+
+
+def test_a_query_that_ended_ends_the_watch():
+    assert watch([Query(ends=True)], console(False))
+
+
+def test_a_failure_is_told_and_the_others_are_stopped():
+    other = Query()
+    with pytest.raises(QueryFailedError, match="disk full"):
+        watch([Query(RuntimeError("disk full")), other], console(False))
+    assert other.stopped
+
+
+def test_ctrl_c_stops_the_queries(monkeypatch):
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("muntin.cli.watch.time.sleep", interrupt)
+    query = Query()
+    assert not watch([query], console(False))
+    assert query.stopped
+
+
+def test_a_query_without_a_batch_has_a_row():
+    query = Query()
+    query.figures.batch, query.figures.counts, query.figures.watermark = -1, {}, None
+    assert table([query], time.monotonic()).row_count == 1
