@@ -151,7 +151,7 @@ def panels(
     low, high = min(t for t, _, _ in values), max(t for t, _, _ in values)
     parts, top = [], 0.0
     for at, (name, points) in enumerate(series.items()):
-        x = Scale(low, high, 64, WIDTH - 96)
+        x = Scale(low, high, 64, WIDTH - 8)
         y = Scale(0, rungs[-1], top + 150, top + 18)
         last = at == len(series) - 1
         parts.append(_frame(x, y, rungs, ticks if last else (), " min"))
@@ -162,7 +162,7 @@ def panels(
             parts.append(f'<path d="{path}Z" class="area {name}"/>')
         high_line = _path([(t, max(p, 0.0)) for t, _, p in points], x, y, gap)
         parts.append(f'<path d="{high_line}" class="thin {name}"/>')
-        parts.append(text(WIDTH - 86, top + 90, names.get(name, name), f"name {name}"))
+        parts.append(text(76, top + 34, names.get(name, name), f"name {name}"))
         top += 162
     return svg(title, top + 26, parts)
 

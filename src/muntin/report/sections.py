@@ -199,6 +199,7 @@ def worst(story: Story, airlines: dict[str, str]) -> str:
     titles = ("carrier", "hour from", "flights", "mean delay", "p95", "worst")
     return section(
         "The worst hour of each carrier",
-        "The window with the greatest mean delay in minutes, of windows in which five flights or more left.",
+        "The window with the greatest mean delay in minutes, of those in which five flights or "
+        "more left.",
         table(titles, rows, "The worst hour of each carrier"),
     )
