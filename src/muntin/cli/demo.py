@@ -127,8 +127,8 @@ def _show_worst(console: Console, out: Path) -> None:
     for key, title in (("origin", "airport"), ("carrier", "carrier")):
         table = Table(title=f"The worst hour of each {title}", header_style="bold", title_style="")
         table.add_column(title)
-        table.add_column("from")
-        for name in ("flights left", "mean delay", "p95", "worst"):
+        table.add_column("from", no_wrap=True)
+        for name in ("flights", "mean delay", "p95", "worst"):
             table.add_column(name, justify="right")
         for row in worst_hours(out / "flights.duckdb", key):
             delays = [f"{minutes:,.0f} min" for minutes in (row.mean, row.p95, row.worst)]
