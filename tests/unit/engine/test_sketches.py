@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.unit.engine.queries import combiner, lowered, messages, value_of
+
+from muntin.model import aggregates
+from muntin.model.aggregates import Aggregate
+
+
+def in_parts(agg: Aggregate, values: list[Any], parts: int, shuffled: bool = False) -> Any:
+    """The value over numbers that came in so many parts."""
+    if shuffled:
+        values = random.Random(parts).sample(values, len(values))
+    rows = [("a", 1, v if isinstance(v, int) else None, float(v)) for v in values]
+    size = -(-len(rows) // parts)
+    return value_of(agg, rows, tuple(range(size, len(rows), size)))
+
+
+class TestDistinct:
+    @pytest.mark.parametrize("count", [1, 2, 10])
+    def test_few_values_are_counted_exactly(self, count: int) -> None:
+        assert in_parts(aggregates.approx_distinct("value"), list(range(count)) * 3, 1) == count
+
+    @pytest.mark.parametrize("lg_k", [4, 8, 12, 14])
+    @pytest.mark.parametrize("count", [10, 1000, 100_000])
+    def test_many_are_counted_within_the_error(self, count: int, lg_k: int) -> None:
+        agg = aggregates.approx_distinct("value", lg_k=lg_k)
+        found = in_parts(agg, list(range(count)), 1)
+        assert abs(found - count) <= max(1, 3 * 1.04 / 2 ** (lg_k / 2) * count)
+
+    def test_the_error_has_no_side(self) -> None:
+        agg = aggregates.approx_distinct("value", lg_k=10)
+        starts = range(0, 20 * 10**6, 10**6)
+        found = [in_parts(agg, list(range(s, s + 5000)), 1) / 5000 - 1 for s in starts]
+        assert abs(float(np.mean(found))) < 3 * 0.0325 / len(found) ** 0.5
+        assert 0.0325 / 2 < float(np.std(found)) < 0.0325 * 2
+
+    @pytest.mark.parametrize("parts", [2, 7, 50])
+    def test_the_same_set_gives_the_same_count_in_any_order_and_split(self, parts: int) -> None:
+        agg, values = aggregates.approx_distinct("value", lg_k=6), list(range(2000))
+        assert in_parts(agg, values + values[:500], parts, shuffled=True) == in_parts(
+            agg, values, 1
+        )
+
+    def test_registers_take_no_more_than_their_number_for_each_rank(self) -> None:
+        query = combiner(aggs={"x": aggregates.approx_distinct("value", lg_k=4)})
+        cells = query.lift(messages([("a", 1, n) for n in range(10_000)]))
+        assert cells["a0.h"].list.len().item() <= 16 * 41
+
+    def test_nulls_are_no_value(self) -> None:
+        rows = [("a", 1, 1), ("a", 1, None), ("a", 1, None)]
+        assert value_of(aggregates.approx_distinct("value"), rows, (2,)) == 1
+
+    def test_golden_registers(self) -> None:
+        # They are in checkpoints, so they can never change.
+        query = combiner(aggs={"x": aggregates.approx_distinct("value", lg_k=12)})
+        cells = query.lift(messages([("a", 1, n) for n in (0, 1, -1)]))
+        assert cells["a0.h"].dtype == pl.List(pl.UInt32)
+        assert sorted(cells["a0.h"].item().to_list()) == [96001, 96517, 171011]
+
+
+class TestQuantile:
+    @pytest.mark.parametrize("parts", [1, 2, 9])
+    @pytest.mark.parametrize(
+        ("q", "wanted"), [(0.0, 1), (0.1, 10), (0.5, 50), (0.505, 51), (0.99, 99), (1.0, 100)]
+    )
+    def test_it_is_exact_up_to_k(self, q: float, wanted: int, parts: int) -> None:
+        agg = aggregates.quantile("amount", q, k=100)
+        assert in_parts(agg, list(range(1, 101)), parts, shuffled=True) == wanted
+
+    @pytest.mark.parametrize("parts", [1, 5, 40])
+    @pytest.mark.parametrize("q", [0.0, 0.05, 0.5, 0.95, 1.0])
+    def test_beyond_it_is_within_the_rank_error(self, q: float, parts: int) -> None:
+        pytest.importorskip("datasketches")
+        agg = aggregates.quantile("amount", q, k=200)
+        found = in_parts(agg, list(range(20_000)), parts, shuffled=True)
+        assert abs(found / 20_000 - q) < 3 * 2.3 / 200
+
+    def test_a_sketch_takes_the_place_of_its_values(self) -> None:
+        pytest.importorskip("datasketches")
+        query = combiner(aggs={"x": aggregates.quantile("amount", 0.5, k=8)})
+        cells = query.merge(
+            [query.lift(messages([("a", 1, 0, float(n)) for n in range(9)]))], by=["k0"]
+        )
+        assert cells["a0.v"].list.len().item() == 0
+        assert cells["a0.k"].list.len().item() == 1
+
+    def test_one_row_beyond_k_leaves_the_others_exact(self) -> None:
+        pytest.importorskip("datasketches")
+        query = combiner(aggs={"x": aggregates.quantile("amount", 0.5, k=8)})
+        rows = [("a", 1, 0, float(n)) for n in range(100)] + [("b", 1, 0, 7.0)]
+        cells = query.lift(messages(rows)).sort("k0")
+        found = [row["x"] for row in lowered(cells, query)]
+        assert abs(found[0] - 50) < 40
+        assert found[1] == 7.0
+
+    def test_nan_and_nulls_are_skipped(self) -> None:
+        rows = [("a", 1, 0, value) for value in (1.0, float("nan"), None, 3.0)]
+        assert value_of(aggregates.quantile("amount", 1.0), rows) == 3.0
+        nothing = [("a", 1, 0, float("nan"))]
+        assert value_of(aggregates.quantile("amount", 1.0), nothing) is None
+
+
+def joined_text(**functions: Any) -> Aggregate:
+    """Texts that say in which order and how often each function was called."""
+    given: dict[str, Any] = {
+        "initializer": lambda: "",
+        "aggregator": lambda state, value: f"{state}{value}",
+        "merger": lambda one, other: f"({one}+{other})",
+        "state_type": "string",
+    }
+    return aggregates.aggregate("value", **(given | functions))
+
+
+class TestUser:
+    @pytest.mark.parametrize(
+        ("cuts", "wanted"), [((), "123"), ((1,), "(1+23)"), ((1, 2), "((1+2)+3)")]
+    )
+    def test_values_are_folded_and_states_merged_in_order(
+        self, cuts: tuple[int, ...], wanted: str
+    ) -> None:
+        rows = [("a", time, time) for time in (1, 2, 3)]
+        assert value_of(joined_text(), rows, cuts) == wanted
+
+    def test_the_finisher_comes_last_and_once(self) -> None:
+        rows = [("a", 1, 1), ("a", 2, 2)]
+        agg = joined_text(finisher=len, result_type="long")
+        assert value_of(agg, rows, (1,)) == len("(1+2)")
+
+    def test_nulls_are_not_seen(self) -> None:
+        rows = [("a", 1, None), ("a", 2, 7), ("a", 3, None)]
+        for cuts in [(), (1,), (1, 2)]:
+            assert value_of(joined_text(), rows, cuts) == "7"
+        assert value_of(joined_text(), [("a", 1, None)]) is None
+
+    @pytest.mark.parametrize(
+        ("state_type", "state", "dtype"),
+        [
+            ("long", 2**60, pl.Int64),
+            ("double", 0.5, pl.Float64),
+            ("string", "é", pl.String),
+            ("binary", b"\0\xff", pl.Binary),
+            ("boolean", True, pl.Boolean),
+        ],
+    )
+    def test_states_of_every_type(self, state_type: str, state: Any, dtype: Any) -> None:
+        agg = joined_text(
+            initializer=lambda: state,
+            aggregator=lambda state, _: state,
+            merger=lambda one, _: one,
+            state_type=state_type,
+        )
+        assert value_of(agg, [("a", 1, 1), ("a", 2, 2)], (1,)) == state
+        query = combiner(aggs={"x": agg})
+        assert query.no_cells["a0.u"].dtype == pl.List(dtype)
+
+    def test_keys_do_not_share_a_state(self) -> None:
+        query = combiner(aggs={"x": joined_text()})
+        cells = query.lift(messages([("a", 1, 1), ("b", 1, 5), ("a", 2, 2)])).sort("k0")
+        assert lowered(cells, query) == [{"x": "12"}, {"x": "5"}]
