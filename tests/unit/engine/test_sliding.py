@@ -113,6 +113,35 @@ def joined(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
     return [a[0] + b[0], a[1] * BASE ** b[0] + b[1]]
 
 
+@pytest.mark.parametrize(("cells", "n"), CASES)
+def test_every_wanted_window_is_there_and_holds_its_own_cells(cells: Cells, n: int) -> None:
+    panes = [pane for _, pane in cells]
+    for before, beyond in [(0, 0), (1, 2), (n - 1, n - 1), (3 * n, 2 * n)]:
+        first, last = min(panes) - before, max(panes) + beyond
+        new_key = [True, *(a[0] != b[0] for a, b in pairwise(cells))]
+        flat = Flat(np.array(panes), np.array(new_key), n, (first, last))
+        sums = flat.add_integers(np.ones(len(cells), dtype=np.int64))
+        found = {}
+        for owner, ahead, total in zip(flat.owner, flat.ahead, sums, strict=True):
+            key, end = cells[owner][0], cells[owner][1] + int(ahead)
+            if first <= end - n + 1 and end <= last and total:
+                assert found.setdefault((key, end), total) == total
+        wanted = {}
+        for key in {key for key, _ in cells}:
+            for end in range(first + n - 1, last + 1):
+                total = sum(k == key and end - n < pane <= end for k, pane in cells)
+                wanted |= {(key, end): total} if total else {}
+        assert found == wanted
+
+
+def test_unwanted_windows_cost_no_places() -> None:
+    # pane   0 1 2 3      only the window over all four is wanted: the keys stand side by side
+    # a      1 . . 2
+    # b      . 4 . .
+    flat = Flat(np.array([0, 3, 1]), np.array([True, False, True]), 4, (0, 3))
+    assert flat.length < laid_out([(0, 0), (0, 3), (1, 1)], 4).length
+
+
 def test_keys_never_mix() -> None:
     # pane   0 1 2 3
     # a      1 2 . .     windows of 3 end at 0..3
