@@ -29,7 +29,7 @@ def words(error: BaseException) -> str:
     if isinstance(error, MuntinError):
         return text
     found = _FROM_WORKER.findall(text)
-    return found[-1].strip() if found else text
+    return found[-1].strip() if found else text.partition("=== Streaming Query ===")[0].strip()
 
 
 @contextmanager

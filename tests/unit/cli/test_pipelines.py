@@ -48,4 +48,4 @@ def test_anything_else_is_refused(returned):
 def test_an_error_of_a_worker_is_told_in_its_own_words():
     text = "Job aborted\nTraceback\n  muntin.model.errors.SpecChangedError: another spec; go back\n"
     assert words(RuntimeError(text)) == "another spec; go back"
-    assert words(RuntimeError("plain")) == "plain"
+    assert words(RuntimeError("plain\n=== Streaming Query ===\nIdentifier: …")) == "plain"
