@@ -112,8 +112,9 @@ class TestSpeaking:
         told = step(one, ("a", 3, 4))
         assert (said(told), told.rejected["reason"].to_list()) == ([], ["late"])
 
-    def test_what_waits_is_told_when_its_window_closes(self) -> None:
-        firing = Firing(late=EveryRows(9), grace=10, retention=10)
+    @pytest.mark.parametrize("late", [EveryRows(9), Every(10**9)], ids=str)
+    def test_what_waits_is_told_when_its_window_closes(self, late: Any) -> None:
+        firing = Firing(late=late, grace=10, retention=10)
         one = shard(combiner(TUMBLING, firing=firing))
         step(one, ("a", 1, 1), ("a", 10, 8))
         told = step(one, ("a", 2, 2))
@@ -121,6 +122,14 @@ class TestSpeaking:
         told = step(one, ("a", 20, 1))
         assert (0, 3, "late", 1) in said_short(told)
         assert told.pending == 0
+
+    @pytest.mark.parametrize("late", [EveryRows(9), Every(10**9)], ids=str)
+    def test_what_comes_with_the_close_is_told_at_once(self, late: Any) -> None:
+        # window 0 takes late messages until 20, and the batch that brings one reaches 20
+        one = shard(combiner(TUMBLING, firing=Firing(late=late, grace=10, retention=10)))
+        step(one, ("a", 1, 1), ("a", 10, 8))
+        told = step(one, ("a", 2, 2), ("a", 20, 1))
+        assert said_short(told) == [(0, 3, "late", 1), (10, 8, "full", 0)]
 
     def test_the_messages_own_clock_goes_before_the_wall_and_never_back(self) -> None:
         one = shard(combiner(TUMBLING, firing=Firing(early=Every(60))))
@@ -266,7 +275,7 @@ def listed(store: MemoryBlobs) -> set[int]:
 
 class TestCost:
     @pytest.mark.parametrize("accumulate", [True, False])
-    @pytest.mark.parametrize("early", [None, Each(), Every(100)], ids=str)
+    @pytest.mark.parametrize("early", [None, Each(), Every(10**9)], ids=str)
     def test_state_goes_with_its_windows(self, early: Any, accumulate: bool) -> None:
         firing = Firing(early, EveryRows(2), grace=20, retention=40, accumulate=accumulate)
         store = CountingBlobs()
