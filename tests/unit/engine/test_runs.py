@@ -80,6 +80,20 @@ def test_only_runs_that_reach_into_the_stretch_are_read(
     assert store.calls["get"] == len(wanted)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "found"),
+    [(5, 6, True), (8, 9, True), (0, 3, True), (0, 2, False), (9, None, False), (None, 2, False)],
+)
+def test_a_run_reaches_from_its_first_place_to_its_last(
+    low: int | None, high: int | None, found: bool
+) -> None:
+    # place   0 1 2 3 4 5 6 7 8 9
+    # run           a         a
+    runs = table()
+    runs.append(rows((3, "a", 1), (8, "a", 1)))
+    assert bool(runs.read(low, high)) is found
+
+
 def test_runs_are_read_oldest_first_within_a_segment() -> None:
     runs = table()
     runs.append(rows((12, "a", 1)))
