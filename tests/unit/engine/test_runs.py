@@ -113,6 +113,8 @@ def test_folding_keeps_content_and_forgets_what_was_folded() -> None:
     listed = [run[0] for found in runs.entries().values() for run in found]
     assert set(listed) == set(store.blobs)
     assert len(listed) <= MOST_RUNS
+    for frame, low, high in runs.read():
+        assert (frame["pane"].min(), frame["pane"].max()) == (low, high)
 
 
 @pytest.mark.parametrize("batches", [100, 1000])
