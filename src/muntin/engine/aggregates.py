@@ -233,9 +233,14 @@ class Moments(_Plain):
 def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
     (na, ma, da), (nb, mb, db) = a, b
     n = na + nb
-    share = np.divide(nb, n, out=np.zeros_like(n), where=n > 0)
-    gap = mb - ma
-    return [n, ma + gap * share, da + db + gap * gap * na * share]
+    with np.errstate(invalid="ignore"):
+        share = np.divide(nb, n, out=np.zeros_like(n), where=n > 0)
+        gap = mb - ma
+        mean, deviations = ma + gap * share, da + db + gap * gap * na * share
+    # An empty side adds nothing, also to an infinity.
+    mean = np.where(na == 0, mb, np.where(nb == 0, ma, mean))
+    deviations = np.where(na == 0, db, np.where(nb == 0, da, deviations))
+    return [n, mean, deviations]
 
 
 class Extreme(_Plain):
@@ -277,10 +282,11 @@ class FloatExtreme(Extreme):
 class Chosen(_Plain):
     """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest place."""
 
-    def __init__(self, index: int, column: str, by: str, greatest: bool) -> None:
+    def __init__(self, index: int, column: str, by: str, greatest: bool, schema: pl.Schema) -> None:
         self.v, self.at = columns.partial(index, "v"), columns.partial(index, "at")
         self.column, self.by = column, by
         self.greatest = greatest
+        self.floats = schema[column].is_float(), schema[by].is_float()
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         return self._choose(pl.col(self.column), pl.col(self.by))
@@ -289,18 +295,20 @@ class Chosen(_Plain):
         return self._choose(pl.col(self.v), pl.col(self.at))
 
     def _choose(self, value: pl.Expr, at: pl.Expr) -> list[pl.Expr]:
-        best = at.max() if self.greatest else at.min()
-        tied = value.filter(at == best)
-        return [
-            (tied.max() if self.greatest else tied.min()).alias(self.v),
-            best.alias(self.at),
-        ]
+        best = self._best(at, self.floats[1])
+        tied = self._best(value.filter(at == best), self.floats[0])
+        return [tied.alias(self.v), best.alias(self.at)]
+
+    def _best(self, values: pl.Expr, floats: bool) -> pl.Expr:
+        if not self.greatest:
+            return values.min()
+        return values.nan_max() if floats else values.max()
 
     def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
         value, at = pl.col(self.v), pl.col(self.at)
         # The value breaks ties of the position, and null loses them.
         order = pl.struct(
-            at if self.greatest else at.rank("dense", descending=True),
+            at.rank("dense", descending=not self.greatest),
             value.rank("dense", descending=not self.greatest).fill_null(0),
         )
         rank = cells.select(pl.when(at.is_not_null()).then(order.rank("dense"))).to_series()
@@ -336,9 +344,9 @@ def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
         extreme = FloatExtreme if dtype.is_float() else Extreme
         return extreme(index, column, kind in ("max", "bool_or"))
     if kind in ("first", "last"):
-        return Chosen(index, column, columns.TIME, kind == "last")
+        return Chosen(index, column, columns.TIME, kind == "last", schema)
     if kind in ("arg_min", "arg_max"):
-        return Chosen(index, column, by, kind == "arg_max")
+        return Chosen(index, column, by, kind == "arg_max", schema)
     if kind == "approx_distinct":
         return Distinct(index, column, aggregate.option("lg_k"))
     if kind == "quantile":

@@ -53,6 +53,8 @@ class Combiner:
         self.schema = schema
         self.keys = columns.keys(spec)
         self.algebras: list[Algebra] = algebras(spec, schema)
+        if not spec.keys:
+            raise OptionError("key", spec.keys, "names no column", "give at least one column")
         empty = pl.DataFrame(schema=schema)
         self.no_cells = self.lift(empty)
         self.nothing_rejected = empty.select(
