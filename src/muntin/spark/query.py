@@ -8,12 +8,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.model.axis import Duration, micros
-from muntin.model.errors import OptionError
+from muntin.model.errors import MuntinError, OptionError, SpecChangedError, StateCorruptedError
 from muntin.spark.plan import REJECTED, RESULTS, Plan
 from muntin.spark.processor import FIGURES
 from muntin.spark.sinks import Batch, SinkLike, sink
@@ -82,12 +83,20 @@ class WindowedQuery:
             Whether it has ended.
 
         Raises:
-            StreamingQueryException: When it ended by an error.
+            SpecChangedError: When the checkpoint was written by another spec.
+            StateCorruptedError: When the checkpoint's state can't be read.
+            StreamingQueryException: When it ended by another error.
         """
-        if timeout is None:
-            self.query.awaitTermination()
-            return True
-        return bool(self.query.awaitTermination(int(timeout)))
+        try:
+            if timeout is None:
+                self.query.awaitTermination()
+                return True
+            return bool(self.query.awaitTermination(timeout))  # type: ignore[arg-type]
+        except StreamingQueryException as error:
+            ours = _as_ours(error)
+            if ours is None:
+                raise
+            raise ours from error
 
     def await_quiet(self, timeout: float = 60.0) -> bool:
         """Wait until all input there is now has been read and no changed window waits to speak.
@@ -140,6 +149,15 @@ class WindowedQuery:
                 fired,
             )
             self._changed.notify_all()
+
+
+def _as_ours(error: StreamingQueryException) -> MuntinError | None:
+    """The error of muntin that a worker's traceback ends with, if it does."""
+    for kind in (SpecChangedError, StateCorruptedError):
+        _, found, rest = str(error).partition(f"{kind.__name__}: ")
+        if found:
+            return kind(rest.partition("\n")[0].strip())
+    return None
 
 
 def start(
