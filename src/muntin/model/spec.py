@@ -1,7 +1,7 @@
 """A whole query in one frozen value, and how two of them differ.
 
 The spec is what a checkpoint remembers. It says everything that state depends on and nothing
-that it doesn't (sinks, triggers, the number of partitions).
+that it doesn't (sinks, triggers).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class WindowSpec:
         lateness: How far the watermark trails the greatest event time, microseconds.
         max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
         types: The Arrow type of every column that the aggregates and keys read, in words.
+        buckets: How many shards the keys are kept in, if that is known.
     """
 
     keys: tuple[str, ...]
@@ -43,6 +44,7 @@ class WindowSpec:
     lateness: int = 0
     max_ahead: int | None = None
     types: Mapping[str, str] = field(default_factory=dict)
+    buckets: int | None = None
 
     def __post_init__(self) -> None:
         firing = self.firing
@@ -73,6 +75,8 @@ class WindowSpec:
             "accumulate": str(firing.accumulate),
             "lateness": phrase(self.lateness),
         }
+        if self.buckets is not None:
+            facts["buckets"] = str(self.buckets)
         facts |= {f"agg {name}": str(agg) for name, agg in self.aggregates.items()}
         return facts | {f"type of {name}": kind for name, kind in sorted(self.types.items())}
 

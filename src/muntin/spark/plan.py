@@ -92,9 +92,9 @@ def build(request: Request) -> Plan:
     schema = polars_schema(messages.schema)
     own = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, _PARSED}
     typed = {c: str(schema[c]) for c in _read(keys, aggregates)}
-    spec = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=typed)
     buckets = request.buckets or int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    spec = replace(spec, types={**typed, "buckets": str(buckets)})
+    spec = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=typed)
+    spec = replace(spec, buckets=buckets)
     visible = {n: t for n, t in schema.items() if n not in own}
     stage = Stage(spec, visible, uuid.uuid4().hex[:12], slots(buckets), holder)
     combiner = stage.combiner()
