@@ -1,0 +1,166 @@
+"""A query that is stopped and started again says what one run says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.feed import MESSAGE, STAMP, Feed, at, rows, told
+
+import muntin as mt
+from muntin.model.axis import SECOND
+
+AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
+# Seconds of a file's messages: some out of order, some late, one (3 in the last) too late.
+FILES = [[1, 4, 2, 9], [12, 8, 31], [7, 29, 33, 30], [64, 35], [36, 62, 3, 70]]
+TOO_LATE = [15]
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    return Feed(tmp_path / "source")
+
+
+def query(feed: Feed, spark: SparkSession, folder: Path, **options: object) -> mt.WindowedQuery:
+    windows = (
+        mt.windowed(feed.stream(spark), key="key", time="at", lateness="2 seconds")
+        .hopping("10 seconds", slide="4 seconds")
+        .early(each=True)
+        .late(grace="25 seconds", each=True)
+        .agg(**AGGREGATES)
+    )
+    return windows.start(
+        checkpoint=f"{folder}/checkpoint",
+        results=mt.to_duckdb(f"{folder}/out.duckdb", "windows", history="history"),
+        rejected=mt.to_duckdb(f"{folder}/out.duckdb", "rejected"),
+        **options,
+    )
+
+
+def add_all(feed: Feed) -> None:
+    for number in range(len(FILES)):
+        add(feed, number)
+
+
+def add(feed: Feed, number: int) -> None:
+    feed.add(*(("ab"[second % 2], at(second), second) for second in FILES[number]))
+
+
+def test_a_restart_after_each_batch_changes_nothing(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    for number in range(len(FILES)):
+        add(feed, number)
+        part = query(feed, spark, tmp_path / "parts", available_now=True)
+        assert part.await_end(timeout=240)
+        assert part.figures.batch == number
+        assert part.figures.counts["seen"] == feed.ids
+        assert part.figures.adds_up()
+    whole = query(feed, spark, tmp_path / "whole", available_now=True)
+    assert whole.await_end(timeout=240)
+
+    parts, one = tmp_path / "parts/out.duckdb", tmp_path / "whole/out.duckdb"
+    assert told(parts) == told(one) == feed.windows(10, 4, but=TOO_LATE)
+    for table in ("history", "rejected"):
+        everything = f"SELECT * FROM {table} ORDER BY ALL"
+        assert rows(parts, everything) == rows(one, everything)
+    assert rows(parts, "SELECT id FROM rejected") == [(15,)]
+    assert part.figures.counts == whole.figures.counts
+
+
+def test_a_stopped_query_goes_on(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    add(feed, 0)
+    add(feed, 1)
+    first = query(feed, spark, tmp_path)
+    assert first.await_quiet(timeout=240)
+    first.stop()
+    assert not first.is_active
+    for number in (2, 3, 4):
+        add(feed, number)
+    second = query(feed, spark, tmp_path)
+    assert second.await_quiet(timeout=240)
+    second.stop()
+    assert second.figures.counts["seen"] == feed.ids
+    assert told(tmp_path / "out.duckdb") == feed.windows(10, 4, but=TOO_LATE)
+
+
+def test_late_messages_are_told_apart_in_the_first_batch(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The tasks don't know the watermark then, and leave it to the shards."""
+    windows = (
+        mt.windowed(feed.stream(spark), key="key", time="at", where="value >= 0")
+        .tumbling("10 seconds")
+        .late(grace="5 seconds", each=True)
+        .agg(**AGGREGATES)
+    )
+
+    def run() -> mt.WindowedQuery:
+        sinks = {
+            kind: mt.to_duckdb(f"{tmp_path}/{kind}.duckdb", "t") for kind in ("results", "rejected")
+        }
+        run = windows.start(checkpoint=f"{tmp_path}/checkpoint", available_now=True, **sinks)
+        assert run.await_end(timeout=240)
+        return run
+
+    feed.add(("a", at(1), 1), ("b", at(22), 1))
+    assert run().figures.watermark == _micros(22)
+    late, taken = [("a", at(2), 2), ("b", at(9.999999), 2)], [("a", at(12), 3), ("b", at(21), 3)]
+    refused = [(None, at(21), 4), ("a", None, 4)]
+    feed.add(*late, *taken, *refused, ("a", at(30), -1), ("a", at(23), 5))
+    figures = run().figures
+
+    assert figures.counts == {
+        "seen": 10, "counted": 5, "filtered": 1, "late": 2, "null_key": 1, "null_time": 1
+    }  # fmt: skip
+    assert figures.adds_up()
+    assert figures.watermark == _micros(23)
+    rejected = rows(tmp_path / "rejected.duckdb", "SELECT id, reason, epoch_us(watermark) FROM t")
+    reasons = [(2, "late"), (3, "late"), (6, "null_key"), (7, "null_time")]
+    assert sorted(rejected) == [(*pair, _micros(22)) for pair in reasons]
+    assert told(tmp_path / "results.duckdb", "t") == [
+        ("a", _micros(0), 1, 1, 1),
+        ("a", _micros(10), 1, 3, 3),
+    ]
+
+
+def test_what_waits_for_the_clock_is_told_after_a_restart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "source", MESSAGE.append(pa.field("came", STAMP)))
+    windows = (
+        mt.windowed(feed.stream(spark), key="key", time="at", clock="came")
+        .tumbling("1 hour")
+        .early(every="10 minutes")
+        .agg(n=mt.count())
+    )
+    spoken = []
+
+    def waits() -> bool:
+        started = windows.start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            results=lambda frame, number: spoken.extend(frame.collect()),
+            available_now=True,
+        )
+        assert started.await_end(timeout=240)
+        return started.figures.pending > 0
+
+    feed.add(("a", at(1), 1, at(60)), ("b", at(2), 1, at(61)))
+    assert waits()
+    assert spoken == []
+    feed.add(("b", at(3), 1, at(599)))
+    assert waits()
+    assert spoken == []
+    feed.add(("c", at(4), 1, at(600)))
+    assert not waits()
+    assert sorted((row["key"], row["n"], row["emission"]) for row in spoken) == [
+        ("a", 1, "early"),
+        ("b", 2, "early"),
+        ("c", 1, "early"),
+    ]
+
+
+def _micros(seconds: float) -> int:
+    return round(at(seconds).timestamp() * SECOND)
