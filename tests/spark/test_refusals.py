@@ -1,0 +1,229 @@
+"""What can't work is refused with words that say what to change."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+from muntin.model.aggregates import Aggregate
+from muntin.spark.session import PROVIDER, ROCKSDB
+from muntin.spark.windowed import Windowed
+
+COLUMNS = "key string, at timestamp, value long, price double, ok boolean, list array<long>"
+Frame = DataFrame
+
+WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
+    "key is no column": (lambda f: over(f, key="kee").agg(n=mt.count()), "key", "'kee'", "key, at"),
+    "no key": (lambda f: over(f, key=[]), "key", "[]", "at least one"),
+    "key is a float": (
+        lambda f: over(f, key="price").agg(n=mt.count()), "key", "'price'", "strings, integers"
+    ),
+    "key is a list": (
+        lambda f: over(f, key="list").agg(n=mt.count()), "key", "'list'", "strings, integers"
+    ),
+    "a key twice": (
+        lambda f: over(f, key=["key", "key"]).agg(n=mt.count()), "key", "'key'", "rename"
+    ),
+    "key has a name of the output": (
+        lambda f: over(f, key=F.col("key").alias("revision")).agg(n=mt.count()),
+        "key", "'revision'", "rename",
+    ),
+    "time is no column": (
+        lambda f: over(f, time="when").agg(n=mt.count()), "time", "'when'", "key, at"
+    ),
+    "time is a number": (
+        lambda f: over(f, time="value").agg(n=mt.count()), "time", "'value'", "timestamp_seconds"
+    ),
+    "clock is no column": (
+        lambda f: over(f, clock="came").agg(n=mt.count()), "clock", "'came'", "key, at"
+    ),
+    "clock is no time": (
+        lambda f: over(f, clock="value").agg(n=mt.count()), "clock", "'value'", "timestamp_seconds"
+    ),
+    "lateness is no duration": (
+        lambda f: over(f, lateness="soon"), "lateness", "'soon'", "10 minutes"
+    ),
+    "max_ahead is no duration": (
+        lambda f: over(f, max_ahead="far"), "max_ahead", "'far'", "10 minutes"
+    ),
+    "no buckets": (lambda f: over(f, buckets=0), "buckets", "0", "1 or more"),
+    "size is nothing": (
+        lambda f: bare(f).tumbling("0 seconds"), "size", "'0 seconds'", "greater than zero"
+    ),
+    "slide beyond the size": (
+        lambda f: bare(f).hopping("1 hour", "2 hours"), "slide", "'2 hours'", "at most 1 hour"
+    ),
+    "origin is no moment": (
+        lambda f: bare(f).tumbling("1 hour", origin="noon"), "origin", "'noon'", "2026-01-01"
+    ),
+    "two policies": (
+        lambda f: over(f).early(each=True, rows=2), "early", "True", "exactly one"
+    ),
+    "no policy": (lambda f: over(f).early(), "early", "None", "exactly one"),
+    "no rows": (lambda f: over(f).early(rows=0), "early", "0", "rows=1 or more"),
+    "no period": (
+        lambda f: over(f).late(grace="1 hour", every="0 s"), "late", "'0 s'", "greater than zero"
+    ),
+    "kept for less than the grace": (
+        lambda f: over(f).late(grace="1 hour").keep("5 minutes").agg(n=mt.count()),
+        "keep", "'5 minutes'", "at least 1 hour",
+    ),
+    "no windows": (lambda f: bare(f).agg(n=mt.count()), "agg", "'n'", ".tumbling()"),
+    "no aggregates": (lambda f: over(f).agg(), "agg", "None", "muntin.count()"),
+    "aggregate over no column": (
+        lambda f: over(f).agg(most=mt.max("vale")), "agg", "most=max(vale)", "key, at"
+    ),
+    "aggregate ordered by no column": (
+        lambda f: over(f).agg(best=mt.arg_max("key", "vale")), "agg", "arg_max", "key, at"
+    ),
+    "aggregate named like a key": (
+        lambda f: over(f).agg(key=mt.count()), "agg", "'key'", "rename"
+    ),
+    "aggregate named like the output": (
+        lambda f: over(f).agg(window_start=mt.count()), "agg", "'window_start'", "rename"
+    ),
+    "sum of text": (lambda f: over(f).agg(total=mt.sum("key")), "agg", "sum(key)", "cast it"),
+    "truth of a number": (
+        lambda f: over(f).agg(all=mt.bool_and("value")), "agg", "bool_and(value)", "a condition"
+    ),
+    "rank beyond 1": (lambda f: mt.quantile("value", 95), "q", "95", "0.95"),
+    "start of a batch frame": (
+        lambda f: over(f).agg(n=mt.count()).start(checkpoint="nowhere"),
+        "start", "batch", ".results",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def frame(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([], COLUMNS)
+
+
+def bare(frame: DataFrame, **options: Any) -> Windowed:
+    return mt.windowed(frame, **({"key": "key", "time": "at"} | options))
+
+
+def over(frame: DataFrame, **options: Any) -> Windowed:
+    return bare(frame, **options).tumbling("10 seconds")
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_option_is_named(case: str, frame: DataFrame) -> None:
+    build, option, value, cure = WRONG[case]
+    with pytest.raises(mt.OptionError) as refusal:
+        build(frame)
+    assert refusal.value.option == option
+    problem, _, advice = str(refusal.value).partition("; ")
+    assert problem.startswith(f"{option}=")
+    assert value in problem
+    assert cure in advice
+
+
+def test_another_state_store_is_refused(spark: SparkSession, frame: DataFrame) -> None:
+    other = ROCKSDB.replace("RocksDB", "HDFSBacked")
+    spark.conf.set(PROVIDER, other)
+    try:
+        with pytest.raises(mt.SettingError) as refusal:
+            over(frame).agg(n=mt.count())
+    finally:
+        spark.conf.set(PROVIDER, ROCKSDB)
+    for part in (PROVIDER, other, ROCKSDB, "muntin.session()"):
+        assert part in str(refusal.value)
+
+
+@pytest.fixture(scope="module")
+def source(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Feed:
+    """What a query has read but for its last file; its checkpoint is the folder beside."""
+    folder = tmp_path_factory.mktemp("refusals")
+    feed = Feed(folder / "source")
+    feed.add(("a", at(1), 1), ("b", at(2), 2))
+    assert start(spark, feed, folder / "checkpoint").await_end(timeout=240)
+    feed.add(("a", at(3), 3))
+    return feed
+
+
+@pytest.fixture
+def checkpoint(source: Feed, tmp_path: Path) -> Path:
+    """A copy of that checkpoint."""
+    return shutil.copytree(source.folder.parent / "checkpoint", tmp_path / "checkpoint")
+
+
+def start(
+    spark: SparkSession,
+    source: Feed,
+    checkpoint: Path,
+    *,
+    value: str = "value",
+    size: str = "10 seconds",
+    grace: str = "0 seconds",
+    aggregate: Aggregate | None = None,
+    **options: Any,
+) -> mt.WindowedQuery:
+    stream = source.stream(spark).withColumnRenamed("value", value)
+    windows = bare(stream, **options).tumbling(size).late(grace=grace, each=True)
+    total = windows.agg(total=aggregate or mt.sum(value))
+    return total.start(checkpoint=str(checkpoint), available_now=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"size": "20 seconds"}, "windows: was tumbling 10 seconds, origin 0 us, is tumbling 20"),
+        ({"aggregate": mt.max("value")}, "agg total: was sum(value), is max(value)"),
+        ({"value": "amount"}, "agg total: was sum(value), is sum(amount)"),
+        ({"grace": "1 minute"}, "grace: was 0 seconds, is 1 minute"),
+        ({"key": ["key", "id"]}, "key: was key, is key, id"),
+        ({"buckets": 3}, "buckets: was 2, is 3"),
+    ],
+    ids=["windows", "aggregate", "renamed column", "grace", "key", "buckets"],
+)
+def test_a_changed_spec_is_named(
+    changes: dict[str, Any], difference: str, source: Feed, checkpoint: Path, spark: SparkSession
+) -> None:
+    query = start(spark, source, checkpoint, **changes)
+    with pytest.raises(mt.SpecChangedError) as refusal:
+        query.await_end(timeout=240)
+    assert str(refusal.value).startswith("the checkpoint was written by another spec (")
+    assert difference in str(refusal.value)
+    assert str(refusal.value).endswith("start with a new checkpoint folder")
+    assert not query.is_active
+
+
+def test_the_same_spec_goes_on(source: Feed, checkpoint: Path, spark: SparkSession) -> None:
+    query = start(spark, source, checkpoint)
+    assert query.await_end(timeout=240)
+    assert query.figures.counts == {"seen": 3, "counted": 3}
+
+
+class Failed:
+    """A Spark query that ended by an error."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def awaitTermination(self, timeout: float | None = None) -> None:  # noqa: N802
+        raise StreamingQueryException(self.text)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("x\nmuntin.model.errors.StateCorruptedError: cut\n\tat", mt.StateCorruptedError, "^cut$"),
+        ("muntin.model.errors.SpecChangedError: other", mt.SpecChangedError, "^other$"),
+        ("ZeroDivisionError: division", StreamingQueryException, "division"),
+    ],
+)
+def test_the_error_of_a_worker_is_raised(text: str, error: type[Exception], words: str) -> None:
+    query = mt.WindowedQuery()
+    query.query = Failed(text)
+    with pytest.raises(error, match=words):
+        query.await_end()
