@@ -1,0 +1,185 @@
+"""Sinks: greater revisions win, and a repeated batch changes nothing."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.feed import STAMP, Feed, at, rows, told
+
+import muntin as mt
+from muntin.spark.sinks import DuckDBSink
+
+
+@dataclass
+class Written:
+    """A batch as sinks see it, without Spark."""
+
+    number: int
+    said: list[tuple[str, int, int, int]]
+    kind: str = "results"
+    keys: tuple[str, ...] = ("key",)
+
+    def table(self) -> pa.Table:
+        """Key, start of the window, count and revision."""
+        columns = {
+            "key": pa.array([key for key, _, _, _ in self.said], pa.string()),
+            "window_start": pa.array([at(start) for _, start, _, _ in self.said], STAMP),
+            "window_end": pa.array([at(start + 10) for _, start, _, _ in self.said], STAMP),
+            "n": pa.array([n for _, _, n, _ in self.said], pa.int64()),
+            "revision": pa.array([revision for _, _, _, revision in self.said], pa.int32()),
+        }
+        return pa.table(columns)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "new folder" / "out.duckdb"
+
+
+@pytest.fixture
+def sink(out: Path) -> DuckDBSink:
+    return mt.to_duckdb(str(out), 'a "table"', history="history")
+
+
+def kept(out: Path) -> list[tuple[Any, ...]]:
+    return rows(
+        out, 'SELECT key, second(window_start), n, revision FROM "a ""table""" ORDER BY ALL'
+    )
+
+
+def test_the_greater_revision_wins(sink: DuckDBSink, out: Path) -> None:
+    sink.write(Written(0, [("a", 0, 1, 0), ("b", 0, 1, 0), ("a", 10, 1, 0)]))
+    sink.write(Written(1, [("a", 0, 2, 1), ("a", 0, 3, 2), ("b", 10, 5, 0)]))
+    now = [("a", 0, 3, 2), ("a", 10, 1, 0), ("b", 0, 1, 0), ("b", 10, 5, 0)]
+    assert kept(out) == now
+    sink.write(Written(2, [("a", 0, 9, 1)]))
+    assert kept(out) == now
+    sink.write(Written(3, []))
+    assert kept(out) == now
+
+
+def test_a_repeated_batch_changes_nothing(sink: DuckDBSink, out: Path) -> None:
+    one, two = Written(0, [("a", 0, 1, 0)]), Written(1, [("a", 0, 2, 1), ("b", 0, 1, 0)])
+    history = "SELECT key, n, revision, batch FROM history ORDER BY ALL"
+    sink.write(one)
+    sink.write(two)
+    sink.write(two)
+    assert rows(out, history) == [("a", 1, 0, 0), ("a", 2, 1, 1), ("b", 1, 0, 1)]
+    assert kept(out) == [("a", 0, 2, 1), ("b", 0, 1, 0)]
+
+
+def test_rejected_messages_are_appended_once(sink: DuckDBSink, out: Path) -> None:
+    for batch in (Written(0, [("a", 0, 1, 0)]), Written(1, [("a", 0, 1, 0)] * 2)):
+        batch.kind = "rejected"
+        sink.write(batch)
+        sink.write(batch)
+    assert rows(out, 'SELECT key, batch FROM "a ""table""" ORDER BY ALL') == [
+        ("a", 0), ("a", 1), ("a", 1)
+    ]  # fmt: skip
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(mt.MissingExtraError, match=r"pip install 'muntin\[duckdb\]'"):
+        mt.to_duckdb("out.duckdb", "windows")
+
+
+def test_one_run_of_a_batch_feeds_all_sinks(spark: SparkSession, tmp_path: Path) -> None:
+    """Each message reaches the aggregates once, though two sinks and the figures are fed."""
+    touched = tmp_path / "touched"
+
+    def touch(state: int, value: int) -> int:
+        with open(touched, "a") as file:
+            file.write(f"{value}\n")
+        return state + value
+
+    total = mt.aggregate(
+        "value", initializer=int, aggregator=touch, merger=int.__add__, state_type="long"
+    )
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1), ("b", at(2), 2), (None, at(3), 3))
+    feed.add(("a", at(11), 4), ("a", at(2), 5), ("a", None, 6))
+    feed.add(("b", at(25), 7), ("a", at(3), 8))
+    seen: dict[int, list[Any]] = {}
+
+    def collect(frame: DataFrame, number: int) -> None:
+        seen[number] = sorted((r.id, r.reason) for r in frame.collect())
+
+    query = (
+        mt.windowed(feed.stream(spark), key="key", time="at")
+        .tumbling("10 seconds")
+        .late(grace="5 seconds", each=True)
+        .agg(n=mt.count(), total=total, most=mt.max("value"))
+        .start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            results=mt.to_parquet(f"{tmp_path}/results/"),
+            rejected=collect,
+            available_now=True,
+        )
+    )
+    assert query.await_end(timeout=240)
+    assert sorted(map(int, touched.read_text().split())) == [1, 2, 4, 5, 7, 8]
+    assert seen == {0: [(2, "null_key")], 1: [(5, "null_time")], 2: []}
+    assert query.figures.fired == {"full": 3, "late": 1}
+
+    frame = spark.read.parquet(f"{tmp_path}/results")
+    said = [(r.batch, r.key, r.n, r.total, r.most, r.emission, r.revision) for r in frame.collect()]
+    assert sorted(said) == [
+        (1, "a", 2, 6, 5, "full", 0),
+        (1, "b", 1, 2, 2, "full", 0),
+        (2, "a", 1, 4, 4, "full", 0),
+        (2, "a", 3, 14, 8, "late", 1),
+    ]
+
+
+def test_parquet_of_a_repeated_batch_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """The commit of the last batch is lost, so the restart runs that batch again."""
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1))
+    feed.add(("a", at(12), 2), ("b", at(13), 3))
+
+    def run() -> None:
+        query = (
+            mt.windowed(feed.stream(spark), key="key", time="at")
+            .tumbling("10 seconds")
+            .early(each=True)
+            .agg(n=mt.count(), total=mt.sum("value"), most=mt.max("value"))
+            .start(
+                checkpoint=f"{tmp_path}/checkpoint",
+                results=Both(mt.to_parquet(f"{tmp_path}/parquet"), duckdb),
+                available_now=True,
+            )
+        )
+        assert query.await_end(timeout=240)
+        assert query.figures.batch == 1
+        assert query.figures.counts == {"seen": 3, "counted": 3}
+
+    duckdb = mt.to_duckdb(f"{tmp_path}/out.duckdb", "windows", history="history")
+    run()
+    once = sorted(spark.read.parquet(f"{tmp_path}/parquet").collect())
+    history = rows(tmp_path / "out.duckdb", "SELECT * FROM history ORDER BY ALL")
+    assert len(once) == len(history) == 4
+    for name in ("1", ".1.crc"):
+        (tmp_path / "checkpoint/commits" / name).unlink(missing_ok=True)
+    run()
+    assert sorted(spark.read.parquet(f"{tmp_path}/parquet").collect()) == once
+    assert rows(tmp_path / "out.duckdb", "SELECT * FROM history ORDER BY ALL") == history
+    assert told(tmp_path / "out.duckdb") == feed.windows(10, 10)
+
+
+@dataclass
+class Both:
+    """Two sinks as one."""
+
+    one: Any
+    other: Any
+
+    def write(self, batch: Any) -> None:
+        self.one.write(batch)
+        self.other.write(batch)
