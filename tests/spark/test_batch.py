@@ -1,0 +1,198 @@
+"""A batch frame gives the last word of the stream over the same messages, in Spark's types."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from tests.spark.feed import Feed, at, rows
+
+import muntin as mt
+from muntin.model.axis import SECOND
+
+AT = dt.datetime(2026, 1, 1)
+AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
+
+
+def seconds(row: Any) -> int:
+    return (row.window_start - AT).total_seconds()
+
+
+def test_batch_stream_and_duckdb_agree(spark: SparkSession, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    feed = Feed(tmp_path / "source")
+    for number in range(4):
+        moments = [at(60 * number + chance.uniform(-30, 30)) for _ in range(200)]
+        feed.add(*((chance.choice("abc"), moment, chance.randrange(-99, 99)) for moment in moments))
+
+    def windows(frame: DataFrame) -> Any:
+        windows = mt.windowed(frame, key="key", time="at", lateness="1 minute")
+        return windows.hopping("20 seconds", slide="7 seconds").early(each=True).agg(**AGGREGATES)
+
+    query = windows(feed.stream(spark)).start(
+        checkpoint=f"{tmp_path}/checkpoint",
+        results=mt.to_duckdb(f"{tmp_path}/out.duckdb", "windows"),
+        available_now=True,
+    )
+    assert query.await_end(timeout=240)
+    streamed = "SELECT key, epoch_us(window_start), n, total, most FROM windows ORDER BY ALL"
+
+    whole = windows(feed.frame(spark))
+    batch = [
+        (r.key, round(at(seconds(r)).timestamp()) * SECOND, r.n, r.total, r.most)
+        for r in whole.results.collect()
+    ]
+    assert {(r.emission, r.revision) for r in whole.results.collect()} == {("full", 0)}
+    assert whole.rejected.collect() == []
+    assert sorted(batch) == rows(tmp_path / "out.duckdb", streamed) == feed.windows(20, 7)
+
+
+KEYS = {
+    "name": (T.StringType(), ["é", "z"]),
+    "number": (T.IntegerType(), [-1, 2**31 - 1]),
+    "long": (T.LongType(), [-(2**63), 2**63 - 1]),
+    "short": (T.ShortType(), [0, 7]),
+    "day": (T.DateType(), [dt.date(1969, 12, 31), dt.date(2026, 1, 1)]),
+    "moment": (T.TimestampType(), [AT, AT + dt.timedelta(microseconds=1)]),
+    "local": (T.TimestampNTZType(), [AT, AT + dt.timedelta(microseconds=1)]),
+    "truth": (T.BooleanType(), [True, False]),
+    "price": (T.DecimalType(20, 3), [Decimal("-1.500"), Decimal("12345678901234567.891")]),
+    "raw": (T.BinaryType(), [bytearray(b"\x00"), bytearray(b"\xff")]),
+}
+
+
+def keyed(spark: SparkSession, names: list[str]) -> DataFrame:
+    schema = T.StructType(
+        [T.StructField("at", T.TimestampType()), *(T.StructField(n, KEYS[n][0]) for n in names)]
+    )
+    messages = [(AT, *(KEYS[n][1][i % 2] for n in names)) for i in range(6)]
+    return spark.createDataFrame(messages, schema)
+
+
+@pytest.mark.parametrize("names", [["name"], ["long"], list(KEYS)], ids=["text", "long", "all"])
+def test_keys_keep_their_types(names: list[str], spark: SparkSession) -> None:
+    results = (
+        mt.windowed(keyed(spark, names), key=names, time="at")
+        .tumbling("1 day")
+        .agg(n=mt.count())
+        .results
+    )
+    assert [results.schema[n].dataType for n in names] == [KEYS[n][0] for n in names]
+    found = [(*(r[n] for n in names), r.n) for r in results.collect()]
+    wanted = [(*(KEYS[n][1][i] for n in names), 3) for i in (0, 1)]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+
+def test_aggregates_have_types_and_values(spark: SparkSession) -> None:
+    columns = (
+        "key string, at timestamp, n int, x double, d decimal(10,2), s string, ok boolean, day date"
+    )
+    days = [dt.date(2026, 1, day) for day in (3, 1, 2)]
+    frame = spark.createDataFrame(
+        [
+            ("a", AT, 3, 1.5, Decimal("1.25"), "q", True, days[0]),
+            ("a", AT + dt.timedelta(seconds=1), 1, -2.0, Decimal("2.50"), "p", False, days[1]),
+            ("a", AT + dt.timedelta(seconds=2), 2, 4.0, None, None, None, days[2]),
+        ],
+        columns,
+    )
+    wanted = {
+        "all": (mt.count(), "bigint", 3),
+        "some": (mt.count("s"), "bigint", 2),
+        "yes": (mt.count_if("ok"), "bigint", 1),
+        "total": (mt.sum("n"), "bigint", 6),
+        "real": (mt.sum("x"), "double", 3.5),
+        "least": (mt.min("n"), "int", 1),
+        "text": (mt.max("s"), "string", "q"),
+        "late": (mt.max("day"), "date", days[0]),
+        "cheap": (mt.min("d"), "decimal(10,2)", Decimal("1.25")),
+        "mid": (mt.mean("n"), "double", 2.0),
+        "spread": (mt.variance("n"), "double", 1.0),
+        "dev": (mt.stddev("n"), "double", 1.0),
+        "first": (mt.first("day"), "date", days[0]),
+        "last": (mt.last("x"), "double", 4.0),
+        "low": (mt.arg_min("s", "n"), "string", "p"),
+        "high": (mt.arg_max("day", "x"), "date", days[2]),
+        "each": (mt.bool_and("ok"), "boolean", False),
+        "any": (mt.bool_or("ok"), "boolean", True),
+        "kinds": (mt.approx_distinct("s"), "bigint", 2),
+        "median": (mt.quantile("x", 0.5), "double", 1.5),
+    }
+    results = (
+        mt.windowed(frame, key="key", time="at")
+        .tumbling("1 minute")
+        .agg(**{name: aggregate for name, (aggregate, _, _) in wanted.items()})
+        .results
+    )
+    [row] = results.collect()
+    assert {name: results.schema[name].dataType.simpleString() for name in wanted} == {
+        name: kind for name, (_, kind, _) in wanted.items()
+    }
+    assert {name: row[name] for name in wanted} == {name: v for name, (_, _, v) in wanted.items()}
+
+
+def test_expressions_as_keys_and_in_aggregates(spark: SparkSession) -> None:
+    columns = "name string, at timestamp, value int, `odd name` int"
+    moments = [AT + dt.timedelta(seconds=second) for second in (1, 2, 13)]
+    frame = spark.createDataFrame(
+        [("Ab", moments[0], 1, 1), ("aB", moments[1], 2, 2), (None, moments[2], 3, 3)], columns
+    )
+    whole = (
+        mt.windowed(
+            frame,
+            key=[F.lower("name").alias("lower"), F.col("value") % 1],
+            time="at",
+            where=F.col("value") < 3,
+        )
+        .tumbling("10 seconds")
+        .agg(
+            double=mt.sum(F.col("value") * 2),
+            odd=mt.max("odd name"),
+            last=mt.arg_max(F.upper("name"), F.col("value")),
+        )
+    )
+    results = whole.results
+    assert results.columns == [
+        "lower", "(value % 1)", "window_start", "window_end", "double", "odd", "last",
+        "emission", "revision",
+    ]  # fmt: skip
+    end = AT + dt.timedelta(seconds=10)
+    assert [tuple(r) for r in results.collect()] == [("ab", 0, AT, end, 6, 2, "AB", "full", 0)]
+    assert whole.rejected.columns == [*frame.columns, "reason", "watermark"]
+
+
+def test_local_times_stay_local(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("a", AT), (None, AT)], "key string, at timestamp_ntz")
+    whole = mt.windowed(frame, key="key", time="at").tumbling("1 hour").agg(n=mt.count())
+    for output, column in ((whole.results, "window_start"), (whole.rejected, "at")):
+        assert output.schema[column].dataType == T.TimestampNTZType()
+        assert [r[column] for r in output.collect()] == [AT]
+    assert whole.rejected.schema["watermark"].dataType == T.TimestampNTZType()
+    assert [r.reason for r in whole.rejected.collect()] == ["null_key"]
+
+
+def test_the_session_time_zone_moves_no_window(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT 'a' AS key, timestamp '2026-07-01 00:30:00Z' AS at")
+    query = mt.windowed(frame, key="key", time="at").tumbling("1 day").agg(n=mt.count())
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        start = F.unix_micros("window_start").alias("start")
+        [row] = query.results.select(start, "n").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    day = dt.datetime(2026, 7, 1, tzinfo=dt.UTC)
+    assert row.start == round(day.timestamp()) * SECOND
+
+
+def test_an_empty_frame_says_nothing(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([], "key string, at timestamp, value long")
+    whole = mt.windowed(frame, key="key", time="at").tumbling("1 hour").agg(**AGGREGATES)
+    assert whole.results.collect() == []
+    assert whole.rejected.collect() == []

@@ -1,0 +1,41 @@
+"""``muntin.session`` sets what it says."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from pyspark.sql import SparkSession
+
+import muntin as mt
+from muntin.spark.session import SETTINGS
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings(name: str, spark: SparkSession) -> None:
+    assert spark.conf.get(name) == SETTINGS[name]
+
+
+def test_a_shuffle_partition_a_core(spark: SparkSession) -> None:
+    assert spark.sparkContext.master == "local[2]"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+def test_workers_are_this_python_with_one_polars_thread(spark: SparkSession) -> None:
+    def worker(_: int) -> tuple[str, str | None]:
+        return sys.executable, os.environ.get("POLARS_MAX_THREADS")
+
+    assert spark.sparkContext.parallelize([0], 1).map(worker).collect() == [(sys.executable, "1")]
+
+
+def test_a_session_that_runs_is_given_back_with_more_settings(spark: SparkSession) -> None:
+    name = "spark.sql.streaming.numRecentProgressUpdates"
+    before = spark.conf.get(name)
+    try:
+        again = mt.session("another name", master="local[2]", **{name.replace(".", "__"): "7"})
+        assert again is spark
+        assert spark.conf.get(name) == "7"
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    finally:
+        spark.conf.set(name, before)
