@@ -1,0 +1,63 @@
+"""Policies on the wall clock speak though no input arrives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+
+
+def test_idle_windows_speak_and_then_are_quiet(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    spoken: list[Row] = []
+
+    def collect(frame: DataFrame, number: int) -> None:
+        spoken.extend(frame.collect())
+
+    query = (
+        mt.windowed(feed.stream(spark), key="key", time="at")
+        .tumbling("10 seconds")
+        .early(every="1 second")
+        .late(grace="1 hour", every="1 second")
+        .agg(n=mt.count())
+        .start(checkpoint=f"{tmp_path}/checkpoint", results=collect)
+    )
+    try:
+        feed.add(("a", at(1), 0), ("b", at(2), 0))
+        wait_for(lambda: len(spoken) == 2)
+        assert said(spoken) == [("a", 0, 1, "early", 0), ("b", 0, 1, "early", 0)]
+
+        feed.add(("a", at(25), 0))
+        wait_for(lambda: ("a", 20, 1, "early", 0) in said(spoken))
+        feed.add(("a", at(3), 0))
+        wait_for(lambda: ("a", 0, 2, "late", 2) in said(spoken))
+        assert query.await_quiet(timeout=240)
+
+        everything, last = list(spoken), query.figures.batch
+        wait_for(lambda: query.figures.batch >= last + 2)
+        assert spoken == everything
+        assert query.figures.fired == {"early": 3, "full": 2, "late": 1}
+        assert query.figures.counts == {"seen": 4, "counted": 4}
+    finally:
+        query.stop()
+
+
+def said(spoken: list[Row]) -> list[tuple[Any, ...]]:
+    """Key, start in seconds, count, emission and revision."""
+    midnight = at(0).replace(tzinfo=None)
+    return sorted(
+        (r.key, (r.window_start - midnight).seconds, r.n, r.emission, r.revision) for r in spoken
+    )
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 240
+    while not happened():
+        assert time.monotonic() < deadline, "nothing happens"
+        time.sleep(0.05)
