@@ -32,7 +32,7 @@ def demo(
     ] = None,
     pieces: Annotated[
         int, typer.Option(min=1, help="Into how many files, and so batches, they are cut.")
-    ] = 40,
+    ] = 24,
 ) -> None:
     """Watch windows over a year of flights.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +61,7 @@ class WindowedQuery:
         self.query: StreamingQuery
         self.figures = Figures()
         self._changed = threading.Condition()
+        self._writing = False
         self._shards: dict[int, dict[str, Any]] = {}
 
     def __repr__(self) -> str:
@@ -69,8 +72,15 @@ class WindowedQuery:
         """Whether the query runs."""
         return self.query.isActive
 
-    def stop(self) -> None:
-        """Stop the query; it can be started again from its checkpoint."""
+    def stop(self, patience: float = 30.0) -> None:
+        """Stop the query; it can be started again from its checkpoint.
+
+        Args:
+            patience: How many seconds a batch that is being written may take to get done. Cutting
+                it off loses nothing, but Spark then tells at length what was interrupted.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._writing, timeout=patience)
         self.query.stop()
 
     def await_end(self, timeout: float | None = None) -> bool:
@@ -106,6 +116,9 @@ class WindowedQuery:
 
         Returns:
             Whether it got quiet in time.
+
+        Raises:
+            As ``await_end``, when the query ended by an error.
         """
         deadline = time.monotonic() + timeout
         changed_in, seen = -1, -1
@@ -119,11 +132,25 @@ class WindowedQuery:
                 if figures.batch >= 0 and not figures.pending and caught_up:
                     return True
                 self._changed.wait(timeout=0.2)
+        if not self.is_active:
+            self.await_end(1)
         return False
 
     def _waits_for_data(self) -> bool:
         status = self.query.status
         return not status["isTriggerActive"] and not status["isDataAvailable"]
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """While a batch is being written."""
+        with self._changed:
+            self._writing = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
 
     def note(self, batch: int, lines: list[str]) -> None:
         """Take in the figures that the shards told with a batch."""
@@ -183,15 +210,17 @@ def start(
     def write(told: DataFrame, number: int) -> None:
         # The shards' blobs are few and small rows to Spark: keeping them costs little, and
         # without it each sink would run the whole batch again.
-        told.persist()
-        try:
-            lines = [r[0] for r in told.where(F.col("kind") == FIGURES).select("figures").collect()]
-            for kind, (target, schema) in sinks.items():
-                if target is not None:
-                    target.write(Batch(number, told, kind, schema, keys))
-            handle.note(number, lines)
-        finally:
-            told.unpersist()
+        with handle.writing():
+            told.persist()
+            try:
+                figures = told.where(F.col("kind") == FIGURES).select("figures")
+                lines = [row[0] for row in figures.collect()]
+                for kind, (target, schema) in sinks.items():
+                    if target is not None:
+                        target.write(Batch(number, told, kind, schema, keys))
+                handle.note(number, lines)
+            finally:
+                told.unpersist()
 
     writer = plan.told.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     writer = writer.outputMode("append")
