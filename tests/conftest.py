@@ -27,6 +27,8 @@ def spark() -> Iterator[SparkSession]:
     """The only Spark session of a run; made when the first test asks for it."""
     import muntin as mt
 
-    session = mt.session("muntin-tests", master="local[2]")
+    # A run is too short for the JVM's second compiler to pay: without it, tests cost half.
+    quick = "-XX:TieredStopAtLevel=1"
+    session = mt.session("muntin-tests", master="local[2]", spark__driver__extraJavaOptions=quick)
     yield session
     session.stop()
