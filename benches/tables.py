@@ -41,7 +41,7 @@ def _workload(name: str, workload: Document) -> str:
     for case_name, case in workload["cases"].items():
         targets = [t for t in workload["targets"] if t["case"] == t["against"] == case_name]
         lines += [f"### {case_name}: {case['title']} ({case['unit']})\n"]
-        lines += _table(case, {t["peer"]: t for t in targets}) + [""]
+        lines += [*_table(case, {t["peer"]: t for t in targets}), ""]
     lines += _own(workload) + _words(workload)
     return "\n".join(lines)
 

@@ -7,9 +7,9 @@ import time
 
 os.environ.setdefault("POLARS_MAX_THREADS", "2")
 
-import polars as pl  # noqa: E402
+import polars as pl
 
-from benches.peers.command import Outcome, Run, serve, totals  # noqa: E402
+from benches.peers.command import Outcome, Run, serve, totals
 
 
 def answer(run: Run) -> pl.LazyFrame:
