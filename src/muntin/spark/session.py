@@ -56,6 +56,7 @@ def session(app: str = "muntin", *, master: str | None = None, **settings: str) 
         builder = builder.master(master)
     wanted = {
         **SETTINGS,
+        "spark.python.daemon.module": "muntin.spark.daemon",
         "spark.executorEnv.POLARS_MAX_THREADS": "1",
         "spark.ui.showConsoleProgress": "false",
         "spark.ui.enabled": "false",
