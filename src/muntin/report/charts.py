@@ -40,7 +40,7 @@ def steps(low: float, high: float, about: int = 4) -> list[float]:
 
     Example:
         >>> steps(0, 47)
-        [0.0, 20.0, 40.0, 60.0]
+        [0, 20, 40, 60]
     """
     raw = max(high - low, 1e-9) / about
     power = 10 ** floor(log10(raw))
