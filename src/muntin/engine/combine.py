@@ -74,8 +74,28 @@ class Combiner:
             watermark: The watermark in force; ``None`` before the first batch.
         """
         taken, rejected = self.part(messages, watermark)
+        return self._combined(messages, taken, rejected, self.lift(taken))
+
+    def defer(self, messages: pl.DataFrame) -> tuple[Combined, pl.DataFrame]:
+        """Set aside what can be told without a watermark; the rest is combined where it is known.
+
+        Returns:
+            All but the cells and the count of what counts, and the messages that may still.
+        """
+        taken, rejected = self.part(messages, None)
+        combined = self._combined(messages, taken, rejected, self.no_cells)
+        del combined.counts["counted"]
+        return combined, taken
+
+    def _combined(
+        self,
+        messages: pl.DataFrame,
+        taken: pl.DataFrame,
+        rejected: Sequence[pl.DataFrame],
+        cells: pl.DataFrame,
+    ) -> Combined:
         return Combined(
-            self.lift(taken),
+            cells,
             self.set_aside(rejected),
             self.counts(messages, taken, rejected),
             self.latest(taken, rejected),

@@ -20,7 +20,7 @@ from muntin.engine.firing import Moment, due, may_be_due
 from muntin.engine.overlap import compose, in_windows
 from muntin.engine.panes import closed_before
 from muntin.engine.results import overflows, results
-from muntin.engine.runs import Blobs, FrameCache, Merge, Ranged, Runs, join_runs
+from muntin.engine.runs import Blobs, FrameCache, Merge, Ranged, Runs, join_runs, ranged
 from muntin.model.errors import StateCorruptedError
 from muntin.model.spec import WindowSpec
 
@@ -118,7 +118,7 @@ class Shard:
         moment = Moment.of(
             windows, firing.grace, (judged, self.watermark), (self.wall, wall), final
         )
-        fresh = [_ranged(c.cells, columns.PANE) for c in combined if len(c.cells)]
+        fresh = [ranged(c.cells, columns.PANE) for c in combined if len(c.cells)]
         changes = self._changes(fresh, moment)
         told = [self._full(fresh, changes["early"], moment)]
         marks = [changes["late"].select(*self._identity, pl.lit(0).alias(FIRED), late="n")]
@@ -385,7 +385,3 @@ def _read_manifest(blobs: Blobs, spec: WindowSpec) -> dict[str, Any]:
 
 def _bounds(frame: pl.DataFrame, column: str) -> tuple[int, int]:
     return int(frame[column].min()), int(frame[column].max())  # type: ignore[arg-type]
-
-
-def _ranged(frame: pl.DataFrame, axis: str) -> Ranged:
-    return (frame, *_bounds(frame, axis))

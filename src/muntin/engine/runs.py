@@ -250,6 +250,12 @@ class Runs:
 Ranged = tuple[pl.DataFrame, int, int]
 
 
+def ranged(frame: pl.DataFrame, axis: str) -> Ranged:
+    """A frame, not empty, with its least and greatest place."""
+    places = frame[axis]
+    return frame, int(places.min()), int(places.max())  # type: ignore[arg-type]
+
+
 def join_runs(frames: Sequence[Ranged], axis: str, merge: Merge) -> pl.DataFrame:
     """One frame out of several, merging only where they overlap on the axis.
 

@@ -14,7 +14,7 @@ from muntin.engine import columns
 from muntin.engine.buckets import owners, split
 from muntin.engine.codec import decode, encode
 from muntin.engine.combine import Combined, Combiner
-from muntin.engine.runs import join_runs
+from muntin.engine.runs import join_runs, ranged
 from muntin.model.spec import WindowSpec
 from muntin.spark.handoff import Judged, in_force
 
@@ -72,13 +72,8 @@ class CombineTask:
             if judged.known:
                 parts.append(combiner.combine(messages, judged.watermark))
             else:
-                taken, rejected = combiner.part(messages, None)
-                counts = combiner.counts(messages, taken, rejected)
-                del counts["counted"]
-                aside = combiner.set_aside(rejected)
-                latest = combiner.latest(taken, rejected)
-                clock = combiner.clock(messages)
-                parts.append(Combined(combiner.no_cells, aside, counts, latest, clock))
+                combined, taken = combiner.defer(messages)
+                parts.append(combined)
                 raw.append(taken)
         if parts:
             yield self._rows(combiner, parts, raw, judged)
@@ -111,14 +106,10 @@ class CombineTask:
         judged: Judged,
     ) -> pa.RecordBatch:
         buckets = len(self.stage.slots)
-        ranged = [
-            (p.cells, int(p.cells[columns.PANE].min()), int(p.cells[columns.PANE].max()))  # type: ignore[arg-type]
-            for p in parts
-            if len(p.cells)
-        ]
+        frames = [ranged(p.cells, columns.PANE) for p in parts if len(p.cells)]
         cells: dict[int, pl.DataFrame] = {}
-        if ranged:
-            cells = split(join_runs(ranged, columns.PANE, combiner.merge), combiner.keys, buckets)
+        if frames:
+            cells = split(join_runs(frames, columns.PANE, combiner.merge), combiner.keys, buckets)
         raws: dict[int, pl.DataFrame] = {}
         if raw:
             whole = pl.concat(raw)
