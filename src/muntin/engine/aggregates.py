@@ -1,20 +1,13 @@
-"""Aggregates in columns: lift, merge, slide and lower, each on whole frames.
-
-An **algebra** computes one aggregate. It owns a few *partial* columns and says how they come to be
-from messages (``lift``), how several rows of partials become one (``merge``), how they are combined
-over windows of consecutive panes (``slide``), and what value they stand for (``lower``). All
-merging is associative, and but for float rounding and large sketches it is also independent of
-order.
-"""
+"""The algebras of all aggregates but the sketches."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 import numpy as np
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.algebra import Algebra, Plain
+from muntin.engine.dense import Places, numbers
 from muntin.engine.sketches import Distinct, Quantile, User
 from muntin.engine.sliding import Flat
 from muntin.model.aggregates import Aggregate
@@ -24,60 +17,24 @@ from muntin.model.spec import WindowSpec
 _INT64_SPAN = 2.0**64
 
 
-class Algebra(Protocol):
-    """How one aggregate is computed.
-
-    Attributes:
-        slides: Whether ``slide`` exists; else overlapping windows are merged from copied panes.
-    """
-
-    slides: bool
-
-    def prepare(self) -> list[pl.Expr]:
-        """Columns to add to the messages before they are grouped."""
-
-    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        """Partials of a group of these messages."""
-
-    def merge(self) -> list[pl.Expr]:
-        """Partials of a group of rows of partials."""
-
-    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Finish what a lift or merge left to be done outside of the grouping."""
-
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
-        """Partials of every window over the flat layout."""
-
-    def lower(self, frame: pl.DataFrame) -> pl.Series:
-        """The aggregate's value for each row of partials; a missing partial is an empty one."""
-
-
-class _Plain:
-    """What most algebras don't need."""
-
-    slides = True
-
-    def prepare(self) -> list[pl.Expr]:
-        return []
-
-    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return frame
-
-
 def _null_over_nothing(sums: list[pl.Expr], value: pl.Expr) -> list[pl.Expr]:
     """A sum over nulls alone is null in SQL, and 0 in Polars."""
     return [pl.when(value.count() > 0).then(total) for total in sums]
 
 
-class Tally(_Plain):
+class Tally(Plain):
     """``count``, ``count_if``: an integer that adds."""
 
-    def __init__(self, index: int, what: pl.Expr) -> None:
+    def __init__(self, index: int, counts: pl.Expr) -> None:
         self.n = columns.partial(index, "n")
-        self.what = what
+        self.counts = counts
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        return [self.what.cast(pl.Int64).alias(self.n)]
+        return [self.counts.sum().cast(pl.Int64).alias(self.n)]
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        ones = messages.select(self.counts.fill_null(False).cast(pl.Int64)).to_series()
+        return [pl.Series(self.n, places.add(ones.to_numpy()))]
 
     def merge(self) -> list[pl.Expr]:
         return [pl.col(self.n).sum()]
@@ -89,10 +46,13 @@ class Tally(_Plain):
         return frame[self.n].fill_null(0)
 
 
-class Messages(_Plain):
+class Messages(Plain):
     """``count()`` without a column: the count that every partial carries anyway."""
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return []
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
         return []
 
     def merge(self) -> list[pl.Expr]:
@@ -105,7 +65,7 @@ class Messages(_Plain):
         return frame[columns.MESSAGES].fill_null(0)
 
 
-class IntegerSum(_Plain):
+class IntegerSum(Plain):
     """``sum`` of integers: exact, and honest beyond 64 bits.
 
     The sum is kept modulo 2**64 beside a rounded double; where the two are a whole span apart the
@@ -126,6 +86,14 @@ class IntegerSum(_Plain):
             rounded = total.cast(pl.Float64)
         lifted = [total.alias(self.s), rounded.alias(self.rounded)]
         return _null_over_nothing(lifted, value) if column.null_count() else lifted
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        column = messages[self.column]
+        values = numbers(column)
+        if values is None or self._may_wrap(column):
+            return None
+        total = places.add(values.astype(np.int64, copy=False))
+        return [pl.Series(self.s, total), pl.Series(self.rounded, total.astype(np.float64))]
 
     @staticmethod
     def _may_wrap(column: pl.Series) -> bool:
@@ -155,7 +123,7 @@ class IntegerSum(_Plain):
         return frame.select(fits.alias(self.s)).to_series()
 
 
-class FloatSum(_Plain):
+class FloatSum(Plain):
     """``sum`` of doubles; slid by two stacks, since differences of doubles would drift."""
 
     def __init__(self, index: int, column: str) -> None:
@@ -166,6 +134,12 @@ class FloatSum(_Plain):
         value = pl.col(self.column).cast(pl.Float64)
         summed = [value.sum().alias(self.s)]
         return _null_over_nothing(summed, value) if messages[self.column].null_count() else summed
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        values = numbers(messages[self.column])
+        if values is None:
+            return None
+        return [pl.Series(self.s, places.add_floats(values.astype(np.float64, copy=False)))]
 
     def merge(self) -> list[pl.Expr]:
         return _null_over_nothing([pl.col(self.s).sum()], pl.col(self.s))
@@ -180,7 +154,7 @@ class FloatSum(_Plain):
         return frame[self.s]
 
 
-class Moments(_Plain):
+class Moments(Plain):
     """``mean``, ``variance``, ``stddev``: count, mean and squared deviations, merged as Chan does.
 
     Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm", 1979.
@@ -199,6 +173,14 @@ class Moments(_Plain):
             value.mean().fill_null(0.0).alias(self.m),
             deviations.fill_null(0.0).alias(self.d),
         ]
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        values = numbers(messages[self.column])
+        if values is None:
+            return None
+        means, deviations = places.moments(values.astype(np.float64, copy=False))
+        found = (places.count(), means, deviations)
+        return [pl.Series(c, x) for c, x in zip((self.n, self.m, self.d), found, strict=True)]
 
     def merge(self) -> list[pl.Expr]:
         n, m, d = pl.col(self.n), pl.col(self.m), pl.col(self.d)
@@ -243,7 +225,7 @@ def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
     return [n, mean, deviations]
 
 
-class Extreme(_Plain):
+class Extreme(Plain):
     """``min``, ``max``, ``bool_and``, ``bool_or``: of any type that has an order."""
 
     def __init__(self, index: int, column: str, greatest: bool) -> None:
@@ -253,6 +235,13 @@ class Extreme(_Plain):
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         return [self._pick(pl.col(self.column)).alias(self.v)]
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        column = messages[self.column]
+        values = numbers(column)
+        if values is None:
+            return None
+        return [pl.Series(self.v, places.extreme(values, self.greatest), dtype=column.dtype)]
 
     def merge(self) -> list[pl.Expr]:
         return [self._pick(pl.col(self.v)).alias(self.v)]
@@ -279,7 +268,7 @@ class FloatExtreme(Extreme):
         return value.nan_max() if self.greatest else value.min()
 
 
-class Chosen(_Plain):
+class Chosen(Plain):
     """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest place."""
 
     def __init__(self, index: int, column: str, by: str, greatest: bool, schema: pl.Schema) -> None:
@@ -333,9 +322,9 @@ def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
         cure = "give a condition such as col('delay') > 60"
         raise OptionError("agg", f"{kind}({column})", f"reads a column of type {dtype}", cure)
     if kind == "count":
-        return Messages() if column is None else Tally(index, pl.col(column).count())
+        return Messages() if column is None else Tally(index, pl.col(column).is_not_null())
     if kind == "count_if":
-        return Tally(index, pl.col(column).sum())
+        return Tally(index, pl.col(column))
     if kind == "sum":
         return FloatSum(index, column) if dtype.is_float() else IntegerSum(index, column)
     if kind in ("mean", "variance", "stddev"):

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.aggregates import Algebra, algebras
+from muntin.engine.aggregates import algebras
+from muntin.engine.algebra import Algebra
+from muntin.engine.dense import Places
 from muntin.engine.order import Code, code_of
 from muntin.engine.panes import closed_before, pane_of
 from muntin.model.errors import OptionError
@@ -173,24 +175,49 @@ class Combiner:
 
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
         """One row a key and pane, out of messages that all count."""
+        code = self._code(messages)
+        if code is not None and Places.worthwhile(code.size, len(messages)):
+            cells = self._scatter(messages, code)
+            if cells is not None:
+                return self._settle(cells)
+        return self._settle(self._group(messages, code))
+
+    def _scatter(self, messages: pl.DataFrame, code: Code) -> pl.DataFrame | None:
+        """Lift into arrays with a place for each key and pane, where every aggregate can."""
+        packed = messages.select(self._packed(code)).to_series()
+        places = Places(packed.to_numpy(), code.size)
+        partials: list[pl.Series] = []
+        for algebra in self.algebras:
+            found = algebra.scatter(messages, places)
+            if found is None:
+                return None
+            partials += found
+        cells = pl.DataFrame({"code": places.taken, columns.MESSAGES: places.count()})
+        return self._unpacked(cells.with_columns(*partials), code)
+
+    def _group(self, messages: pl.DataFrame, code: Code | None) -> pl.DataFrame:
+        """Lift by a hash table."""
         prepared = [e for algebra in self.algebras for e in algebra.prepare()]
         if prepared:
             messages = messages.with_columns(*prepared)
         lifted = [pl.len().cast(pl.Int64).alias(columns.MESSAGES)]
         lifted += [e for algebra in self.algebras for e in algebra.lift(messages)]
+        if code is not None:
+            grouped = messages.group_by(self._packed(code).alias("code")).agg(*lifted)
+            return self._unpacked(grouped, code)
+        named = zip(self.spec.keys, self.keys, strict=True)
+        keys = [pl.col(name).alias(key) for name, key in named]
         pane = pane_of(pl.col(columns.TIME), self.spec.windows)
-        code = self._code(messages)
-        if code is None:
-            named = zip(self.spec.keys, self.keys, strict=True)
-            keys = [pl.col(name).alias(key) for name, key in named]
-            cells = messages.group_by(*keys, pane.alias(columns.PANE)).agg(*lifted)
-        else:
-            sources = {k: pl.col(n) for k, n in zip(self.keys, self.spec.keys, strict=True)}
-            packed = code.expression({**sources, columns.PANE: pane})
-            grouped = messages.group_by(packed.alias("code")).agg(*lifted)
-            types = {k: self.schema[n] for k, n in zip(self.keys, self.spec.keys, strict=True)}
-            cells = grouped.with_columns(*code.columns("code")).drop("code").cast(types)  # type: ignore[arg-type]
-        return self._settle(cells)
+        return messages.group_by(*keys, pane.alias(columns.PANE)).agg(*lifted)
+
+    def _packed(self, code: Code) -> pl.Expr:
+        sources = {k: pl.col(n) for k, n in zip(self.keys, self.spec.keys, strict=True)}
+        pane = pane_of(pl.col(columns.TIME), self.spec.windows)
+        return code.expression({**sources, columns.PANE: pane})
+
+    def _unpacked(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
+        types = {k: self.schema[n] for k, n in zip(self.keys, self.spec.keys, strict=True)}
+        return cells.with_columns(*code.columns("code")).drop("code").cast(types)  # type: ignore[arg-type]
 
     def _code(self, messages: pl.DataFrame) -> Code | None:
         """How integer keys and the pane fit into one integer, which groups twice as fast."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,10 +30,13 @@ class Code:
         """The code over columns within bounds; ``None`` where 63 bits don't hold it."""
         least = tuple(low for low, _ in bounds.values())
         spans = tuple(high - low + 1 for low, high in bounds.values())
-        size = 1
-        for span in spans:
-            size *= span
-        return cls(tuple(bounds), least, spans) if size <= _INT64_MAX else None
+        fits = math.prod(spans) <= _INT64_MAX
+        return cls(tuple(bounds), least, spans) if fits else None
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return math.prod(self.spans)
 
     def expression(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
         """The code of each row.

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.algebra import Copied
 from muntin.engine.hashing import hash_rows
-from muntin.engine.sliding import Flat
 from muntin.model.aggregates import UserFunctions
 from muntin.model.errors import MissingExtraError
 
@@ -29,22 +29,7 @@ TYPES: dict[str, Any] = {
 }
 
 
-class _Copied:
-    """Algebras that overlapping windows merge from copied panes."""
-
-    slides = False
-
-    def prepare(self) -> list[pl.Expr]:
-        return []
-
-    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return frame
-
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
-        raise NotImplementedError
-
-
-class Distinct(_Copied):
+class Distinct(Copied):
     """``approx_distinct``: HyperLogLog registers as a list of (register, rank) in one number each.
 
     The same set of values gives the same registers in any order and any split.
@@ -101,7 +86,7 @@ class Distinct(_Copied):
         return joined["value"].fill_null(0)
 
 
-class Quantile(_Copied):
+class Quantile(Copied):
     """``quantile``: the values while there are at most ``k``, beyond that a KLL sketch.
 
     Source: Karnin, Lang, Liberty, "Optimal quantile approximation in streams", 2016; the sketch
@@ -165,7 +150,7 @@ class Quantile(_Copied):
         return result.scatter(sketched, found)
 
 
-class User(_Copied):
+class User(Copied):
     """A user's initializer, aggregator and merger, called one value or state at a time."""
 
     def __init__(self, index: int, column: str, functions: UserFunctions) -> None:
