@@ -18,6 +18,7 @@ from muntin.model.policies import Every
 from muntin.model.spec import WindowSpec
 from muntin.spark.combiner import ROW, CombineTask, Stage, slots
 from muntin.spark.heartbeat import NAME, Heartbeat
+from muntin.spark.parquet import ParquetReader, chunks
 from muntin.spark.processor import REJECTED, RESULTS, TOLD, ShardProcessor, unpack
 from muntin.spark.schema import polars_schema, rejected_schema, result_schema
 
@@ -100,7 +101,7 @@ def build(request: Request) -> Plan:
     combiner = stage.combiner()
     results = result_schema(messages.schema, combiner, time)
     rejected = rejected_schema(frame.schema, time)
-    rows = messages.mapInArrow(CombineTask(stage), ROW)
+    rows = _combined(request, messages, stage)
     streaming = frame.isStreaming
     if streaming and spec.firing.on_wall_clock and request.clock is None:
         rows = rows.unionByName(_ticks(spark, stage, _period(spec)), allowMissingColumns=True)
@@ -112,6 +113,18 @@ def build(request: Request) -> Plan:
         .transformWithState(processor, TOLD, outputMode="append", timeMode="None")
     )
     return Plan(spec, told, results, rejected, buckets)
+
+
+def _combined(request: Request, messages: DataFrame, stage: Stage) -> DataFrame:
+    """The rows that the tasks before the shuffle send; see ``ROW``."""
+    derived = set(messages.columns) - {*request.frame.columns, columns.CLOCK, columns.FUTURE}
+    pieces = None if derived else chunks(request.frame)
+    if pieces is None:
+        return messages.mapInArrow(CombineTask(stage), ROW)
+    names = request.frame.columns
+    schema = {name: stage.schema[name] for name in names}
+    reader = ParquetReader(schema, stage.time, request.clock, request.spec.max_ahead)
+    return pieces.mapInArrow(CombineTask(stage, reader), ROW)
 
 
 def _check_time(frame: DataFrame, option: str, time: str) -> None:
