@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +56,40 @@ class Stage:
         return Combiner(self.spec, pl.Schema({**self.schema, columns.TIME: pl.Int64()}))
 
 
-class CombineTask:
-    """The function given to ``mapInArrow``."""
+Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]
 
-    def __init__(self, stage: Stage) -> None:
+
+def as_sent(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    """The messages that Spark sends, in frames of a bounded number of rows."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _ROWS_AT_ONCE:
+            yield _frame(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield _frame(waiting)
+
+
+def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
+    frame = pl.from_arrow(pa.Table.from_batches(batches))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+class CombineTask:
+    """The function given to ``mapInArrow``.
+
+    Args:
+        stage: What both sides of the shuffle know.
+        read: How messages come out of what Spark sends.
+    """
+
+    def __init__(self, stage: Stage, read: Reader = as_sent) -> None:
         self.stage = stage
+        self.read = read
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Combine all messages of a task."""
@@ -68,7 +97,8 @@ class CombineTask:
         judged = in_force(self.stage.operator)
         parts: list[Combined] = []
         raw: list[pl.DataFrame] = []
-        for messages in self._frames(batches):
+        for read in self.read(batches):
+            messages = self._timed(read)
             if judged.known:
                 parts.append(combiner.combine(messages, judged.watermark))
             else:
@@ -78,25 +108,11 @@ class CombineTask:
         if parts:
             yield self._rows(combiner, parts, raw, judged)
 
-    def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-        waiting: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in batches:
-            waiting.append(batch)
-            rows += batch.num_rows
-            if rows >= _ROWS_AT_ONCE:
-                yield self._frame(waiting)
-                waiting, rows = [], 0
-        if rows:
-            yield self._frame(waiting)
-
-    def _frame(self, batches: list[pa.RecordBatch]) -> pl.DataFrame:
-        frame = pl.from_arrow(pa.Table.from_batches(batches))
-        assert isinstance(frame, pl.DataFrame)
+    def _timed(self, messages: pl.DataFrame) -> pl.DataFrame:
         times = [pl.col(self.stage.time).cast(pl.Int64).alias(columns.TIME)]
-        if columns.CLOCK in frame.columns:
+        if columns.CLOCK in messages.columns:
             times.append(pl.col(columns.CLOCK).cast(pl.Int64))
-        return frame.with_columns(times)
+        return messages.with_columns(times)
 
     def _rows(
         self,

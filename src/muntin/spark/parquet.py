@@ -2,9 +2,9 @@
 
 Spark hands messages to Python row by row, at some 200 ns each: more than all that a window then
 does with them. A Parquet file holds columns, and a worker can read them as they are, forty times
-cheaper. So where a DataFrame is a plain scan of local Parquet files, Spark lists the files, decides
-which task reads what, and keeps the offsets, all as ever; but it sends **chunks** (a file and a row
-number each), and the worker reads the rows.
+cheaper. So where a streaming DataFrame is a plain scan of local Parquet files, Spark lists the
+files, decides which task reads which, and keeps the offsets, all as ever; but it sends paths, and
+the worker reads the rows. A file is read by one task.
 
 Spark's reader and this one agree on what is admitted here; whatever else a frame does (a filter, an
 expression, a nested type, another store) goes the ordinary way. ``spark.muntin.readParquet=false``
@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, TimestampNTZType
 
@@ -28,8 +28,6 @@ from muntin.engine import columns
 from muntin.model.errors import OptionError
 
 SETTING = "spark.muntin.readParquet"
-CHUNK = 65_536
-"""Rows of a file that one row of ``chunks`` stands for."""
 ROWS_AT_ONCE = 500_000
 
 # Options that decide which files are read, not what is in them.
@@ -56,104 +54,62 @@ _UNUSUAL = (
     "spark.sql.caseSensitive",
 )
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_PATH, _ROW, _NOW = "path", "row", "now"
+_FILE = "path string, modificationTime timestamp, length long, content binary"
 
 
-def chunks(frame: DataFrame) -> DataFrame | None:
-    """The files of a frame, cut into chunks; ``None`` where the frame is more than its files.
+def files(frame: DataFrame) -> DataFrame | None:
+    """The files of a streaming frame, a row each; ``None`` where the frame is more than its files.
 
     Returns:
-        Columns ``path``, ``row`` (the number of the chunk's first row in its file) and ``now``
-        (the batch's wall clock in microseconds; local time for a frame without time zones).
+        Columns ``path`` and ``now`` (the batch's wall clock in microseconds; local time for a
+        frame without time zones).
     """
-    if not _is_files(frame):
-        return None
-    zoneless = any(isinstance(field.dataType, TimestampNTZType) for field in frame.schema)
-    row = F.col("_metadata.row_index")
-    return frame.select(
-        F.col("_metadata.file_path").alias(_PATH),
-        row.alias(_ROW),
-        F.unix_micros(_wall(zoneless)).alias(_NOW),
-    ).where(F.col(_ROW) % CHUNK == 0)
-
-
-def _wall(zoneless: bool) -> Column:
-    now = F.current_timestamp()
-    return F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now
-
-
-def _is_files(frame: DataFrame) -> bool:
     spark = frame.sparkSession
-    if not hasattr(frame, "_jdf") or _is_on(spark, SETTING, "true") is False:
-        return False
-    if any(_is_on(spark, setting, "false") for setting in _UNUSUAL):
-        return False
+    if not (frame.isStreaming and hasattr(frame, "_jdf") and _as_written(spark)):
+        return None
     if not all(isinstance(field.dataType, AtomicType) for field in frame.schema):
-        return False
-    found = _scan(frame._jdf.queryExecution().analyzed())
-    return found is not None and _is_local(spark, found)
+        return None
+    options = _options(frame._jdf.queryExecution().analyzed())
+    if options is None or not options.keys() <= _LISTING or not _is_local(spark, options["path"]):
+        return None
+    reader = spark.readStream.format("binaryFile").schema(_FILE).options(**options)
+    zoneless = any(isinstance(field.dataType, TimestampNTZType) for field in frame.schema)
+    now = F.current_timestamp()
+    now = F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now
+    return reader.load(options["path"]).select("path", F.unix_micros(now).alias("now"))
 
 
-def _is_on(spark: SparkSession, setting: str, default: str) -> bool:
-    return str(spark.conf.get(setting, default)).lower() == "true"
+def _as_written(spark: SparkSession) -> bool:
+    wanted = {SETTING: "true", **dict.fromkeys(_UNUSUAL, "false")}
+    return all(str(spark.conf.get(s, v)).lower() == v for s, v in wanted.items())
 
 
-@dataclass(frozen=True)
-class _Scan:
-    paths: tuple[str, ...]
-
-
-def _scan(plan: Any) -> _Scan | None:
-    """The scan at the bottom of a plan that does nothing but name some of its columns."""
+def _options(plan: Any) -> dict[str, str] | None:
+    """Options of the Parquet source under a plan that does nothing but name some columns."""
     kind = plan.getClass().getSimpleName()
+    if kind == "SubqueryAlias":
+        return _options(plan.child())
     if kind == "Project":
         listed = plan.projectList()
-        named = (listed.apply(i).getClass().getSimpleName() for i in range(listed.size()))
-        return _scan(plan.child()) if set(named) == {"AttributeReference"} else None
-    if kind == "SubqueryAlias":
-        return _scan(plan.child())
-    if kind == "StreamingRelation":
-        source = plan.dataSource()
-        if source.className() != "parquet":
-            return None
-        options = _strings(source.options())
-        paths = [*_items(source.paths()), *([options["path"]] if "path" in options else [])]
-    elif kind == "LogicalRelation" and plan.relation().getClass().getSimpleName() == (
-        "HadoopFsRelation"
-    ):
-        relation = plan.relation()
-        if str(relation.fileFormat().getClass().getSimpleName()) != "ParquetFileFormat":
-            return None
-        options = _strings(relation.options())
-        roots = relation.location().rootPaths()
-        paths = [roots.apply(i).toString() for i in range(roots.size())]
-    else:
+        named = {listed.apply(i).getClass().getSimpleName() for i in range(listed.size())}
+        return _options(plan.child()) if named == {"AttributeReference"} else None
+    if kind != "StreamingRelation" or plan.dataSource().className() != "parquet":
         return None
-    return _Scan(tuple(paths)) if options.keys() <= _LISTING else None
-
-
-def _items(sequence: Any) -> list[str]:
-    return [str(sequence.apply(i)) for i in range(sequence.size())]
-
-
-def _strings(options: Any) -> dict[str, str]:
-    """A Scala map of strings, its names in lower case."""
-    pairs, found = options.iterator(), {}
+    pairs, found = plan.dataSource().options().iterator(), {}
     while pairs.hasNext():
         pair = pairs.next()
         found[str(pair._1()).lower()] = str(pair._2())
-    return found
+    return found if "path" in found else None
 
 
-def _is_local(spark: SparkSession, scan: _Scan) -> bool:
+def _is_local(spark: SparkSession, path: str) -> bool:
     default = spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")
-    schemes = {urlsplit(p).scheme or urlsplit(default).scheme for p in scan.paths}
-    return schemes == {"file"}
+    return (urlsplit(path).scheme or urlsplit(default).scheme) == "file"
 
 
 @dataclass(frozen=True)
 class ParquetReader:
-    """Reads chunks in a worker.
+    """Reads files in a worker.
 
     Attributes:
         schema: The columns wanted, of the types that Spark would send.
@@ -168,21 +124,25 @@ class ParquetReader:
     max_ahead: int | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-        """The rows of all chunks, flags added, in frames of a bounded number of rows."""
-        for path, start, rows, now in _ranges(batches):
-            yield self._flagged(self.read(_local(path), start, rows), now)
+        """The rows of all files, flags added, in frames of a bounded number of rows."""
+        for batch in batches:
+            told = (batch.column(name).to_pylist() for name in ("path", "now"))
+            for uri, now in zip(*told, strict=True):
+                for messages in self.read(unquote(urlsplit(uri).path)):
+                    yield self._flagged(messages, now)
 
-    def read(self, path: str, start: int, rows: int) -> pl.DataFrame:
-        """Some rows of a file.
+    def read(self, path: str) -> Iterator[pl.DataFrame]:
+        """The rows of a file.
 
         Raises:
             OptionError: When a column's type isn't one that Spark's reader and this one agree on.
         """
-        file = pl.scan_parquet(path, glob=False, hive_partitioning=False, parallel="none")
-        held = file.collect_schema()
-        folders = _partition_values(path)
-        wanted = [self._column(name, held, folders, path) for name in self.schema]
-        return file.slice(start, rows).select(wanted).collect()
+        file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        held, folders = file.collect_schema(), _partition_values(path)
+        wanted = file.select(self._column(name, held, folders, path) for name in self.schema)
+        rows = file.select(pl.len()).collect().item()
+        for start in range(0, rows, ROWS_AT_ONCE):
+            yield wanted.slice(start, ROWS_AT_ONCE).collect()
 
     def _column(
         self, name: str, held: pl.Schema, folders: dict[str, str | None], path: str
@@ -236,26 +196,6 @@ def _micros(number: pl.Expr, unit: str) -> pl.Expr:
     if unit == "ns":
         return number.floordiv(1000)
     return number * 1000 if unit == "ms" else number
-
-
-def _ranges(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, int, int, int]]:
-    """Neighbouring chunks as one range: path, first row, rows, wall clock."""
-    waiting: tuple[str, int, int, int] | None = None
-    for batch in batches:
-        for path, row, now in zip(*(batch.column(c).to_pylist() for c in range(3)), strict=True):
-            if waiting is not None:
-                before, start, rows, _ = waiting
-                if (path, row) == (before, start + rows) and rows + CHUNK <= ROWS_AT_ONCE:
-                    waiting = (path, start, rows + CHUNK, now)
-                    continue
-                yield waiting
-            waiting = (path, row, CHUNK, now)
-    if waiting is not None:
-        yield waiting
-
-
-def _local(uri: str) -> str:
-    return unquote(urlsplit(uri).path)
 
 
 def _partition_values(path: str) -> dict[str, str | None]:

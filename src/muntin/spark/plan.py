@@ -18,7 +18,7 @@ from muntin.model.policies import Every
 from muntin.model.spec import WindowSpec
 from muntin.spark.combiner import ROW, CombineTask, Stage, slots
 from muntin.spark.heartbeat import NAME, Heartbeat
-from muntin.spark.parquet import ParquetReader, chunks
+from muntin.spark.parquet import ParquetReader, files
 from muntin.spark.processor import REJECTED, RESULTS, TOLD, ShardProcessor, unpack
 from muntin.spark.schema import polars_schema, rejected_schema, result_schema
 
@@ -118,13 +118,13 @@ def build(request: Request) -> Plan:
 def _combined(request: Request, messages: DataFrame, stage: Stage) -> DataFrame:
     """The rows that the tasks before the shuffle send; see ``ROW``."""
     derived = set(messages.columns) - {*request.frame.columns, columns.CLOCK, columns.FUTURE}
-    pieces = None if derived else chunks(request.frame)
-    if pieces is None:
+    listed = None if derived else files(request.frame)
+    if listed is None:
         return messages.mapInArrow(CombineTask(stage), ROW)
     names = request.frame.columns
     schema = {name: stage.schema[name] for name in names}
     reader = ParquetReader(schema, stage.time, request.clock, request.spec.max_ahead)
-    return pieces.mapInArrow(CombineTask(stage, reader), ROW)
+    return listed.mapInArrow(CombineTask(stage, reader), ROW)
 
 
 def _check_time(frame: DataFrame, option: str, time: str) -> None:
