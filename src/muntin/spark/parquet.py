@@ -76,7 +76,7 @@ def files(frame: DataFrame) -> DataFrame | None:
     zoneless = any(isinstance(field.dataType, TimestampNTZType) for field in frame.schema)
     now = F.current_timestamp()
     now = F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now
-    return reader.load(options["path"]).select("path", F.unix_micros(now).alias("now"))
+    return reader.load().select("path", F.unix_micros(now).alias("now"))
 
 
 def _as_written(spark: SparkSession) -> bool:
