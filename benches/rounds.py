@@ -157,11 +157,16 @@ class Track:
         module = module or f"benches.peers.{peer.module}"
         command = [str(python), "-m", module, entry.case.name, mode, "--rows", str(rows)]
         command += ["--full-rows", str(entry.rows), "--scale", str(plan.scale), *peer.arguments]
-        paths = [str(ROOT), str(ROOT / "src")] if peer.name == "muntin" else [str(ROOT)]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "LC_ALL": "C.UTF-8"}
+        environment = environment_of(peer)
         name = f"{entry.case.name} {label}: {peer.name}, {rows:,} rows"
         with self.progress.step(name) as tick:
             return processes.run(command, environment, ROOT, plan.limit, tick)
+
+
+def environment_of(peer: Peer) -> dict[str, str]:
+    """The environment of a peer's program."""
+    paths = [str(ROOT), str(ROOT / "src")] if peer.name == "muntin" else [str(ROOT)]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "LC_ALL": "C.UTF-8"}
 
 
 def throughput(rows: int, seconds: float, tenth: float, wall: float) -> dict[str, Any]:

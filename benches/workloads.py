@@ -146,7 +146,7 @@ def _spark(case: str, bound: float, at_least: bool = True) -> tuple[Target, ...]
 
 W1 = Workload(
     "W1",
-    "tumbling 10 s, 10 000 keys, 50 000 rows/s, batches of 2 M rows",
+    "tumbling 10 s, 10 000 keys, 50 000 rows/s, batches of 4 M rows",
     (
         Case(
             "W1",
@@ -154,7 +154,7 @@ W1 = Workload(
             keys=10_000,
             per_second=50_000,
             rows=20_000_000,
-            batch=2_000_000,
+            batch=4_000_000,
             caps={"pathway": 2_000_000, "bytewax": 500_000, "pandas-state": 1_000_000},
             families=ALL_FAMILIES,
         ),

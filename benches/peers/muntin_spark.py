@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 import muntin as mt
 from benches.peers.command import Outcome, Run, serve
 from benches.peers.spark_drive import drive
+from muntin.spark.session import WORKERS
 
 
 def results(events: DataFrame, run: Run) -> DataFrame:
@@ -27,7 +28,7 @@ def results(events: DataFrame, run: Run) -> DataFrame:
 
 def main(run: Run) -> Outcome:
     """Results are appended; early firings are rows of their own."""
-    return drive(run, results, "append")
+    return drive(run, results, "append", WORKERS)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,15 +27,16 @@ CLOSING_SECONDS = 15.0
 POLL_SECONDS = 0.05
 
 
-def drive(run: Run, build: Build, mode: str) -> Outcome:
+def drive(run: Run, build: Build, mode: str, settings: Mapping[str, str] | None = None) -> Outcome:
     """Start Spark, run the query as its case asks, and stop Spark.
 
     Args:
         run: What is asked for.
         build: The query.
         mode: Output mode; in ``update`` mode a row replaces earlier ones of its window.
+        settings: What this peer's own session would set besides.
     """
-    spark = session(run.state or "rocksdb")
+    spark = session(run.state or "rocksdb", settings or {})
     try:
         if run.case.measure == "latency":
             return latency(spark, run, build, mode)
@@ -67,7 +68,7 @@ def _finish(run: Run, writer: Any) -> tuple[float, list[dict[str, Any]]]:
     started = time.perf_counter()
     if run.case.early == "second":
         query = writer.start()
-        _await_closing(query, run.stream.rows + 1)
+        _await_closing(query, len(list(run.stream.files())))
         seconds = time.perf_counter() - started
         progress = _progress(query)
         query.stop()
@@ -82,13 +83,13 @@ def _progress(query: StreamingQuery) -> list[dict[str, Any]]:
     return [json.loads(progress.json) for progress in query.recentProgress]
 
 
-def _rows_read(progress: dict[str, Any]) -> int:
-    """Rows that a batch took from the files; a heartbeat source does not count."""
+def _read_file(progress: dict[str, Any]) -> bool:
+    """Whether a batch took a file, which is one a batch; a heartbeat source does not count."""
     sources = [s for s in progress["sources"] if "FileStreamSource" in s["description"]]
-    return sum(source["numInputRows"] for source in sources)
+    return any(source["startOffset"] != source["endOffset"] for source in sources)
 
 
-def _await_closing(query: StreamingQuery, rows: int) -> None:
+def _await_closing(query: StreamingQuery, files: int) -> None:
     """Wait for the batch after the one that read the sentinel.
 
     A query with a wall-clock policy never ends by itself, so that it is watched and stopped.
@@ -96,8 +97,8 @@ def _await_closing(query: StreamingQuery, rows: int) -> None:
     read_at = 0.0
     while query.isActive:
         time.sleep(POLL_SECONDS)
-        seen = [(p["batchId"], _rows_read(p)) for p in _progress(query)]
-        if sum(read for _, read in seen) < rows:
+        seen = [(p["batchId"], _read_file(p)) for p in _progress(query)]
+        if sum(read for _, read in seen) < files:
             continue
         read_at = read_at or time.perf_counter()
         last = max(batch for batch, read in seen if read)
@@ -110,13 +111,9 @@ def _await_closing(query: StreamingQuery, rows: int) -> None:
 
 def _batches(run: Run, progress: list[dict[str, Any]]) -> dict[str, float]:
     """Times of the small batches that follow the load."""
-    small = [
-        p["durationMs"]["triggerExecution"] / 1000
-        for p in progress
-        if _rows_read(p) == run.case.batch
-    ]
     wanted = run.case.rows // run.case.batch
-    small = small[-wanted:]
+    took = [p["durationMs"]["triggerExecution"] / 1000 for p in progress if _read_file(p)]
+    small = took[-wanted:]
     if len(small) < wanted:
         raise RuntimeError(f"only {len(small)} of {wanted} batches were measured")
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
@@ -19,6 +20,9 @@ SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     # Both cores read a small file: its row groups go to two tasks.
     "spark.sql.files.openCostInBytes": "65536",
+    # On a local disk the default one starts some fifty processes a batch.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileSystemBasedCheckpointFileManager",
     STORE + "rocksdb.changelogCheckpointing.enabled": "true",
     STORE + "rocksdb.trackTotalNumberOfRows": "false",
     "spark.ui.enabled": "false",
@@ -28,18 +32,19 @@ SETTINGS = {
 }
 
 
-def session(state: str = "rocksdb") -> SparkSession:
+def session(state: str = "rocksdb", more: Mapping[str, str] | None = None) -> SparkSession:
     """Start Spark on two cores.
 
     Args:
         state: ``rocksdb``, or ``heap`` for the store in the memory of the executor.
+        more: Settings that only one peer has.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     store = "HDFSBackedStateStoreProvider" if state == "heap" else "RocksDBStateStoreProvider"
     builder = SparkSession.builder.master("local[2]").appName("benches")
     builder = builder.config(STORE + "providerClass", PROVIDERS + store)
-    for name, value in SETTINGS.items():
+    for name, value in {**SETTINGS, **(more or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -32,6 +32,10 @@ _ROW = pa.schema(
 )
 _ROWS_AT_ONCE = 500_000
 
+# By operator; a combiner holds no data.
+_COMBINERS: dict[str, Combiner] = {}
+_MOST_COMBINERS = 16
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -52,8 +56,14 @@ class Stage:
     time: str
 
     def combiner(self) -> Combiner:
-        """The query's combiner."""
-        return Combiner(self.spec, pl.Schema({**self.schema, columns.TIME: pl.Int64()}))
+        """The query's combiner, made once in each worker."""
+        found = _COMBINERS.get(self.operator)
+        if found is None:
+            if len(_COMBINERS) == _MOST_COMBINERS:
+                _COMBINERS.clear()
+            found = Combiner(self.spec, pl.Schema({**self.schema, columns.TIME: pl.Int64()}))
+            _COMBINERS[self.operator] = found
+        return found
 
 
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]

@@ -6,17 +6,20 @@ from muntin.model.axis import phrase
 from muntin.model.spec import WindowSpec
 
 
-def explain(spec: WindowSpec, buckets: int) -> str:
+def explain(spec: WindowSpec, buckets: int, columnar: bool = False) -> str:
     """Say what a query does.
 
     Args:
         spec: The query.
         buckets: In how many shards its keys are kept.
+        columnar: Whether the workers read the input's files themselves.
     """
     windows, firing = spec.windows, spec.firing
     panes = windows.panes_per_window
     late = "rejected" if not firing.grace else f"taken for {phrase(firing.grace)}"
+    reads = "Parquet, in columns, by the workers" if columnar else "rows, as Spark hands them over"
     lines = [
+        f"reads     {reads}",
         f"windows   {windows}, by {', '.join(spec.keys)} on {spec.time}",
         f"panes     {panes} a window, {windows.panes_per_slide} a slide; "
         "a message is stored once a pane",

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType, TimestampNTZType
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import AtomicType
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
@@ -57,12 +57,15 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 
 
-def files(frame: DataFrame) -> DataFrame | None:
+def files(frame: DataFrame, now: Column) -> DataFrame | None:
     """The files of a streaming frame, a row each; ``None`` where the frame is more than its files.
 
+    Args:
+        frame: The input.
+        now: The batch's wall clock, microseconds as text.
+
     Returns:
-        Columns ``path`` and ``now`` (the batch's wall clock in microseconds; local time for a
-        frame without time zones).
+        Columns ``path`` and ``now``.
     """
     spark = frame.sparkSession
     if not (frame.isStreaming and hasattr(frame, "_jdf") and _as_written(spark)):
@@ -73,10 +76,7 @@ def files(frame: DataFrame) -> DataFrame | None:
     if options is None or not options.keys() <= _LISTING or not _is_local(spark, options["path"]):
         return None
     reader = spark.readStream.format("binaryFile").schema(_FILE).options(**options)
-    zoneless = any(isinstance(field.dataType, TimestampNTZType) for field in frame.schema)
-    now = F.current_timestamp()
-    now = F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now
-    return reader.load().select("path", F.unix_micros(now).alias("now"))
+    return reader.load().select("path", now.alias("now"))
 
 
 def _as_written(spark: SparkSession) -> bool:
@@ -127,9 +127,10 @@ class ParquetReader:
         """The rows of all files, flags added, in frames of a bounded number of rows."""
         for batch in batches:
             told = (batch.column(name).to_pylist() for name in ("path", "now"))
-            for uri, now in zip(*told, strict=True):
-                for messages in self.read(unquote(urlsplit(uri).path)):
-                    yield self._flagged(messages, now)
+            for path, now in zip(*told, strict=True):
+                # Spark tells it as ``file:/folder/name``, nothing escaped.
+                for messages in self.read("/" + path.removeprefix("file:").lstrip("/")):
+                    yield self._flagged(messages, int(now))
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of a file.
@@ -148,14 +149,13 @@ class ParquetReader:
         self, name: str, held: pl.Schema, folders: dict[str, str | None], path: str
     ) -> pl.Expr:
         dtype = self.schema[name]
-        if name in folders:
-            return pl.lit(folders[name]).cast(dtype).alias(name)
+        if name in folders and not isinstance(dtype, pl.Datetime):
+            return _said(folders[name], dtype).alias(name)
         same = [n for n in held if n == name] or [n for n in held if n.lower() == name.lower()]
-        if not same:
+        if not same and name not in folders:
             return pl.lit(None, dtype=dtype).alias(name)
-        found = held[same[0]]
-        column = pl.col(same[0])
-        if len(same) > 1 or not _agrees(found, dtype):
+        found = held[same[0]] if same else pl.String()
+        if len(same) > 1 or name in folders or not _agrees(found, dtype):
             raise OptionError(
                 name,
                 found,
@@ -163,6 +163,7 @@ class ParquetReader:
                 "than by Spark",
                 f"set {SETTING} to false before the query is built",
             )
+        column = pl.col(same[0])
         if isinstance(found, pl.Datetime):
             # Spark's files hold nanoseconds (INT96), others milliseconds; time zones are labels.
             column = _micros(column.cast(pl.Int64), found.time_unit)
@@ -178,6 +179,15 @@ class ParquetReader:
             return messages
         ahead = pl.col(self.time).cast(pl.Int64) > clock + self.max_ahead
         return messages.with_columns(ahead.fill_null(False).alias(columns.FUTURE))
+
+
+def _said(value: str | None, dtype: pl.DataType) -> pl.Expr:
+    """The value of a folder as a column."""
+    if value is not None and dtype == pl.Date:
+        return pl.lit(date.fromisoformat(value))
+    if value is not None and dtype == pl.Boolean:
+        return pl.lit(value.lower() == "true")
+    return pl.lit(value).cast(dtype)
 
 
 def _agrees(found: pl.DataType, wanted: pl.DataType) -> bool:

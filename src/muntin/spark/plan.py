@@ -16,7 +16,7 @@ from muntin.model.axis import SECOND
 from muntin.model.errors import OptionError
 from muntin.model.policies import Every
 from muntin.model.spec import WindowSpec
-from muntin.spark.combiner import ROW, CombineTask, Stage, slots
+from muntin.spark.combiner import ROW, CombineTask, Reader, Stage, as_sent, slots
 from muntin.spark.heartbeat import NAME, Heartbeat
 from muntin.spark.parquet import ParquetReader, files
 from muntin.spark.processor import REJECTED, RESULTS, TOLD, ShardProcessor, unpack
@@ -58,6 +58,7 @@ class Plan:
         results: The columns of results.
         rejected: The columns of rejected messages.
         buckets: How many shards.
+        columnar: Whether the workers read the input's files themselves.
     """
 
     spec: WindowSpec
@@ -65,6 +66,7 @@ class Plan:
     results: StructType
     rejected: StructType
     buckets: int
+    columnar: bool
 
     def unpacked(self, kind: str) -> DataFrame:
         """The rows of results or of rejected messages."""
@@ -101,30 +103,45 @@ def build(request: Request) -> Plan:
     combiner = stage.combiner()
     results = result_schema(messages.schema, combiner, time)
     rejected = rejected_schema(frame.schema, time)
-    rows = _combined(request, messages, stage)
+    reader, rows = _source(request, messages, stage)
+    rows = rows.mapInArrow(CombineTask(stage, reader), ROW)
     streaming = frame.isStreaming
     if streaming and spec.firing.on_wall_clock and request.clock is None:
         rows = rows.unionByName(_ticks(spark, stage, _period(spec)), allowMissingColumns=True)
-    wall = F.unix_micros(F.current_timestamp()).alias("wall")
+    wall = _batch_clock().alias("wall")
     processor = ShardProcessor(stage, results, rejected, final=not streaming)
     told = (
         rows.select("*", wall)
         .groupBy("slot")
         .transformWithState(processor, TOLD, outputMode="append", timeMode="None")
     )
-    return Plan(spec, told, results, rejected, buckets)
+    return Plan(spec, told, results, rejected, buckets, columnar=reader is not as_sent)
 
 
-def _combined(request: Request, messages: DataFrame, stage: Stage) -> DataFrame:
-    """The rows that the tasks before the shuffle send; see ``ROW``."""
-    derived = set(messages.columns) - {*request.frame.columns, columns.CLOCK, columns.FUTURE}
-    listed = None if derived else files(request.frame)
-    if listed is None:
-        return messages.mapInArrow(CombineTask(stage), ROW)
+def _source(request: Request, messages: DataFrame, stage: Stage) -> tuple[Reader, DataFrame]:
+    """How messages reach the workers: as rows, or as the files that hold them."""
     names = request.frame.columns
+    derived = set(messages.columns) - {*names, columns.CLOCK, columns.FUTURE}
+    zoneless = isinstance(request.frame.schema[request.time].dataType, TimestampNTZType)
+    listed = None if derived else files(request.frame, _batch_clock(zoneless))
+    if listed is None:
+        return as_sent, messages
     schema = {name: stage.schema[name] for name in names}
-    reader = ParquetReader(schema, stage.time, request.clock, request.spec.max_ahead)
-    return listed.mapInArrow(CombineTask(stage, reader), ROW)
+    return ParquetReader(schema, stage.time, request.clock, request.spec.max_ahead), listed
+
+
+def _batch_clock(zoneless: bool = False) -> Column:
+    """The batch's wall clock, microseconds as text; the same when the batch is repeated.
+
+    A number would be written into the code that Spark generates, which then differs and is
+    compiled anew in every batch; text is passed to it.
+
+    Args:
+        zoneless: Whether local time is wanted, as ``timestamp_ntz`` has it.
+    """
+    now = F.current_timestamp()
+    now = F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now
+    return F.unix_micros(now).cast("string")
 
 
 def _check_time(frame: DataFrame, option: str, time: str) -> None:

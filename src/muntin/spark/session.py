@@ -28,6 +28,19 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
 }
 
+# How the Python workers are started: with everything imported, one Polars thread for each.
+WORKERS = {
+    "spark.python.daemon.module": "muntin.spark.daemon",
+    "spark.executorEnv.POLARS_MAX_THREADS": "1",
+}
+
+# A new checkpoint on a local disk costs Spark some fifty processes a batch (`chmod`, `readlink`)
+# when it goes through Hadoop's FileContext, and ten when it doesn't. Renames are atomic both ways.
+LOCAL = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileSystemBasedCheckpointFileManager",
+}
+
 
 def session(app: str = "muntin", *, master: str | None = None, **settings: str) -> SparkSession:
     """Start (or get) a Spark session with everything set that muntin needs.
@@ -56,12 +69,12 @@ def session(app: str = "muntin", *, master: str | None = None, **settings: str) 
         builder = builder.master(master)
     wanted = {
         **SETTINGS,
-        "spark.python.daemon.module": "muntin.spark.daemon",
-        "spark.executorEnv.POLARS_MAX_THREADS": "1",
+        **WORKERS,
         "spark.ui.showConsoleProgress": "false",
         "spark.ui.enabled": "false",
     }
     if master is not None and master.startswith("local"):
+        wanted |= LOCAL
         wanted["spark.sql.shuffle.partitions"] = str(_cores(master))
     wanted |= {name.replace("__", "."): value for name, value in settings.items()}
     for name, value in wanted.items():

@@ -1,4 +1,4 @@
-"""A shard's store over Spark's: the manifest a value state, the blobs a map state."""
+"""A shard's store over Spark's: one map state of numbered blobs, the manifest among them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from muntin.model.errors import StateCorruptedError
 
+# Blobs have numbers from 0. One state variable costs a batch less than two.
+_MANIFEST = -1
+
 
 class SparkBlobs:
     """``muntin.engine.runs.Blobs`` in Spark's state store; committed by Spark with the batch."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._manifest = handle.getValueState("manifest", "text string")
         self._blobs = handle.getMapState("blobs", "number long", "blob binary")
 
     def load(self) -> str | None:
         """See ``Blobs``."""
-        row = self._manifest.get()
-        return None if row is None else row[0]
+        row = self._blobs.getValue((_MANIFEST,))
+        return None if row is None else bytes(row[0]).decode()
 
     def save(self, manifest: str) -> None:
         """See ``Blobs``."""
-        self._manifest.update((manifest,))
+        self._blobs.updateValue((_MANIFEST,), (manifest.encode(),))
 
     def get(self, number: int) -> bytes:
         """See ``Blobs``."""

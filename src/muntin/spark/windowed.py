@@ -209,7 +209,7 @@ class WindowedAggregate:
 
     def explain(self) -> str:
         """The panes, the policies and the state in words."""
-        return explain(self.plan.spec, self.plan.buckets)
+        return explain(self.plan.spec, self.plan.buckets, self.plan.columnar)
 
 
 def windowed(

@@ -1,0 +1,192 @@
+"""Files read by the workers give what rows from Spark give, and only files are read so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tests.spark.feed import MESSAGE, Feed, at
+
+import muntin as mt
+from muntin.model.errors import OptionError
+from muntin.spark.parquet import SETTING, ParquetReader, files
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    feed = Feed(tmp_path / "a source, with%20odd=name")
+    feed.add(("a", at(1), 1), ("b", at(2), 2), (None, at(3), 3), ("a", None, 4))
+    feed.add(("a", at(25), 5), ("c", at(26), None), ("b", at(400_000), 6))
+    feed.add(("a", at(4), 7), ("a", at(31), 8))
+    return feed
+
+
+@pytest.fixture
+def setting(spark: SparkSession) -> Any:
+    yield spark.conf
+    spark.conf.unset(SETTING)
+
+
+def reads_files(frame: DataFrame) -> bool:
+    return files(frame, F.lit("0")) is not None
+
+
+def windows(frame: DataFrame, **options: Any) -> mt.WindowedAggregate:
+    plan = mt.windowed(frame, key="key", time="at", **options).tumbling("10 seconds")
+    return plan.agg(n=mt.count(), total=mt.sum("value"), last=mt.last("value"))
+
+
+def outcome(aggregate: mt.WindowedAggregate, folder: Path) -> tuple[list[Any], list[Any]]:
+    """What a stream tells until its input ends."""
+    told: dict[str, list[Any]] = {"results": [], "rejected": []}
+
+    def into(name: str) -> Callable[[DataFrame, int], None]:
+        return lambda frame, number: told[name].extend(map(tuple, frame.collect()))
+
+    query = aggregate.start(
+        checkpoint=str(folder),
+        results=into("results"),
+        rejected=into("rejected"),
+        available_now=True,
+    )
+    assert query.await_end(timeout=120)
+    assert query.figures.adds_up()
+    return told["results"], told["rejected"]
+
+
+@pytest.mark.parametrize("options", [{}, {"max_ahead": None}, {"clock": "at"}], ids=str)
+def test_files_and_rows_come_to_the_same(
+    spark: SparkSession, feed: Feed, setting: Any, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    by_files = windows(feed.stream(spark), **options)
+    setting.set(SETTING, "false")
+    by_rows = windows(feed.stream(spark), **options)
+    assert (by_files.plan.columnar, by_rows.plan.columnar) == (True, False)
+    assert "Parquet" in by_files.explain()
+    assert "as Spark hands them over" in by_rows.explain()
+    results, rejected = outcome(by_files, tmp_path / "files")
+    assert (results, rejected) == outcome(by_rows, tmp_path / "rows")
+    assert len(results) >= 3
+    assert len(rejected) >= 2
+
+
+def test_spark_writes_what_the_workers_read(spark: SparkSession, tmp_path: Path) -> None:
+    source = str(tmp_path / "source")
+    made = spark.range(3).select(
+        F.lit("a").alias("key"),
+        F.timestamp_seconds(F.col("id") + 1_000_000_000).alias("at"),
+        F.col("id").cast("int").alias("value"),
+    )
+    made.coalesce(1).write.partitionBy("key").parquet(source)
+    frame = spark.readStream.schema("key string, at timestamp, value int").parquet(source)
+    aggregate = windows(frame, max_ahead=None)
+    assert aggregate.plan.columnar
+    results, _ = outcome(aggregate, tmp_path / "checkpoint")
+    assert results == []
+    late = spark.range(1).selectExpr("'b' key", "timestamp'2027-01-01' at", "1 value")
+    late.write.partitionBy("key").mode("append").parquet(source)
+    results, _ = outcome(windows(frame, max_ahead=None), tmp_path / "once more")
+    assert [(row[0], *row[3:6]) for row in results] == [("a", 3, 3, 2)]
+
+
+def test_only_plain_columns_of_local_files_are_read_so(
+    spark: SparkSession, feed: Feed, setting: Any
+) -> None:
+    stream = feed.stream(spark)
+    assert reads_files(stream)
+    assert reads_files(stream.select("at", "key").alias("x"))
+    assert not reads_files(feed.frame(spark))
+    assert not reads_files(stream.where("value > 1"))
+    assert not reads_files(stream.select("key", (F.col("value") + 1).alias("value")))
+    assert not reads_files(stream.withColumn("pair", F.struct("key", "value")))
+    reader = spark.readStream.schema("key string, at timestamp, value array<int>")
+    assert not reads_files(reader.parquet(str(feed.folder)))
+    reader = spark.readStream.schema("key string, at timestamp").option("mergeSchema", "true")
+    assert not reads_files(reader.parquet(str(feed.folder)))
+    assert not reads_files(spark.readStream.schema("value string").text(str(feed.folder)))
+    assert not windows(stream, where="value > 1").plan.columnar
+    by_hash = mt.windowed(stream, key=F.hash("key"), time="at").tumbling("1 hour")
+    assert not by_hash.agg(n=mt.count()).plan.columnar
+
+
+def reader(**schema: pl.DataType) -> ParquetReader:
+    return ParquetReader(dict(schema), "at", None, None)
+
+
+def one(reader: ParquetReader, path: Path, **columns: pa.Array) -> dict[str, Any]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    (frame,) = reader.read(str(path))
+    assert dict(frame.schema) == reader.schema
+    return frame.row(0, named=True)
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_times_of_every_unit_and_label(tmp_path: Path, unit: str) -> None:
+    wanted = reader(at=pl.Datetime("us", "UTC"))
+    for zone in (None, "UTC", "Asia/Tokyo"):
+        stamps = pa.array([at(1.5)], pa.timestamp("us", tz="UTC"))
+        stamps = stamps.cast(pa.timestamp(unit, tz="UTC")).cast(pa.int64())
+        stamps = stamps.cast(pa.timestamp(unit, tz=zone))
+        assert one(wanted, tmp_path / "a.parquet", at=stamps) == {"at": at(1.5)}
+
+
+def test_columns_widened_missing_renamed_and_named_by_folders(tmp_path: Path) -> None:
+    wanted = reader(
+        n=pl.Int64(),
+        x=pl.Float64(),
+        Name=pl.String(),
+        gone=pl.Date(),
+        day=pl.Date(),
+        city=pl.String(),
+        price=pl.Decimal(9, 2),
+    )
+    found = one(
+        wanted,
+        tmp_path / "day=2026-01-02" / "city=S%C3%A3o%20Paulo" / "a.parquet",
+        n=pa.array([1], pa.int16()),
+        x=pa.array([0.5], pa.float32()),
+        name=pa.array(["it"]),
+        city=pa.array(["in the file"]),
+        price=pa.array([Decimal("1.25")], pa.decimal128(9, 2)),
+        more=pa.array([1]),
+    )
+    assert found == {
+        "n": 1,
+        "x": 0.5,
+        "Name": "it",
+        "gone": None,
+        "day": date(2026, 1, 2),
+        "city": "São Paulo",
+        "price": Decimal("1.25"),
+    }
+    unknown = tmp_path / "day=__HIVE_DEFAULT_PARTITION__" / "a.parquet"
+    assert one(reader(day=pl.Date()), unknown, n=pa.array([1])) == {"day": None}
+
+
+def test_a_type_that_isnt_agreed_on_is_named_with_the_cure(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"n": pa.array(["text"])}), path)
+    with pytest.raises(OptionError, match=SETTING):
+        list(reader(n=pl.Int64()).read(str(path)))
+
+
+def test_a_large_file_comes_in_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muntin.spark.parquet.ROWS_AT_ONCE", 3)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"n": pa.array(range(7))}), path, row_group_size=2)
+    frames = list(reader(n=pl.Int64()).read(str(path)))
+    assert [frame["n"].to_list() for frame in frames] == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_messages_of_the_ordinary_schema_are_files(spark: SparkSession, tmp_path: Path) -> None:
+    assert reads_files(Feed(tmp_path / "source", MESSAGE).stream(spark))
