@@ -62,7 +62,7 @@ def files(frame: DataFrame, now: Column) -> DataFrame | None:
 
     Args:
         frame: The input.
-        now: The batch's wall clock, microseconds as text.
+        now: The batch's wall clock, microseconds.
 
     Returns:
         Columns ``path`` and ``now``.
@@ -130,7 +130,7 @@ class ParquetReader:
             for path, now in zip(*told, strict=True):
                 # Spark tells it as ``file:/folder/name``, nothing escaped.
                 for messages in self.read("/" + path.removeprefix("file:").lstrip("/")):
-                    yield self._flagged(messages, int(now))
+                    yield self._flagged(messages, now)
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of a file.

@@ -19,7 +19,7 @@ from muntin.model.spec import WindowSpec
 from muntin.spark.combiner import ROW, CombineTask, Reader, Stage, as_sent, slots
 from muntin.spark.heartbeat import NAME, Heartbeat
 from muntin.spark.parquet import ParquetReader, files
-from muntin.spark.processor import REJECTED, RESULTS, TOLD, ShardProcessor, unpack
+from muntin.spark.processor import REJECTED, RESULTS, TOLD, WALL, ShardProcessor, unpack
 from muntin.spark.schema import polars_schema, rejected_schema, result_schema
 
 _PARSED = "__muntin_parsed"
@@ -96,8 +96,9 @@ def build(request: Request) -> Plan:
     own = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, _PARSED}
     typed = {c: str(schema[c]) for c in _read(keys, aggregates)}
     buckets = request.buckets or int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    spec = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=typed)
-    spec = replace(spec, buckets=buckets)
+    spec = replace(
+        request.spec, keys=keys, time=time, aggregates=aggregates, types=typed, buckets=buckets
+    )
     visible = {n: t for n, t in schema.items() if n not in own}
     stage = Stage(spec, visible, uuid.uuid4().hex[:12], slots(buckets), holder)
     combiner = stage.combiner()
@@ -105,15 +106,12 @@ def build(request: Request) -> Plan:
     rejected = rejected_schema(frame.schema, time)
     reader, rows = _source(request, messages, stage)
     rows = rows.mapInArrow(CombineTask(stage, reader), ROW)
-    streaming = frame.isStreaming
-    if streaming and spec.firing.on_wall_clock and request.clock is None:
+    rows = rows.withColumn(WALL, F.lit(None).cast("long"))
+    if frame.isStreaming and spec.firing.on_wall_clock and request.clock is None:
         rows = rows.unionByName(_ticks(spark, stage, _period(spec)), allowMissingColumns=True)
-    wall = _batch_clock().alias("wall")
-    processor = ShardProcessor(stage, results, rejected, final=not streaming)
-    told = (
-        rows.select("*", wall)
-        .groupBy("slot")
-        .transformWithState(processor, TOLD, outputMode="append", timeMode="None")
+    processor = ShardProcessor(stage, results, rejected, final=not frame.isStreaming)
+    told = rows.groupBy("slot").transformWithState(
+        processor, TOLD, outputMode="append", timeMode="None"
     )
     return Plan(spec, told, results, rejected, buckets, columnar=reader is not as_sent)
 
@@ -123,25 +121,24 @@ def _source(request: Request, messages: DataFrame, stage: Stage) -> tuple[Reader
     names = request.frame.columns
     derived = set(messages.columns) - {*names, columns.CLOCK, columns.FUTURE}
     zoneless = isinstance(request.frame.schema[request.time].dataType, TimestampNTZType)
-    listed = None if derived else files(request.frame, _batch_clock(zoneless))
+    # Spark writes a moment into the code that it generates, and then compiles that in every batch.
+    asked = request.spec.max_ahead is not None and request.clock is None
+    now = _batch_clock(zoneless) if asked else F.lit(0).cast("long")
+    listed = None if derived else files(request.frame, now)
     if listed is None:
         return as_sent, messages
     schema = {name: stage.schema[name] for name in names}
     return ParquetReader(schema, stage.time, request.clock, request.spec.max_ahead), listed
 
 
-def _batch_clock(zoneless: bool = False) -> Column:
-    """The batch's wall clock, microseconds as text; the same when the batch is repeated.
-
-    A number would be written into the code that Spark generates, which then differs and is
-    compiled anew in every batch; text is passed to it.
+def _batch_clock(zoneless: bool) -> Column:
+    """The batch's wall clock in microseconds; the same when the batch is repeated.
 
     Args:
-        zoneless: Whether local time is wanted, as ``timestamp_ntz`` has it.
+        zoneless: Whether local time is meant, as ``timestamp_ntz`` has it.
     """
     now = F.current_timestamp()
-    now = F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now
-    return F.unix_micros(now).cast("string")
+    return F.unix_micros(F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now)
 
 
 def _check_time(frame: DataFrame, option: str, time: str) -> None:
@@ -233,7 +230,8 @@ def _ticks(spark: SparkSession, stage: Stage, period: int) -> DataFrame:
     spark.dataSource.register(Heartbeat)
     ticks = spark.readStream.format(NAME).option("period", str(period)).load()
     every = F.array(*(F.lit(slot) for slot in stage.slots))
-    return ticks.select(F.explode(every).alias("slot"))
+    wall = (F.col("tick") * period).alias(WALL)
+    return ticks.select(F.explode(every).alias("slot"), wall)
 
 
 __all__ = ["REJECTED", "RESULTS", "Plan", "Request", "build", "unpacked"]

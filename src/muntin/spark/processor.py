@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -23,6 +23,8 @@ from muntin.spark.state import SparkBlobs
 # What a shard tells a batch: blobs of results and of rejected messages, and one line of figures.
 TOLD = "kind string, blob binary, figures string"
 RESULTS, REJECTED, FIGURES = "results", "rejected", "figures"
+# What a tick carries.
+WALL = "wall"
 _ROWS_A_BLOB = 500_000
 
 # Decoded blobs of this worker process; see FrameCache for why retries can't see wrong ones.
@@ -62,7 +64,7 @@ class ShardProcessor(StatefulProcessor):
         waiting = list(rows)
         shard = Shard(self.combiner, self.blobs, _CACHE)
         combined = received(self.combiner, waiting, shard.watermark)
-        told = shard.step(combined, int(waiting[0]["wall"]), final=self.final)
+        told = shard.step(combined, _wall(waiting, shard), final=self.final)
         leave(self.stage.operator, told.watermark)
         for start in range(0, len(told.results), _ROWS_A_BLOB):
             part = told.results.slice(start, _ROWS_A_BLOB)
@@ -95,6 +97,14 @@ class ShardProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _wall(rows: Sequence[Any], shard: Shard) -> int:
+    """The wall clock of a batch, out of its ticks; without one, the clock stands still.
+
+    A tick belongs to the batch's offsets, so that a repeated batch has the same clock.
+    """
+    return max((row[WALL] for row in rows if row[WALL] is not None), default=shard.wall or 0)
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
