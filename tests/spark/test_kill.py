@@ -40,10 +40,10 @@ def test_kills(tmp_path: Path, victims: list[subprocess.Popen[bytes]]) -> None:
         victim = start(tmp_path, victims)
         goal = batches(tmp_path, "offsets") + chance.randint(1, 2)
         wait_for_batch(tmp_path, goal, victim)
-        time.sleep(chance.uniform(0, 0.8))
+        time.sleep(chance.uniform(0, 0.3))
         kill(victim)
         within_a_batch += batches(tmp_path, "offsets") > batches(tmp_path, "commits")
-    assert within_a_batch >= 2  # how many depends on the machine; none would test nothing
+    assert within_a_batch >= KILLS // 2
     last = start(tmp_path, victims)
     assert last.wait(timeout=600) == 0, (tmp_path / "log").read_text()
 
@@ -99,12 +99,12 @@ def batches(folder: Path, kind: str) -> int:
 
 
 def wait_for_batch(folder: Path, goal: int, victim: subprocess.Popen[bytes]) -> None:
-    """Wait until so many batches have begun."""
+    """Wait until so many batches have begun, and one hasn't ended."""
     deadline = time.monotonic() + 300
-    while batches(folder, "offsets") < goal:
+    while not goal <= batches(folder, "offsets") > batches(folder, "commits"):
         assert victim.poll() is None, "the driver ended by itself"
         assert time.monotonic() < deadline, "the driver makes no progress"
-        time.sleep(0.05)
+        time.sleep(0.01)
 
 
 def kill(victim: subprocess.Popen[bytes]) -> None:

@@ -6,9 +6,12 @@ Runs with ``muntin demo``, and by itself: ``muntin run pipeline.py --until-quiet
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 import muntin as mt
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 COLUMNS = """scheduled timestamp_ntz, landed timestamp_ntz, origin string, dest string,
              carrier string, flight long, dep_delay long"""

@@ -14,8 +14,6 @@ from typing import Any
 
 from muntin.model.errors import OptionError
 
-_TWO_COLUMNS = frozenset({"arg_min", "arg_max"})
-
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
@@ -202,8 +200,3 @@ def aggregate(
 
 def _same(state: Any) -> Any:
     return state
-
-
-def needs_two(kind: str) -> bool:
-    """Whether a kind orders one column by another."""
-    return kind in _TWO_COLUMNS

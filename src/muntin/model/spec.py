@@ -17,7 +17,6 @@ from muntin.model.policies import Firing
 from muntin.model.windows import Windows
 
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
-EMISSIONS = ("early", "full", "late", "retract")
 
 
 @dataclass(frozen=True)
