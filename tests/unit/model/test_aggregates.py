@@ -39,7 +39,6 @@ def test_columns_and_options() -> None:
     assert aggregates.count().columns == ()
     assert aggregates.arg_min("a", "b").columns == ("a", "b")
     assert aggregates.quantile("a", 1).option("q") == 1.0
-    assert [aggregates.needs_two(kind) for kind in ("arg_min", "arg_max", "min")] == [1, 1, 0]
 
 
 @pytest.mark.parametrize("q", [-0.1, 1.1, float("nan")])
