@@ -16,12 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from benches import processes, venvs
+from benches.__main__ import RESULTS
 from benches.roster import PEERS
 from benches.rounds import ROOT, environment_of
 
 KINDS = ("driver", "JVM", "workers")
 EVERY_SECONDS = 5.0
-RESULT = Path(__file__).resolve().parent / "results" / "soak"
 
 
 def memory(session: int) -> dict[str, float]:
@@ -82,12 +82,14 @@ def main() -> int:
     """Soak, print and keep the table."""
     parser = argparse.ArgumentParser(prog="benches.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
-    samples = soak(parser.parse_args().minutes)
+    minutes = parser.parse_args().minutes
+    samples = soak(minutes)
     told = table(samples)
     print(told)
-    RESULT.with_suffix(".json").write_text(json.dumps(samples, indent=1) + "\n")
-    RESULT.with_suffix(".md").write_text(
-        "# Memory over ten minutes\n\n"
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "soak.json").write_text(json.dumps(samples, indent=1) + "\n")
+    (RESULTS / "soak.md").write_text(
+        f"# Memory over {minutes:g} minutes\n\n"
         "20 000 rows/s, keys that change every minute, tumbling 10 s, early each second, grace\n"
         "30 s; resident memory, the median of each minute.\n\n" + told + "\n"
     )

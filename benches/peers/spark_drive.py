@@ -36,7 +36,7 @@ def drive(run: Run, build: Build, mode: str, settings: Mapping[str, str] | None 
         mode: Output mode; in ``update`` mode a row replaces earlier ones of its window.
         settings: What this peer's own session would set besides.
     """
-    spark = session(run.state or "rocksdb", settings or {})
+    spark = session(run.state or "rocksdb", settings)
     try:
         if run.case.measure == "latency":
             return latency(spark, run, build, mode)

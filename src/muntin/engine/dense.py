@@ -2,7 +2,7 @@
 
 Most streams number their keys. A batch then has few enough (key, pane) pairs that an array with a
 place for each of them fits the cache, and a partial is scattered into it with a handful of
-instructions a message; a hash table costs five times as much.
+instructions a message; a hash table costs three times as much.
 """
 
 from __future__ import annotations

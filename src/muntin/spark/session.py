@@ -34,8 +34,8 @@ WORKERS = {
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
 }
 
-# A new checkpoint on a local disk costs Spark some fifty processes a batch (`chmod`, `readlink`)
-# when it goes through Hadoop's FileContext, and ten when it doesn't. Renames are atomic both ways.
+# A checkpoint on a local disk costs Spark some fifty processes a batch (`chmod`, `readlink`) when
+# it goes through Hadoop's FileContext, and a dozen when it doesn't. Renames are atomic both ways.
 LOCAL = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
     ".checkpointing.FileSystemBasedCheckpointFileManager",
@@ -45,8 +45,8 @@ LOCAL = {
 def session(app: str = "muntin", *, master: str | None = None, **settings: str) -> SparkSession:
     """Start (or get) a Spark session with everything set that muntin needs.
 
-    What it sets is in ``SETTINGS``; beside that the Python of the workers, one Polars thread for
-    each, and, for a local master, as many shuffle partitions as cores.
+    What it sets is in ``SETTINGS`` and ``WORKERS``; for a local master also ``LOCAL``, and as many
+    shuffle partitions as cores.
 
     Args:
         app: The application's name.
