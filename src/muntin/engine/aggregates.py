@@ -25,6 +25,8 @@ def _null_over_nothing(sums: list[pl.Expr], value: pl.Expr) -> list[pl.Expr]:
 class Tally(Plain):
     """``count``, ``count_if``: an integer that adds."""
 
+    scatters = True
+
     def __init__(self, index: int, counts: pl.Expr) -> None:
         self.n = columns.partial(index, "n")
         self.counts = counts
@@ -49,6 +51,8 @@ class Tally(Plain):
 class Messages(Plain):
     """``count()`` without a column: the count that every partial carries anyway."""
 
+    scatters = True
+
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         return []
 
@@ -71,6 +75,8 @@ class IntegerSum(Plain):
     The sum is kept modulo 2**64 beside a rounded double; where the two are a whole span apart the
     true sum doesn't fit.
     """
+
+    scatters = True
 
     def __init__(self, index: int, column: str) -> None:
         self.s = columns.partial(index, "s")
@@ -126,6 +132,8 @@ class IntegerSum(Plain):
 class FloatSum(Plain):
     """``sum`` of doubles; slid by two stacks, since differences of doubles would drift."""
 
+    scatters = True
+
     def __init__(self, index: int, column: str) -> None:
         self.s = columns.partial(index, "s")
         self.column = column
@@ -159,6 +167,8 @@ class Moments(Plain):
 
     Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm", 1979.
     """
+
+    scatters = True
 
     def __init__(self, index: int, column: str, kind: str) -> None:
         self.n, self.m, self.d = (columns.partial(index, x) for x in ("n", "m", "d"))
@@ -227,6 +237,8 @@ def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
 
 class Extreme(Plain):
     """``min``, ``max``, ``bool_and``, ``bool_or``: of any type that has an order."""
+
+    scatters = True
 
     def __init__(self, index: int, column: str, greatest: bool) -> None:
         self.v = columns.partial(index, "v")

@@ -22,9 +22,11 @@ class Algebra(Protocol):
 
     Attributes:
         slides: Whether ``slide`` exists; else overlapping windows are merged from copied panes.
+        scatters: Whether ``scatter`` may find something.
     """
 
     slides: bool
+    scatters: bool
 
     def prepare(self) -> list[pl.Expr]:
         """Columns to add to the messages before they are grouped."""
@@ -52,6 +54,7 @@ class Plain:
     """What most algebras don't need."""
 
     slides = True
+    scatters = False
 
     def prepare(self) -> list[pl.Expr]:
         """See ``Algebra``."""

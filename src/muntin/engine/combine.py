@@ -55,6 +55,7 @@ class Combiner:
         self.schema = schema
         self.keys = columns.keys(spec)
         self.algebras: list[Algebra] = algebras(spec, schema)
+        self._scatters = all(algebra.scatters for algebra in self.algebras)
         if not spec.keys:
             raise OptionError("key", spec.keys, "names no column", "give at least one column")
         empty = pl.DataFrame(schema=schema)
@@ -176,7 +177,7 @@ class Combiner:
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
         """One row a key and pane, out of messages that all count."""
         code = self._code(messages)
-        if code is not None and Places.worthwhile(code.size, len(messages)):
+        if code and self._scatters and Places.worthwhile(code.size, len(messages)):
             cells = self._scatter(messages, code)
             if cells is not None:
                 return self._settle(cells)
