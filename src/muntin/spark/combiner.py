@@ -30,11 +30,7 @@ _ROW = pa.schema(
         ("raw", pa.binary()),
     ]
 )
-_ROWS_AT_ONCE = 500_000
-
-# By operator; a combiner holds no data.
-_COMBINERS: dict[str, Combiner] = {}
-_MOST_COMBINERS = 16
+ROWS_AT_ONCE = 500_000
 
 
 @dataclass(frozen=True)
@@ -56,14 +52,8 @@ class Stage:
     time: str
 
     def combiner(self) -> Combiner:
-        """The query's combiner, made once in each worker."""
-        found = _COMBINERS.get(self.operator)
-        if found is None:
-            if len(_COMBINERS) == _MOST_COMBINERS:
-                _COMBINERS.clear()
-            found = Combiner(self.spec, pl.Schema({**self.schema, columns.TIME: pl.Int64()}))
-            _COMBINERS[self.operator] = found
-        return found
+        """The query's combiner."""
+        return Combiner(self.spec, pl.Schema({**self.schema, columns.TIME: pl.Int64()}))
 
 
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]
@@ -76,7 +66,7 @@ def as_sent(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= _ROWS_AT_ONCE:
+        if rows >= ROWS_AT_ONCE:
             yield _frame(waiting)
             waiting, rows = [], 0
     if rows:

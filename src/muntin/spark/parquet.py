@@ -26,9 +26,9 @@ from pyspark.sql.types import AtomicType
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
+from muntin.spark.combiner import ROWS_AT_ONCE
 
 SETTING = "spark.muntin.readParquet"
-ROWS_AT_ONCE = 500_000
 
 # Options that decide which files are read, not what is in them.
 _LISTING = {
@@ -149,25 +149,28 @@ class ParquetReader:
         self, name: str, held: pl.Schema, folders: dict[str, str | None], path: str
     ) -> pl.Expr:
         dtype = self.schema[name]
-        if name in folders and not isinstance(dtype, pl.Datetime):
+        if name in folders:
+            if isinstance(dtype, pl.Datetime):
+                raise self._differs(name, pl.String(), path)
             return _said(folders[name], dtype).alias(name)
         same = [n for n in held if n == name] or [n for n in held if n.lower() == name.lower()]
-        if not same and name not in folders:
+        if not same:
             return pl.lit(None, dtype=dtype).alias(name)
-        found = held[same[0]] if same else pl.String()
-        if len(same) > 1 or name in folders or not _agrees(found, dtype):
-            raise OptionError(
-                name,
-                found,
-                f"is how {path} holds a column that is {dtype} here, and may be read otherwise "
-                "than by Spark",
-                f"set {SETTING} to false before the query is built",
-            )
+        found = held[same[0]]
+        if len(same) > 1 or not _agrees(found, dtype):
+            raise self._differs(name, found, path)
         column = pl.col(same[0])
         if isinstance(found, pl.Datetime):
             # Spark's files hold nanoseconds (INT96), others milliseconds; time zones are labels.
             column = _micros(column.cast(pl.Int64), found.time_unit)
         return column.cast(dtype).alias(name)
+
+    def _differs(self, name: str, found: pl.DataType, path: str) -> OptionError:
+        wrong = (
+            f"is how {path} holds a column that is {self.schema[name]} here, and may be read "
+            "otherwise than by Spark"
+        )
+        return OptionError(name, found, wrong, f"set {SETTING} to false before the query is built")
 
     def _flagged(self, messages: pl.DataFrame, now: int) -> pl.DataFrame:
         """Add what Spark otherwise says of each message."""
