@@ -118,8 +118,8 @@ def test_only_plain_columns_of_local_files_are_read_so(
     assert not by_hash.agg(n=mt.count()).plan.columnar
 
 
-def reader(**schema: pl.DataType) -> ParquetReader:
-    return ParquetReader(dict(schema), "at", None, None)
+def reader(root: Path | None = None, **schema: pl.DataType) -> ParquetReader:
+    return ParquetReader(dict(schema), root and str(root), "at", None, None)
 
 
 def one(reader: ParquetReader, path: Path, **columns: pa.Array) -> dict[str, Any]:
@@ -142,6 +142,7 @@ def test_times_of_every_unit_and_label(tmp_path: Path, unit: str) -> None:
 
 def test_columns_widened_missing_renamed_and_named_by_folders(tmp_path: Path) -> None:
     wanted = reader(
+        tmp_path,
         n=pl.Int64(),
         x=pl.Float64(),
         Name=pl.String(),
@@ -170,7 +171,31 @@ def test_columns_widened_missing_renamed_and_named_by_folders(tmp_path: Path) ->
         "price": Decimal("1.25"),
     }
     unknown = tmp_path / "day=__HIVE_DEFAULT_PARTITION__" / "a.parquet"
-    assert one(reader(day=pl.Date()), unknown, n=pa.array([1])) == {"day": None}
+    assert one(reader(tmp_path, day=pl.Date()), unknown, n=pa.array([1])) == {"day": None}
+
+
+@pytest.mark.parametrize("path", ["", "/", "/../source", "/*", "/*/*.parquet"])
+def test_folders_are_columns_where_spark_says_so(
+    spark: SparkSession, tmp_path: Path, setting: Any, path: str
+) -> None:
+    source = tmp_path / "value=9" / "source"
+    made = spark.sql(
+        "select 'a' key, timestamp'2026-01-01' at, 2 value union all "
+        "select 'b' key, timestamp'2027-01-01' at, 3 value"
+    )
+    made.coalesce(1).write.partitionBy("key").parquet(str(source))
+
+    def read(name: str) -> tuple[list[Any], bool]:
+        rows = spark.readStream.schema("key string, at timestamp, value int")
+        aggregate = windows(rows.parquet(f"file:{source}{path}"), max_ahead=None)
+        return sorted(outcome(aggregate, tmp_path / name), key=str), aggregate.plan.columnar
+
+    by_files, columnar = read("files")
+    setting.set(SETTING, "false")
+    by_rows, _ = read("rows")
+    assert columnar
+    assert by_files == by_rows
+    assert any(by_files)
 
 
 def test_a_type_that_isnt_agreed_on_is_named_with_the_cure(tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ turns it off.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -57,7 +59,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 
 
-def files(frame: DataFrame, now: Column) -> DataFrame | None:
+def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
     """The files of a streaming frame, a row each; ``None`` where the frame is more than its files.
 
     Args:
@@ -65,7 +67,8 @@ def files(frame: DataFrame, now: Column) -> DataFrame | None:
         now: The batch's wall clock, microseconds.
 
     Returns:
-        Columns ``path`` and ``now``.
+        Columns ``path`` and ``now``; and the folder below which folders' names may be columns, if
+        there is one.
     """
     spark = frame.sparkSession
     if not (frame.isStreaming and hasattr(frame, "_jdf") and _as_written(spark)):
@@ -76,7 +79,7 @@ def files(frame: DataFrame, now: Column) -> DataFrame | None:
     if options is None or not options.keys() <= _LISTING or not _is_local(spark, options["path"]):
         return None
     reader = spark.readStream.format("binaryFile").schema(_FILE).options(**options)
-    return reader.load().select("path", now.alias("now"))
+    return reader.load().select("path", now.alias("now")), _root(options["path"])
 
 
 def _as_written(spark: SparkSession) -> bool:
@@ -102,6 +105,16 @@ def _options(plan: Any) -> dict[str, str] | None:
     return found if "path" in found else None
 
 
+def _root(path: str) -> str | None:
+    """The folder of a source; ``None`` for a pattern, below which Spark sees no columns."""
+    return None if any(c in path for c in "{}[]*?\\") else os.path.abspath(_plain(path))
+
+
+def _plain(path: str) -> str:
+    """A local path as Python wants it; Spark says ``file:/folder/name``, nothing escaped."""
+    return "/" + path[len("file:") :].lstrip("/") if path.startswith("file:") else path
+
+
 def _is_local(spark: SparkSession, path: str) -> bool:
     default = spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")
     return (urlsplit(path).scheme or urlsplit(default).scheme) == "file"
@@ -113,12 +126,14 @@ class ParquetReader:
 
     Attributes:
         schema: The columns wanted, of the types that Spark would send.
+        root: The folder below which folders named ``name=value`` are columns, if there is one.
         time: The event-time column.
         clock: The arrival-time column, if messages carry their own clock.
         max_ahead: How far ahead of the clock a time may be, in microseconds.
     """
 
     schema: dict[str, pl.DataType]
+    root: str | None
     time: str
     clock: str | None
     max_ahead: int | None
@@ -128,8 +143,7 @@ class ParquetReader:
         for batch in batches:
             told = (batch.column(name).to_pylist() for name in ("path", "now"))
             for path, now in zip(*told, strict=True):
-                # Spark tells it as ``file:/folder/name``, nothing escaped.
-                for messages in self.read("/" + path.removeprefix("file:").lstrip("/")):
+                for messages in self.read(_plain(path)):
                     yield self._flagged(messages, now)
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
@@ -139,7 +153,7 @@ class ParquetReader:
             OptionError: When a column's type isn't one that Spark's reader and this one agree on.
         """
         file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-        held, folders = file.collect_schema(), _partition_values(path)
+        held, folders = file.collect_schema(), _partition_values(path, self.root)
         wanted = file.select(self._column(name, held, folders, path) for name in self.schema)
         rows = file.select(pl.len()).collect().item()
         for start in range(0, rows, ROWS_AT_ONCE):
@@ -211,8 +225,11 @@ def _micros(number: pl.Expr, unit: str) -> pl.Expr:
     return number * 1000 if unit == "ms" else number
 
 
-def _partition_values(path: str) -> dict[str, str | None]:
-    """What the folders ``name=value`` above a file say."""
-    pairs = (folder.partition("=") for folder in path.split("/")[:-1] if "=" in folder)
+def _partition_values(path: str, root: str | None) -> dict[str, str | None]:
+    """What the folders ``name=value`` between the root and a file say."""
+    if root is None:
+        return {}
+    above = PurePosixPath(path).relative_to(root).parts[:-1]
+    pairs = (folder.partition("=") for folder in above if "=" in folder)
     found = {unquote(name): unquote(value) for name, _, value in pairs}
     return {name: None if value == _NO_VALUE else value for name, value in found.items()}

@@ -124,11 +124,13 @@ def _source(request: Request, messages: DataFrame, stage: Stage) -> tuple[Reader
     # Spark writes a moment into the code that it generates, and then compiles that in every batch.
     asked = request.spec.max_ahead is not None and request.clock is None
     now = _batch_clock(zoneless) if asked else F.lit(0).cast("long")
-    listed = None if derived else files(request.frame, now)
-    if listed is None:
+    found = None if derived else files(request.frame, now)
+    if found is None:
         return as_sent, messages
+    listed, root = found
     schema = {name: stage.schema[name] for name in names}
-    return ParquetReader(schema, stage.time, request.clock, request.spec.max_ahead), listed
+    spec = request.spec
+    return ParquetReader(schema, root, stage.time, request.clock, spec.max_ahead), listed
 
 
 def _batch_clock(zoneless: bool) -> Column:
