@@ -19,9 +19,10 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.buckets import split
 from muntin.engine.combine import Combined, Combiner
-from muntin.engine.operator import Shard
+from muntin.engine.operator import shard
 from muntin.engine.oracle import Oracle, Step
 from muntin.engine.runs import FrameCache, MemoryBlobs
+from muntin.engine.told import Shard
 from muntin.model.spec import REASONS, WindowSpec
 
 
@@ -103,11 +104,11 @@ class EngineDoor:
         """Run the engine."""
         combiner = Combiner(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
         stores = [MemoryBlobs() for _ in range(self.buckets)]
-        shards = [Shard(combiner, store, FrameCache()) for store in stores]
+        shards = [shard(combiner, store, FrameCache()) for store in stores]
         told = []
         for step in steps:
             if self.restart:
-                shards = [Shard(combiner, store, FrameCache()) for store in stores]
+                shards = [shard(combiner, store, FrameCache()) for store in stores]
             told.append(self._step(combiner, shards, step))
         return told
 
@@ -115,13 +116,13 @@ class EngineDoor:
         spec = combiner.spec
         messages = frame(spec, step)
         half = len(messages) // 2
-        judged = shards[0].watermark
+        judged = shards[0].state.watermark
         parts = [combiner.combine(m, judged) for m in (messages[:half], messages[half:])]
         latest = max((p.latest for p in parts if p.latest is not None), default=None)
         split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
-        before = dict(shards[0].counts)
+        before = dict(shards[0].state.counts)
         firings, rejected = [], []
-        for bucket, shard in enumerate(shards):
+        for bucket, one in enumerate(shards):
             mine = [
                 Combined(
                     cells.get(bucket, combiner.no_cells),
@@ -131,13 +132,13 @@ class EngineDoor:
                 )
                 for part, cells in zip(parts, split_cells, strict=True)
             ]
-            told = shard.step(mine, step.wall, final=step.final)
+            told = one.step(mine, step.wall, final=step.final)
             firings += told.results.to_dicts()
             rejected += [_rejected_row(row, spec, told.judged) for row in told.rejected.to_dicts()]
         firings.sort(key=lambda row: (row["window_start"], *(row[k] for k in spec.keys)))
-        counts = {n: c - before.get(n, 0) for n, c in shards[0].counts.items()}
+        counts = {n: c - before.get(n, 0) for n, c in shards[0].state.counts.items()}
         zeros = dict.fromkeys(("seen", "counted", *REASONS), 0)
-        watermark = math.inf if step.final else shards[0].watermark
+        watermark = math.inf if step.final else shards[0].state.watermark
         return Step(firings, rejected, zeros | counts, watermark)
 
 

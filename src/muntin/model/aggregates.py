@@ -25,6 +25,7 @@ class Aggregate:
         by: The ordering column of ``arg_min`` and ``arg_max``.
         options: Figures of the function, for example ``(("q", 0.95),)``, in a fixed order.
         functions: The user's own functions, for ``kind="user"``.
+        rows: The user's function over a window's rows and its columns, for ``kind="apply"``.
     """
 
     kind: str
@@ -32,6 +33,12 @@ class Aggregate:
     by: Any = None
     options: tuple[tuple[str, Any], ...] = ()
     functions: UserFunctions | None = field(default=None, compare=False)
+    rows: RowsFunction | None = field(default=None, compare=False)
+
+    @property
+    def full_state(self) -> bool:
+        """Whether it needs every message of the window, not a partial of fixed size."""
+        return self.kind in _FULL_STATE
 
     def option(self, name: str) -> Any:
         """The value of one option."""
@@ -40,7 +47,8 @@ class Aggregate:
     @property
     def columns(self) -> tuple[Any, ...]:
         """The columns that it reads."""
-        return tuple(c for c in (self.column, self.by) if c is not None)
+        own = tuple(c for c in (self.column, self.by) if c is not None)
+        return own + (self.rows.columns if self.rows else ())
 
     def __str__(self) -> str:
         inside = [str(c) for c in self.columns] + [f"{k}={v}" for k, v in self.options]
@@ -66,6 +74,23 @@ class UserFunctions:
     finisher: Callable[[Any], Any]
     state_type: str
     result_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFunction:
+    """A user's function over all rows of a window.
+
+    Attributes:
+        function: ``list of rows -> result``; a row is a dictionary of the columns.
+        columns: What it reads.
+    """
+
+    function: Callable[[list[dict[str, Any]]], Any]
+    columns: tuple[Any, ...]
+
+
+_FULL_STATE = {"median", "exact_quantile", "collect_list", "distinct", "apply"}
+_TYPES = ("long", "double", "string", "binary", "boolean")
 
 
 def count(column: Any = None) -> Aggregate:
@@ -182,10 +207,8 @@ def aggregate(
         state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
         result_type: The same, of the result; the state's where it isn't given.
     """
-    known = ("long", "double", "string", "binary", "boolean")
-    for option, value in (("state_type", state_type), ("result_type", result_type or state_type)):
-        if value not in known:
-            raise OptionError(option, value, "isn't a type", f"give one of {', '.join(known)}")
+    _check_type("state_type", state_type)
+    _check_type("result_type", result_type or state_type)
     functions = UserFunctions(
         initializer,
         aggregator,
@@ -196,6 +219,74 @@ def aggregate(
     )
     types = (("state_type", state_type), ("result_type", result_type or state_type))
     return Aggregate("user", column, options=types, functions=functions)
+
+
+def top_k(column: Any, k: int) -> Aggregate:
+    """The ``k`` greatest values, greatest first, as a list; nulls and NaN are skipped.
+
+    Raises:
+        OptionError: When ``k`` isn't within 1 and 10 000.
+    """
+    if not 1 <= k <= 10_000:
+        raise OptionError("k", k, "is out of range", "give a whole number from 1 to 10000")
+    return Aggregate("top_k", column, options=(("k", k),))
+
+
+def median(column: Any) -> Aggregate:
+    """The exact median, a double: the middle value, or the mean of the middle two.
+
+    Like every aggregate below it keeps all values of a window (the message store of the Samza
+    design), so its state is as large as its input. Nulls and NaN are skipped.
+    """
+    return Aggregate("median", column)
+
+
+def exact_quantile(column: Any, q: float) -> Aggregate:
+    """The value at rank ``q`` of all values: the least that ``q`` of them don't exceed.
+
+    Raises:
+        OptionError: When ``q`` isn't within 0 and 1.
+    """
+    if not 0 <= q <= 1:
+        raise OptionError("q", q, "isn't a rank", "give a number from 0 to 1, 0.95 for p95")
+    return Aggregate("exact_quantile", column, options=(("q", float(q)),))
+
+
+def collect_list(column: Any) -> Aggregate:
+    """All values that aren't null, by event time; of equal times, the least first."""
+    return Aggregate("collect_list", column)
+
+
+def distinct(column: Any) -> Aggregate:
+    """The distinct values that aren't null, in ascending order, as a list."""
+    return Aggregate("distinct", column)
+
+
+def apply(
+    function: Callable[[list[dict[str, Any]]], Any], *columns: Any, result_type: str = "double"
+) -> Aggregate:
+    """Your own function over all rows of a window, called once a firing.
+
+    Args:
+        function: Gets a list of dictionaries, by event time (of equal times, the least row
+            first), and returns the result. It must not depend on anything else.
+        *columns: The columns that the rows have.
+        result_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
+
+    Raises:
+        OptionError: When no column is named, or the type isn't known.
+    """
+    if not columns:
+        raise OptionError("columns", None, "names no column", "name what the rows need")
+    _check_type("result_type", result_type)
+    return Aggregate(
+        "apply", options=(("result_type", result_type),), rows=RowsFunction(function, columns)
+    )
+
+
+def _check_type(option: str, value: str) -> None:
+    if value not in _TYPES:
+        raise OptionError(option, value, "isn't a type", f"give one of {', '.join(_TYPES)}")
 
 
 def _same(state: Any) -> Any:

@@ -1,18 +1,37 @@
-"""The time axis: durations and positions as whole microseconds.
+"""The two axes that windows are measured on: event time, and rows.
 
 A duration is written ``"10 minutes"``, ``"1 hour 30 minutes"``, ISO 8601 ``"PT10M"``, or a
-``timedelta``; inside it is an ``int`` of microseconds. A position on the axis is microseconds
+``timedelta``; inside it is an ``int`` of microseconds. A position on the time axis is microseconds
 since 1970-01-01T00:00:00 UTC and may be negative.
+
+A number of rows is written ``rows(3)``. A position on the rows axis is a source offset, or the
+number of messages of its key that arrived before.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from muntin.model.errors import OptionError
 
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A length on the rows axis; made by ``rows``."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count} row{'s' if self.count != 1 else ''}"
+
+
 Duration = str | timedelta
+Length = Duration | Rows
+Axis = Literal["time", "rows"]
 
 MICROSECOND = 1
 MILLISECOND = 1_000
@@ -123,6 +142,46 @@ def phrase(duration: int) -> str:
         if count:
             parts.append(f"{count} {unit}{'s' if count > 1 else ''}")
     return " ".join(parts) or "0 seconds"
+
+
+def rows(count: int) -> Rows:
+    """A number of rows, in place of a duration.
+
+    Args:
+        count: How many rows, at least 1.
+
+    Raises:
+        OptionError: When it isn't a whole number above 0.
+
+    Example:
+        >>> str(rows(3))
+        '3 rows'
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise OptionError("rows", count, "isn't a number of rows", "give rows(1) or more")
+    return Rows(count)
+
+
+def measure(option: str, value: Length) -> tuple[int, Axis]:
+    """A length above zero, and the axis that it is measured on.
+
+    Example:
+        >>> measure("size", "1 second"), measure("size", rows(3))
+        ((1000000, 'time'), (3, 'rows'))
+    """
+    if isinstance(value, Rows):
+        return value.count, "rows"
+    return micros(option, value, zero=False), "time"
+
+
+def say(length: int, axis: Axis) -> str:
+    """A length in words.
+
+    Example:
+        >>> say(60_000_000, "time"), say(1, "rows")
+        ('1 minute', '1 row')
+    """
+    return phrase(length) if axis == "time" else str(Rows(length))
 
 
 def instant(option: str, value: str | datetime) -> int:

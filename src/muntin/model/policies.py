@@ -51,10 +51,12 @@ class Firing:
     Attributes:
         early: When a current window that has changed speaks; ``None`` is never.
         late: When a past window that has changed speaks, within the grace.
-        grace: How long after its end a window takes late messages, microseconds.
-        retention: How long after its end a window's state stays readable, microseconds.
+        grace: How long after its end a window takes late messages, on the windows' axis.
+        retention: How long after its end a window's state stays readable, on the windows' axis.
         accumulate: ``True``: a firing carries the whole result so far; ``False``: only what is
             new since the window's last firing.
+        rows: How many messages may be kept in windows that take no more, the oldest windows going
+            first; ``None`` is any number.
     """
 
     early: Policy | None = None
@@ -62,6 +64,7 @@ class Firing:
     grace: int = 0
     retention: int = 0
     accumulate: bool = True
+    rows: int | None = None
 
     @property
     def on_wall_clock(self) -> bool:

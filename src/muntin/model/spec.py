@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import phrase
+from muntin.model.axis import Axis, phrase, say
+from muntin.model.days import Days
 from muntin.model.errors import OptionError, SpecChangedError
+from muntin.model.kinds import Kind
 from muntin.model.policies import Firing
-from muntin.model.windows import Windows
+from muntin.model.sessions import Sessions
 
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
+DUPLICATES = "duplicates"
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class WindowSpec:
 
     Attributes:
         keys: The key columns, in order.
-        time: The event-time column.
+        time: The event-time column; on the rows axis there may be none.
         windows: Which windows.
         aggregates: What they compute, by output name, in order.
         firing: When they speak.
@@ -33,25 +36,44 @@ class WindowSpec:
         max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
         types: The Arrow type of every column that the aggregates and keys read, in words.
         buckets: How many shards the keys are kept in, if that is known.
+        offset: The columns of a message's partition and of its offset in it, if they are known: a
+            message whose offset was taken before changes nothing. On the rows axis the offset is
+            the position, and the partition is the first key; without offsets the position is the
+            number of messages of the key that were taken before.
     """
 
     keys: tuple[str, ...]
-    time: str
-    windows: Windows
+    time: str | None
+    windows: Kind
     aggregates: Mapping[str, Aggregate]
     firing: Firing = Firing()
     lateness: int = 0
     max_ahead: int | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     buckets: int | None = None
+    offset: tuple[str, str] | None = None
+
+    @property
+    def axis(self) -> Axis:
+        """What windows are measured on."""
+        return self.windows.axis
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether a message's position is the number of messages of its key before it."""
+        return self.axis == "rows" and self.offset is None
 
     def __post_init__(self) -> None:
         firing = self.firing
         if firing.retention < firing.grace:
-            cure = f"keep at least {phrase(firing.grace)}"
+            grace = say(firing.grace, self.axis)
             raise OptionError(
-                "keep", phrase(firing.retention), f"is below the grace {phrase(firing.grace)}", cure
+                "keep",
+                say(firing.retention, self.axis),
+                f"is below the grace {grace}",
+                f"keep at least {grace}",
             )
+        self._check_axis()
         own = {"window_start", "window_end", "emission", "revision"}
         for position, key in enumerate(self.keys):
             if key in own or key in self.keys[:position]:
@@ -60,20 +82,47 @@ class WindowSpec:
             if name in own or name in self.keys:
                 raise OptionError("agg", name, "is a column of the output already", "rename it")
 
+    def _check_axis(self) -> None:
+        windows, firing = self.windows, self.firing
+        if self.axis == "time" and self.time is None:
+            cure = "name the column of event times, or measure windows in muntin.rows(N)"
+            raise OptionError("time", None, f"is missing for {windows}", cure)
+        if self.axis == "rows" and self.lateness:
+            cure = "leave it away: offsets say when a window is full"
+            raise OptionError("lateness", phrase(self.lateness), "isn't measured in rows", cure)
+        if isinstance(windows, Sessions):
+            if not firing.accumulate:
+                cure = "leave deltas() away"
+                raise OptionError("deltas", windows, "can't take back what they told", cure)
+            if self.by_arrival:
+                cure = 'give offset=("partition", "offset")'
+                raise OptionError("gap", windows, "counts messages of other keys too", cure)
+        if self.by_arrival and firing.grace:
+            cure = 'give no grace, or offset=("partition", "offset")'
+            raise OptionError("grace", firing.grace, "means nothing: no arrival is late", cure)
+        by_offset = self.axis == "rows" and self.offset is not None
+        if by_offset and self.keys and self.keys[0] != self.offset[0]:  # type: ignore[index]
+            cure = f"let the first key be {self.offset[0]!r}"
+            raise OptionError("key", self.keys, "doesn't begin with the partition", cure)
+
     def facts(self) -> dict[str, str]:
         """What state depends on, each fact by name and in words."""
         windows, firing = self.windows, self.firing
         facts = {
             "key": ", ".join(self.keys),
-            "time": self.time,
-            "windows": f"{windows}, origin {windows.origin} us",
+            "time": self.time or "none",
+            "windows": f"{windows}, origin {_origin(windows)}",
             "early": str(firing.early) if firing.early else "never",
             "late": str(firing.late),
-            "grace": phrase(firing.grace),
-            "keep": phrase(firing.retention),
+            "grace": say(firing.grace, self.axis),
+            "keep": say(firing.retention, self.axis),
             "accumulate": str(firing.accumulate),
             "lateness": phrase(self.lateness),
         }
+        if firing.rows is not None:
+            facts["keep rows"] = str(firing.rows)
+        if self.offset is not None:
+            facts["offset"] = ", ".join(self.offset)
         if self.buckets is not None:
             facts["buckets"] = str(self.buckets)
         facts |= {f"agg {name}": str(agg) for name, agg in self.aggregates.items()}
@@ -105,3 +154,10 @@ class WindowSpec:
             + "; ".join(lines)
             + "); go back to it, or start with a new checkpoint folder"
         )
+
+
+def _origin(windows: Kind) -> str:
+    if isinstance(windows, Days):
+        return f"day {windows.grid.origin}"
+    origin = getattr(windows, "origin", 0)
+    return f"{origin} us" if windows.axis == "time" else f"row {origin}"

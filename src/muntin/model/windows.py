@@ -1,7 +1,8 @@
-"""Windows on the time axis, and the panes that they are unions of.
+"""Windows at fixed distances, and the panes that they are unions of.
 
 A window is a half-open interval ``[start, end)``. Window number ``k`` starts at
-``origin + k * slide`` and ends ``size`` later; a tumbling window slides by its own size.
+``origin + k * slide`` and ends ``size`` later; a tumbling window slides by its own size. On the time axis everything is in
+microseconds, on the rows axis in rows.
 Source: the Samza SQL window operator design (time-based windows); panes as paired windows,
 Krishnamurthy et al., "On-the-fly sharing for streamed aggregation", 2006.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muntin.model.axis import Duration, micros, phrase
+from muntin.model.axis import Axis, Length, measure, say
 from muntin.model.errors import OptionError
 
 
@@ -19,9 +20,10 @@ class Windows:
     """Windows of one size at a fixed distance from each other.
 
     Attributes:
-        size: Length of a window in microseconds.
-        slide: Distance between two starts in microseconds, never greater than the size.
-        origin: Where window 0 starts, microseconds since the epoch.
+        size: Length of a window.
+        slide: Distance between two starts, never greater than the size.
+        origin: Where window 0 starts.
+        axis: What all three are measured on.
 
     A **pane** is the stretch between two neighbouring edges, where an edge is the start or the
     end of some window. There is one pane a slide where the slide divides the size, else two, of
@@ -39,6 +41,7 @@ class Windows:
     size: int
     slide: int
     origin: int = 0
+    axis: Axis = "time"
 
     @property
     def remainder(self) -> int:
@@ -56,11 +59,11 @@ class Windows:
         return self.size // self.slide * self.panes_per_slide + (1 if self.remainder else 0)
 
     def start(self, window: int) -> int:
-        """Where a window starts, microseconds since the epoch."""
+        """Where a window starts."""
         return self.origin + window * self.slide
 
     def end(self, window: int) -> int:
-        """Where a window ends (exclusive), microseconds since the epoch."""
+        """Where a window ends (exclusive)."""
         return self.start(window) + self.size
 
     def pane_of(self, time: int) -> int:
@@ -71,13 +74,17 @@ class Windows:
         return 2 * slot + (1 if within >= self.remainder else 0)
 
     def pane_start(self, pane: int) -> int:
-        """Where a pane starts, microseconds since the epoch."""
+        """Where a pane starts."""
         slot, half = divmod(pane, self.panes_per_slide)
         return self.origin + slot * self.slide + half * self.remainder
 
     def first_pane(self, window: int) -> int:
         """The earliest pane of a window."""
         return window * self.panes_per_slide
+
+    def last_pane(self, window: int) -> int:
+        """The latest pane of a window."""
+        return self.first_pane(window) + self.panes_per_window - 1
 
     def last_window(self, pane: int) -> int:
         """The latest window that contains a pane."""
@@ -93,35 +100,48 @@ class Windows:
 
     def __str__(self) -> str:
         if self.size == self.slide:
-            return f"tumbling {phrase(self.size)}"
-        return f"hopping {phrase(self.size)} by {phrase(self.slide)}"
+            return f"tumbling {say(self.size, self.axis)}"
+        return f"hopping {say(self.size, self.axis)} by {say(self.slide, self.axis)}"
 
 
-def tumbling(size: Duration, *, origin: int = 0) -> Windows:
+def tumbling(size: Length, *, origin: int = 0) -> Windows:
     """Windows that follow each other without overlap or gap.
 
     Example:
         >>> str(tumbling("10 minutes"))
         'tumbling 10 minutes'
     """
-    length = micros("size", size, zero=False)
-    return Windows(length, length, origin % length)
+    length, axis = measure("size", size)
+    return Windows(length, length, origin % length, axis)
 
 
-def hopping(size: Duration, slide: Duration, *, origin: int = 0) -> Windows:
+def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
     """Windows of one size that start every slide and so overlap.
 
     Raises:
         OptionError: When the slide is greater than the size (times in the gaps would be in no
-            window).
+            window), or is measured on another axis.
 
     Example:
         >>> str(hopping("1 hour", "5 minutes"))
         'hopping 1 hour by 5 minutes'
     """
-    length = micros("size", size, zero=False)
-    step = micros("slide", slide, zero=False)
+    length, axis = measure("size", size)
+    step = along("slide", slide, axis)
     if step > length:
-        cure = f"give a slide of at most {phrase(length)}"
-        raise OptionError("slide", slide, f"is greater than the size {phrase(length)}", cure)
-    return Windows(length, step, origin % step)
+        cure = f"give a slide of at most {say(length, axis)}"
+        raise OptionError("slide", slide, f"is greater than the size {say(length, axis)}", cure)
+    return Windows(length, step, origin % step, axis)
+
+
+def along(option: str, value: Length, axis: Axis) -> int:
+    """A length that must be on the same axis as the size.
+
+    Raises:
+        OptionError: When it is on the other one.
+    """
+    length, own = measure(option, value)
+    if own != axis:
+        cure = "give both as durations, or both as muntin.rows(N)"
+        raise OptionError(option, str(value), f"isn't measured in {axis} as the size is", cure)
+    return length

@@ -13,8 +13,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
-from muntin.engine.operator import Shard, Told
+from muntin.engine.operator import shard
 from muntin.engine.runs import FrameCache
+from muntin.engine.told import Shard, Told
 from muntin.spark.combiner import Stage, received
 from muntin.spark.handoff import leave
 from muntin.spark.schema import to_blob
@@ -62,9 +63,9 @@ class ShardProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """One step of one shard."""
         waiting = list(rows)
-        shard = Shard(self.combiner, self.blobs, _CACHE)
-        combined = received(self.combiner, waiting, shard.watermark)
-        told = shard.step(combined, _wall(waiting, shard), final=self.final)
+        mine = shard(self.combiner, self.blobs, _CACHE)
+        combined = received(self.combiner, waiting, mine.state.watermark)
+        told = mine.step(combined, _wall(waiting, mine), final=self.final)
         leave(self.stage.operator, told.watermark)
         for start in range(0, len(told.results), _ROWS_A_BLOB):
             part = told.results.slice(start, _ROWS_A_BLOB)
@@ -104,7 +105,7 @@ def _wall(rows: Sequence[Any], shard: Shard) -> int:
 
     A tick belongs to the batch's offsets, so that a repeated batch has the same clock.
     """
-    return max((row[WALL] for row in rows if row[WALL] is not None), default=shard.wall or 0)
+    return max((row[WALL] for row in rows if row[WALL] is not None), default=shard.state.wall or 0)
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,8 +8,10 @@ import pytest
 from tests.unit.engine.queries import CountingBlobs, batch, combiner
 
 from muntin.engine.combine import Combiner
-from muntin.engine.operator import FORMAT, Shard, Told
+from muntin.engine.paned import PanedShard
 from muntin.engine.runs import FrameCache, MemoryBlobs
+from muntin.engine.state import FORMAT
+from muntin.engine.told import Told
 from muntin.model import aggregates
 from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.model.policies import Each, Every, EveryRows, Firing
@@ -20,12 +22,12 @@ HOPPING = Windows(10, 5)
 ALL_POLICIES = Firing(early=Each(), late=Each(), grace=20, retention=30)
 
 
-def shard(query: Combiner, store: MemoryBlobs | None = None, cache: Any = None) -> Shard:
-    return Shard(query, store or MemoryBlobs(), cache or FrameCache())
+def shard(query: Combiner, store: MemoryBlobs | None = None, cache: Any = None) -> PanedShard:
+    return PanedShard(query, store or MemoryBlobs(), cache or FrameCache())
 
 
-def step(one: Shard, *rows: tuple[Any, ...], wall: int = 0, final: bool = False) -> Told:
-    return one.step(batch(one.combiner, one.watermark, *rows), wall, final=final)
+def step(one: PanedShard, *rows: tuple[Any, ...], wall: int = 0, final: bool = False) -> Told:
+    return one.step(batch(one.combiner, one.state.watermark, *rows), wall, final=final)
 
 
 def said(told: Told) -> list[tuple[Any, ...]]:
@@ -135,14 +137,14 @@ class TestSpeaking:
         one = shard(combiner(TUMBLING, firing=Firing(early=Every(60))))
 
         def arriving(clock: int) -> Told:
-            parts = batch(one.combiner, one.watermark, ("a", 1, 1))
+            parts = batch(one.combiner, one.state.watermark, ("a", 1, 1))
             return one.step([replace(part, clock=clock) for part in parts], wall=10**9)
 
         assert said(arriving(59)) == []
         assert said_short(arriving(61)) == [(0, 2, "early", 0)]
         assert said(arriving(10)) == []
         assert said(arriving(62)) == []
-        assert one.wall == 62
+        assert one.state.wall == 62
 
     def test_counts_add_up_over_steps(self) -> None:
         one = shard(combiner(TUMBLING))
@@ -200,9 +202,9 @@ class TestStore:
             assert facts(again) == facts(step(alone, *rows, wall=n))
         manifest = json.loads(store.manifest or "")
         assert manifest["format"] == FORMAT
-        assert manifest["watermark"] == alone.watermark
+        assert manifest["watermark"] == alone.state.watermark
         assert manifest["wall"] == 36
-        assert manifest["counts"] == alone.counts
+        assert manifest["counts"] == alone.state.counts
 
     def test_every_blob_is_in_the_manifest_and_none_else(self) -> None:
         store = CountingBlobs()
@@ -256,9 +258,9 @@ class TestStore:
         for n in range(0, 80, 4):
             rows = [("ab"[i % 2], (i * 11) % 17 + i, i) for i in range(n, n + 4)]
             failed, committed = store.copy(), store.copy()
-            first = step(Shard(query, failed, cache), *rows, wall=n)
-            second = step(Shard(query, committed, cache), *rows, wall=n)
-            cold = step(Shard(query, store.copy(), FrameCache()), *rows, wall=n)
+            first = step(PanedShard(query, failed, cache), *rows, wall=n)
+            second = step(PanedShard(query, committed, cache), *rows, wall=n)
+            cold = step(PanedShard(query, store.copy(), FrameCache()), *rows, wall=n)
             assert facts(first) == facts(second) == facts(cold)
             store = committed
 
@@ -299,12 +301,12 @@ class TestCost:
         calls = []
         for keys in (10, 2_000):
             query, store, cache = combiner(Windows(1000, 10)), CountingBlobs(), FrameCache()
-            one = Shard(query, store, cache)
+            one = PanedShard(query, store, cache)
             for part in range(10):
                 step(one, *((f"key {n}", part * 10, 1) for n in range(keys)))
             store.calls.clear()
             store.written = 0
-            again = Shard(query, store, FrameCache() if cold else cache)
+            again = PanedShard(query, store, FrameCache() if cold else cache)
             step(again, ("key 1", 95, 1))
             calls.append((dict(store.calls), store.written))
         assert calls[0] == calls[1]

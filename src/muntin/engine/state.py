@@ -1,0 +1,93 @@
+"""What every shard keeps beside its tables: the watermark, the clock and the counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muntin.engine.combine import Combined
+from muntin.engine.runs import Blobs, Runs
+from muntin.model.errors import StateCorruptedError
+from muntin.model.spec import WindowSpec
+
+FORMAT = 1
+
+
+class State:
+    """The manifest of a shard, read and written.
+
+    Attributes:
+        watermark: The watermark in force, microseconds; ``None`` before the first message.
+        wall: The wall clock of the last step, microseconds.
+        counts: Messages so far, by what became of them.
+        tables: What each table's ``entries`` were.
+        extra: What else the kind of shard keeps; plain JSON.
+
+    Raises:
+        SpecChangedError: When the store was written by another spec.
+        StateCorruptedError: When the manifest can't be read.
+    """
+
+    def __init__(self, blobs: Blobs, spec: WindowSpec) -> None:
+        self.blobs = blobs
+        self.spec = spec
+        stored = _read(blobs, spec)
+        self.watermark: int | None = stored["watermark"]
+        self.wall: int | None = stored["wall"]
+        self.counts: dict[str, int] = stored["counts"]
+        self.tables: dict[str, Any] = stored["tables"]
+        self.extra: dict[str, Any] = stored.get("extra", {})
+
+    def clock(self, combined: Sequence[Combined], wall: int) -> int:
+        """The wall clock of this step: the messages' own where they have one, and never back."""
+        clocks = [c.clock for c in combined if c.clock is not None]
+        if not clocks:
+            return wall
+        return max([*clocks, *([] if self.wall is None else [self.wall])])
+
+    def advance(self, combined: Sequence[Combined]) -> None:
+        """Move the watermark by what the batch held."""
+        latest = max((c.latest for c in combined if c.latest is not None), default=None)
+        if latest is not None:
+            reached = latest - self.spec.lateness
+            self.watermark = reached if self.watermark is None else max(self.watermark, reached)
+
+    def count(self, counts: Mapping[str, int]) -> None:
+        """Add to the counts."""
+        for name, n in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + n
+
+    def save(self, tables: Mapping[str, Runs]) -> None:
+        """Write the manifest; the store isn't committed yet."""
+        manifest = {
+            "format": FORMAT,
+            "spec": self.spec.dumps(),
+            "watermark": self.watermark,
+            "wall": self.wall,
+            "counts": self.counts,
+            "tables": {name: table.entries() for name, table in tables.items()},
+        }
+        if self.extra:
+            manifest["extra"] = self.extra
+        self.blobs.save(json.dumps(manifest))
+
+
+def _read(blobs: Blobs, spec: WindowSpec) -> dict[str, Any]:
+    text = blobs.load()
+    if text is None:
+        return {"watermark": None, "wall": None, "counts": {}, "tables": {}}
+    try:
+        manifest: dict[str, Any] = json.loads(text)
+        version = manifest["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateCorruptedError(
+            "the manifest of a shard can't be read: it was damaged"
+        ) from error
+    if version != FORMAT:
+        raise StateCorruptedError(
+            f"the state has format {version}, this muntin reads format {FORMAT}: "
+            "use the muntin that wrote it"
+        )
+    spec.check_same(manifest["spec"])
+    return manifest

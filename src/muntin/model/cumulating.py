@@ -1,0 +1,104 @@
+"""Cumulating windows: a result that grows step by step until its size is full, then starts anew.
+
+Source: the cumulate table function of Flink SQL, as the window model takes it over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.errors import OptionError
+from muntin.model.windows import along
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulating:
+    """Windows that start every ``size`` and end at each ``step`` within it.
+
+    Attributes:
+        size: Length of the longest window.
+        step: Distance between two ends; it divides the size.
+        origin: Where window 0 starts.
+        axis: What all three are measured on.
+
+    Window ``k`` ends ``(k + 1) * step`` after the origin and starts at the last whole size before.
+    There is one pane a step.
+
+    Example:
+        >>> day = Cumulating(size=24, step=6)
+        >>> [(day.start(k), day.end(k)) for k in range(5)]
+        [(0, 6), (0, 12), (0, 18), (0, 24), (24, 30)]
+    """
+
+    size: int
+    step: int
+    origin: int = 0
+    axis: Axis = "time"
+
+    @property
+    def steps(self) -> int:
+        """How many windows start together."""
+        return self.size // self.step
+
+    @property
+    def panes_per_window(self) -> int:
+        """How many panes make the longest window."""
+        return self.steps
+
+    def start(self, window: int) -> int:
+        """Where a window starts."""
+        return self.origin + window // self.steps * self.size
+
+    def end(self, window: int) -> int:
+        """Where a window ends (exclusive)."""
+        return self.origin + (window + 1) * self.step
+
+    def pane_of(self, position: int) -> int:
+        """The pane that a position falls into."""
+        return (position - self.origin) // self.step
+
+    def pane_start(self, pane: int) -> int:
+        """Where a pane starts."""
+        return self.origin + pane * self.step
+
+    def first_pane(self, window: int) -> int:
+        """The earliest pane of a window."""
+        return window // self.steps * self.steps
+
+    def last_pane(self, window: int) -> int:
+        """The latest pane of a window."""
+        return window
+
+    def first_window(self, pane: int) -> int:
+        """The earliest window that contains a pane."""
+        return pane
+
+    def last_window(self, pane: int) -> int:
+        """The latest window that contains a pane."""
+        return pane // self.steps * self.steps + self.steps - 1
+
+    def ended(self, position: int) -> int:
+        """The latest window whose end is at or before a position."""
+        return (position - self.origin) // self.step - 1
+
+    def __str__(self) -> str:
+        return f"cumulating {say(self.size, self.axis)} by {say(self.step, self.axis)}"
+
+
+def cumulating(size: Length, step: Length, *, origin: int = 0) -> Cumulating:
+    """Windows that start every ``size`` and tell the result so far at each ``step``.
+
+    Raises:
+        OptionError: When the step doesn't divide the size.
+
+    Example:
+        >>> str(cumulating("1 day", "1 hour"))
+        'cumulating 1 day by 1 hour'
+    """
+    length, axis = measure("size", size)
+    pace = along("step", step, axis)
+    if length % pace:
+        cure = f"give a step that {say(length, axis)} is a multiple of"
+        raise OptionError("step", str(step), f"doesn't divide {say(length, axis)}", cure)
+    return Cumulating(length, pace, origin % length, axis)

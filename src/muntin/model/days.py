@@ -1,0 +1,135 @@
+"""Windows of whole calendar days in a time zone, 23, 24 or 25 hours long.
+
+Source: the window model ("sizes of whole days may take a time zone").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from muntin.model.axis import DAY, Axis, Duration, micros
+from muntin.model.errors import OptionError
+from muntin.model.windows import Windows
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_DAY = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """Windows on a grid of local days.
+
+    Attributes:
+        grid: The windows counted in days; day 0 is 1970-01-01.
+        zone: The time zone, by its IANA name.
+
+    Panes and windows are numbered as those of the grid. A day begins at the first moment that
+    bears its date: where a change to summer time skips midnight, at one o'clock.
+
+    Example:
+        >>> berlin = Days(Windows(1, 1), "Europe/Berlin")
+        >>> day = berlin.pane_of(1_774_738_800_000_000)  # 2026-03-28T23:00Z, midnight in Berlin
+        >>> (berlin.end(day) - berlin.start(day)) // 3_600_000_000
+        23
+    """
+
+    grid: Windows
+    zone: str
+
+    @property
+    def axis(self) -> Axis:
+        """Days are stretches of time."""
+        return "time"
+
+    @property
+    def panes_per_window(self) -> int:
+        """How many panes make a window."""
+        return self.grid.panes_per_window
+
+    def midnight(self, day: int) -> int:
+        """When a local day begins, microseconds since the epoch."""
+        local = datetime.combine(_FIRST_DAY + timedelta(days=day), time(), ZoneInfo(self.zone))
+        return (local.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+
+    def day_of(self, position: int) -> int:
+        """The local day that a time falls into."""
+        moment = _EPOCH + timedelta(microseconds=position)
+        return (moment.astimezone(ZoneInfo(self.zone)).date() - _FIRST_DAY).days
+
+    def start(self, window: int) -> int:
+        """When a window starts, microseconds since the epoch."""
+        return self.midnight(self.grid.start(window))
+
+    def end(self, window: int) -> int:
+        """When a window ends (exclusive), microseconds since the epoch."""
+        return self.midnight(self.grid.end(window))
+
+    def pane_of(self, position: int) -> int:
+        """The pane that a time falls into."""
+        return self.grid.pane_of(self.day_of(position))
+
+    def pane_start(self, pane: int) -> int:
+        """When a pane starts, microseconds since the epoch."""
+        return self.midnight(self.grid.pane_start(pane))
+
+    def first_pane(self, window: int) -> int:
+        """The earliest pane of a window."""
+        return self.grid.first_pane(window)
+
+    def last_pane(self, window: int) -> int:
+        """The latest pane of a window."""
+        return self.grid.last_pane(window)
+
+    def first_window(self, pane: int) -> int:
+        """The earliest window that contains a pane."""
+        return self.grid.first_window(pane)
+
+    def last_window(self, pane: int) -> int:
+        """The latest window that contains a pane."""
+        return self.grid.last_window(pane)
+
+    def ended(self, position: int) -> int:
+        """The latest window whose end is at or before a position."""
+        return self.grid.ended(self.day_of(position))
+
+    def __str__(self) -> str:
+        return f"{str(self.grid).replace('row', 'day')} in {self.zone}"
+
+
+def days(size: Duration, zone: str, *, slide: Duration | None = None, origin: int = 0) -> Days:
+    """Windows of whole local days.
+
+    Args:
+        size: Whole days.
+        zone: An IANA name, ``Europe/Berlin``.
+        slide: Whole days; the size where it isn't given.
+        origin: A time in the day at which some window starts, microseconds.
+
+    Raises:
+        OptionError: When a length isn't a whole number of days, or the zone isn't known.
+
+    Example:
+        >>> str(days("1 day", "America/New_York"))
+        'tumbling 1 day in America/New_York'
+    """
+    length = _whole("size", size)
+    step = length if slide is None else _whole("slide", slide)
+    if step > length:
+        raise OptionError("slide", slide, "is greater than the size", f"give {length} days or less")
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        cure = 'write an IANA name, for example "Europe/Berlin"'
+        raise OptionError("zone", zone, "isn't a known time zone", cure) from error
+    first = Days(Windows(1, 1), zone).day_of(origin)
+    return Days(Windows(length, step, first % step, "rows"), zone)
+
+
+def _whole(option: str, value: Duration) -> int:
+    length = micros(option, value, zero=False)
+    if length % DAY:
+        cure = 'give whole days, as "1 day", or leave the zone away'
+        raise OptionError(option, value, "isn't a whole number of days", cure)
+    return length // DAY

@@ -1,0 +1,12 @@
+"""All kinds of windows, and those that are unions of panes."""
+
+from __future__ import annotations
+
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import Days
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.windows import Windows
+
+Paned = Windows | Cumulating | Days
+Kind = Paned | Sliding | Sessions

@@ -1,0 +1,45 @@
+"""Sliding windows: one for each distinct set of messages that lie within a size of each other.
+
+Source: the sliding windows of Kafka Streams, aligned to the records; ``OVER (... PRECEDING)`` of
+the Samza SQL window operator design.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from muntin.model.axis import Axis, Length, measure, say
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Windows that move with the messages.
+
+    Attributes:
+        size: How far apart the first and the last place of a window are; both belong to it.
+        axis: What the size is measured on.
+
+    On the time axis every event time ``t`` has the window ``[t - size, t]``, and, if a message of
+    its key lies in it, the window ``[t + 1, t + 1 + size]`` of what comes after (in microseconds,
+    both ends included); no two hold the same messages. A window has ended when the watermark has
+    passed its last place.
+
+    On the rows axis every message has one window: itself and the ``size - 1`` messages of its key
+    before it, fewer at the beginning.
+    """
+
+    size: int
+    axis: Axis = "time"
+
+    def __str__(self) -> str:
+        return f"sliding {say(self.size, self.axis)}"
+
+
+def sliding(size: Length) -> Sliding:
+    """Windows that move with the messages.
+
+    Example:
+        >>> str(sliding("1 minute"))
+        'sliding 1 minute'
+    """
+    return Sliding(*measure("size", size))
