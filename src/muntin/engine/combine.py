@@ -17,8 +17,12 @@ from muntin.engine.algebra import Algebra
 from muntin.engine.dense import Places
 from muntin.engine.order import Code, code_of
 from muntin.engine.panes import closed_before, pane_of
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import Days
 from muntin.model.errors import OptionError
+from muntin.model.kinds import Paned
 from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
 
 _FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK)
 
@@ -67,6 +71,12 @@ class Combiner:
             if schema[key].is_nested() or schema[key].is_float():
                 cure = "use strings, integers, dates, timestamps, booleans or decimals as keys"
                 raise OptionError("key", key, f"has type {schema[key]}", cure)
+
+    @property
+    def paned(self) -> Paned:
+        """The windows, where they are unions of panes."""
+        assert isinstance(self.spec.windows, Windows | Cumulating | Days)
+        return self.spec.windows
 
     def combine(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """Classify and lift one frame of messages.
@@ -165,7 +175,7 @@ class Combiner:
             messages = split(messages, null, "null_key")
         if columns.FUTURE in messages.columns:
             messages = split(messages, pl.col(columns.FUTURE), "future")
-        windows = self.spec.windows
+        windows = self.paned
         opened = closed_before(windows, watermark, self.spec.firing.grace)
         if opened is not None and len(messages):
             edge = windows.pane_start(opened)
@@ -208,12 +218,12 @@ class Combiner:
             return self._unpacked(grouped, code)
         named = zip(self.spec.keys, self.keys, strict=True)
         keys = [pl.col(name).alias(key) for name, key in named]
-        pane = pane_of(pl.col(columns.TIME), self.spec.windows)
+        pane = pane_of(pl.col(columns.TIME), self.paned)
         return messages.group_by(*keys, pane.alias(columns.PANE)).agg(*lifted)
 
     def _packed(self, code: Code) -> pl.Expr:
         sources = {k: pl.col(n) for k, n in zip(self.keys, self.spec.keys, strict=True)}
-        pane = pane_of(pl.col(columns.TIME), self.spec.windows)
+        pane = pane_of(pl.col(columns.TIME), self.paned)
         return code.expression({**sources, columns.PANE: pane})
 
     def _unpacked(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
@@ -225,7 +235,7 @@ class Combiner:
         code = code_of(messages, self.spec.keys)
         if code is None:
             return None
-        windows, times = self.spec.windows, messages[columns.TIME]
+        windows, times = self.paned, messages[columns.TIME]
         panes = [windows.pane_of(int(t)) for t in (times.min(), times.max())]  # type: ignore[arg-type]
         bounds = zip(code.least, code.spans, strict=True)
         keys = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.engine import columns
+from muntin.model.kinds import Paned
 from muntin.model.policies import Each, Every, EveryRows, Policy
-from muntin.model.windows import Windows
 
 # Beyond every window number that a time within 64 bits can have.
 FOREVER = 2**60
@@ -37,7 +37,7 @@ class Moment:
     @classmethod
     def of(
         cls,
-        windows: Windows,
+        windows: Paned,
         grace: int,
         watermarks: tuple[int | None, int | None],
         walls: tuple[int | None, int],

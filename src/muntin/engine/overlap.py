@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.combine import Combiner
 from muntin.engine.order import arranged
-from muntin.engine.panes import first_window, last_window
+from muntin.engine.panes import first_window, grid_of, last_window
 from muntin.engine.sliding import Flat
+from muntin.model.cumulating import Cumulating
+from muntin.model.kinds import Paned
 
 
 def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
@@ -25,12 +28,11 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
         ``window``, the keys, ``n`` and the partials: one row a key and window with at least one
         message, in no order that is promised.
     """
-    windows = combiner.spec.windows
-    n, per_slide = windows.panes_per_window, windows.panes_per_slide
-    within = pl.col(columns.PANE).is_between(low * per_slide, high * per_slide + n - 1)
+    windows = combiner.paned
+    within = pl.col(columns.PANE).is_between(windows.first_pane(low), windows.last_pane(high))
     if not cells.select(within.all()).item():
         cells = cells.filter(within)
-    if n == 1:
+    if windows.panes_per_window == 1:
         return cells.rename({columns.PANE: columns.WINDOW})
     if not len(cells):
         return _copied(cells, low, high, combiner)
@@ -52,28 +54,39 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
 
 def _slid(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Every window by sliding over the flat layout; sorted by keys, then window."""
-    windows = combiner.spec.windows
-    n, per_slide = windows.panes_per_window, windows.panes_per_slide
     changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in combiner.keys)
     new_key = cells.select(changed).to_series().to_numpy()
     pane = cells[columns.PANE].to_numpy()
-    flat = Flat(pane, new_key, n, (low * per_slide, high * per_slide + n - 1))
+    flat, window, wanted = _laid_out(pane, new_key, combiner.paned, low, high)
     series = [pl.Series(columns.MESSAGES, flat.add_integers(cells[columns.MESSAGES].to_numpy()))]
     for algebra in combiner.algebras:
         if algebra.slides:
             series += algebra.slide(cells, flat)
-    first_pane = pane[flat.owner] + flat.ahead - (n - 1)
-    window = first_pane // per_slide
-    wanted = (window >= low) & (window <= high)
-    if per_slide > 1:
-        wanted &= first_pane % per_slide == 0
-    wanted &= series[0].to_numpy() > 0
+    wanted &= (window >= low) & (window <= high) & (series[0].to_numpy() > 0)
     places = np.flatnonzero(wanted)
     keys = cells.select(combiner.keys)[flat.owner[places]]
     partials = pl.DataFrame(series)[places]
     return pl.concat(
         [pl.DataFrame({columns.WINDOW: window[places]}), keys, partials], how="horizontal"
     )
+
+
+def _laid_out(
+    pane: NDArray[np.int64], new_key: NDArray[np.bool_], windows: Paned, low: int, high: int
+) -> tuple[Flat, NDArray[np.int64], NDArray[np.bool_]]:
+    """The line; and for each of its places, the window that ends there, and whether one does."""
+    n = windows.panes_per_window
+    if isinstance(windows, Cumulating):
+        # No window reaches into the block before: each block is laid out as a key of its own.
+        block = pane // n
+        new_block = new_key | (block != np.roll(block, 1))
+        flat = Flat(pane, new_block, n)
+        window = pane[flat.owner] + flat.ahead
+        return flat, window, window // n == block[flat.owner]
+    flat = Flat(pane, new_key, n, (windows.first_pane(low), windows.last_pane(high)))
+    per_slide = grid_of(windows).panes_per_slide
+    first_pane = pane[flat.owner] + flat.ahead - (n - 1)
+    return flat, first_pane // per_slide, first_pane % per_slide == 0
 
 
 def _copied(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
@@ -89,7 +102,7 @@ def in_windows(
     cells: pl.DataFrame, low: int | None, high: int | None, combiner: Combiner
 ) -> pl.DataFrame:
     """Copy each cell to all windows that contain it, between bounds (both included)."""
-    windows = combiner.spec.windows
+    windows = combiner.paned
     pane = pl.col(columns.PANE)
     first, last = first_window(pane, windows), last_window(pane, windows)
     if low is not None:

@@ -44,9 +44,9 @@ class PanedShard:
         self.keys = combiner.keys
         self.blobs = blobs
         self.state = State(blobs, self.spec)
-        windows = self.spec.windows
+        self.windows = windows = combiner.paned
         horizon = self.spec.lateness + self.spec.firing.retention
-        panes = windows.panes_per_window + horizon // windows.slide * windows.panes_per_slide
+        panes = windows.panes_per_window + windows.pane_of(horizon) - windows.pane_of(0)
         span = max(1, panes // _SEGMENTS)
         identity = [columns.WINDOW, *self.keys]
 
@@ -57,7 +57,9 @@ class PanedShard:
             elif name != "cells":
                 merge = self._merge_changes
             entries = self.state.tables.get(name, {})
-            width = span if axis == columns.PANE else max(1, span // windows.panes_per_slide)
+            width = span
+            if axis == columns.WINDOW:
+                width = max(1, windows.last_window(span) - windows.last_window(0))
             return Runs(axis, width, blobs, cache, merge, entries)
 
         self._identity = identity
@@ -72,9 +74,9 @@ class PanedShard:
         judged = state.watermark
         wall = state.clock(combined, wall)
         state.advance(combined)
-        firing, windows = self.spec.firing, self.spec.windows
+        firing = self.spec.firing
         moment = Moment.of(
-            windows, firing.grace, (judged, state.watermark), (state.wall, wall), final
+            self.windows, firing.grace, (judged, state.watermark), (state.wall, wall), final
         )
         fresh = [ranged(c.cells, columns.PANE) for c in combined if len(c.cells)]
         changes = self._changes(fresh, moment)
@@ -216,11 +218,9 @@ class PanedShard:
         self, fresh: list[Ranged], low: int, high: int, keys: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """Windows ``low`` to ``high`` out of the state and this batch, for some keys or all."""
-        windows = self.spec.windows
         if low > high:
             return self._no_windows()
-        first = low * windows.panes_per_slide
-        last = high * windows.panes_per_slide + windows.panes_per_window - 1
+        first, last = self.windows.first_pane(low), self.windows.last_pane(high)
         frames = self.cells.read(first, last)
         frames += [r for r in fresh if r[2] >= first and r[1] <= last]
         if not frames:
@@ -252,8 +252,7 @@ class PanedShard:
             for table in (self.cells, self.marks, self.early, self.late):
                 table.drop_before(None)
             return
-        windows, firing = self.spec.windows, self.spec.firing
-        expired = closed_before(windows, self.state.watermark, firing.retention)
+        expired = closed_before(self.windows, self.state.watermark, self.spec.firing.retention)
         if fresh:
             live = [
                 (f.filter(pl.col(columns.PANE) >= expired), max(a, expired), b)

@@ -1,15 +1,32 @@
-"""Messages to panes: the pane of every time, and the panes of every window, in columns."""
+"""Messages to panes: the pane of every position, and the panes of every window, in columns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import Days
+from muntin.model.kinds import Paned
+from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 
 
-def pane_of(time: pl.Expr, windows: Windows) -> pl.Expr:
-    """The pane of each time (microseconds)."""
-    shifted = time - windows.origin if windows.origin else time
+def pane_of(position: pl.Expr, windows: Paned | Sliding) -> pl.Expr:
+    """The pane of each position; every position is its own pane where windows slide."""
+    if isinstance(windows, Sliding):
+        return position
+    if isinstance(windows, Days):
+        return _slot_pane(_day_of(position, windows.zone), windows.grid)
+    if isinstance(windows, Cumulating):
+        shifted = position - windows.origin if windows.origin else position
+        return shifted.floordiv(windows.step)
+    return _slot_pane(position, windows)
+
+
+def _slot_pane(position: pl.Expr, windows: Windows) -> pl.Expr:
+    shifted = position - windows.origin if windows.origin else position
     slot = shifted.floordiv(windows.slide)
     if not windows.remainder:
         return slot
@@ -17,25 +34,63 @@ def pane_of(time: pl.Expr, windows: Windows) -> pl.Expr:
     return 2 * slot + (within >= windows.remainder).cast(pl.Int64)
 
 
-def first_window(pane: pl.Expr, windows: Windows) -> pl.Expr:
+def _day_of(time: pl.Expr, zone: str) -> pl.Expr:
+    local = time.cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
+    return local.dt.date().cast(pl.Int32).cast(pl.Int64)
+
+
+def first_window(pane: pl.Expr, windows: Paned) -> pl.Expr:
     """The earliest window that contains each pane."""
-    return (pane - windows.panes_per_window + windows.panes_per_slide).floordiv(
-        windows.panes_per_slide
-    )
+    if isinstance(windows, Cumulating):
+        return pane
+    grid = grid_of(windows)
+    return (pane - grid.panes_per_window + grid.panes_per_slide).floordiv(grid.panes_per_slide)
 
 
-def last_window(pane: pl.Expr, windows: Windows) -> pl.Expr:
+def last_window(pane: pl.Expr, windows: Paned) -> pl.Expr:
     """The latest window that contains each pane."""
-    return pane.floordiv(windows.panes_per_slide)
+    if isinstance(windows, Cumulating):
+        return pane.floordiv(windows.steps) * windows.steps + (windows.steps - 1)
+    return pane.floordiv(grid_of(windows).panes_per_slide)
 
 
-def window_start(window: pl.Expr, windows: Windows) -> pl.Expr:
-    """Where each window starts (microseconds)."""
-    return window * windows.slide + windows.origin
+def window_start(window: pl.Series, windows: Paned) -> pl.Series:
+    """Where each window starts."""
+    if isinstance(windows, Windows):
+        return window * windows.slide + windows.origin
+    if isinstance(windows, Cumulating):
+        return window // windows.steps * windows.size + windows.origin
+    return _each(window, windows.start)
 
 
-def closed_before(windows: Windows, watermark: int | None, grace: int) -> int | None:
+def window_end(window: pl.Series, windows: Paned) -> pl.Series:
+    """Where each window ends."""
+    if isinstance(windows, Windows):
+        return window * windows.slide + (windows.origin + windows.size)
+    if isinstance(windows, Cumulating):
+        return (window + 1) * windows.step + windows.origin
+    return _each(window, windows.end)
+
+
+def _each(window: pl.Series, place: Callable[[int], int]) -> pl.Series:
+    """A place for each window, asked for once for each that there is: days are few."""
+    there = window.unique()
+    places = pl.Series([place(w) for w in there], dtype=pl.Int64)
+    return window.replace_strict(there, places, return_dtype=pl.Int64)
+
+
+def grid_of(windows: Paned) -> Windows:
+    """The grid that windows of equal distances are counted on."""
+    if isinstance(windows, Days):
+        return windows.grid
+    assert isinstance(windows, Windows)
+    return windows
+
+
+def closed_before(windows: Paned | Sliding, watermark: int | None, grace: int) -> int | None:
     """The first pane that still belongs to some open window; earlier panes take nothing more."""
     if watermark is None:
         return None
+    if isinstance(windows, Sliding):
+        return watermark - grace - windows.size
     return windows.first_pane(windows.ended(watermark - grace) + 1)

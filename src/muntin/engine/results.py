@@ -8,7 +8,7 @@ from muntin.engine import columns
 from muntin.engine.aggregates import IntegerSum
 from muntin.engine.combine import Combiner
 from muntin.engine.order import arranged
-from muntin.engine.panes import window_start
+from muntin.engine.panes import window_end, window_start
 
 
 def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
@@ -24,11 +24,11 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     """
     spec = combiner.spec
     told = arranged(told, [columns.WINDOW, *combiner.keys])
-    start = window_start(pl.col(columns.WINDOW), spec.windows)
+    window = told[columns.WINDOW]
     identity = told.select(
         *_named_keys(combiner),
-        start.alias(columns.WINDOW_START),
-        (start + spec.windows.size).alias(columns.WINDOW_END),
+        window_start(window, combiner.paned).alias(columns.WINDOW_START),
+        window_end(window, combiner.paned).alias(columns.WINDOW_END),
     )
     named = zip(combiner.algebras, spec.aggregates, strict=True)
     values = [algebra.lower(told).alias(name) for algebra, name in named]
@@ -39,12 +39,11 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
 
 def overflows(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     """A rejected row for each firing with an integer sum beyond 64 bits: key and window start."""
-    spec = combiner.spec
     sums = [a.overflowed() for a in combiner.algebras if isinstance(a, IntegerSum)]
     bad = told.filter(pl.any_horizontal(sums)) if sums else told.clear()
     if not len(bad):
         return combiner.nothing_rejected
-    start = window_start(pl.col(columns.WINDOW), spec.windows)
+    start = window_start(bad[columns.WINDOW], combiner.paned)
     rows = bad.select(
         *_named_keys(combiner),
         start.alias(columns.TIME),
