@@ -6,10 +6,9 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.algebra import Algebra, Plain
+from muntin.engine.algebra import Algebra, Line, Plain
 from muntin.engine.dense import Places, numbers
 from muntin.engine.sketches import Distinct, Quantile, User
-from muntin.engine.sliding import Flat
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
@@ -41,8 +40,8 @@ class Tally(Plain):
     def merge(self) -> list[pl.Expr]:
         return [pl.col(self.n).sum()]
 
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
-        return [pl.Series(self.n, flat.add_integers(cells[self.n].to_numpy()))]
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        return [pl.Series(self.n, line.add_integers(cells[self.n].to_numpy()))]
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         return frame[self.n].fill_null(0)
@@ -62,7 +61,7 @@ class Messages(Plain):
     def merge(self) -> list[pl.Expr]:
         return []
 
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         return []
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
@@ -112,10 +111,10 @@ class IntegerSum(Plain):
         summed = [pl.col(self.s).sum(), pl.col(self.rounded).sum()]
         return _null_over_nothing(summed, pl.col(self.s))
 
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
-        present = flat.add_integers(cells[self.s].is_not_null().to_numpy().astype(np.int64)) > 0
-        total = flat.add_integers(cells[self.s].fill_null(0).to_numpy())
-        rounded = flat.add_floats(cells[self.rounded].fill_null(0.0).to_numpy())
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        present = line.add_integers(cells[self.s].is_not_null().to_numpy().astype(np.int64)) > 0
+        total = line.add_integers(cells[self.s].fill_null(0).to_numpy())
+        rounded = line.add_floats(cells[self.rounded].fill_null(0.0).to_numpy())
         pair = pl.DataFrame({self.s: total, self.rounded: rounded, "present": present})
         kept = pair.select(pl.when("present").then(pl.col(self.s, self.rounded)))
         return [kept[self.s], kept[self.rounded]]
@@ -152,9 +151,9 @@ class FloatSum(Plain):
     def merge(self) -> list[pl.Expr]:
         return _null_over_nothing([pl.col(self.s).sum()], pl.col(self.s))
 
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
-        present = flat.add_integers(cells[self.s].is_not_null().to_numpy().astype(np.int64)) > 0
-        total = flat.add_floats(cells[self.s].fill_null(0.0).to_numpy())
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        present = line.add_integers(cells[self.s].is_not_null().to_numpy().astype(np.int64)) > 0
+        total = line.add_floats(cells[self.s].fill_null(0.0).to_numpy())
         frame = pl.DataFrame({self.s: total, "present": present})
         return [frame.select(pl.when("present").then(self.s).alias(self.s)).to_series()]
 
@@ -202,9 +201,9 @@ class Moments(Plain):
             (d + n * (m - mean) * (m - mean)).sum().alias(self.d),
         ]
 
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         parts = [cells[c].cast(pl.Float64).to_numpy() for c in (self.n, self.m, self.d)]
-        n, m, d = flat.combine(parts, _chan)
+        n, m, d = line.combine(parts, _chan)
         return [
             pl.Series(self.n, n.astype(np.int64)),
             pl.Series(self.m, m),
@@ -261,13 +260,13 @@ class Extreme(Plain):
     def _pick(self, value: pl.Expr) -> pl.Expr:
         return value.max() if self.greatest else value.min()
 
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         values = cells[self.v]
         if values.dtype.is_integer() and not values.null_count():
-            found = flat.greatest(values.to_numpy(), self.greatest)
+            found = line.greatest(values.to_numpy(), self.greatest)
             return [pl.Series(self.v, found, dtype=values.dtype)]
         rank = values.rank("dense", descending=not self.greatest)
-        return [flat.winner(rank, values).alias(self.v)]
+        return [line.winner(rank, values).alias(self.v)]
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         return frame[self.v]
@@ -305,7 +304,7 @@ class Chosen(Plain):
             return values.min()
         return values.nan_max() if floats else values.max()
 
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         value, at = pl.col(self.v), pl.col(self.at)
         # The value breaks ties of the position, and null loses them.
         order = pl.struct(
@@ -313,7 +312,7 @@ class Chosen(Plain):
             value.rank("dense", descending=not self.greatest).fill_null(0),
         )
         rank = cells.select(pl.when(at.is_not_null()).then(order.rank("dense"))).to_series()
-        return [flat.winner(rank, cells[c]).alias(c) for c in (self.v, self.at)]
+        return [line.winner(rank, cells[c]).alias(c) for c in (self.v, self.at)]
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         return frame[self.v]

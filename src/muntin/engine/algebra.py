@@ -14,7 +14,11 @@ from typing import Protocol
 import polars as pl
 
 from muntin.engine.dense import Places
+from muntin.engine.ranges import Ranges
 from muntin.engine.sliding import Flat
+
+Line = Flat | Ranges
+"""Sorted cells laid out so that windows over them can be told all at once."""
 
 
 class Algebra(Protocol):
@@ -43,8 +47,8 @@ class Algebra(Protocol):
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Finish what a lift or merge left to be done outside of the grouping."""
 
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
-        """Partials of every window over the flat layout."""
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        """Partials of every window over laid out cells."""
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         """The aggregate's value for each row of partials; a missing partial is an empty one."""
@@ -74,6 +78,6 @@ class Copied(Plain):
 
     slides = False
 
-    def slide(self, cells: pl.DataFrame, flat: Flat) -> list[pl.Series]:
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         """See ``Algebra``."""
         raise NotImplementedError

@@ -20,7 +20,9 @@ from muntin.engine.panes import closed_before, pane_of
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.errors import OptionError
-from muntin.model.kinds import Paned
+from muntin.model.kinds import Numbered, Paned
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 
@@ -76,6 +78,12 @@ class Combiner:
     def paned(self) -> Paned:
         """The windows, where they are unions of panes."""
         assert isinstance(self.spec.windows, Windows | Cumulating | Days)
+        return self.spec.windows
+
+    @property
+    def numbered(self) -> Numbered:
+        """The windows, where they have numbers."""
+        assert not isinstance(self.spec.windows, Sessions)
         return self.spec.windows
 
     def combine(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
@@ -175,10 +183,10 @@ class Combiner:
             messages = split(messages, null, "null_key")
         if columns.FUTURE in messages.columns:
             messages = split(messages, pl.col(columns.FUTURE), "future")
-        windows = self.paned
+        windows = self.numbered
         opened = closed_before(windows, watermark, self.spec.firing.grace)
         if opened is not None and len(messages):
-            edge = windows.pane_start(opened)
+            edge = opened if isinstance(windows, Sliding) else windows.pane_start(opened)
             least = messages[columns.TIME].min()
             if isinstance(least, int) and least < edge:
                 messages = split(messages, pl.col(columns.TIME) < edge, "late")
@@ -218,12 +226,12 @@ class Combiner:
             return self._unpacked(grouped, code)
         named = zip(self.spec.keys, self.keys, strict=True)
         keys = [pl.col(name).alias(key) for name, key in named]
-        pane = pane_of(pl.col(columns.TIME), self.paned)
+        pane = pane_of(pl.col(columns.TIME), self.numbered)
         return messages.group_by(*keys, pane.alias(columns.PANE)).agg(*lifted)
 
     def _packed(self, code: Code) -> pl.Expr:
         sources = {k: pl.col(n) for k, n in zip(self.keys, self.spec.keys, strict=True)}
-        pane = pane_of(pl.col(columns.TIME), self.paned)
+        pane = pane_of(pl.col(columns.TIME), self.numbered)
         return code.expression({**sources, columns.PANE: pane})
 
     def _unpacked(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
@@ -235,7 +243,7 @@ class Combiner:
         code = code_of(messages, self.spec.keys)
         if code is None:
             return None
-        windows, times = self.paned, messages[columns.TIME]
+        windows, times = self.numbered, messages[columns.TIME]
         panes = [windows.pane_of(int(t)) for t in (times.min(), times.max())]  # type: ignore[arg-type]
         bounds = zip(code.least, code.spans, strict=True)
         keys = {

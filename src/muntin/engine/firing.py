@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.engine import columns
-from muntin.model.kinds import Paned
+from muntin.model.kinds import Numbered
 from muntin.model.policies import Each, Every, EveryRows, Policy
 
 # Beyond every window number that a time within 64 bits can have.
@@ -37,7 +37,7 @@ class Moment:
     @classmethod
     def of(
         cls,
-        windows: Paned,
+        windows: Numbered,
         grace: int,
         watermarks: tuple[int | None, int | None],
         walls: tuple[int | None, int],

@@ -14,7 +14,7 @@ from muntin.engine import columns
 from muntin.engine.combine import Combined, Combiner
 from muntin.engine.firing import Moment, due, may_be_due
 from muntin.engine.overlap import compose, in_windows
-from muntin.engine.panes import closed_before
+from muntin.engine.panes import kept_from
 from muntin.engine.results import overflows, results
 from muntin.engine.runs import Blobs, FrameCache, Merge, Ranged, Runs, join_runs, ranged
 from muntin.engine.state import State
@@ -44,7 +44,7 @@ class PanedShard:
         self.keys = combiner.keys
         self.blobs = blobs
         self.state = State(blobs, self.spec)
-        self.windows = windows = combiner.paned
+        self.windows = windows = combiner.numbered
         horizon = self.spec.lateness + self.spec.firing.retention
         panes = windows.panes_per_window + windows.pane_of(horizon) - windows.pane_of(0)
         span = max(1, panes // _SEGMENTS)
@@ -81,7 +81,7 @@ class PanedShard:
         fresh = [ranged(c.cells, columns.PANE) for c in combined if len(c.cells)]
         changes = self._changes(fresh, moment)
         told = [self._full(fresh, changes["early"], moment)]
-        marks = [changes["late"].select(*self._identity, pl.lit(0).alias(FIRED), late="n")]
+        marks = [self._marks(changes["late"], told[0])]
         for emission in ("late", "early"):
             spoken = self._changed(emission, changes[emission], fresh, moment, marks)
             told.append(spoken)
@@ -117,6 +117,10 @@ class PanedShard:
         return composed.with_columns(
             pl.lit("full").alias(columns.EMISSION), pl.col(FIRED).alias(columns.REVISION)
         )
+
+    def _marks(self, late: pl.DataFrame, full: pl.DataFrame) -> pl.DataFrame:
+        """What to remember of late changes and of windows that spoke in full."""
+        return late.select(*self._identity, pl.lit(0).alias(FIRED), late=columns.MESSAGES)
 
     def _changes(self, fresh: list[Ranged], moment: Moment) -> dict[str, pl.DataFrame]:
         """The windows that this batch changed, early and late, each once with its new messages."""
@@ -195,24 +199,31 @@ class PanedShard:
         who = speaking.select(self._identity)
         composed = self._compose(fresh, low, high, who.select(self.keys).unique())
         composed = composed.join(who, on=self._identity, how="semi")
-        total = composed.select(*self._identity, total=columns.MESSAGES)
+        whole = composed.select(*self._identity, columns.MESSAGES)
         if not self.spec.firing.accumulate:
             composed = self._only_new(composed, speaking)
         extra = [marks[0]] if emission == "late" else []
         composed = self._with_marks(composed, low, high, extra)
-        revision = pl.col(FIRED)
         if emission == "late":
-            # It spoke in full if it held anything but late messages when its time came.
-            composed = composed.join(total, on=self._identity, how="left")
-            revision = revision + (pl.col("total") > pl.col(LATE)).cast(pl.Int64)
+            composed = self._count_full(composed, whole)
         marks.append(
             who.with_columns(
                 pl.lit(1, dtype=pl.Int64).alias(FIRED), pl.lit(0, dtype=pl.Int64).alias(LATE)
             )
         )
         return composed.with_columns(
-            pl.lit(emission).alias(columns.EMISSION), revision.alias(columns.REVISION)
+            pl.lit(emission).alias(columns.EMISSION), pl.col(FIRED).alias(columns.REVISION)
         )
+
+    def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
+        """Count the full firing of late windows, which no mark tells of.
+
+        A window spoke in full if it held anything but late messages when its time came.
+        """
+        total = whole.rename({columns.MESSAGES: "total"})
+        composed = composed.join(total, on=self._identity, how="left")
+        spoke = (pl.col("total") > pl.col(LATE)).cast(pl.Int64)
+        return composed.with_columns(pl.col(FIRED) + spoke)
 
     def _compose(
         self, fresh: list[Ranged], low: int, high: int, keys: pl.DataFrame | None = None
@@ -231,6 +242,9 @@ class PanedShard:
                 for f, a, b in frames
             ]
         cells = join_runs(frames, columns.PANE, self.combiner.merge)
+        return self._composed(cells, low, high)
+
+    def _composed(self, cells: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
         return compose(cells, low, high, self.combiner)
 
     def _only_new(self, composed: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
@@ -252,7 +266,7 @@ class PanedShard:
             for table in (self.cells, self.marks, self.early, self.late):
                 table.drop_before(None)
             return
-        expired = closed_before(self.windows, self.state.watermark, self.spec.firing.retention)
+        expired = kept_from(self.windows, self.state.watermark, self.spec.firing.retention)
         if fresh:
             live = [
                 (f.filter(pl.col(columns.PANE) >= expired), max(a, expired), b)

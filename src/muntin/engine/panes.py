@@ -8,12 +8,12 @@ import polars as pl
 
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
-from muntin.model.kinds import Paned
+from muntin.model.kinds import Numbered, Paned
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 
 
-def pane_of(position: pl.Expr, windows: Paned | Sliding) -> pl.Expr:
+def pane_of(position: pl.Expr, windows: Numbered) -> pl.Expr:
     """The pane of each position; every position is its own pane where windows slide."""
     if isinstance(windows, Sliding):
         return position
@@ -54,8 +54,10 @@ def last_window(pane: pl.Expr, windows: Paned) -> pl.Expr:
     return pane.floordiv(grid_of(windows).panes_per_slide)
 
 
-def window_start(window: pl.Series, windows: Paned) -> pl.Series:
+def window_start(window: pl.Series, windows: Numbered) -> pl.Series:
     """Where each window starts."""
+    if isinstance(windows, Sliding):
+        return window
     if isinstance(windows, Windows):
         return window * windows.slide + windows.origin
     if isinstance(windows, Cumulating):
@@ -63,8 +65,10 @@ def window_start(window: pl.Series, windows: Paned) -> pl.Series:
     return _each(window, windows.start)
 
 
-def window_end(window: pl.Series, windows: Paned) -> pl.Series:
+def window_end(window: pl.Series, windows: Numbered) -> pl.Series:
     """Where each window ends."""
+    if isinstance(windows, Sliding):
+        return window + windows.size
     if isinstance(windows, Windows):
         return window * windows.slide + (windows.origin + windows.size)
     if isinstance(windows, Cumulating):
@@ -87,10 +91,18 @@ def grid_of(windows: Paned) -> Windows:
     return windows
 
 
-def closed_before(windows: Paned | Sliding, watermark: int | None, grace: int) -> int | None:
+def closed_before(windows: Numbered, watermark: int | None, grace: int) -> int | None:
     """The first pane that still belongs to some open window; earlier panes take nothing more."""
     if watermark is None:
         return None
+    open_window = windows.ended(watermark - grace) + 1
     if isinstance(windows, Sliding):
-        return watermark - grace - windows.size
-    return windows.first_pane(windows.ended(watermark - grace) + 1)
+        return windows.start(open_window)
+    return windows.first_pane(open_window)
+
+
+def kept_from(windows: Numbered, watermark: int | None, retention: int) -> int | None:
+    """The first pane that some window within the retention depends on."""
+    if watermark is None:
+        return None
+    return windows.first_pane(windows.ended(watermark - retention) + 1)

@@ -27,8 +27,8 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     window = told[columns.WINDOW]
     identity = told.select(
         *_named_keys(combiner),
-        window_start(window, combiner.paned).alias(columns.WINDOW_START),
-        window_end(window, combiner.paned).alias(columns.WINDOW_END),
+        window_start(window, combiner.numbered).alias(columns.WINDOW_START),
+        window_end(window, combiner.numbered).alias(columns.WINDOW_END),
     )
     named = zip(combiner.algebras, spec.aggregates, strict=True)
     values = [algebra.lower(told).alias(name) for algebra, name in named]
@@ -43,7 +43,7 @@ def overflows(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     bad = told.filter(pl.any_horizontal(sums)) if sums else told.clear()
     if not len(bad):
         return combiner.nothing_rejected
-    start = window_start(bad[columns.WINDOW], combiner.paned)
+    start = window_start(bad[columns.WINDOW], combiner.numbered)
     rows = bad.select(
         *_named_keys(combiner),
         start.alias(columns.TIME),

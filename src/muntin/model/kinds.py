@@ -9,4 +9,6 @@ from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 
 Paned = Windows | Cumulating | Days
+Numbered = Paned | Sliding
+"""Windows that have numbers, growing with their ends: all but sessions."""
 Kind = Paned | Sliding | Sessions

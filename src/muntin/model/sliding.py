@@ -31,6 +31,45 @@ class Sliding:
     size: int
     axis: Axis = "time"
 
+    # On the time axis a window is numbered by its first place, and every place is its own pane.
+
+    @property
+    def panes_per_window(self) -> int:
+        """How many places a window has."""
+        return self.size + 1
+
+    def start(self, window: int) -> int:
+        """The first place of a window."""
+        return window
+
+    def end(self, window: int) -> int:
+        """The last place of a window; it belongs to it."""
+        return window + self.size
+
+    def pane_of(self, position: int) -> int:
+        """The pane that a position falls into."""
+        return position
+
+    def first_pane(self, window: int) -> int:
+        """The earliest place that a window depends on: what it begins behind."""
+        return window - 1
+
+    def last_pane(self, window: int) -> int:
+        """The latest place of a window."""
+        return window + self.size
+
+    def first_window(self, pane: int) -> int:
+        """The earliest window that may contain a place."""
+        return pane - self.size
+
+    def last_window(self, pane: int) -> int:
+        """The latest window that may contain a place."""
+        return pane
+
+    def ended(self, position: int) -> int:
+        """The latest window whose last place is before a position."""
+        return position - self.size - 1
+
     def __str__(self) -> str:
         return f"sliding {say(self.size, self.axis)}"
 
