@@ -15,6 +15,8 @@ CLOCK = "__muntin_clock"
 PANE = "pane"
 WINDOW = "window"
 MESSAGES = "n"
+FIRST = "first"
+LAST = "last"
 
 # In frames of results and of rejected messages.
 WINDOW_START = "window_start"

@@ -39,6 +39,7 @@ class Combined:
         counts: How many messages were ``seen``, ``counted``, ``filtered`` and each reason.
         latest: The greatest event time that may move the watermark; ``None`` where there is none.
         clock: The greatest arrival time, where messages carry their own clock.
+        raw: Messages that only the shard can judge, as they came; ``None`` where there are none.
     """
 
     cells: pl.DataFrame
@@ -46,6 +47,7 @@ class Combined:
     counts: dict[str, int] = field(default_factory=dict)
     latest: int | None = None
     clock: int | None = None
+    raw: pl.DataFrame | None = None
 
 
 class Combiner:
@@ -61,7 +63,9 @@ class Combiner:
         self.schema = schema
         self.keys = columns.keys(spec)
         self.algebras: list[Algebra] = algebras(spec, schema)
-        self._scatters = all(algebra.scatters for algebra in self.algebras)
+        # What is kept of messages: what is computed, and where a session begins and ends.
+        self.lifted: list[Algebra] = [*self.algebras, *self._bounds()]
+        self._scatters = all(algebra.scatters for algebra in self.lifted)
         if not spec.keys:
             raise OptionError("key", spec.keys, "names no column", "give at least one column")
         empty = pl.DataFrame(schema=schema)
@@ -73,6 +77,9 @@ class Combiner:
             if schema[key].is_nested() or schema[key].is_float():
                 cure = "use strings, integers, dates, timestamps, booleans or decimals as keys"
                 raise OptionError("key", key, f"has type {schema[key]}", cure)
+
+    def _bounds(self) -> Sequence[Algebra]:
+        return []
 
     @property
     def paned(self) -> Paned:
@@ -206,7 +213,7 @@ class Combiner:
         packed = messages.select(self._packed(code)).to_series()
         places = Places(packed.to_numpy(), code.size)
         partials: list[pl.Series] = []
-        for algebra in self.algebras:
+        for algebra in self.lifted:
             found = algebra.scatter(messages, places)
             if found is None:
                 return None
@@ -216,11 +223,11 @@ class Combiner:
 
     def _group(self, messages: pl.DataFrame, code: Code | None) -> pl.DataFrame:
         """Lift by a hash table."""
-        prepared = [e for algebra in self.algebras for e in algebra.prepare()]
+        prepared = [e for algebra in self.lifted for e in algebra.prepare()]
         if prepared:
             messages = messages.with_columns(*prepared)
         lifted = [pl.len().cast(pl.Int64).alias(columns.MESSAGES)]
-        lifted += [e for algebra in self.algebras for e in algebra.lift(messages)]
+        lifted += [e for algebra in self.lifted for e in algebra.lift(messages)]
         if code is not None:
             grouped = messages.group_by(self._packed(code).alias("code")).agg(*lifted)
             return self._unpacked(grouped, code)
@@ -265,11 +272,11 @@ class Combiner:
             return full[0]
         by = by or [*self.keys, columns.PANE]
         merged = [pl.col(columns.MESSAGES).sum()]
-        merged += [e for algebra in self.algebras for e in algebra.merge()]
+        merged += [e for algebra in self.lifted for e in algebra.merge()]
         return self._settle(pl.concat(full, how="diagonal").group_by(*by).agg(*merged))
 
     def _settle(self, cells: pl.DataFrame) -> pl.DataFrame:
-        for algebra in self.algebras:
+        for algebra in self.lifted:
             cells = algebra.settle(cells)
         order = [*self.keys, columns.PANE, columns.MESSAGES]
         rest = [c for c in cells.columns if c not in order]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.engine import columns
-from muntin.model.kinds import Numbered
+from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Every, EveryRows, Policy
 
 # Beyond every window number that a time within 64 bits can have.
@@ -37,7 +37,7 @@ class Moment:
     @classmethod
     def of(
         cls,
-        windows: Numbered,
+        windows: Kind,
         grace: int,
         watermarks: tuple[int | None, int | None],
         walls: tuple[int | None, int],
@@ -68,10 +68,16 @@ def may_be_due(policy: Policy, moment: Moment) -> bool:
     return not isinstance(policy, Every) or moment.passed(policy.period)
 
 
-def due(policy: Policy, moment: Moment) -> pl.Expr:
-    """Which rows of changed windows are due; ``n`` is the messages since a window last spoke."""
+def due(policy: Policy, moment: Moment, untold: str = columns.MESSAGES) -> pl.Expr:
+    """Which rows of changed windows are due.
+
+    Args:
+        policy: When a window speaks.
+        moment: Where the clock is.
+        untold: The column of messages since a window last spoke.
+    """
     if isinstance(policy, Each):
         return pl.lit(True)
     if isinstance(policy, EveryRows):
-        return pl.col(columns.MESSAGES) >= policy.rows
+        return pl.col(untold) >= policy.rows
     return pl.lit(moment.passed(policy.period))

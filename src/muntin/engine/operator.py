@@ -1,13 +1,33 @@
-"""The shard of a query: which kind of shard keeps which kind of windows."""
+"""What runs a query: which combiner and which shard for which kind of windows."""
 
 from __future__ import annotations
 
+import polars as pl
+
 from muntin.engine.combine import Combiner
+from muntin.engine.gather import SessionCombiner
 from muntin.engine.paned import PanedShard
 from muntin.engine.runs import Blobs, FrameCache
+from muntin.engine.sessions import SessionShard
 from muntin.engine.slides import SlidingShard
 from muntin.engine.told import Shard
+from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+
+
+def combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
+    """What lifts the messages of a query.
+
+    Args:
+        spec: The query.
+        schema: Types of the input columns, with the position in ``columns.TIME``.
+
+    Raises:
+        OptionError: When a column has a type that can't be taken.
+    """
+    made = SessionCombiner if isinstance(spec.windows, Sessions) else Combiner
+    return made(spec, schema)
 
 
 def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
@@ -22,6 +42,8 @@ def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
         SpecChangedError: When the store was written by another spec.
         StateCorruptedError: When the manifest can't be read.
     """
+    if isinstance(combiner, SessionCombiner):
+        return SessionShard(combiner, blobs, cache)
     if isinstance(combiner.spec.windows, Sliding):
         return SlidingShard(combiner, blobs, cache)
     return PanedShard(combiner, blobs, cache)

@@ -119,4 +119,5 @@ def reach(
     rank = np.searchsorted(there, place)
     limit = np.searchsorted(there, wanted, side=side)  # type: ignore[call-overload]
     codes = (key if of is None else of) * span + limit
-    return np.searchsorted(key * span + rank, codes, side="left")
+    found: Places = np.searchsorted(key * span + rank, codes, side="left")
+    return found

@@ -9,6 +9,7 @@ from muntin.engine.aggregates import IntegerSum
 from muntin.engine.combine import Combiner
 from muntin.engine.order import arranged
 from muntin.engine.panes import window_end, window_start
+from muntin.model.sessions import Sessions
 
 
 def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
@@ -23,15 +24,24 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
         ``emission``, ``revision``.
     """
     spec = combiner.spec
-    told = arranged(told, [columns.WINDOW, *combiner.keys])
-    window = told[columns.WINDOW]
+    if isinstance(spec.windows, Sessions):
+        told = arranged(told, [columns.FIRST, *combiner.keys, columns.LAST])
+        start, end = told[columns.FIRST], told[columns.LAST] + spec.windows.gap
+    else:
+        told = arranged(told, [columns.WINDOW, *combiner.keys])
+        start = window_start(told[columns.WINDOW], combiner.numbered)
+        end = window_end(told[columns.WINDOW], combiner.numbered)
     identity = told.select(
         *_named_keys(combiner),
-        window_start(window, combiner.numbered).alias(columns.WINDOW_START),
-        window_end(window, combiner.numbered).alias(columns.WINDOW_END),
+        start.alias(columns.WINDOW_START),
+        end.alias(columns.WINDOW_END),
     )
     named = zip(combiner.algebras, spec.aggregates, strict=True)
     values = [algebra.lower(told).alias(name) for algebra, name in named]
+    if isinstance(spec.windows, Sessions):
+        # What vanished has no value, not even a count of nothing.
+        gone = told[columns.EMISSION] == "retract"
+        values = [v.zip_with(~gone, v.clear(len(v))) for v in values]
     return identity.with_columns(
         *values, told[columns.EMISSION], told[columns.REVISION].cast(pl.Int64)
     )
@@ -43,7 +53,10 @@ def overflows(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     bad = told.filter(pl.any_horizontal(sums)) if sums else told.clear()
     if not len(bad):
         return combiner.nothing_rejected
-    start = window_start(bad[columns.WINDOW], combiner.numbered)
+    if isinstance(combiner.spec.windows, Sessions):
+        start = bad[columns.FIRST]
+    else:
+        start = window_start(bad[columns.WINDOW], combiner.numbered)
     rows = bad.select(
         *_named_keys(combiner),
         start.alias(columns.TIME),

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from muntin.engine.combine import Combined
-from muntin.engine.runs import Blobs, Runs
+from muntin.engine.runs import Blobs
 from muntin.model.errors import StateCorruptedError
 from muntin.model.spec import WindowSpec
 
 FORMAT = 1
+
+
+class Table(Protocol):
+    """A table in the store that the manifest remembers."""
+
+    def entries(self) -> Any:
+        """The table's part of the manifest; plain JSON."""
 
 
 class State:
@@ -58,7 +65,7 @@ class State:
         for name, n in counts.items():
             self.counts[name] = self.counts.get(name, 0) + n
 
-    def save(self, tables: Mapping[str, Runs]) -> None:
+    def save(self, tables: Mapping[str, Table]) -> None:
         """Write the manifest; the store isn't committed yet."""
         manifest = {
             "format": FORMAT,

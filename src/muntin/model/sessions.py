@@ -35,6 +35,10 @@ class Sessions:
         """How far beyond its last message a session must be passed to have ended."""
         return self.gap + (1 if self.closed == "both" else 0)
 
+    def ended(self, position: int) -> int:
+        """The latest last message of a session that has ended at a position."""
+        return position - self.reach
+
     def __str__(self) -> str:
         edge = "" if self.closed == "both" else ", open at the gap"
         return f"session {say(self.gap, self.axis)}{edge}"

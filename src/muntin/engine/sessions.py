@@ -1,0 +1,326 @@
+"""A shard of sessions: merged as messages come, told as they end, taken back as they grow together.
+
+Two tables are looked up by key or by place. **sessions** holds every version of every session; of
+versions with the same key and first place the newest counts, and one without messages says that the
+session has vanished. **ends** says where sessions end, so that those which the watermark passes are
+found without looking at the others; **waiting** says which ones have something untold. Both may
+name sessions that have changed since, which the table of sessions then denies.
+
+Source: KIP-94; retractions as the window model has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from muntin.engine import columns
+from muntin.engine.combine import Combined
+from muntin.engine.firing import Moment, due, may_be_due
+from muntin.engine.gather import SessionCombiner, grouped, joined, merged
+from muntin.engine.keyed import KeyedRuns
+from muntin.engine.results import overflows, results
+from muntin.engine.runs import Blobs, FrameCache, Runs
+from muntin.engine.state import State
+from muntin.engine.told import Told
+from muntin.model.policies import Every
+
+FIRED, UNTOLD = "fired", "untold"
+_SEGMENTS = 8
+
+
+class SessionShard:
+    """The sessions of some keys; see ``Shard``.
+
+    Args:
+        combiner: The query.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+
+    Raises:
+        SpecChangedError: When the store was written by another spec.
+        StateCorruptedError: When the manifest can't be read.
+    """
+
+    def __init__(self, combiner: SessionCombiner, blobs: Blobs, cache: FrameCache) -> None:
+        self.combiner = combiner
+        self.spec = combiner.spec
+        self.keys = combiner.keys
+        self.state = State(blobs, self.spec)
+        self._identity = [*self.keys, columns.FIRST]
+        self._bounds = [*self._identity, columns.LAST]
+        stored = self.state.tables
+        self.sessions = KeyedRuns(
+            self.keys, columns.LAST, blobs, cache, self._newest, stored.get("sessions")
+        )
+        width = max(1, (combiner.patience + self.spec.lateness) // _SEGMENTS)
+        self.ends, self.waiting = (
+            Runs(columns.LAST, width, blobs, cache, self._named_once, stored.get(name, {}))
+            for name in ("ends", "waiting")
+        )
+
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
+        """See ``Shard``."""
+        state = self.state
+        judged = state.watermark
+        wall = state.clock(combined, wall)
+        state.advance(combined)
+        windows, firing = self.combiner.sessions, self.spec.firing
+        moment = Moment.of(
+            windows, firing.grace, (judged, state.watermark), (state.wall, wall), final
+        )
+        changed, vanished, late = self._take(combined, moment)
+        passed = self._passed(changed, moment)
+        ready = self._woken(changed, moment)
+        silent = pl.concat([passed, ready], how="diagonal")
+        told, rows = self._speak(changed, silent, moment)
+        gone = vanished.filter(pl.col(FIRED) > 0)
+        told = pl.concat([self._retracted(gone), told], how="diagonal")
+        for part in combined:
+            state.count(part.counts)
+        overflowed = overflows(told, self.combiner)
+        self._keep(rows, vanished, moment, final)
+        state.wall = wall
+        state.save({"sessions": self.sessions, "ends": self.ends, "waiting": self.waiting})
+        return Told(
+            results(told, self.combiner),
+            pl.concat([*(c.rejected for c in combined), late, overflowed], how="diagonal"),
+            judged,
+            state.watermark,
+            dict(state.counts),
+            self.waiting.rows,
+            self.sessions.rows,
+        )
+
+    def _take(
+        self, combined: Sequence[Combined], moment: Moment
+    ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """Merge new messages into sessions.
+
+        Returns:
+            The sessions that have new messages, those that vanished, and the late messages.
+        """
+        raw = [c.raw for c in combined if c.raw is not None]
+        doubtful = pl.concat(raw) if raw else None
+        fresh = [c.cells for c in combined if len(c.cells)]
+        if doubtful is not None:
+            fresh.append(self.combiner.lift(doubtful))
+        if not fresh:
+            nothing = self._no_sessions()
+            return nothing, nothing, self.combiner.nothing_rejected
+        new = joined(fresh, self.combiner).with_columns(
+            pl.lit(0, dtype=pl.Int64).alias(FIRED), pl.col(columns.MESSAGES).alias(UNTOLD)
+        )
+        old = self._open(new.select(self.keys).unique(), moment)
+        rows, group = grouped(
+            [old.with_columns(old=True), new.with_columns(old=False)], self.combiner
+        )
+        return self._merged(rows, group, doubtful, moment)
+
+    def _merged(
+        self,
+        rows: pl.DataFrame,
+        group: NDArray[np.int64],
+        doubtful: pl.DataFrame | None,
+        moment: Moment,
+    ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        was = rows["old"].to_numpy()
+        begins = np.flatnonzero(np.diff(group, prepend=-1))
+        olds = np.add.reduceat(was.astype(np.int64), begins)
+        news = np.diff(np.append(begins, len(rows))) - olds
+        whole = merged(rows.drop("old", FIRED, UNTOLD), group, self.combiner)
+        sums = [np.add.reduceat(rows[c].to_numpy(), begins) for c in (FIRED, UNTOLD)]
+        lost = (whole[columns.LAST].to_numpy() <= moment.closed_before) & (olds == 0)
+        taken = (news > 0) & ~lost
+        # One old session in it, and no place is new: the session is still the same one.
+        firsts = np.minimum.reduceat(np.where(was, rows[columns.FIRST].to_numpy(), 2**62), begins)
+        lasts = np.maximum.reduceat(np.where(was, rows[columns.LAST].to_numpy(), -(2**62)), begins)
+        same = (olds == 1) & (whole[columns.FIRST].to_numpy() == firsts)
+        same &= whole[columns.LAST].to_numpy() == lasts
+        untold = np.where(same, sums[1], whole[columns.MESSAGES].to_numpy())
+        whole = whole.with_columns(
+            pl.Series(FIRED, np.where(same, sums[0], 0)), pl.Series(UNTOLD, untold)
+        )
+        vanished = rows.filter(pl.Series(was & (taken & ~same)[group])).drop("old")
+        late = self._rejected(rows, group, lost, doubtful)
+        return whole.filter(pl.Series(taken)), vanished, late
+
+    def _rejected(
+        self,
+        rows: pl.DataFrame,
+        group: NDArray[np.int64],
+        lost: NDArray[np.bool_],
+        doubtful: pl.DataFrame | None,
+    ) -> pl.DataFrame:
+        """The late messages among the doubtful ones; the others are counted."""
+        if doubtful is None:
+            return self.combiner.nothing_rejected
+        named = zip(self.keys, self.spec.keys, strict=True)
+        bounds = rows.select(
+            *(pl.col(key).alias(name) for key, name in named),
+            pl.col(columns.FIRST).alias("__first"),
+            pl.col(columns.LAST).alias("__last"),
+        ).filter(pl.Series(lost[group]))
+        numbered = doubtful.with_row_index("__row")
+        inside = pl.col(columns.TIME).is_between("__first", "__last")
+        late = numbered.join(bounds, on=list(self.spec.keys)).filter(inside)["__row"]
+        aside = doubtful[late.unique().sort()].with_columns(pl.lit("late").alias(columns.REASON))
+        self.state.count({"late": len(aside), "counted": len(doubtful) - len(aside)})
+        return self.combiner.set_aside([aside])
+
+    def _passed(self, changed: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+        """Sessions without new messages that the watermark has just passed."""
+        ended = self.ends.read(None, moment.after)
+        return self._asked(ended, moment.before + 1, moment.after, changed)
+
+    def _woken(self, changed: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+        """Sessions without new messages whose changes are due by the clock, or by closing."""
+        low = self.waiting.low
+        if low is None:
+            return self._no_sessions()
+        if self._clock_due(moment):
+            waiting = self.waiting.read()
+            ahead = self._asked(waiting, moment.after + 1, None, changed)
+            past = self._asked(waiting, None, moment.before, changed)
+            return pl.concat([past, ahead], how="diagonal")
+        if low <= moment.closed_after:
+            high = min(moment.closed_after, moment.before)
+            return self._asked(self.waiting.read(None, high), None, high, changed)
+        return self._no_sessions()
+
+    def _asked(
+        self,
+        named: Sequence[tuple[pl.DataFrame, int, int]],
+        low: int | None,
+        high: int | None,
+        but: pl.DataFrame,
+    ) -> pl.DataFrame:
+        """Sessions that some rows name, as they are now, but for those of this batch."""
+        frames = [frame.select(self._bounds) for frame, _, _ in named]
+        if not frames:
+            return self._no_sessions()
+        last = pl.col(columns.LAST)
+        asked = pl.concat(frames)
+        if low is not None:
+            asked = asked.filter(last >= low)
+        if high is not None:
+            asked = asked.filter(last <= high)
+        asked = asked.unique()
+        if not len(asked):
+            return self._no_sessions()
+        there = self._newest(self.sessions.of(asked.select(self.keys).unique()))
+        there = there.join(asked, on=self._bounds, how="semi")
+        there = there.filter(pl.col(columns.MESSAGES) > 0)
+        return self._without(there, but)
+
+    def _without(self, sessions: pl.DataFrame, changed: pl.DataFrame) -> pl.DataFrame:
+        """Sessions that no group of this batch has taken in."""
+        if not len(changed) or not len(sessions):
+            return sessions
+        mine = changed.select(
+            *self.keys,
+            pl.col(columns.FIRST).alias("__first"),
+            pl.col(columns.LAST).alias("__last"),
+        )
+        both = sessions.join(mine, on=self.keys)
+        inside = pl.col(columns.FIRST).is_between("__first", "__last")
+        return sessions.join(both.filter(inside), on=self._identity, how="anti")
+
+    def _speak(
+        self, changed: pl.DataFrame, silent: pl.DataFrame, moment: Moment
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """What is told of sessions, and those that are to be stored anew.
+
+        Args:
+            changed: Sessions with new messages.
+            silent: Sessions without, which may be due all the same.
+            moment: Where the watermark and the clock are.
+        """
+        last, untold = pl.col(columns.LAST), pl.col(UNTOLD) > 0
+        full = (last > moment.before) & (last <= moment.after)
+        late = (last <= moment.before) & untold & self._late(moment)
+        early = pl.lit(False)
+        if self.spec.firing.early is not None:
+            early = (last > moment.after) & untold & due(self.spec.firing.early, moment, UNTOLD)
+        emission = (
+            pl.when(full)
+            .then(pl.lit("full"))
+            .when(late)
+            .then(pl.lit("late"))
+            .when(early)
+            .then(pl.lit("early"))
+            .alias(columns.EMISSION)
+        )
+        speaks = pl.col(columns.EMISSION).is_not_null()
+        both = [changed.with_columns(emission), silent.with_columns(emission).filter(speaks)]
+        rows = pl.concat(both, how="diagonal")
+        told = rows.filter(speaks).with_columns(pl.col(FIRED).alias(columns.REVISION))
+        spoken = speaks.cast(pl.Int64)
+        rows = rows.with_columns(pl.col(FIRED) + spoken, pl.col(UNTOLD) * (1 - spoken))
+        return told, rows.drop(columns.EMISSION)
+
+    def _late(self, moment: Moment) -> pl.Expr:
+        closes = pl.col(columns.LAST) <= moment.closed_after
+        return closes | due(self.spec.firing.late, moment, UNTOLD)
+
+    def _clock_due(self, moment: Moment) -> bool:
+        policies = [self.spec.firing.early, self.spec.firing.late]
+        return any(isinstance(p, Every) and may_be_due(p, moment) for p in policies)
+
+    def _retracted(self, gone: pl.DataFrame) -> pl.DataFrame:
+        """What is told of sessions that had spoken and are no more."""
+        return gone.select(
+            *self._bounds,
+            pl.lit("retract").alias(columns.EMISSION),
+            pl.col(FIRED).alias(columns.REVISION),
+        )
+
+    def _keep(
+        self, rows: pl.DataFrame, vanished: pl.DataFrame, moment: Moment, final: bool
+    ) -> None:
+        """Store the sessions of this batch, and drop what has expired."""
+        if final:
+            self.sessions.drop_before(None)
+            self.ends.drop_before(None)
+            self.waiting.drop_before(None)
+            return
+        last, zero = pl.col(columns.LAST), pl.lit(0, dtype=pl.Int64)
+        gone = vanished.join(rows, on=self._identity, how="anti")
+        self.sessions.append(
+            pl.concat([gone.with_columns(zero.alias(columns.MESSAGES)), rows], how="diagonal")
+        )
+        self.ends.append(rows.filter(last > moment.after).select(self._bounds))
+        if self.spec.firing.on_wall_clock or self.spec.firing.grace:
+            if self._clock_due(moment):
+                self.waiting.drop_before(None)
+            waits = (pl.col(UNTOLD) > 0) & (last > moment.closed_after)
+            self.waiting.append(rows.filter(waits).select(self._bounds))
+            self.waiting.drop_before(moment.closed_after + 1)
+        if self.state.watermark is not None:
+            kept = self.state.watermark - self.spec.firing.retention
+            self.sessions.drop_before(self.combiner.sessions.ended(kept) + 1)
+        self.ends.drop_before(moment.after + 1)
+
+    def _open(self, who: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+        """The sessions of some keys that may still change."""
+        there = self._newest(self.sessions.of(who))
+        alive = (pl.col(columns.MESSAGES) > 0) & (pl.col(columns.LAST) > moment.closed_before)
+        return there.filter(alive)
+
+    def _newest(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Of several versions of a session the last."""
+        if not frames:
+            return self._no_sessions()
+        rows = pl.concat(frames, how="diagonal")
+        return rows.unique(self._identity, keep="last", maintain_order=True)
+
+    def _named_once(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        return pl.concat(frames).unique()
+
+    def _no_sessions(self) -> pl.DataFrame:
+        cells = self.combiner.no_cells.drop(columns.PANE)
+        none = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, UNTOLD)]
+        return cells.with_columns(none)
