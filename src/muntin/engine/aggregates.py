@@ -7,6 +7,14 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.algebra import Algebra, Line, Plain
+from muntin.engine.collected import (
+    Apply,
+    CollectList,
+    DistinctValues,
+    ExactQuantile,
+    Median,
+    TopK,
+)
 from muntin.engine.dense import Places, numbers
 from muntin.engine.sketches import Distinct, Quantile, User
 from muntin.model.aggregates import Aggregate
@@ -318,6 +326,9 @@ class Chosen(Plain):
         return frame[self.v]
 
 
+_OF_NUMBERS = {"sum", "mean", "variance", "stddev", "quantile", "median"}
+
+
 def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
     """The algebra of an aggregate over columns of these types.
 
@@ -326,7 +337,7 @@ def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
     """
     kind, column, by = aggregate.kind, aggregate.column, aggregate.by
     dtype = schema[column] if column is not None else pl.Null()
-    if kind in ("sum", "mean", "variance", "stddev", "quantile") and not _countable(dtype):
+    if kind in _OF_NUMBERS and not _countable(dtype):
         cure = "cast it to a long or a double first"
         raise OptionError("agg", f"{kind}({column})", f"reads a column of type {dtype}", cure)
     if kind in ("count_if", "bool_and", "bool_or") and dtype != pl.Boolean:
@@ -349,6 +360,19 @@ def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
         return Chosen(index, column, by, kind == "arg_max", schema)
     if kind == "approx_distinct":
         return Distinct(index, column, aggregate.option("lg_k"))
+    if kind == "median":
+        return Median(index, column, dtype)
+    if kind == "exact_quantile":
+        return ExactQuantile(index, column, dtype, aggregate.option("q"))
+    if kind == "distinct":
+        return DistinctValues(index, column, dtype)
+    if kind == "top_k":
+        return TopK(index, column, dtype, aggregate.option("k"))
+    if kind == "collect_list":
+        return CollectList(index, [column], schema)
+    if kind == "apply":
+        assert aggregate.rows is not None
+        return Apply(index, aggregate.rows, aggregate.option("result_type"), schema)
     if kind == "quantile":
         return Quantile(index, column, aggregate.option("q"), aggregate.option("k"))
     assert aggregate.functions is not None

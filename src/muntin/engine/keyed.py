@@ -12,15 +12,11 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from muntin.engine.codec import decode, encode
-from muntin.engine.hashing import hash_rows
+from muntin.engine.lookup import HASH, by_hash, of_keys
 from muntin.engine.runs import MOST_RUNS, Blobs, FrameCache, Merge, Run
-
-HASH = "__hash"
 
 
 class KeyedRuns:
@@ -85,16 +81,8 @@ class KeyedRuns:
         Args:
             who: The keys, each once.
         """
-        wanted = np.sort(hash_rows([who[k] for k in self.keys]))
-        found = []
-        for run in self._runs:
-            frame = self._read(run)
-            rows = _between(frame[HASH].to_numpy(), wanted)
-            if len(rows):
-                # Two keys may have one hash.
-                mine = frame[rows].drop(HASH).join(who, on=self.keys, how="semi")
-                found.append(mine)
-        return found
+        frames = [of_keys(self._read(run), self.keys, who) for run in self._runs]
+        return [frame for frame in frames if len(frame)]
 
     def everything(self) -> list[pl.DataFrame]:
         """All rows, a frame a run, oldest first."""
@@ -111,9 +99,7 @@ class KeyedRuns:
         self._runs = kept
 
     def _write(self, frame: pl.DataFrame) -> Run:
-        hashes = pl.Series(HASH, hash_rows([frame[k] for k in self.keys]))
-        # Sorting must leave rows of one key in their order.
-        frame = frame.with_columns(hashes).sort(HASH, maintain_order=True)
+        frame = by_hash(frame, self.keys)
         number = secrets.randbits(62)
         self.blobs.put(number, encode(frame))
         self.cache.put(number, frame)
@@ -130,12 +116,3 @@ class KeyedRuns:
     def _remove(self, run: Run) -> None:
         self.blobs.remove(run.number)
         self.cache.drop(run.number)
-
-
-def _between(there: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The rows that have a wanted hash, both sorted."""
-    begin = np.searchsorted(there, wanted, side="left")
-    lengths = np.searchsorted(there, wanted, side="right") - begin
-    ahead = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    rows: NDArray[np.int64] = np.repeat(begin, lengths) + ahead
-    return rows

@@ -60,9 +60,12 @@ class PanedShard:
             width = span
             if axis == columns.WINDOW:
                 width = max(1, windows.last_window(span) - windows.last_window(0))
-            return Runs(axis, width, blobs, cache, merge, entries)
+            # Only windows that speak before or after their time are asked for by key.
+            asked = name in ("cells", "marks") and self._by_key
+            return Runs(axis, width, blobs, cache, merge, entries, self.keys if asked else ())
 
         self._identity = identity
+        self._by_key = self.spec.firing.early is not None or self.spec.firing.grace > 0
         self.cells = table("cells", columns.PANE)
         self.marks = table("marks", columns.WINDOW)
         self.early = table("early", columns.WINDOW)
@@ -203,7 +206,7 @@ class PanedShard:
         if not self.spec.firing.accumulate:
             composed = self._only_new(composed, speaking)
         extra = [marks[0]] if emission == "late" else []
-        composed = self._with_marks(composed, low, high, extra)
+        composed = self._with_marks(composed, low, high, extra, who)
         if emission == "late":
             composed = self._count_full(composed, whole)
         marks.append(
@@ -232,15 +235,14 @@ class PanedShard:
         if low > high:
             return self._no_windows()
         first, last = self.windows.first_pane(low), self.windows.last_pane(high)
-        frames = self.cells.read(first, last)
-        frames += [r for r in fresh if r[2] >= first and r[1] <= last]
+        new = [r for r in fresh if r[2] >= first and r[1] <= last]
+        if keys is None:
+            frames = self.cells.read(first, last) + new
+        else:
+            frames = self.cells.of(keys, first, last)
+            frames += [(f.join(keys, on=self.keys, how="semi"), a, b) for f, a, b in new]
         if not frames:
             return self._no_windows()
-        if keys is not None:
-            frames = [
-                (f.join(keys, on=self.keys, how="semi", nulls_equal=True), a, b)
-                for f, a, b in frames
-            ]
         cells = join_runs(frames, columns.PANE, self.combiner.merge)
         return self._composed(cells, low, high)
 
@@ -252,10 +254,21 @@ class PanedShard:
         return composed.select(self._identity).join(new, on=self._identity, how="left")
 
     def _with_marks(
-        self, composed: pl.DataFrame, low: int, high: int, extra: Sequence[pl.DataFrame] = ()
+        self,
+        composed: pl.DataFrame,
+        low: int,
+        high: int,
+        extra: Sequence[pl.DataFrame] = (),
+        who: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
-        marks = self._add_marks([self._read(self.marks, low, high), *extra])
-        joined = composed.join(marks, on=self._identity, how="left")
+        """Add how often windows have spoken; ``who`` where only some keys' are asked for."""
+        if who is None:
+            marks = [self._read(self.marks, low, high)]
+        else:
+            marks = [f for f, _, _ in self.marks.of(who.select(self.keys).unique(), low, high)]
+            marks.append(self._no_marks())
+        added = self._add_marks([*marks, *extra])
+        joined = composed.join(added, on=self._identity, how="left")
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
     def _keep(
@@ -304,11 +317,14 @@ class PanedShard:
             return join_runs(frames, table.axis, table.merge)
         nothing = self._no_windows()
         if table is self.marks:
-            zeros = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]
-            return nothing.select(*self._identity, *zeros)
+            return self._no_marks()
         if self.spec.firing.accumulate:
             return nothing.select(*self._identity, columns.MESSAGES)
         return nothing
+
+    def _no_marks(self) -> pl.DataFrame:
+        zeros = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]
+        return self._no_windows().select(*self._identity, *zeros)
 
     def _no_cells(self) -> pl.DataFrame:
         return self.combiner.no_cells

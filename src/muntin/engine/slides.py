@@ -38,12 +38,9 @@ class SlidingShard(PanedShard):
         new = join_runs(fresh, columns.PANE, self.combiner.merge)
         who = new.select(self.keys).unique()
         reach = self.windows.first_pane(low), self.windows.last_pane(high)
-        stored = self._stored(self.cells.read(*reach), who)
+        frames = self.cells.of(who, *reach)
+        stored = self._no_cells()
+        if frames:
+            stored = join_runs(frames, columns.PANE, self.combiner.merge)
         touched = touched_records(new, stored, low, high, self.combiner)
         return self._merge_changes([touched])
-
-    def _stored(self, frames: list[Ranged], who: pl.DataFrame) -> pl.DataFrame:
-        mine = [(f.join(who, on=self.keys, how="semi"), a, b) for f, a, b in frames]
-        if not mine:
-            return self._no_cells()
-        return join_runs(mine, columns.PANE, self.combiner.merge)
