@@ -27,7 +27,7 @@ def of_keys(frame: pl.DataFrame, keys: Sequence[str], who: pl.DataFrame) -> pl.D
         keys: The key columns.
         who: The keys wanted, each once.
     """
-    wanted = np.sort(hash_rows([who[k] for k in keys]))
+    wanted = np.unique(hash_rows([who[k] for k in keys]))
     found = frame[_between(frame[HASH].to_numpy(), wanted)].drop(HASH)
     # Two keys may have one hash.
     return found.join(who.select(keys), on=keys, how="semi") if len(found) else found
