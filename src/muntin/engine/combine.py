@@ -17,6 +17,7 @@ from muntin.engine.algebra import Algebra
 from muntin.engine.dense import Places
 from muntin.engine.order import Code, code_of
 from muntin.engine.panes import closed_before, pane_of
+from muntin.engine.runs import join_runs, ranged
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.errors import OptionError
@@ -274,6 +275,11 @@ class Combiner:
         merged = [pl.col(columns.MESSAGES).sum()]
         merged += [e for algebra in self.lifted for e in algebra.merge()]
         return self._settle(pl.concat(full, how="diagonal").group_by(*by).agg(*merged))
+
+    def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """The cells of several frames of messages as one frame."""
+        full = [ranged(f, columns.PANE) for f in frames if len(f)]
+        return join_runs(full, columns.PANE, self.merge) if full else self.no_cells
 
     def _settle(self, cells: pl.DataFrame) -> pl.DataFrame:
         for algebra in self.lifted:

@@ -59,6 +59,10 @@ class SessionCombiner(Combiner):
             combined.counts["counted"] -= len(doubtful)
         return combined
 
+    def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """See ``Combiner``."""
+        return joined(frames, self) if frames else self.no_cells
+
     @property
     def patience(self) -> int:
         """How far the watermark must pass a session's last message for it to be final."""

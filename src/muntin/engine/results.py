@@ -47,6 +47,15 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     )
 
 
+def no_results(combiner: Combiner) -> pl.DataFrame:
+    """Results of nothing, which have the columns and types of all others."""
+    nothing = combiner.no_cells
+    if not isinstance(combiner.spec.windows, Sessions):
+        nothing = nothing.rename({columns.PANE: columns.WINDOW})
+    emission, revision = pl.lit("").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
+    return results(nothing.with_columns(emission, revision), combiner)
+
+
 def overflows(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     """A rejected row for each firing with an integer sum beyond 64 bits: key and window start."""
     sums = [a.overflowed() for a in combiner.algebras if isinstance(a, IntegerSum)]

@@ -86,7 +86,7 @@ class RowsFunction:
     """
 
     function: Callable[[list[dict[str, Any]]], Any]
-    columns: tuple[Any, ...]
+    columns: tuple[str, ...]
 
 
 _FULL_STATE = {"median", "exact_quantile", "collect_list", "distinct", "apply"}
@@ -263,14 +263,14 @@ def distinct(column: Any) -> Aggregate:
 
 
 def apply(
-    function: Callable[[list[dict[str, Any]]], Any], *columns: Any, result_type: str = "double"
+    function: Callable[[list[dict[str, Any]]], Any], *columns: str, result_type: str = "double"
 ) -> Aggregate:
     """Your own function over all rows of a window, called once a firing.
 
     Args:
         function: Gets a list of dictionaries, by event time (of equal times, the least row
             first), and returns the result. It must not depend on anything else.
-        *columns: The columns that the rows have.
+        *columns: The names of the columns that the rows have.
         result_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
 
     Raises:

@@ -10,11 +10,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from muntin.engine import columns
-from muntin.engine.buckets import owners, split
+from muntin.engine import columns, operator
+from muntin.engine.buckets import split
 from muntin.engine.codec import decode, encode
 from muntin.engine.combine import Combined, Combiner
-from muntin.engine.runs import join_runs, ranged
 from muntin.model.spec import WindowSpec
 from muntin.spark.handoff import Judged, in_force
 
@@ -53,7 +52,7 @@ class Stage:
 
     def combiner(self) -> Combiner:
         """The query's combiner."""
-        return Combiner(self.spec, pl.Schema({**self.schema, columns.TIME: pl.Int64()}))
+        return operator.combiner(self.spec, pl.Schema({**self.schema, columns.TIME: pl.Int64()}))
 
 
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]
@@ -101,6 +100,7 @@ class CombineTask:
             messages = self._timed(read)
             if judged.known:
                 parts.append(combiner.combine(messages, judged.watermark))
+                raw += [] if parts[-1].raw is None else [parts[-1].raw]
             else:
                 combined, taken = combiner.defer(messages)
                 parts.append(combined)
@@ -122,15 +122,11 @@ class CombineTask:
         judged: Judged,
     ) -> pa.RecordBatch:
         buckets = len(self.stage.slots)
-        frames = [ranged(p.cells, columns.PANE) for p in parts if len(p.cells)]
-        cells: dict[int, pl.DataFrame] = {}
-        if frames:
-            cells = split(join_runs(frames, columns.PANE, combiner.merge), combiner.keys, buckets)
+        whole = combiner.together([p.cells for p in parts])
+        cells = split(whole, combiner.keys, buckets)
         raws: dict[int, pl.DataFrame] = {}
         if raw:
-            whole = pl.concat(raw)
-            owner = owners(whole, list(self.stage.spec.keys), buckets)
-            raws = {b: whole.filter(owner == b) for b in range(buckets)}
+            raws = split(pl.concat(raw), list(self.stage.spec.keys), buckets)
         rejected = pl.concat([p.rejected for p in parts])
         counts: dict[str, int] = {}
         for part in parts:
@@ -185,9 +181,11 @@ def received(combiner: Combiner, rows: Sequence[Any], watermark: int | None) -> 
         if row["rejected"] is not None:
             rejected = decode(bytes(row["rejected"]))
         latest, clock = header["latest"], header["clock"]
-        combined.append(Combined(cells, rejected, header["counts"], latest, clock))
-        if row["raw"] is not None:
-            later = combiner.combine(decode(bytes(row["raw"])), watermark)
+        raw = None if row["raw"] is None else decode(bytes(row["raw"]))
+        doubtful = raw if header["known"] else None
+        combined.append(Combined(cells, rejected, header["counts"], latest, clock, doubtful))
+        if raw is not None and not header["known"]:
+            later = combiner.combine(raw, watermark)
             for name in ("seen", "filtered"):
                 later.counts.pop(name, None)
             combined.append(later)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from muntin.model.axis import phrase
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
 
 
 def explain(spec: WindowSpec, buckets: int, columnar: bool = False) -> str:
@@ -15,26 +19,41 @@ def explain(spec: WindowSpec, buckets: int, columnar: bool = False) -> str:
         columnar: Whether the workers read the input's files themselves.
     """
     windows, firing = spec.windows, spec.firing
-    panes = windows.panes_per_window
     late = "rejected" if not firing.grace else f"taken for {phrase(firing.grace)}"
     reads = "Parquet, in columns, by the workers" if columnar else "rows, as Spark hands them over"
     lines = [
         f"reads     {reads}",
         f"windows   {windows}, by {', '.join(spec.keys)} on {spec.time}",
-        f"panes     {panes} a window, {windows.panes_per_slide} a slide; "
-        "a message is stored once a pane",
+        f"panes     {_panes(windows)}",
         f"computes  {', '.join(f'{name}={agg}' for name, agg in spec.aggregates.items())}",
         f"early     {firing.early or 'never'}",
         f"full      once, when the watermark ({phrase(spec.lateness)} behind) reaches the end",
         f"late      {late}" + (f", told {firing.late}" if firing.grace else ""),
         f"tells     {'the whole result so far' if firing.accumulate else 'what is new'}",
         f"future    {_future(spec)}",
-        f"state     {buckets} shards; a row a key and pane, kept until "
+        f"state     {buckets} shards; {_row(windows)}, kept until "
         f"{phrase(firing.retention)} after its last window",
     ]
     if firing.on_wall_clock:
         lines.append("clock     a heartbeat wakes the shards when no input arrives")
     return "\n".join(lines)
+
+
+def _panes(windows: Kind) -> str:
+    if isinstance(windows, Sessions):
+        return "none: stretches of activity are merged, and those that grow together told anew"
+    if isinstance(windows, Sliding):
+        return "every time is its own; at most two windows begin or end with a message"
+    if isinstance(windows, Windows):
+        slide = f"{windows.panes_per_window} a window, {windows.panes_per_slide} a slide"
+        return f"{slide}; a message is stored once a pane"
+    return f"up to {windows.panes_per_window} a window; a message is stored once a pane"
+
+
+def _row(windows: Kind) -> str:
+    if isinstance(windows, Sessions):
+        return "a row a session and change"
+    return "a row a key and time" if isinstance(windows, Sliding) else "a row a key and pane"
 
 
 def _future(spec: WindowSpec) -> str:

@@ -178,14 +178,13 @@ def _with_columns(
     found = {}
     for i, (name, aggregate) in enumerate(spec.aggregates.items()):
         changes: dict[str, Any] = {}
+        for column in aggregate.columns:
+            if isinstance(column, str) and column not in frame.columns:
+                cure = f"give one of {', '.join(frame.columns)}"
+                raise OptionError("agg", f"{name}={aggregate}", "reads no such column", cure)
         for part in ("column", "by"):
             column = getattr(aggregate, part)
-            if column is None:
-                continue
-            if isinstance(column, str):
-                if column not in frame.columns:
-                    cure = f"give one of {', '.join(frame.columns)}"
-                    raise OptionError("agg", f"{name}={aggregate}", "reads no such column", cure)
+            if column is None or isinstance(column, str):
                 continue
             changes[part] = f"__muntin_{part}_{i}"
             sent[changes[part]] = column

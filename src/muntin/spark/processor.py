@@ -77,6 +77,7 @@ class ShardProcessor(StatefulProcessor):
     def _rejected(self, told: Told) -> bytes:
         frame = told.rejected
         source = self.stage.spec.time
+        assert source is not None
         if (frame[columns.REASON] == "overflow").any():
             # Rows made here have only the engine's own time.
             dtype = frame.schema[source]

@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     IntegerType,
     StringType,
     StructField,
@@ -16,7 +17,7 @@ from pyspark.sql.types import (
 
 from muntin.engine import columns
 from muntin.engine.combine import Combiner
-from muntin.engine.results import results
+from muntin.engine.results import no_results
 
 
 def polars_schema(schema: StructType) -> pl.Schema:
@@ -29,15 +30,14 @@ def polars_schema(schema: StructType) -> pl.Schema:
 def result_schema(source: StructType, combiner: Combiner, time: str) -> StructType:
     """The columns of results: keys, window bounds, aggregates, emission, revision."""
     spec = combiner.spec
-    nothing = combiner.no_cells.rename({columns.PANE: columns.WINDOW}).with_columns(
-        pl.lit("").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
-    )
-    lowered = from_arrow_schema(results(nothing, combiner).to_arrow().schema)
-    same = {"min", "max", "first", "last", "arg_min", "arg_max"}
+    lowered = from_arrow_schema(no_results(combiner).to_arrow().schema)
+    same = {"min", "max", "first", "last", "arg_min", "arg_max", "exact_quantile"}
     types = {f.name: f.dataType for f in lowered.fields}
     for name, aggregate in spec.aggregates.items():
         if aggregate.kind in same:
             types[name] = source[str(aggregate.column)].dataType
+        elif aggregate.kind in ("top_k", "collect_list", "distinct"):
+            types[name] = ArrayType(source[str(aggregate.column)].dataType)
     fields = [StructField(key, source[key].dataType, False) for key in spec.keys]
     bound = TimestampNTZType() if _is_ntz(source, time) else TimestampType()
     fields += [StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 
+from muntin.model import cumulating, days, sessions, sliding
 from muntin.model import windows as model
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration, instant, micros
 from muntin.model.errors import OptionError
+from muntin.model.kinds import Kind
 from muntin.model.policies import Firing, policy
+from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
-from muntin.model.windows import Windows
 from muntin.spark.explain import explain
 from muntin.spark.plan import REJECTED, RESULTS, Plan, Request, build
 from muntin.spark.session import require
@@ -44,19 +46,32 @@ class Windowed:
     _where: Column | str | None
     _clock: str | None
     _buckets: int | None
-    _windows: Windows | None = None
+    _windows: Kind | None = None
     _firing: Firing = Firing()
 
-    def tumbling(self, size: Duration, *, origin: str | None = None) -> Windowed:
+    def tumbling(
+        self, size: Duration, *, origin: str | None = None, zone: str | None = None
+    ) -> Windowed:
         """Windows of one size, one after the other.
 
         Args:
             size: Length of a window.
             origin: A moment at which some window starts; the epoch where it isn't given.
+            zone: A time zone, for windows of whole calendar days in it (23 to 25 hours long).
         """
-        return replace(self, _windows=model.tumbling(size, origin=_origin(origin)))
+        start = _origin(origin)
+        if zone is not None:
+            return replace(self, _windows=days.days(size, zone, origin=start))
+        return replace(self, _windows=model.tumbling(size, origin=start))
 
-    def hopping(self, size: Duration, slide: Duration, *, origin: str | None = None) -> Windowed:
+    def hopping(
+        self,
+        size: Duration,
+        slide: Duration,
+        *,
+        origin: str | None = None,
+        zone: str | None = None,
+    ) -> Windowed:
         """Overlapping windows of one size that start every ``slide``.
 
         The slide needn't divide the size. A message is stored once, however many windows hold it.
@@ -65,8 +80,44 @@ class Windowed:
             size: Length of a window.
             slide: Distance between two starts, at most the size.
             origin: A moment at which some window starts; the epoch where it isn't given.
+            zone: A time zone, for windows of whole calendar days in it.
         """
-        return replace(self, _windows=model.hopping(size, slide, origin=_origin(origin)))
+        start = _origin(origin)
+        if zone is not None:
+            return replace(self, _windows=days.days(size, zone, slide=slide, origin=start))
+        return replace(self, _windows=model.hopping(size, slide, origin=start))
+
+    def cumulating(self, size: Duration, step: Duration, *, origin: str | None = None) -> Windowed:
+        """Windows that start every ``size`` and tell the result so far at each ``step``.
+
+        Args:
+            size: Length of the longest window.
+            step: Distance between two ends; it divides the size.
+            origin: A moment at which some window starts; the epoch where it isn't given.
+        """
+        return replace(self, _windows=cumulating.cumulating(size, step, origin=_origin(origin)))
+
+    def sliding(self, size: Duration) -> Windowed:
+        """Windows that move with the messages, one for each distinct set within ``size``.
+
+        Args:
+            size: How far apart the first and the last place of a window are. Both belong to it,
+                and ``window_end`` is the last place.
+        """
+        return replace(self, _windows=sliding.sliding(size))
+
+    def session(self, gap: Duration, *, closed: Closed = "both") -> Windowed:
+        """Windows that messages open and silence ends.
+
+        A session that grows into another is taken back (``emission`` is ``retract``, the
+        aggregates are null) and told anew. ``window_end`` is the last message plus the gap.
+
+        Args:
+            gap: The silence that ends a session.
+            closed: Whether messages exactly a gap apart share a session: ``both`` as Kafka
+                Streams and Spark have it, ``left`` as KIP-94 words it.
+        """
+        return replace(self, _windows=sessions.session(gap, closed=closed))
 
     def early(
         self, *, each: bool = False, rows: int | None = None, every: Duration | None = None
@@ -159,7 +210,8 @@ class WindowedAggregate:
         """Every firing as a row.
 
         Columns: the keys, ``window_start``, ``window_end``, the aggregates, ``emission``
-        (``early``, ``full`` or ``late``) and ``revision`` (0, 1, 2, … for each key and window).
+        (``early``, ``full``, ``late`` or, for sessions, ``retract``) and ``revision`` (0, 1, 2, …
+        for each key and window).
         ``(keys, window_start, window_end)`` identifies a window and the greatest revision is its
         newest state, so that a sink which upserts by it may see a row twice without harm.
         A batch DataFrame gives one ``full`` row a window.
