@@ -18,7 +18,6 @@ from typing import Literal
 from muntin.model.errors import OptionError
 
 
-
 @dataclass(frozen=True, slots=True)
 class Rows:
     """A length on the rows axis; made by ``rows``."""
