@@ -132,7 +132,8 @@ class SlidingPlacing:
 
     def _put(self, placed: Placed, marks: Marks) -> None:
         counted = self._counted[placed.key]
-        for start, over in self._bounds([other.position for other in counted]):
+        # What ends with one message may be what comes after another, so each is looked at once.
+        for start, over in set(self._bounds([other.position for other in counted])):
             if over + self._grace <= marks.of(placed.key):
                 continue
             place = (start, over, placed.key)
