@@ -23,7 +23,8 @@ from muntin.engine.operator import shard
 from muntin.engine.oracle import Oracle, Step
 from muntin.engine.runs import FrameCache, MemoryBlobs
 from muntin.engine.told import Shard
-from muntin.model.spec import REASONS, WindowSpec
+from muntin.model.spec import DUPLICATES, REASONS, WindowSpec
+from muntin.model.windows import Windows
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class EngineDoor:
         return f"engine-{self.buckets}{'-restarted' * self.restart}"
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
-        return True
+        return engine_can(spec)
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
         """Run the engine."""
@@ -137,9 +138,20 @@ class EngineDoor:
             rejected += [_rejected_row(row, spec, told.judged) for row in told.rejected.to_dicts()]
         firings.sort(key=lambda row: (row["window_start"], *(row[k] for k in spec.keys)))
         counts = {n: c - before.get(n, 0) for n, c in shards[0].state.counts.items()}
-        zeros = dict.fromkeys(("seen", "counted", *REASONS), 0)
+        zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
         watermark = math.inf if step.final else shards[0].state.watermark
         return Step(firings, rejected, zeros | counts, watermark)
+
+
+ENGINE_LACKS = {"top_k", "median", "exact_quantile", "collect_list", "distinct", "apply"}
+"""The aggregates that the engine can't compute yet."""
+
+
+def engine_can(spec: WindowSpec) -> bool:
+    """Whether the engine, and so every door but the oracle's, can run a query yet."""
+    if not isinstance(spec.windows, Windows) or spec.axis == "rows" or spec.offset is not None:
+        return False
+    return not any(agg.kind in ENGINE_LACKS for agg in spec.aggregates.values())
 
 
 def schema(spec: WindowSpec) -> dict[str, pl.DataType]:

@@ -29,12 +29,14 @@ def same_row(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def same(value: Any, wanted: Any) -> bool:
-    """Equal; floats nearly so, NaN to itself, and a truth is no number."""
+    """Equal; floats nearly so, NaN to itself, and a truth is no number; lists cell by cell."""
+    if isinstance(value, list) and isinstance(wanted, list):
+        return len(value) == len(wanted) and all(map(same, value, wanted))
     if isinstance(value, bool) or isinstance(wanted, bool):
         return value is wanted
     if not isinstance(value, float) and not isinstance(wanted, float):
         return value == wanted
-    if value is None or wanted is None or isinstance(value, str) or isinstance(wanted, str):
+    if not all(isinstance(one, int | float) for one in (value, wanted)):
         return False
     if math.isnan(value) or math.isnan(wanted):
         return math.isnan(value) and math.isnan(wanted)

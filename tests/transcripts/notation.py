@@ -3,20 +3,31 @@
 A file is a list of cases. A case has a ``name``, a ``spec`` and ``steps``; with ``wrong: true``
 it states something that is not so, and a run of it must be found failing. The spec holds:
 
-- ``windows``: ``tumbling 10 s``, or ``hopping 10 s by 4 s``, with ``from TIME`` for an origin;
+- ``windows``, with ``from TIME`` or ``from ROW`` for the origin of the first three::
+
+      tumbling 10 s         hopping 10 s by 4 s     cumulating 1 day by 6 hours
+      tumbling 3 rows       hopping 4 rows by 2 rows
+      days 1 in Europe/Berlin                       days 2 by 1 in Europe/Berlin
+      sliding 10 s          sliding 3 rows
+      session 10 s          session 10 s open       (``open``: a whole gap parts two messages)
+
 - ``columns``: names and types of a row's cells (default ``key:string time value:long``);
 - ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``;
-- ``lateness``, ``ahead``, ``grace``, ``keep`` (default: the grace), ``accumulate``;
+- ``lateness``, ``ahead``, ``grace``, ``keep`` (default: the grace), ``accumulate``; on the rows
+  axis grace and keep are ``2 rows``;
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows`` or
-  ``every 1 minute``.
+  ``every 1 minute``;
+- ``offset: partition offset``: the columns of a message's partition and of its offset;
+- ``time: none``: there is no column of event times (else it is ``time``).
 
 A step has the ``wall`` clock, ``messages``, ``final`` where the input ends, and what must come of
-it: ``expect`` (the firings, in order), ``rejected`` (in any order) and ``watermark`` (where it
-stands after the step; not looked at where it isn't said).
+it: ``expect`` (the firings, in order), ``rejected`` (in any order), ``watermark`` (where it stands
+after the step) and ``duplicates`` (how many); the last two aren't looked at where they aren't said.
 
 - A message is its cells in order: ``a 3 5``.
 - A firing is the key cells, the window, the aggregates, emission and revision:
-  ``a 0..10 5 full 0``.
+  ``a 0..10 5 full 0``. A list is ``[1,2]``, without spaces; on the rows axis a window's bounds are
+  whole numbers.
 - A rejected message is its cells, the reason and the watermark in force: ``a 3 5 late 20``.
 
 A time is seconds (``7``, ``-2.5``), a time of the first day (``09:00:01``), an ISO time
@@ -34,15 +45,16 @@ from typing import Any
 import yaml
 from tests.doors import Batch
 
-from muntin.model import aggregates, windows
+from muntin.model import aggregates, cumulating, days, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import SECOND, instant, micros
+from muntin.model.axis import SECOND, Length, instant, micros, rows
+from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Every, EveryRows, Firing, Policy
 from muntin.model.spec import WindowSpec
-from muntin.model.windows import Windows
 
 _SECONDS = re.compile(r"-?\d+(\.\d+)?")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?")
+_OF_STEPS = {"expect", "rejected", "watermark", "duplicates"}
 _CONSTANTS = {"null": None, "true": True, "false": False, "nan": math.nan, "inf": math.inf}
 _READERS = {
     "string": str,
@@ -54,11 +66,12 @@ _READERS = {
 
 @dataclass(frozen=True)
 class Expected:
-    """What a step must give; ``watermark`` is ``...`` where the transcript doesn't say."""
+    """What a step must give; the last two are ``...`` where the transcript doesn't say."""
 
     firings: list[dict[str, Any]]
     rejected: list[dict[str, Any]]
     watermark: Any
+    duplicates: Any
 
 
 @dataclass(frozen=True)
@@ -83,7 +96,7 @@ def _case(item: dict[str, Any]) -> Case:
     columns = _columns(item["spec"].get("columns", "key:string time value:long"))
     spec = _spec(item["spec"], columns)
     for step in item["steps"]:
-        _only_known(step, {"wall", "messages", "final", "expect", "rejected", "watermark"})
+        _only_known(step, {"wall", "messages", "final"} | _OF_STEPS)
     steps = [
         Batch(
             messages=[_message(row, columns) for row in step.get("messages", [])],
@@ -101,30 +114,41 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
         firings=[_firing(row, spec, columns) for row in step.get("expect", [])],
         rejected=[_rejected(row, columns) for row in step.get("rejected", [])],
         watermark=_time(step["watermark"]) if "watermark" in step else ...,
+        duplicates=int(step["duplicates"]) if "duplicates" in step else ...,
     )
 
 
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
-    options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead"}
+    options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
     _only_known(item, options | {"grace", "keep", "accumulate", "early", "late"})
-    grace = item.get("grace", "0 s")
-    firing = Firing(
-        early=_policy(item["early"]) if "early" in item else None,
-        late=_policy(item.get("late", "each")),
-        grace=micros("grace", grace),
-        retention=micros("keep", item.get("keep", grace)),
-        accumulate=item.get("accumulate", "true") == "true",
-    )
+    offset = item.get("offset", "").split()
     return WindowSpec(
         keys=tuple(item.get("keys", "key").split()),
-        time="time",
+        time=None if item.get("time") == "none" else "time",
         windows=_windows(item["windows"]),
         aggregates={name: _aggregate(text) for name, text in dict(item["aggregates"]).items()},
-        firing=firing,
+        firing=_firing_policies(item),
         lateness=micros("lateness", item.get("lateness", "0 s")),
         max_ahead=micros("ahead", item["ahead"]) if "ahead" in item else None,
         types={name: kind for name, kind in columns.items() if name != "time"},
+        offset=(offset[0], offset[1]) if offset else None,
     )
+
+
+def _firing_policies(item: dict[str, str]) -> Firing:
+    grace = item.get("grace", "0 s")
+    return Firing(
+        early=_policy(item["early"]) if "early" in item else None,
+        late=_policy(item.get("late", "each")),
+        grace=_after_the_end("grace", grace),
+        retention=_after_the_end("keep", item.get("keep", grace)),
+        accumulate=item.get("accumulate", "true") == "true",
+    )
+
+
+def _after_the_end(option: str, text: str) -> int:
+    length = _length(text)
+    return micros(option, length) if isinstance(length, str) else length.count
 
 
 def _only_known(item: dict[str, Any], known: set[str]) -> None:
@@ -136,15 +160,34 @@ def _columns(text: str) -> dict[str, str]:
     return dict(f"{cell}:timestamp".split(":")[:2] for cell in text.split())
 
 
-def _windows(text: str) -> Windows:
+def _windows(text: str) -> Kind:
     lengths, _, origin = text.partition(" from ")
-    start = _time(origin) if origin else 0
+    start = 0
+    if origin:
+        start = int(origin) if "row" in lengths else _time(origin)
     kind, _, rest = lengths.partition(" ")
-    if kind == "tumbling":
-        return windows.tumbling(rest, origin=start)
-    assert kind == "hopping", kind
+    if kind == "days":
+        grid, _, zone = rest.partition(" in ")
+        size, _, slide = grid.partition(" by ")
+        return days.days(f"{size} days", zone, slide=f"{slide} days" if slide else None)
     size, _, slide = rest.partition(" by ")
-    return windows.hopping(size, slide, origin=start)
+    match kind:
+        case "tumbling":
+            return windows.tumbling(_length(size), origin=start)
+        case "hopping":
+            return windows.hopping(_length(size), _length(slide), origin=start)
+        case "cumulating":
+            return cumulating.cumulating(_length(size), _length(slide), origin=start)
+        case "sliding":
+            return sliding.sliding(_length(size))
+    assert kind == "session", kind
+    gap = size.removesuffix(" open")
+    return sessions.session(_length(gap), closed="both" if gap == size else "left")
+
+
+def _length(text: str) -> Length:
+    count = text.removesuffix("s").removesuffix(" row")
+    return rows(int(count)) if count.isdigit() else text
 
 
 def _policy(text: str) -> Policy:
@@ -162,9 +205,9 @@ def _aggregate(text: str) -> Aggregate:
     parts = [part.strip() for part in inside.split(",") if part]
     named = dict(part.split("=") for part in parts if "=" in part)
     names = [part for part in parts if "=" not in part]
-    if kind == "product":
-        return product(*names)
-    return getattr(aggregates, kind)(*names, **{key: float(value) for key, value in named.items()})
+    own = {"product": product, "written": written}
+    make = own.get(kind) or getattr(aggregates, kind)
+    return make(*names, **{name: _value(value) for name, value in named.items()})
 
 
 def product(column: str) -> Aggregate:
@@ -175,6 +218,17 @@ def product(column: str) -> Aggregate:
         aggregator=lambda state, value: state * value,
         merger=lambda one, other: one * other,
     )
+
+
+def written(*columns: str) -> Aggregate:
+    """A user's function over all rows of a window: writes them down, ``<5,a|7,null>``."""
+
+    def text(rows: list[dict[str, Any]]) -> str:
+        assert all(list(row) == list(columns) for row in rows)
+        cells = [["null" if cell is None else str(cell) for cell in row.values()] for row in rows]
+        return f"<{'|'.join(','.join(row) for row in cells)}>"
+
+    return aggregates.apply(text, *columns, result_type="string")
 
 
 def _message(row: str, columns: dict[str, str]) -> dict[str, Any]:
@@ -192,7 +246,8 @@ def _firing(row: str, spec: WindowSpec, columns: dict[str, str]) -> dict[str, An
     cells = iter(row.split())
     firing = {name: _cell(next(cells), columns[name]) for name in spec.keys}
     start, _, end = next(cells).partition("..")
-    firing |= {"window_start": _time(start), "window_end": _time(end)}
+    bound = _time if spec.axis == "time" else int
+    firing |= {"window_start": bound(start), "window_end": bound(end)}
     firing |= {name: _value(next(cells)) for name in spec.aggregates}
     firing |= {"emission": next(cells), "revision": int(next(cells))}
     assert not list(cells), f"too many cells in {row!r}"
@@ -208,6 +263,8 @@ def _rejected(row: str, columns: dict[str, str]) -> dict[str, Any]:
 def _value(text: str) -> Any:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
+    if text.startswith("["):
+        return [_value(cell) for cell in text[1:-1].split(",") if cell]
     try:
         return float(text) if "." in text else int(text)
     except ValueError:

@@ -11,6 +11,7 @@ from tests.transcripts.comparison import rejected_differences, row_differences
 from tests.transcripts.notation import Case, Expected, read_cases
 
 from muntin.engine.oracle import Step
+from muntin.model.spec import DUPLICATES
 
 CASES = read_cases(Path(__file__).parent)
 RIGHT = [case for case in CASES if not case.wrong]
@@ -55,4 +56,7 @@ def step_differences(step: Step, expected: Expected, door: Door) -> list[str]:
     knows = door.tells_watermark and expected.watermark is not ...
     if knows and step.watermark != expected.watermark:
         found.append(f"watermark {step.watermark}, expected {expected.watermark}")
+    duplicates = step.counts[DUPLICATES]
+    if expected.duplicates not in (..., duplicates):
+        found.append(f"{duplicates} duplicates, expected {expected.duplicates}")
     return found

@@ -54,9 +54,14 @@ class Days:
         return (local.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
 
     def day_of(self, position: int) -> int:
-        """The local day that a time falls into."""
+        """The local day that a time falls into.
+
+        Where clocks are set back over midnight an hour bears the date of the day before again; it
+        belongs to the day that has begun, so that no day is in two pieces.
+        """
         moment = _EPOCH + timedelta(microseconds=position)
-        return (moment.astimezone(ZoneInfo(self.zone)).date() - _FIRST_DAY).days
+        day = (moment.astimezone(ZoneInfo(self.zone)).date() - _FIRST_DAY).days
+        return day + 1 if position >= self.midnight(day + 1) else day
 
     def start(self, window: int) -> int:
         """When a window starts, microseconds since the epoch."""

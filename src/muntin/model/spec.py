@@ -100,8 +100,9 @@ class WindowSpec:
         if self.by_arrival and firing.grace:
             cure = 'give no grace, or offset=("partition", "offset")'
             raise OptionError("grace", firing.grace, "means nothing: no arrival is late", cure)
-        if self.axis == "rows" and self.offset and self.keys and self.keys[0] != self.offset[0]:
-            cure = f"let the first key be {self.offset[0]!r}"
+        offset = self.offset if self.axis == "rows" else None
+        if offset is not None and self.keys and self.keys[0] != offset[0]:
+            cure = f"let the first key be {offset[0]!r}"
             raise OptionError("key", self.keys, "doesn't begin with the partition", cure)
 
     def facts(self) -> dict[str, str]:

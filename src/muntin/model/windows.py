@@ -3,6 +3,7 @@
 A window is a half-open interval ``[start, end)``. Window number ``k`` starts at
 ``origin + k * slide`` and ends ``size`` later; a tumbling window slides by its own size. On the
 time axis everything is in microseconds, on the rows axis in rows.
+
 Source: the Samza SQL window operator design (time-based windows); panes as paired windows,
 Krishnamurthy et al., "On-the-fly sharing for streamed aggregation", 2006.
 """

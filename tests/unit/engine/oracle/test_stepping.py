@@ -63,6 +63,7 @@ def test_counts_add_up() -> None:
     assert step.counts == {
         "seen": 6,
         "counted": 1,
+        "duplicates": 0,
         "late": 1,
         "future": 1,
         "null_key": 1,

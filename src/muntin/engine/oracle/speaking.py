@@ -1,0 +1,98 @@
+"""Which windows speak at the end of a step, and what their rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from muntin.engine.oracle.marks import Marks
+from muntin.engine.oracle.values import overflows, value
+from muntin.engine.oracle.window import Key, Window
+from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.spec import WindowSpec
+
+RETRACT = "retract"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The end of a step, when windows speak.
+
+    Attributes:
+        before: The marks in force during the step.
+        after: The marks at its end.
+        wall: The wall clock of the step.
+        wall_before: The wall clock of the step before, if there was one.
+    """
+
+    before: Marks
+    after: Marks
+    wall: int
+    wall_before: int | None
+
+
+def speakers(
+    spec: WindowSpec, windows: Iterable[Window], vanished: Iterable[Window], ending: Ending
+) -> list[tuple[Window, str]]:
+    """The windows that speak and their emissions, in the order in which they do.
+
+    That is by start, then key; of one start and key what is taken back goes first, and then the
+    window that ends first.
+    """
+    said = [(window, RETRACT) for window in vanished if window.revision]
+    for window in windows:
+        emission = _emission(spec, window, ending)
+        if emission is not None:
+            said.append((window, emission))
+    return sorted(said, key=_in_order)
+
+
+def _in_order(said: tuple[Window, str]) -> tuple[int, Key, bool, int]:
+    window, emission = said
+    return window.start, window.key, emission != RETRACT, window.end
+
+
+def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:
+    before, after = ending.before.of(window.key), ending.after.of(window.key)
+    firing = spec.firing
+    if before < window.over <= after:
+        return "full"
+    if not window.untold:
+        return None
+    if window.over <= before:
+        closes = window.over + firing.grace <= after
+        return "late" if closes or _is_due(firing.late, window, ending) else None
+    return "early" if _is_due(firing.early, window, ending) else None
+
+
+def _is_due(policy: Policy | None, window: Window, ending: Ending) -> bool:
+    match policy:
+        case Each():
+            return True
+        case EveryRows(rows):
+            return len(window.untold) >= rows
+        case Every(period):
+            last = ending.wall_before
+            return last is not None and ending.wall // period > last // period
+    return False
+
+
+def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any], bool]:
+    """What a window says, and whether a sum in it has left 64 bits."""
+    spoken_of = window.messages if spec.firing.accumulate else window.untold
+    key = dict(zip(spec.keys, window.key, strict=True))
+    values = dict.fromkeys(spec.aggregates)
+    if emission != RETRACT:
+        values = {name: value(agg, spoken_of) for name, agg in spec.aggregates.items()}
+    overflown = list(_overflown(spec, values))
+    values |= dict.fromkeys(overflown)
+    bounds = {"window_start": window.start, "window_end": window.end}
+    told = {"emission": emission, "revision": window.revision}
+    return key | bounds | values | told, bool(overflown)
+
+
+def _overflown(spec: WindowSpec, values: dict[str, Any]) -> Iterator[str]:
+    for name, agg in spec.aggregates.items():
+        if agg.kind == "sum" and overflows(values[name]):
+            yield name
