@@ -19,12 +19,12 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.buckets import split
 from muntin.engine.combine import Combined, Combiner
+from muntin.engine.operator import combiner as lifting
 from muntin.engine.operator import shard
 from muntin.engine.oracle import Oracle, Step
 from muntin.engine.runs import FrameCache, MemoryBlobs
 from muntin.engine.told import Shard
 from muntin.model.spec import DUPLICATES, REASONS, WindowSpec
-from muntin.model.windows import Windows
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class EngineDoor:
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
         """Run the engine."""
-        combiner = Combiner(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
+        combiner = lifting(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
         stores = [MemoryBlobs() for _ in range(self.buckets)]
         shards = [shard(combiner, store, FrameCache()) for store in stores]
         told = []
@@ -121,6 +121,10 @@ class EngineDoor:
         parts = [combiner.combine(m, judged) for m in (messages[:half], messages[half:])]
         latest = max((p.latest for p in parts if p.latest is not None), default=None)
         split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
+        nothing = messages.clear()
+        split_raw = [
+            split(nothing if p.raw is None else p.raw, list(spec.keys), self.buckets) for p in parts
+        ]
         before = dict(shards[0].state.counts)
         firings, rejected = [], []
         for bucket, one in enumerate(shards):
@@ -130,8 +134,9 @@ class EngineDoor:
                     part.rejected if bucket == 0 else combiner.nothing_rejected,
                     part.counts if bucket == 0 else {},
                     latest,
+                    raw=raw.get(bucket),
                 )
-                for part, cells in zip(parts, split_cells, strict=True)
+                for part, cells, raw in zip(parts, split_cells, split_raw, strict=True)
             ]
             told = one.step(mine, step.wall, final=step.final)
             firings += told.results.to_dicts()
@@ -143,15 +148,9 @@ class EngineDoor:
         return Step(firings, rejected, zeros | counts, watermark)
 
 
-ENGINE_LACKS = {"top_k", "median", "exact_quantile", "collect_list", "distinct", "apply"}
-"""The aggregates that the engine can't compute yet."""
-
-
 def engine_can(spec: WindowSpec) -> bool:
     """Whether the engine, and so every door but the oracle's, can run a query yet."""
-    if not isinstance(spec.windows, Windows) or spec.axis == "rows" or spec.offset is not None:
-        return False
-    return not any(agg.kind in ENGINE_LACKS for agg in spec.aggregates.values())
+    return spec.axis == "time" and spec.offset is None
 
 
 def schema(spec: WindowSpec) -> dict[str, pl.DataType]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import polars as pl
 
 from muntin.model.cumulating import Cumulating
@@ -18,7 +19,7 @@ def pane_of(position: pl.Expr, windows: Numbered) -> pl.Expr:
     if isinstance(windows, Sliding):
         return position
     if isinstance(windows, Days):
-        return _slot_pane(_day_of(position, windows.zone), windows.grid)
+        return _slot_pane(_day_of(position, windows), windows.grid)
     if isinstance(windows, Cumulating):
         shifted = position - windows.origin if windows.origin else position
         return shifted.floordiv(windows.step)
@@ -34,9 +35,18 @@ def _slot_pane(position: pl.Expr, windows: Windows) -> pl.Expr:
     return 2 * slot + (within >= windows.remainder).cast(pl.Int64)
 
 
-def _day_of(time: pl.Expr, zone: str) -> pl.Expr:
-    local = time.cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
-    return local.dt.date().cast(pl.Int32).cast(pl.Int64)
+def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
+    """The local day of each time, out of the midnights that lie between the first and the last."""
+
+    def found(times: pl.Series) -> pl.Series:
+        if not len(times):
+            return times
+        first, last = (windows.day_of(int(t)) for t in (times.min(), times.max()))  # type: ignore[arg-type]
+        midnights = [windows.midnight(day) for day in range(first, last + 1)]
+        day = np.searchsorted(midnights, times.to_numpy(), side="right") - 1 + first
+        return pl.Series(day, dtype=pl.Int64)
+
+    return time.map_batches(found, return_dtype=pl.Int64, is_elementwise=True)
 
 
 def first_window(pane: pl.Expr, windows: Paned) -> pl.Expr:

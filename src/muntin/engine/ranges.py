@@ -96,7 +96,8 @@ class Ranges:
         lengths = self.stop - self.start
         number = np.repeat(np.arange(len(lengths)), lengths)
         ahead = np.arange(len(number)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return cells[self.start[number] + ahead].with_columns(pl.Series(name, number))
+        rows: pl.DataFrame = cells[self.start[number] + ahead]
+        return rows.with_columns(pl.Series(name, number))
 
 
 def reach(
