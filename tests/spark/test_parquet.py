@@ -185,10 +185,11 @@ def test_folders_are_columns_where_spark_says_so(
     )
     made.coalesce(1).write.partitionBy("key").parquet(str(source))
 
-    def read(name: str) -> tuple[list[Any], bool]:
+    def read(name: str) -> tuple[list[list[Any]], bool]:
         rows = spark.readStream.schema("key string, at timestamp, value int")
         aggregate = windows(rows.parquet(f"file:{source}{path}"), max_ahead=None)
-        return sorted(outcome(aggregate, tmp_path / name), key=str), aggregate.plan.columnar
+        told = [sorted(rows, key=str) for rows in outcome(aggregate, tmp_path / name)]
+        return told, aggregate.plan.columnar
 
     by_files, columnar = read("files")
     setting.set(SETTING, "false")
@@ -211,6 +212,21 @@ def test_a_large_file_comes_in_frames(tmp_path: Path, monkeypatch: pytest.Monkey
     pq.write_table(pa.table({"n": pa.array(range(7))}), path, row_group_size=2)
     frames = list(reader(n=pl.Int64()).read(str(path)))
     assert [frame["n"].to_list() for frame in frames] == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_parts_make_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muntin.spark.parquet._ROWS_OF_A_PART", 10)
+    wanted = reader(n=pl.Int64())
+    for rows in (0, 1, 9, 25, 40, 101):
+        path = tmp_path / f"{rows}.parquet"
+        pq.write_table(pa.table({"n": pa.array(range(rows), pa.int64())}), path, row_group_size=7)
+        for parts in (1, 3):
+            each = [
+                [n for frame in wanted.read(str(path), part, parts) for n in frame["n"]]
+                for part in range(parts)
+            ]
+            assert sorted(n for numbers in each for n in numbers) == list(range(rows))
+            assert sum(map(bool, each)) == min(parts, max(rows // 10, rows > 0))
 
 
 def test_messages_of_the_ordinary_schema_are_files(spark: SparkSession, tmp_path: Path) -> None:
