@@ -63,11 +63,22 @@ def outcome(aggregate: mt.WindowedAggregate, folder: Path) -> tuple[list[Any], l
     return told["results"], told["rejected"]
 
 
+@pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("options", [{}, {"max_ahead": None}, {"clock": "at"}], ids=str)
 def test_files_and_rows_come_to_the_same(
-    spark: SparkSession, feed: Feed, setting: Any, tmp_path: Path, options: dict[str, Any]
+    spark: SparkSession,
+    feed: Feed,
+    setting: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    parts: int,
 ) -> None:
+    if parts > 1:
+        monkeypatch.setattr("muntin.spark.parquet._BYTES_OF_A_PART", 1)
     by_files = windows(feed.stream(spark), **options)
+    plan = by_files.plan.told._jdf.queryExecution().analyzed().toString()
+    assert plan.count(", content#") == parts
     setting.set(SETTING, "false")
     by_rows = windows(feed.stream(spark), **options)
     assert (by_files.plan.columnar, by_rows.plan.columnar) == (True, False)

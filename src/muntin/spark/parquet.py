@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import reduce
+from glob import iglob
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -58,9 +60,11 @@ _UNUSUAL = (
     "spark.sql.parquet.fieldId.read.enabled",
     "spark.sql.caseSensitive",
 )
-# Fewer rows aren't worth a second task.
+# Less isn't worth a second task.
+_BYTES_OF_A_PART = 4 << 20
 _ROWS_OF_A_PART = 250_000
 _MOST_PARTS = 4
+_FILES_LOOKED_AT = 1000
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 
@@ -85,17 +89,24 @@ def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
     if options is None or not options.keys() <= _LISTING or not _is_local(spark, options["path"]):
         return None
     reader = spark.readStream.format("binaryFile").schema(_FILE).options(**options)
-    cores = spark.sparkContext.defaultParallelism
-    return _parted(reader.load().select("path", now.alias("now")), cores), _root(options["path"])
+    listed = _parted(reader.load().select("path", now.alias("now")), _plain(options["path"]))
+    return listed, _root(options["path"])
 
 
-def _parted(listed: DataFrame, cores: int) -> DataFrame:
-    """The list of files once for each part, so that several tasks can read one file."""
-    parts = min(cores, _MOST_PARTS)
+def _parted(listed: DataFrame, path: str) -> DataFrame:
+    """The list of files once for each part, so that several tasks can read one file.
+
+    The largest file that is there when the query is built says whether that is worth the tasks.
+    """
+    folder = os.path.join(path, "**") if os.path.isdir(path) else path
+    there = islice(iglob(folder, recursive=True), _FILES_LOOKED_AT)
+    largest = max((os.path.getsize(f) for f in there if os.path.isfile(f)), default=0)
+    cores = listed.sparkSession.sparkContext.defaultParallelism
+    parts = max(1, min(cores, _MOST_PARTS, largest // _BYTES_OF_A_PART))
     counted = listed.withColumn("parts", F.lit(parts))
     whole = [counted.withColumn("part", F.lit(part)) for part in range(parts)]
     # A batch of many files has tasks enough already.
-    return reduce(DataFrame.union, whole).coalesce(cores)
+    return reduce(DataFrame.union, whole).coalesce(cores) if parts > 1 else whole[0]
 
 
 def _as_written(spark: SparkSession) -> bool:
