@@ -80,6 +80,7 @@ class Shard:
         panes = windows.panes_per_window + horizon // windows.slide * windows.panes_per_slide
         span = max(1, panes // _SEGMENTS)
         identity = [columns.WINDOW, *self.keys]
+        by_key = self.spec.firing.early is not None or self.spec.firing.grace > 0
 
         def table(name: str, axis: str) -> Runs:
             merge: Merge = self.combiner.merge
@@ -89,7 +90,9 @@ class Shard:
                 merge = self._merge_changes
             entries = stored["tables"].get(name, {})
             width = span if axis == columns.PANE else max(1, span // windows.panes_per_slide)
-            return Runs(axis, width, blobs, cache, merge, entries)
+            # Only windows that speak before or after their time are asked for by key.
+            asked = name in ("cells", "marks") and by_key
+            return Runs(axis, width, blobs, cache, merge, entries, self.keys if asked else ())
 
         self._identity = identity
         self.cells = table("cells", columns.PANE)
@@ -244,7 +247,7 @@ class Shard:
         if not self.spec.firing.accumulate:
             composed = self._only_new(composed, speaking)
         extra = [marks[0]] if emission == "late" else []
-        composed = self._with_marks(composed, low, high, extra)
+        composed = self._with_marks(composed, low, high, extra, who)
         revision = pl.col(FIRED)
         if emission == "late":
             # It spoke in full if it held anything but late messages when its time came.
@@ -268,15 +271,14 @@ class Shard:
             return self._no_windows()
         first = low * windows.panes_per_slide
         last = high * windows.panes_per_slide + windows.panes_per_window - 1
-        frames = self.cells.read(first, last)
-        frames += [r for r in fresh if r[2] >= first and r[1] <= last]
+        new = [r for r in fresh if r[2] >= first and r[1] <= last]
+        if keys is None:
+            frames = self.cells.read(first, last) + new
+        else:
+            frames = self.cells.of(keys, first, last)
+            frames += [(f.join(keys, on=self.keys, how="semi"), a, b) for f, a, b in new]
         if not frames:
             return self._no_windows()
-        if keys is not None:
-            frames = [
-                (f.join(keys, on=self.keys, how="semi", nulls_equal=True), a, b)
-                for f, a, b in frames
-            ]
         cells = join_runs(frames, columns.PANE, self.combiner.merge)
         return compose(cells, low, high, self.combiner)
 
@@ -285,10 +287,21 @@ class Shard:
         return composed.select(self._identity).join(new, on=self._identity, how="left")
 
     def _with_marks(
-        self, composed: pl.DataFrame, low: int, high: int, extra: Sequence[pl.DataFrame] = ()
+        self,
+        composed: pl.DataFrame,
+        low: int,
+        high: int,
+        extra: Sequence[pl.DataFrame] = (),
+        who: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
-        marks = self._add_marks([self._read(self.marks, low, high), *extra])
-        joined = composed.join(marks, on=self._identity, how="left")
+        """Add how often windows have spoken; ``who`` where only some keys' are asked for."""
+        if who is None:
+            marks = [self._read(self.marks, low, high)]
+        else:
+            marks = [f for f, _, _ in self.marks.of(who.select(self.keys).unique(), low, high)]
+            marks.append(self._no_marks())
+        added = self._add_marks([*marks, *extra])
+        joined = composed.join(added, on=self._identity, how="left")
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
     def _keep(
@@ -338,11 +351,14 @@ class Shard:
             return join_runs(frames, table.axis, table.merge)
         nothing = self._no_windows()
         if table is self.marks:
-            zeros = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]
-            return nothing.select(*self._identity, *zeros)
+            return self._no_marks()
         if self.spec.firing.accumulate:
             return nothing.select(*self._identity, columns.MESSAGES)
         return nothing
+
+    def _no_marks(self) -> pl.DataFrame:
+        zeros = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]
+        return self._no_windows().select(*self._identity, *zeros)
 
     def _no_cells(self) -> pl.DataFrame:
         return self.combiner.no_cells

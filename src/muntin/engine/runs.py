@@ -18,6 +18,7 @@ from typing import Protocol
 import polars as pl
 
 from muntin.engine.codec import decode, encode
+from muntin.engine.lookup import HASH, by_hash, of_keys
 
 Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 
@@ -131,6 +132,7 @@ class Runs:
         cache: Decoded blobs of this process.
         merge: Makes one row of rows of the same identity.
         stored: What ``entries`` gave when the manifest was written.
+        keys: The key columns, where rows of some keys will be looked up; that costs a sort.
     """
 
     def __init__(
@@ -141,7 +143,9 @@ class Runs:
         cache: FrameCache,
         merge: Merge,
         stored: dict[str, list[list[int]]],
+        keys: Sequence[str] = (),
     ) -> None:
+        self.keys = list(keys)
         self.axis = axis
         self.span = span
         self.blobs = blobs
@@ -201,7 +205,7 @@ class Runs:
             return
         folded = runs[start:]
         merged = join_runs(
-            [(self._read(run), run.low, run.high) for run in folded], self.axis, self.merge
+            [(self._plain(run), run.low, run.high) for run in folded], self.axis, self.merge
         )
         for run in folded:
             self._remove(run)
@@ -209,6 +213,8 @@ class Runs:
         runs[start:] = [self._write(merged, *ends)]
 
     def _write(self, frame: pl.DataFrame, low: int, high: int) -> Run:
+        if self.keys:
+            frame = by_hash(frame, self.keys)
         number = secrets.randbits(62)
         self.blobs.put(number, encode(frame))
         self.cache.put(number, frame)
@@ -221,14 +227,34 @@ class Runs:
             self.cache.put(run.number, frame)
         return frame
 
+    def _plain(self, run: Run) -> pl.DataFrame:
+        return self._read(run).drop(HASH) if self.keys else self._read(run)
+
     def _remove(self, run: Run) -> None:
         self.blobs.remove(run.number)
         self.cache.drop(run.number)
 
     def read(self, low: int | None = None, high: int | None = None) -> list[Ranged]:
         """The runs that reach into a stretch of the axis (both ends included), oldest first."""
+        return [(self._plain(run), run.low, run.high) for run in self._between(low, high)]
+
+    def of(self, who: pl.DataFrame, low: int | None, high: int | None) -> list[Ranged]:
+        """The rows of some keys in such runs.
+
+        Args:
+            who: The keys, each once; the table must have been made for it.
+            low: The least place of the stretch.
+            high: The greatest.
+        """
+        found = [
+            (of_keys(self._read(run), self.keys, who), run.low, run.high)
+            for run in self._between(low, high)
+        ]
+        return [ranged for ranged in found if len(ranged[0])]
+
+    def _between(self, low: int | None, high: int | None) -> list[Run]:
         return [
-            (self._read(run), run.low, run.high)
+            run
             for segment in sorted(self._segments)
             for run in self._segments[segment]
             if (low is None or run.high >= low) and (high is None or run.low <= high)
