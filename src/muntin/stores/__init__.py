@@ -1,0 +1,1 @@
+"""Stores for what windows remember; nothing in here knows Spark or the engine."""
