@@ -67,6 +67,14 @@ class TestEveryLayout:
         assert message.time == (None if layout.axis == "rows" else 70)
         assert message.session == (0 if "session" in layout.parts else None)
 
+    def test_equal_fields_are_those_of_the_same_key(self, form: Form, layout: Layout) -> None:
+        store = opened(form.open(), layout)
+        inside = {"session": "s"} if "session" in layout.parts else {}
+        for offset, equal in enumerate((1, True, 1.0, "1", (1,))):
+            store.add(None, offset=offset, time=0, equal=equal, **inside)
+        for offset, equal in enumerate((1, True, 1.0, "1", (1,))):
+            assert offsets(store.get_messages(equal=equal, **inside)) == [offset]
+
     def test_what_was_retired_is_not_taken_again(self, form: Form, layout: Layout) -> None:
         store = opened(form.open(), layout, most_rows=2)
         add(store, *((n, n) for n in range(6)))

@@ -257,10 +257,10 @@ class MessageStore:
     def _wanted(
         self, message: Message, start: Position, end: Position, equal: Any, session: Any
     ) -> bool:
-        if equal is not None and message.equal != equal:
-            return False
-        if session is not None and message.session != session:
-            return False
+        # As keys compare: every layout must find the same, and to Python 1 is True.
+        for wanted, found in ((equal, message.equal), (session, message.session)):
+            if wanted is not None and keys.encode_part(wanted) != keys.encode_part(found):
+                return False
         place = Place(message.session, message.equal, message.time, message.offset)
         return self.layout.holds(place, start, end)
 
