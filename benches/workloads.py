@@ -71,10 +71,10 @@ class Case:
 
         Args:
             rows: Rows of this run, the full number or a tenth of it.
-            full_rows: Rows of the full run; a batch is never above a tenth of them.
+            full_rows: Rows of the full run; a batch is never above a fifth of them.
             scale: The scale asked for.
         """
-        batch = self.batch if self.measure == "batch" else min(self.batch, full_rows // 10)
+        batch = self.batch if self.measure == "batch" else min(self.batch, full_rows // 5)
         load = self.keys_to_load(scale)
         return Stream(
             keys=load or self.keys,
@@ -224,7 +224,7 @@ W2K = Workload(
             keys=10_000,
             per_second=10_000,
             rows=2_000_000,
-            batch=200_000,
+            batch=500_000,
             size=60,
             slide=1,
             caps={

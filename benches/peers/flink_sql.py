@@ -6,25 +6,13 @@ import csv
 import time
 from pathlib import Path
 
-from pyflink.common import Configuration
-from pyflink.table import EnvironmentSettings, TableEnvironment
+from pyflink.common import Configuration, WatermarkStrategy
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+from pyflink.table import EnvironmentSettings, Schema, StreamTableEnvironment
 
 from benches.peers.command import Outcome, Run, serve, totals
 from benches.stream import T0_MS
-
-SOURCE = """
-CREATE TEMPORARY TABLE ev (
-    i BIGINT,
-    k AS MOD(MOD(i * 1103515245 + 12345, 2147483648) / 256, {keys}),
-    v AS MOD(i * 48271, 1000),
-    ts AS TO_TIMESTAMP_LTZ({t0} + 1000 * i / {per_second}, 3),
-    WATERMARK FOR ts AS ts - INTERVAL '0.001' SECOND
-) WITH (
-    'connector' = 'datagen', 'fields.i.kind' = 'sequence',
-    'fields.i.start' = '0', 'fields.i.end' = '{last}',
-    'rows-per-second' = '2000000000'
-)
-"""
 
 SINK = """
 CREATE TEMPORARY TABLE answers (
@@ -39,7 +27,7 @@ GROUP BY k, window_start, window_end
 """
 
 
-def environment(run: Run) -> TableEnvironment:
+def environment(run: Run) -> tuple[StreamExecutionEnvironment, StreamTableEnvironment]:
     """Two task slots, checkpoints every 2 s, the state backend asked for."""
     settings = {
         "parallelism.default": "2",
@@ -63,8 +51,41 @@ def environment(run: Run) -> TableEnvironment:
     configuration = Configuration()
     for name, value in settings.items():
         configuration.set_string(name, value)
+    streams = StreamExecutionEnvironment.get_execution_environment(configuration)
     chosen = EnvironmentSettings.new_instance().in_streaming_mode()
-    return TableEnvironment.create(chosen.with_configuration(configuration).build())
+    chosen = chosen.with_configuration(configuration).build()
+    return streams, StreamTableEnvironment.create(streams, chosen)
+
+
+def read(run: Run, streams: StreamExecutionEnvironment, tables: StreamTableEnvironment) -> None:
+    """The stream, as two sources that take turns, so that both cores read and time goes on evenly.
+
+    The ``datagen`` connector keeps every number that is still to come in its checkpoints; this
+    source keeps where it is.
+    """
+    stream = run.stream
+    halves = []
+    for half in (0, 1):
+        last = (stream.rows - 1 - half) // 2
+        numbers = NumberSequenceSource(0, last)
+        source = streams.from_source(numbers, WatermarkStrategy.no_watermarks(), f"half {half}")
+        i = f"(f0 * 2 + {half})"
+        schema = (
+            Schema.new_builder()
+            .column("f0", "BIGINT")
+            .column_by_expression(
+                "k", f"MOD(MOD({i} * 1103515245 + 12345, 2147483648) / 256, {stream.keys})"
+            )
+            .column_by_expression("v", f"MOD({i} * 48271, 1000)")
+            .column_by_expression(
+                "ts", f"TO_TIMESTAMP_LTZ({T0_MS} + 1000 * {i} / {stream.per_second}, 3)"
+            )
+            .watermark("ts", "ts - INTERVAL '0.001' SECOND")
+            .build()
+        )
+        tables.create_temporary_view(f"half{half}", source.set_parallelism(1), schema)
+        halves.append(f"SELECT k, v, ts FROM half{half}")
+    tables.execute_sql(f"CREATE TEMPORARY VIEW ev AS {' UNION ALL '.join(halves)}")
 
 
 def window(run: Run) -> str:
@@ -79,13 +100,8 @@ def window(run: Run) -> str:
 
 def main(run: Run) -> Outcome:
     """Run the insert to its end; a bounded source closes every window."""
-    tables = environment(run)
-    stream = run.stream
-    tables.execute_sql(
-        SOURCE.format(
-            keys=stream.keys, t0=T0_MS, per_second=stream.per_second, last=stream.rows - 1
-        )
-    )
+    streams, tables = environment(run)
+    read(run, streams, tables)
     answers = run.work / "answers"
     sink = "'connector' = 'blackhole'"
     if run.check:

@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-WITH_CODE = [page for page in PAGES if FENCE.search(page.read_text())]
+CODE = {page: FENCE.findall(page.read_text()) for page in PAGES}
+ON_SPARK = [page for page, code in CODE.items() if any("spark" in fence for fence in code)]
+ALONE = [page for page, code in CODE.items() if code and page not in ON_SPARK]
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", ON_SPARK, ids=lambda page: page.name)
 def test_fences_run(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -25,12 +27,21 @@ def test_fences_run(
     rows = [("AA", start + timedelta(minutes=7 * i), float(i % 50)) for i in range(60)]
     flights = spark.createDataFrame(rows, "carrier string, scheduled timestamp, delay double")
     flights.write.parquet(f"{tmp_path}/flights")
-    code = FENCE.findall(page.read_text())
     namespace: dict[str, object] = {}
-    for fence in code:
+    for fence in CODE[page]:
         # The JVM has a working folder of its own.
         placed = re.sub(r'"(flights/|checkpoints/|rejected/)', rf'"{tmp_path}/\1', fence)
         exec(compile(placed, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", ALONE, ids=lambda page: page.name)
+def test_fences_without_spark_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for fence in CODE[page]:
+        exec(compile(fence, str(page), "exec"), namespace)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

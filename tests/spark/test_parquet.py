@@ -63,11 +63,22 @@ def outcome(aggregate: mt.WindowedAggregate, folder: Path) -> tuple[list[Any], l
     return told["results"], told["rejected"]
 
 
+@pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("options", [{}, {"max_ahead": None}, {"clock": "at"}], ids=str)
 def test_files_and_rows_come_to_the_same(
-    spark: SparkSession, feed: Feed, setting: Any, tmp_path: Path, options: dict[str, Any]
+    spark: SparkSession,
+    feed: Feed,
+    setting: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    parts: int,
 ) -> None:
+    if parts > 1:
+        monkeypatch.setattr("muntin.spark.parquet._BYTES_OF_A_PART", 1)
     by_files = windows(feed.stream(spark), **options)
+    plan = by_files.plan.told._jdf.queryExecution().analyzed().toString()
+    assert plan.count(", content#") == parts
     setting.set(SETTING, "false")
     by_rows = windows(feed.stream(spark), **options)
     assert (by_files.plan.columnar, by_rows.plan.columnar) == (True, False)
@@ -185,10 +196,11 @@ def test_folders_are_columns_where_spark_says_so(
     )
     made.coalesce(1).write.partitionBy("key").parquet(str(source))
 
-    def read(name: str) -> tuple[list[Any], bool]:
+    def read(name: str) -> tuple[list[list[Any]], bool]:
         rows = spark.readStream.schema("key string, at timestamp, value int")
         aggregate = windows(rows.parquet(f"file:{source}{path}"), max_ahead=None)
-        return sorted(outcome(aggregate, tmp_path / name), key=str), aggregate.plan.columnar
+        told = [sorted(rows, key=str) for rows in outcome(aggregate, tmp_path / name)]
+        return told, aggregate.plan.columnar
 
     by_files, columnar = read("files")
     setting.set(SETTING, "false")
@@ -211,6 +223,21 @@ def test_a_large_file_comes_in_frames(tmp_path: Path, monkeypatch: pytest.Monkey
     pq.write_table(pa.table({"n": pa.array(range(7))}), path, row_group_size=2)
     frames = list(reader(n=pl.Int64()).read(str(path)))
     assert [frame["n"].to_list() for frame in frames] == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_parts_make_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muntin.spark.parquet._ROWS_OF_A_PART", 10)
+    wanted = reader(n=pl.Int64())
+    for rows in (0, 1, 9, 25, 40, 101):
+        path = tmp_path / f"{rows}.parquet"
+        pq.write_table(pa.table({"n": pa.array(range(rows), pa.int64())}), path, row_group_size=7)
+        for parts in (1, 3):
+            each = [
+                [n for frame in wanted.read(str(path), part, parts) for n in frame["n"]]
+                for part in range(parts)
+            ]
+            assert sorted(n for numbers in each for n in numbers) == list(range(rows))
+            assert sum(map(bool, each)) == min(parts, max(rows // 10, rows > 0))
 
 
 def test_messages_of_the_ordinary_schema_are_files(spark: SparkSession, tmp_path: Path) -> None:

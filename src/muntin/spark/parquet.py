@@ -4,7 +4,7 @@ Spark hands messages to Python row by row, at some 200 ns each: more than all th
 does with them. A Parquet file holds columns, and a worker can read them as they are, forty times
 cheaper. So where a streaming DataFrame is a plain scan of local Parquet files, Spark lists the
 files, decides which task reads which, and keeps the offsets, all as ever; but it sends paths, and
-the worker reads the rows. A file is read by one task.
+the worker reads the rows. A large file is parted among the tasks, by rows.
 
 Spark's reader and this one agree on what is admitted here; whatever else a frame does (a filter, an
 expression, a nested type, another store) goes the ordinary way. ``spark.muntin.readParquet=false``
@@ -14,9 +14,13 @@ turns it off.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from functools import reduce
+from glob import iglob
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -24,6 +28,7 @@ from urllib.parse import unquote, urlsplit
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
 from muntin.engine import columns
@@ -55,6 +60,11 @@ _UNUSUAL = (
     "spark.sql.parquet.fieldId.read.enabled",
     "spark.sql.caseSensitive",
 )
+# Less isn't worth a second task.
+_BYTES_OF_A_PART = 4 << 20
+_ROWS_OF_A_PART = 250_000
+_MOST_PARTS = 4
+_FILES_LOOKED_AT = 1000
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 
@@ -67,8 +77,8 @@ def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
         now: The batch's wall clock, microseconds.
 
     Returns:
-        Columns ``path`` and ``now``; and the folder below which folders' names may be columns, if
-        there is one.
+        Columns ``path``, ``now``, ``part``, ``parts``, a row for each part of a file; and the
+        folder below which folders' names may be columns, if there is one.
     """
     spark = frame.sparkSession
     if not (frame.isStreaming and hasattr(frame, "_jdf") and _as_written(spark)):
@@ -79,7 +89,24 @@ def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
     if options is None or not options.keys() <= _LISTING or not _is_local(spark, options["path"]):
         return None
     reader = spark.readStream.format("binaryFile").schema(_FILE).options(**options)
-    return reader.load().select("path", now.alias("now")), _root(options["path"])
+    listed = _parted(reader.load().select("path", now.alias("now")), _plain(options["path"]))
+    return listed, _root(options["path"])
+
+
+def _parted(listed: DataFrame, path: str) -> DataFrame:
+    """The list of files once for each part, so that several tasks can read one file.
+
+    The largest file that is there when the query is built says whether that is worth the tasks.
+    """
+    folder = os.path.join(path, "**") if os.path.isdir(path) else path
+    there = islice(iglob(folder, recursive=True), _FILES_LOOKED_AT)
+    largest = max((os.path.getsize(f) for f in there if os.path.isfile(f)), default=0)
+    cores = listed.sparkSession.sparkContext.defaultParallelism
+    parts = max(1, min(cores, _MOST_PARTS, largest // _BYTES_OF_A_PART))
+    counted = listed.withColumn("parts", F.lit(parts))
+    whole = [counted.withColumn("part", F.lit(part)) for part in range(parts)]
+    # A batch of many files has tasks enough already.
+    return reduce(DataFrame.union, whole).coalesce(cores) if parts > 1 else whole[0]
 
 
 def _as_written(spark: SparkSession) -> bool:
@@ -141,23 +168,29 @@ class ParquetReader:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """The rows of all files, flags added, in frames of a bounded number of rows."""
         for batch in batches:
-            told = (batch.column(name).to_pylist() for name in ("path", "now"))
-            for path, now in zip(*told, strict=True):
-                for messages in self.read(_plain(path)):
-                    yield self._flagged(messages, now)
+            for file in batch.to_pylist():
+                for messages in self.read(_plain(file["path"]), file["part"], file["parts"]):
+                    yield self._flagged(messages, file["now"])
 
-    def read(self, path: str) -> Iterator[pl.DataFrame]:
-        """The rows of a file.
+    def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pl.DataFrame]:
+        """The rows of a file that are of a part.
+
+        Args:
+            path: The file.
+            part: Which part, from 0.
+            parts: How many tasks read of the file.
 
         Raises:
             OptionError: When a column's type isn't one that Spark's reader and this one agree on.
         """
         file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        first, end = _share(path, file.select(pl.len()).collect().item(), part, parts)
+        if first == end:
+            return
         held, folders = file.collect_schema(), _partition_values(path, self.root)
         wanted = file.select(self._column(name, held, folders, path) for name in self.schema)
-        rows = file.select(pl.len()).collect().item()
-        for start in range(0, rows, ROWS_AT_ONCE):
-            yield wanted.slice(start, ROWS_AT_ONCE).collect()
+        for start in range(first, end, ROWS_AT_ONCE):
+            yield wanted.slice(start, min(ROWS_AT_ONCE, end - start)).collect()
 
     def _column(
         self, name: str, held: pl.Schema, folders: dict[str, str | None], path: str
@@ -196,6 +229,19 @@ class ParquetReader:
             return messages
         ahead = pl.col(self.time).cast(pl.Int64) > clock + self.max_ahead
         return messages.with_columns(ahead.fill_null(False).alias(columns.FUTURE))
+
+
+def _share(path: str, rows: int, part: int, parts: int) -> tuple[int, int]:
+    """The rows of a file that are of a part, from the first to before the end.
+
+    Which part takes the whole of a small file depends on its name, so that many small files are
+    spread over all parts.
+    """
+    shares = max(1, min(parts, rows // _ROWS_OF_A_PART))
+    share = (part + zlib.crc32(path.encode())) % parts
+    if share >= shares:
+        return 0, 0
+    return rows * share // shares, rows * (share + 1) // shares
 
 
 def _said(value: str | None, dtype: pl.DataType) -> pl.Expr:

@@ -1,0 +1,189 @@
+"""What every store stands on: ordered rows of bytes, snapshots, and one atomic flush.
+
+Three forms keep the same promises, and one suite of tests holds them to it: ``memory`` (this
+process), ``rocks`` (RocksDB on a disk) and ``paged`` (numbered blobs, for instance in Spark's
+state). Source of the promises: the Samza SQL window operator design (message store and window
+metadata are flushed together with the offset) and the in-memory window store's proposal (a fetch
+is a snapshot).
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from muntin.model.errors import MuntinError, OptionError, StateCorruptedError
+
+FORMAT = 1
+
+Row = tuple[bytes, bytes]
+Figures = Callable[[], dict[str, Any]]
+
+
+class View(Protocol):
+    """Rows as they were at one moment."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key; ``None`` where there is none."""
+
+    def scan(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Row]:
+        """Rows from ``low`` to below ``high`` in order of keys, or in exactly the reverse."""
+
+
+class KeyValue(ABC):
+    """Ordered rows of bytes with a buffered write side.
+
+    Guarantees:
+        - Reads see the writes of this object, flushed or not.
+        - A snapshot, and with it a scan, is strict: no later write shows in it, and no row that
+          was there vanishes from it, whatever is deleted or flushed meanwhile.
+        - ``flush`` is atomic: the rows of all stores in here, their figures and the marks become
+          durable together. Whatever is opened after a crash is the last flush, whole.
+
+    Closing doesn't flush: only the caller knows whether what was written is complete.
+
+    Keys are not empty. A form implements the abstract methods; ``_commit`` is where its
+    atomicity lies.
+
+    Args:
+        document: What the last ``_commit`` was given; ``None`` where there was none.
+    """
+
+    def __init__(self, document: str | None) -> None:
+        self.closed = False
+        self._marks: dict[str, Any] = {}
+        self._stored: dict[str, Any] = {}
+        self._open: dict[str, Figures] = {}
+        if document is not None:
+            self._adopt(document)
+
+    @abstractmethod
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key; ``None`` where there is none."""
+
+    @abstractmethod
+    def put(self, key: bytes, value: bytes) -> None:
+        """Add or replace a row; durable with the next flush.
+
+        Raises:
+            OptionError: When the key is empty.
+        """
+
+    @abstractmethod
+    def delete(self, key: bytes) -> None:
+        """Forget a row; nothing happens where there is none."""
+
+    @abstractmethod
+    def delete_range(self, low: bytes, high: bytes) -> None:
+        """Forget the rows from ``low`` to below ``high``, without looking at each."""
+
+    @abstractmethod
+    def snapshot(self) -> View:
+        """The rows as they are now, unflushed ones included."""
+
+    @abstractmethod
+    def _commit(self, document: str) -> None:
+        """Make all writes since the last time durable with this document, or none of them."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Let go of whatever is held; called once."""
+
+    def scan(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Row]:
+        """Rows from ``low`` to below ``high``, as they are now; backwards is the exact reverse."""
+        return self.snapshot().scan(low, high, reverse=reverse)
+
+    @property
+    def marks(self) -> dict[str, Any]:
+        """What the flushes so far were told to keep, for instance ``{"offset": 41}``."""
+        return dict(self._marks)
+
+    def flush(self, marks: Mapping[str, Any] | None = None) -> None:
+        """Make everything since the last flush durable at once.
+
+        Args:
+            marks: Values to keep with it, by name (JSON: the source's offset, say). They are in
+                the same atomic write, and ``marks`` reads them back after a restart.
+
+        Raises:
+            OptionError: When a mark can't be written as JSON. Nothing is flushed then.
+        """
+        self._require_open()
+        kept = {**self._marks, **(marks or {})}
+        stores = {**self._stored, **{name: figures() for name, figures in self._open.items()}}
+        try:
+            document = json.dumps({"format": FORMAT, "marks": kept, "stores": stores})
+        except (TypeError, ValueError) as error:
+            cure = "give text, numbers, lists and dictionaries"
+            raise OptionError("marks", marks, "can't be written as JSON", cure) from error
+        self._commit(document)
+        self._marks, self._stored = kept, stores
+
+    def admit(self, name: str, figures: Figures) -> dict[str, Any] | None:
+        """Let a store keep its rows in here.
+
+        Args:
+            name: The store's name; no two in here share one.
+            figures: What to keep of the store besides its rows (JSON); asked at each flush.
+
+        Returns:
+            What the figures were at the last flush; ``None`` for a store that is new.
+
+        Raises:
+            OptionError: When a store of that name is already open in here.
+        """
+        self._require_open()
+        if not name or name in self._open:
+            raise OptionError("name", name, "is taken by another store", "give each its own name")
+        self._open[name] = figures
+        return self._stored.get(name)
+
+    def close(self) -> None:
+        """Let go, without flushing; closing twice is closing once."""
+        if not self.closed:
+            self.closed = True
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise MuntinError("the store is closed; open it again")
+
+    def _adopt(self, document: str) -> None:
+        try:
+            read = json.loads(document)
+            version, self._marks, self._stored = read["format"], read["marks"], read["stores"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateCorruptedError("the marks of a store can't be read") from error
+        if version != FORMAT:
+            raise StateCorruptedError(
+                f"a store has format {version}, this muntin reads format {FORMAT}: "
+                "use the muntin that wrote it"
+            )
+
+
+def check_key(key: bytes) -> None:
+    """Refuse the empty key.
+
+    Raises:
+        OptionError: When it is empty.
+    """
+    if not key:
+        raise OptionError("key", key, "is empty", "give at least one byte")

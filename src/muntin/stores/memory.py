@@ -1,0 +1,67 @@
+"""The in-memory form: sorted pages of this process, and an image of the last flush."""
+
+from __future__ import annotations
+
+from muntin.stores.kv import KeyValue, View, check_key
+from muntin.stores.pages import Pages, PagesView
+
+PAGE_BYTES = 16 << 10
+
+
+class Image:
+    """What a flush left in memory; a form opened on it starts from there."""
+
+    def __init__(self) -> None:
+        self.document: str | None = None
+        self.view: PagesView | None = None
+
+    def replace(self, document: str, view: PagesView) -> None:
+        """Take the place of what was flushed before."""
+        self.document, self.view = document, view
+
+
+class MemoryKeyValue(KeyValue):
+    """``KeyValue`` in memory; a flush costs the same whatever is kept.
+
+    Args:
+        image: Where flushes go; a new one where it isn't given. Opening the same image again is
+            what a restart is to the forms on a disk.
+        page_bytes: How great a page may grow, bytes of keys and values.
+    """
+
+    def __init__(self, image: Image | None = None, *, page_bytes: int = PAGE_BYTES) -> None:
+        self.image = image or Image()
+        super().__init__(self.image.document)
+        self._pages = Pages(page_bytes, self.image.view)
+
+    def get(self, key: bytes) -> bytes | None:
+        """See ``KeyValue``."""
+        self._require_open()
+        return self._pages.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """See ``KeyValue``."""
+        self._require_open()
+        check_key(key)
+        self._pages.put(key, value)
+
+    def delete(self, key: bytes) -> None:
+        """See ``KeyValue``."""
+        self._require_open()
+        self._pages.delete(key)
+
+    def delete_range(self, low: bytes, high: bytes) -> None:
+        """See ``KeyValue``."""
+        self._require_open()
+        self._pages.delete_range(low, high)
+
+    def snapshot(self) -> View:
+        """See ``KeyValue``."""
+        self._require_open()
+        return self._pages.snapshot()
+
+    def _commit(self, document: str) -> None:
+        self.image.replace(document, self._pages.snapshot())
+
+    def _release(self) -> None:
+        self._pages = Pages(PAGE_BYTES)

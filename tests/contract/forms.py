@@ -1,0 +1,155 @@
+"""The three forms of a store's rows, each with a way to restart it and to fail in its flush."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+import rocksdict
+from rocksdict import WriteBatch
+
+from muntin.engine.runs import MemoryBlobs
+from muntin.stores import Image, KeyValue
+from muntin.stores.memory import MemoryKeyValue
+from muntin.stores.paged import PagedKeyValue
+from muntin.stores.rocks import RocksKeyValue
+
+# So small that a few rows make several pages.
+PAGE_BYTES = 64
+
+
+class PulledPlugError(Exception):
+    """What a test breaks a flush with."""
+
+
+class Form(Protocol):
+    name: str
+
+    def open(self) -> KeyValue:
+        """The last flush, as a new process finds it."""
+
+    def failing(self, write: int) -> Any:
+        """Within this context, a flush breaks off at its write of this number."""
+
+
+class MemoryForm:
+    name = "memory"
+
+    def __init__(self, folder: Path) -> None:
+        self.image = Image()
+
+    def open(self) -> KeyValue:
+        return MemoryKeyValue(self.image, page_bytes=PAGE_BYTES)
+
+    @contextmanager
+    def failing(self, write: int) -> Iterator[None]:
+        def broken(*_: Any) -> None:
+            raise PulledPlugError
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Image, "replace", broken)
+            yield
+
+
+class RocksForm:
+    name = "rocks"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "rocks"
+        self.last: RocksKeyValue | None = None
+
+    def open(self) -> KeyValue:
+        if self.last is not None:
+            self.last.close()  # one process at a time; nothing is written by closing
+        self.last = RocksKeyValue(self.folder, sync=False)
+        return self.last
+
+    @contextmanager
+    def failing(self, write: int) -> Iterator[None]:
+        def batch(raw_mode: bool) -> BreakingBatch:
+            return BreakingBatch(WriteBatch(raw_mode=raw_mode), write)
+
+        assert self.last is not None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rocksdict, "WriteBatch", batch)
+            patch.setattr(self.last, "database", Unwrapping(self.last.database))
+            yield
+
+
+class BreakingBatch:
+    """A write batch that takes so many rows."""
+
+    def __init__(self, real: WriteBatch, most: int) -> None:
+        self.real = real
+        self.left = most
+
+    def put(self, key: bytes, value: bytes) -> None:
+        if self.left == 0:
+            raise PulledPlugError
+        self.left -= 1
+        self.real.put(key, value)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+class Unwrapping:
+    """A database that takes such a batch."""
+
+    def __init__(self, real: rocksdict.Rdict) -> None:
+        self.real = real
+
+    def write(self, batch: BreakingBatch, options: Any) -> None:
+        self.real.write(batch.real, options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+class BreakingBlobs(MemoryBlobs):
+    """Blobs that commit nothing together: each write stands for itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: int | None = None
+        self.numbers: set[int] = set()
+
+    def save(self, manifest: str) -> None:
+        self._write()
+        super().save(manifest)
+
+    def put(self, number: int, blob: bytes) -> None:
+        assert number not in self.numbers, "a number is never written twice"
+        self._write()
+        self.numbers.add(number)
+        super().put(number, blob)
+
+    def _write(self) -> None:
+        if self.left is not None:
+            if self.left == 0:
+                raise PulledPlugError
+            self.left -= 1
+
+
+class PagedForm:
+    name = "paged"
+
+    def __init__(self, folder: Path) -> None:
+        self.blobs = BreakingBlobs()
+
+    def open(self) -> KeyValue:
+        return PagedKeyValue(self.blobs, page_bytes=PAGE_BYTES)
+
+    @contextmanager
+    def failing(self, write: int) -> Iterator[None]:
+        self.blobs.left = write
+        try:
+            yield
+        finally:
+            self.blobs.left = None
+
+
+FORMS: tuple[type[Any], ...] = (MemoryForm, RocksForm, PagedForm)
