@@ -21,7 +21,7 @@ class Written:
     """A batch as sinks see it, without Spark."""
 
     number: int
-    said: list[tuple[str, int, int, int]]
+    said: list[tuple[str, int, int | None, int]]
     kind: str = "results"
     keys: tuple[str, ...] = ("key",)
 
@@ -32,6 +32,7 @@ class Written:
             "window_start": pa.array([at(start) for _, start, _, _ in self.said], STAMP),
             "window_end": pa.array([at(start + 10) for _, start, _, _ in self.said], STAMP),
             "n": pa.array([n for _, _, n, _ in self.said], pa.int64()),
+            "emission": pa.array(["retract" if n is None else "full" for _, _, n, _ in self.said]),
             "revision": pa.array([revision for _, _, _, revision in self.said], pa.int32()),
         }
         return pa.table(columns)
@@ -62,6 +63,42 @@ def test_the_greater_revision_wins(sink: DuckDBSink, out: Path) -> None:
     assert kept(out) == now
     sink.write(Written(3, []))
     assert kept(out) == now
+
+
+def test_what_was_taken_back_is_deleted(sink: DuckDBSink, out: Path) -> None:
+    sink.write(Written(0, [("a", 0, 1, 0), ("b", 0, 1, 0), ("a", 20, 1, 0)]))
+    last = Written(1, [("a", 0, None, 1), ("a", 20, None, 1), ("a", 10, 3, 0), ("c", 0, None, 3)])
+    for _ in range(2):
+        sink.write(last)
+        assert kept(out) == [("a", 10, 3, 0), ("b", 0, 1, 0)]
+    taken = "SELECT key, revision FROM history WHERE emission = 'retract' ORDER BY ALL"
+    assert rows(out, taken) == [("a", 1), ("a", 1), ("c", 3)]
+
+
+def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(0), 1), ("a", at(30), 2), ("b", at(5), 3), ("a", at(60), 4))
+    feed.add(("a", at(15), 5), ("b", at(200), 6))
+    feed.add(("b", at(400), 7))
+    visits = mt.windowed(feed.stream(spark), key="key", time="at").session("20 seconds")
+    visits = visits.late(grace="5 minutes", each=True)
+    visited = visits.agg(n=mt.count(), values=mt.collect_list("value"))
+    out = tmp_path / "out.duckdb"
+    query = visited.start(
+        checkpoint=str(tmp_path / "checkpoint"),
+        results=mt.to_duckdb(str(out), "visits", history="history"),
+        available_now=True,
+    )
+    assert query.await_end(timeout=120)
+    query_rows = "SELECT key, epoch(window_start - window_end), n, values FROM visits ORDER BY ALL"
+    assert rows(out, query_rows) == [
+        ("a", -50.0, 3, [1, 5, 2]),
+        ("a", -20.0, 1, [4]),
+        ("b", -20.0, 1, [3]),
+        ("b", -20.0, 1, [6]),
+    ]
+    told = "SELECT emission, count(*) FROM history GROUP BY ALL ORDER BY ALL"
+    assert rows(out, told) == [("full", 5), ("late", 1), ("retract", 2)]
 
 
 def test_a_repeated_batch_changes_nothing(sink: DuckDBSink, out: Path) -> None:

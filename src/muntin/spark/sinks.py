@@ -156,6 +156,7 @@ class DuckDBSink:
             f"INSERT INTO {table} BY NAME {newest} ON CONFLICT ({key}) DO UPDATE SET {sets} "
             f"WHERE excluded.revision >= {table}.revision"
         )
+        connection.execute(f"DELETE FROM {table} WHERE {columns.EMISSION} = 'retract'")
 
     def _append(self, connection: Any, name: str, number: int) -> None:
         table = _quoted(name)
@@ -169,7 +170,8 @@ def to_duckdb(path: str, table: str, *, history: str | None = None) -> DuckDBSin
     """Keep the newest state of every window in a DuckDB file on the driver.
 
     Results are upserted by keys and window, the greater revision wins, a batch in one transaction;
-    rejected messages are appended under their batch's number. A repeated batch changes nothing.
+    sessions that were taken back are deleted. Rejected messages are appended under their
+    batch's number. A repeated batch changes nothing.
 
     Args:
         path: The file; made where it isn't there.
