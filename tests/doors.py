@@ -118,14 +118,14 @@ class EngineDoor:
         messages = frame(spec, step)
         half = len(messages) // 2
         judged = shards[0].state.watermark
-        parts = [combiner.combine(m, judged) for m in (messages[:half], messages[half:])]
-        latest = max((p.latest for p in parts if p.latest is not None), default=None)
+        taken = getattr(shards[0], "offsets", None)
+        parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
         split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
         nothing = messages.clear()
         split_raw = [
             split(nothing if p.raw is None else p.raw, list(spec.keys), self.buckets) for p in parts
         ]
-        before = dict(shards[0].state.counts)
+        before = _counts(shards)
         firings, rejected = [], []
         for bucket, one in enumerate(shards):
             mine = [
@@ -133,8 +133,10 @@ class EngineDoor:
                     cells.get(bucket, combiner.no_cells),
                     part.rejected if bucket == 0 else combiner.nothing_rejected,
                     part.counts if bucket == 0 else {},
-                    latest,
+                    part.latest,
                     raw=raw.get(bucket),
+                    offsets=part.offsets,
+                    unsure=part.unsure,
                 )
                 for part, cells, raw in zip(parts, split_cells, split_raw, strict=True)
             ]
@@ -142,15 +144,24 @@ class EngineDoor:
             firings += told.results.to_dicts()
             rejected += [_rejected_row(row, spec, told.judged) for row in told.rejected.to_dicts()]
         firings.sort(key=lambda row: (row["window_start"], *(row[k] for k in spec.keys)))
-        counts = {n: c - before.get(n, 0) for n, c in shards[0].state.counts.items()}
+        counts = {n: c - before.get(n, 0) for n, c in _counts(shards).items()}
         zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
         watermark = math.inf if step.final else shards[0].state.watermark
         return Step(firings, rejected, zeros | counts, watermark)
 
 
+def _counts(shards: Sequence[Shard]) -> dict[str, int]:
+    """What all shards have counted together."""
+    counts: dict[str, int] = {}
+    for one in shards:
+        for name, n in one.state.counts.items():
+            counts[name] = counts.get(name, 0) + n
+    return counts
+
+
 def engine_can(spec: WindowSpec) -> bool:
     """Whether the engine, and so every door but the oracle's, can run a query yet."""
-    return spec.axis == "time" and spec.offset is None
+    return bool(spec.keys)
 
 
 def schema(spec: WindowSpec) -> dict[str, pl.DataType]:
@@ -158,19 +169,19 @@ def schema(spec: WindowSpec) -> dict[str, pl.DataType]:
     types = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
     types["boolean"] = pl.Boolean()
     typed = {name: types[kind] for name, kind in spec.types.items() if name != spec.time}
-    return {**typed, spec.time: pl.String()}
+    return {**typed, spec.time: pl.String()} if spec.time else typed
 
 
 def frame(spec: WindowSpec, step: Batch) -> pl.DataFrame:
     """A step's messages as the engine gets them."""
 
     def row(message: dict[str, Any]) -> dict[str, Any]:
-        time = message[spec.time]
+        time = message[spec.time] if spec.time else 0
         known = isinstance(time, int)
         ahead = known and spec.max_ahead is not None and time > step.wall + spec.max_ahead
         flags = {columns.MALFORMED: isinstance(time, str), columns.FUTURE: ahead}
-        text = None if time is None else str(time)
-        return {**message, spec.time: text, columns.TIME: time if known else None, **flags}
+        held = {spec.time: None if time is None else str(time)} if spec.time else {}
+        return {**message, **held, columns.TIME: time if known else None, **flags}
 
     flags = {columns.MALFORMED: pl.Boolean(), columns.FUTURE: pl.Boolean()}
     types = {**schema(spec), columns.TIME: pl.Int64(), **flags}
@@ -181,6 +192,8 @@ def frame(spec: WindowSpec, step: Batch) -> pl.DataFrame:
 def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) -> dict[str, Any]:
     """A rejected message as the oracle says it."""
     time = row.pop(columns.TIME)
+    if spec.time is None:
+        return {**row, "watermark": watermark}
     return {**row, spec.time: row[spec.time] if time is None else time, "watermark": watermark}
 
 

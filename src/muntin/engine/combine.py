@@ -15,6 +15,7 @@ from muntin.engine import columns
 from muntin.engine.aggregates import algebras
 from muntin.engine.algebra import Algebra
 from muntin.engine.dense import Places
+from muntin.engine.offsets import Offsets, Stretch, stretches
 from muntin.engine.order import Code, code_of
 from muntin.engine.panes import closed_before, pane_of
 from muntin.engine.runs import join_runs, ranged
@@ -41,6 +42,8 @@ class Combined:
         latest: The greatest event time that may move the watermark; ``None`` where there is none.
         clock: The greatest arrival time, where messages carry their own clock.
         raw: Messages that only the shard can judge, as they came; ``None`` where there are none.
+        offsets: The stretches of source offsets that the whole batch covers.
+        unsure: Whether ``latest`` may be that of messages which were here before.
     """
 
     cells: pl.DataFrame
@@ -49,6 +52,8 @@ class Combined:
     latest: int | None = None
     clock: int | None = None
     raw: pl.DataFrame | None = None
+    offsets: Sequence[Stretch] = ()
+    unsure: bool = False
 
 
 class Combiner:
@@ -67,6 +72,8 @@ class Combiner:
         # What is kept of messages: what is computed, and where a session begins and ends.
         self.lifted: list[Algebra] = [*self.algebras, *self._bounds()]
         self._scatters = all(algebra.scatters for algebra in self.lifted)
+        # Only the shard knows a message's number, or whether its offset was here before.
+        self.forwards = spec.offset is not None or spec.axis == "rows"
         if not spec.keys:
             raise OptionError("key", spec.keys, "names no column", "give at least one column")
         empty = pl.DataFrame(schema=schema)
@@ -84,17 +91,63 @@ class Combiner:
 
     @property
     def paned(self) -> Paned:
-        """The windows, where they are unions of panes."""
-        assert isinstance(self.spec.windows, Windows | Cumulating | Days)
-        return self.spec.windows
+        """The windows, where they are unions of panes; rows slide as windows one row apart."""
+        windows = self.spec.windows
+        if isinstance(windows, Sliding) and windows.axis == "rows":
+            return Windows(windows.size, 1, 1 - windows.size, "rows")
+        assert isinstance(windows, Windows | Cumulating | Days)
+        return windows
 
     @property
     def numbered(self) -> Numbered:
         """The windows, where they have numbers."""
         assert not isinstance(self.spec.windows, Sessions)
-        return self.spec.windows
+        if isinstance(self.spec.windows, Sliding) and self.spec.axis == "time":
+            return self.spec.windows
+        return self.paned
 
-    def combine(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
+    @property
+    def slides_by_rows(self) -> bool:
+        """Whether every message has the one window that ends with it."""
+        return isinstance(self.spec.windows, Sliding) and self.spec.axis == "rows"
+
+    def combine(
+        self, messages: pl.DataFrame, watermark: int | None, taken: Offsets | None = None
+    ) -> Combined:
+        """What the messages of a batch come to before they meet their shard.
+
+        Args:
+            messages: See ``judge``.
+            watermark: The watermark in force; ``None`` before the first batch.
+            taken: The offsets taken before, where they are known here.
+        """
+        if not self.forwards:
+            return self.judge(messages, watermark)
+        new = messages
+        if self.spec.offset is not None:
+            messages = new = self._placed(messages, *self.spec.offset)
+            known = (taken or Offsets()).known(messages, *self.spec.offset)
+            new = messages.filter(~known)
+        return Combined(
+            self.no_cells,
+            self.nothing_rejected,
+            {},
+            self.latest(*self.part(new, None)),
+            self.clock(new),
+            messages,
+            stretches(messages, *self.spec.offset) if self.spec.offset else (),
+            self.spec.offset is not None and taken is None,
+        )
+
+    @staticmethod
+    def _placed(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:
+        """A message without partition or offset can't be told from others: it is malformed."""
+        lacks = pl.any_horizontal(pl.col(partition, offset).is_null())
+        if columns.MALFORMED in messages.columns:
+            lacks = lacks | pl.col(columns.MALFORMED)
+        return messages.with_columns(lacks.alias(columns.MALFORMED))
+
+    def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """Classify and lift one frame of messages.
 
         Args:
@@ -193,6 +246,9 @@ class Combiner:
             messages = split(messages, pl.col(columns.FUTURE), "future")
         windows = self.numbered
         opened = closed_before(windows, watermark, self.spec.firing.grace)
+        if opened is not None and self.slides_by_rows:
+            # Its own window, which is numbered as the message, decides.
+            opened += windows.panes_per_window - 1
         if opened is not None and len(messages):
             edge = opened if isinstance(windows, Sliding) else windows.pane_start(opened)
             least = messages[columns.TIME].min()

@@ -45,7 +45,7 @@ class SessionCombiner(Combiner):
         first.v, last.v = columns.FIRST, columns.LAST
         return [first, last]
 
-    def combine(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
+    def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """See ``Combiner``."""
         taken, rejected = self.part(messages, None)
         sure, doubtful = taken, None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
+from muntin.engine.arrivals import ArrivalShard
 from muntin.engine.combine import Combiner
 from muntin.engine.gather import SessionCombiner
+from muntin.engine.once import LanesShard, OnceShard
 from muntin.engine.paned import PanedShard
 from muntin.engine.runs import Blobs, FrameCache
 from muntin.engine.sessions import SessionShard
@@ -42,8 +44,18 @@ def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
         SpecChangedError: When the store was written by another spec.
         StateCorruptedError: When the manifest can't be read.
     """
+    if combiner.spec.by_arrival:
+        return ArrivalShard(combiner, blobs, cache)
+    if combiner.forwards:
+        made = LanesShard if combiner.spec.axis == "rows" else OnceShard
+        return made(combiner, blobs, cache, _judging)
+    return _judging(combiner, blobs, cache)
+
+
+def _judging(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
+    """The shard of messages that come once, each with its position."""
     if isinstance(combiner, SessionCombiner):
         return SessionShard(combiner, blobs, cache)
-    if isinstance(combiner.spec.windows, Sliding):
+    if isinstance(combiner.numbered, Sliding):
         return SlidingShard(combiner, blobs, cache)
     return PanedShard(combiner, blobs, cache)

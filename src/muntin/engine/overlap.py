@@ -28,6 +28,16 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
         ``window``, the keys, ``n`` and the partials: one row a key and window with at least one
         message, in no order that is promised.
     """
+    composed = _composed(cells, low, high, combiner)
+    if not combiner.slides_by_rows:
+        return composed
+    # A window ends with a message; where there is none, there is no window.
+    last = pl.col(columns.PANE) - (combiner.paned.panes_per_window - 1)
+    ends = cells.select(*combiner.keys, last.alias(columns.WINDOW))
+    return composed.join(ends, on=[*combiner.keys, columns.WINDOW], how="semi")
+
+
+def _composed(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     windows = combiner.paned
     within = pl.col(columns.PANE).is_between(windows.first_pane(low), windows.last_pane(high))
     if not cells.select(within.all()).item():

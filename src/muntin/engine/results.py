@@ -31,6 +31,8 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
         told = arranged(told, [columns.WINDOW, *combiner.keys])
         start = window_start(told[columns.WINDOW], combiner.numbered)
         end = window_end(told[columns.WINDOW], combiner.numbered)
+        if combiner.slides_by_rows:
+            start = start.clip(lower_bound=0)
     identity = told.select(
         *_named_keys(combiner),
         start.alias(columns.WINDOW_START),

@@ -1,0 +1,217 @@
+"""Shards that take every source offset once, whatever is delivered again.
+
+Around a shard that keeps windows, one that remembers which offsets have been here. On the time axis
+there is one inner shard; on the rows axis there is one for each partition, whose messages lie on an
+axis of their own.
+Source: the Samza SQL window operator design (exactly-once message store; tuple-based windows).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.combine import Combined, Combiner
+from muntin.engine.offsets import Offsets
+from muntin.engine.runs import Blobs, FrameCache
+from muntin.engine.state import State
+from muntin.engine.told import Shard, Told
+from muntin.model.policies import Every
+from muntin.model.spec import DUPLICATES
+
+Make = Callable[[Combiner, Blobs, FrameCache], Shard]
+_TAKEN, _LANES = "taken", "lanes"
+
+
+class OnceShard:
+    """Windows on the time axis over messages that may come again; see ``Shard``.
+
+    Args:
+        combiner: The query.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+        make: Makes the shard inside.
+    """
+
+    def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: Make) -> None:
+        self.combiner = combiner
+        self.inner = make(combiner, blobs, cache)
+        self.state: State = self.inner.state
+        self.offsets = Offsets(self.state.extra.get(_TAKEN, ()))
+
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
+        """See ``Shard``."""
+        messages, again = fresh(combined, self.offsets, self.combiner)
+        self.state.count({"seen": again, DUPLICATES: again} if again else {})
+        judged = []
+        if messages is not None:
+            judged.append(self.combiner.judge(messages, self.state.watermark))
+        # The watermark and the clock follow the whole batch, not this shard's part of it, but
+        # wait where they might follow a message that was here before.
+        sure, met = [], Offsets()
+        for part in combined:
+            if not met.meets(part.offsets):
+                sure += [] if part.unsure and self.offsets.meets(part.offsets) else [part]
+            met.add(part.offsets)
+        nothing = self.combiner.no_cells, self.combiner.nothing_rejected
+        for part in judged:
+            part.latest = part.clock = None
+        judged += [Combined(*nothing, latest=c.latest, clock=c.clock) for c in sure]
+        _take(self.offsets, combined)
+        self.state.extra[_TAKEN] = self.offsets.dumps()
+        return self.inner.step(judged, wall, final=final)
+
+
+class LanesShard:
+    """Windows over source offsets, each partition an axis of its own; see ``Shard``.
+
+    Args:
+        combiner: The query.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+        make: Makes the shard of a partition.
+    """
+
+    def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: Make) -> None:
+        self.combiner = combiner
+        self.spec = combiner.spec
+        self.blobs = blobs
+        self.cache = cache
+        self.make = make
+        self.state = State(blobs, self.spec)
+        self.offsets = Offsets(self.state.extra.get(_TAKEN, ()))
+        stored: list[tuple[Any, str]] = self.state.extra.get(_LANES, [])
+        self.lanes = {partition: _Lane(blobs, manifest) for partition, manifest in stored}
+
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
+        """See ``Shard``."""
+        state = self.state
+        wall = state.clock(combined, wall)
+        messages, again = fresh(combined, self.offsets, self.combiner)
+        state.count({"seen": again, DUPLICATES: again} if again else {})
+        aside = self.combiner.nothing_rejected
+        parts: dict[Any, pl.DataFrame] = {}
+        if messages is not None:
+            taken, rejected = self.combiner.part(messages, None)
+            aside = self.combiner.set_aside(rejected)
+            counts = self.combiner.counts(messages, taken, rejected)
+            # What is taken is counted by its lane, which may yet reject it.
+            counts.pop("counted")
+            state.count(counts)
+            parts = self._by_partition(taken)
+        before = {p: self.offsets.reached(p) for p in self.offsets.partitions}
+        _take(self.offsets, combined)
+        told = [
+            self._lane_step(partition, parts.get(partition), before.get(partition), wall, final)
+            for partition in self._asked(parts, before, final)
+        ]
+        state.wall = wall
+        state.extra[_TAKEN] = self.offsets.dumps()
+        state.extra[_LANES] = [(p, lane.manifest) for p, lane in self.lanes.items()]
+        state.save({})
+        return self._together(told, aside)
+
+    def _by_partition(self, taken: pl.DataFrame) -> dict[Any, pl.DataFrame]:
+        assert self.spec.offset is not None
+        partition, offset = self.spec.offset
+        flags = [c for c in (columns.KEEP, columns.MALFORMED, columns.FUTURE) if c in taken.columns]
+        placed = taken.drop(flags).with_columns(pl.col(offset).cast(pl.Int64).alias(columns.TIME))
+        parts = placed.partition_by(partition, as_dict=True, maintain_order=True)
+        return {key[0]: part for key, part in parts.items()}
+
+    def _asked(
+        self, parts: dict[Any, pl.DataFrame], before: dict[Any, int | None], final: bool
+    ) -> list[Any]:
+        """The partitions in which something may happen."""
+        lanes = dict.fromkeys([*self.lanes, *parts])
+        firing = self.spec.firing
+        ticks = isinstance(firing.early, Every) or isinstance(firing.late, Every)
+        if final or ticks:
+            return list(lanes)
+        return [p for p in lanes if p in parts or self.offsets.reached(p) != before.get(p)]
+
+    def _lane_step(
+        self,
+        partition: Any,
+        messages: pl.DataFrame | None,
+        before: int | None,
+        wall: int,
+        final: bool,
+    ) -> Told:
+        lane = self.lanes.setdefault(partition, _Lane(self.blobs, None))
+        inner = self.make(self.combiner, lane, self.cache)
+        reached = self.offsets.reached(partition)
+        # A lane may be new here, and its partition not.
+        inner.state.watermark = before
+        if messages is None:
+            judged = Combined(self.combiner.no_cells, self.combiner.nothing_rejected)
+        else:
+            judged = self.combiner.judge(messages, inner.state.watermark)
+            del judged.counts["seen"]
+        judged.latest, judged.clock = reached, None
+        told = inner.step([judged], wall, final=final)
+        counted = {n: c for n, c in told.counts.items() if c != lane.counts.get(n, 0)}
+        self.state.count({n: c - lane.counts.get(n, 0) for n, c in counted.items()})
+        lane.counts = told.counts
+        return told
+
+    def _together(self, told: Sequence[Told], aside: pl.DataFrame) -> Told:
+        from muntin.engine.results import no_results
+
+        results = pl.concat([no_results(self.combiner), *(t.results for t in told)])
+        order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
+        return Told(
+            results.sort(order, maintain_order=True),
+            pl.concat([aside, *(t.rejected for t in told)], how="diagonal"),
+            None,
+            None,
+            dict(self.state.counts),
+            sum(t.pending for t in told),
+            sum(t.rows for t in told),
+        )
+
+
+class _Lane:
+    """The store of one partition: blobs are shared, the manifest is its own."""
+
+    def __init__(self, blobs: Blobs, manifest: str | None) -> None:
+        self.blobs = blobs
+        self.manifest = manifest
+        self.counts: dict[str, int] = json.loads(manifest)["counts"] if manifest else {}
+
+    def load(self) -> str | None:
+        return self.manifest
+
+    def save(self, manifest: str) -> None:
+        self.manifest = manifest
+
+    def get(self, number: int) -> bytes:
+        return self.blobs.get(number)
+
+    def put(self, number: int, blob: bytes) -> None:
+        self.blobs.put(number, blob)
+
+    def remove(self, number: int) -> None:
+        self.blobs.remove(number)
+
+
+def fresh(
+    combined: Sequence[Combined], offsets: Offsets, combiner: Combiner
+) -> tuple[pl.DataFrame | None, int]:
+    """The messages of a batch that are new, in the order of arrival, and how many aren't."""
+    raw = [c.raw for c in combined if c.raw is not None]
+    if not raw:
+        return None, 0
+    messages = pl.concat(raw)
+    assert combiner.spec.offset is not None
+    known = offsets.known(messages, *combiner.spec.offset)
+    return messages.filter(~known), int(known.sum())
+
+
+def _take(offsets: Offsets, combined: Sequence[Combined]) -> None:
+    for part in combined:
+        offsets.add(part.offsets)
