@@ -33,6 +33,7 @@ from muntin.model.aggregates import (
     top_k,
     variance,
 )
+from muntin.model.axis import rows
 from muntin.model.errors import (
     MissingExtraError,
     MuntinError,
@@ -75,6 +76,7 @@ __all__ = [
     "median",
     "min",
     "quantile",
+    "rows",
     "session",
     "stddev",
     "sum",

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+from pyspark import TaskContext
 
 from muntin.engine import columns, operator
 from muntin.engine.buckets import split
@@ -41,14 +42,14 @@ class Stage:
         schema: Polars types of the columns that reach Python, by name.
         operator: The identity of this operator in this run.
         slots: The grouping key of each bucket.
-        time: The column that holds the event time as Spark sends it.
+        time: The column that holds the event time as Spark sends it; ``None`` where there is none.
     """
 
     spec: WindowSpec
     schema: dict[str, pl.DataType]
     operator: str
     slots: tuple[int, ...]
-    time: str
+    time: str | None
 
     def combiner(self) -> Combiner:
         """The query's combiner."""
@@ -98,8 +99,8 @@ class CombineTask:
         raw: list[pl.DataFrame] = []
         for read in self.read(batches):
             messages = self._timed(read)
-            if judged.known:
-                parts.append(combiner.combine(messages, judged.watermark))
+            if judged.known or combiner.forwards:
+                parts.append(combiner.combine(messages, judged.watermark, judged.taken))
                 raw += [] if parts[-1].raw is None else [parts[-1].raw]
             else:
                 combined, taken = combiner.defer(messages)
@@ -109,7 +110,8 @@ class CombineTask:
             yield self._rows(combiner, parts, raw, judged)
 
     def _timed(self, messages: pl.DataFrame) -> pl.DataFrame:
-        times = [pl.col(self.stage.time).cast(pl.Int64).alias(columns.TIME)]
+        time = pl.lit(0) if self.stage.time is None else pl.col(self.stage.time)
+        times = [time.cast(pl.Int64).alias(columns.TIME)]
         if columns.CLOCK in messages.columns:
             times.append(pl.col(columns.CLOCK).cast(pl.Int64))
         return messages.with_columns(times)
@@ -132,6 +134,11 @@ class CombineTask:
         for part in parts:
             for name, n in part.counts.items():
                 counts[name] = counts.get(name, 0) + n
+        offsets = {
+            "task": _task(),
+            "offsets": [stretch for part in parts for stretch in part.offsets],
+            "unsure": any(part.unsure for part in parts),
+        }
         latest = max((p.latest for p in parts if p.latest is not None), default=None)
         clock = max((p.clock for p in parts if p.clock is not None), default=None)
         rows = []
@@ -144,6 +151,8 @@ class CombineTask:
                 # The task's rejected messages and counts go to one bucket, to be told once.
                 "counts": counts if bucket == 0 else {},
             }
+            if combiner.forwards:
+                header |= offsets
             aside = encode(rejected) if bucket == 0 and len(rejected) else None
             rows.append(
                 (slot, json.dumps(header), _blob(cells, bucket), aside, _blob(raws, bucket))
@@ -152,6 +161,12 @@ class CombineTask:
             [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), _ROW, strict=True)],
             schema=_ROW,
         )
+
+
+def _task() -> int:
+    """The number of this task, by which shards put messages in the order of their arrival."""
+    task = TaskContext.get()
+    return task.partitionId() if task else 0
 
 
 def _blob(frames: dict[int, pl.DataFrame], bucket: int) -> bytes | None:
@@ -168,11 +183,9 @@ def received(combiner: Combiner, rows: Sequence[Any], watermark: int | None) -> 
         watermark: The watermark in force, out of the shard's state.
     """
     combined = []
-    for row in rows:
-        if row["header"] is None:
-            continue
-        header = json.loads(row["header"])
-        if header["known"] and header["judged"] != watermark:
+    headed = [(json.loads(row["header"]), row) for row in rows if row["header"] is not None]
+    for header, row in sorted(headed, key=lambda pair: pair[0].get("task", 0)):
+        if header["known"] and not combiner.forwards and header["judged"] != watermark:
             raise RuntimeError(
                 f"a task judged by watermark {header['judged']}, the state has {watermark}"
             )
@@ -182,9 +195,12 @@ def received(combiner: Combiner, rows: Sequence[Any], watermark: int | None) -> 
             rejected = decode(bytes(row["rejected"]))
         latest, clock = header["latest"], header["clock"]
         raw = None if row["raw"] is None else decode(bytes(row["raw"]))
-        doubtful = raw if header["known"] else None
-        combined.append(Combined(cells, rejected, header["counts"], latest, clock, doubtful))
-        if raw is not None and not header["known"]:
+        passed_on = raw if header["known"] or combiner.forwards else None
+        part = Combined(cells, rejected, header["counts"], latest, clock, passed_on)
+        part.offsets = [tuple(stretch) for stretch in header.get("offsets", ())]
+        part.unsure = header.get("unsure", False)
+        combined.append(part)
+        if raw is not None and passed_on is None:
             later = combiner.combine(raw, watermark)
             for name in ("seen", "filtered"):
                 later.counts.pop(name, None)

@@ -1,6 +1,6 @@
 """How the tasks before the shuffle know the watermark that the shards will judge by.
 
-The watermark in force is in the shards' state, behind the shuffle. Each shard leaves it in a small
+The watermark in force (and the source offsets taken, where a query has any) is in the shards' state, behind the shuffle. Each shard leaves it in a small
 file of its executor when a batch ends, under the query's id and the batch's number; a combining
 task of the next batch looks for exactly that file. If it isn't there (the first batch after a
 restart, an executor that ran no shard) the task passes its messages on as they are, and the shards
@@ -10,14 +10,16 @@ combine them: slower, and just as right.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark import SparkFiles, TaskContext
 
-_NEVER = "none"
+from muntin.engine.offsets import Offsets, Stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,12 @@ class Judged:
     Attributes:
         known: Whether it is.
         watermark: Microseconds; ``None`` while no message has moved it.
+        taken: The source offsets taken before, where they are known here.
     """
 
     known: bool
     watermark: int | None
+    taken: Offsets | None = None
 
 
 def in_force(operator: str) -> Judged:
@@ -41,17 +45,23 @@ def in_force(operator: str) -> Judged:
     """
     place = _place()
     if place is None or place[1] == 0:
-        return Judged(True, None)
+        return Judged(True, None, Offsets())
     query, batch = place
     try:
-        text = _path(query, operator, batch - 1).read_text()
-        return Judged(True, None if text == _NEVER else int(text))
+        left = json.loads(_path(query, operator, batch - 1).read_text())
+        return Judged(True, left["watermark"], Offsets(left["taken"]))
     except (OSError, ValueError):
         return Judged(False, None)
 
 
-def leave(operator: str, watermark: int | None) -> None:
-    """Leave the watermark for the next batch's tasks in this executor; failing is harmless."""
+def leave(operator: str, watermark: int | None, taken: Sequence[Stretch] = ()) -> None:
+    """Leave the watermark for the next batch's tasks in this executor; failing is harmless.
+
+    Args:
+        operator: The identity of the operator in this run of the query.
+        watermark: The watermark from now on.
+        taken: The source offsets taken so far.
+    """
     place = _place()
     if place is None:
         return
@@ -59,7 +69,7 @@ def leave(operator: str, watermark: int | None) -> None:
     path = _path(query, operator, batch)
     with contextlib.suppress(OSError):
         scratch = path.with_name(f"{path.name}.{os.getpid()}")
-        scratch.write_text(_NEVER if watermark is None else str(watermark))
+        scratch.write_text(json.dumps({"watermark": watermark, "taken": taken}))
         scratch.replace(path)
         _path(query, operator, batch - 2).unlink(missing_ok=True)
 

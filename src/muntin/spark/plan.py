@@ -32,7 +32,7 @@ class Request:
     Attributes:
         frame: The input.
         keys: Key columns, by name or as expressions.
-        time: The event-time column's name.
+        time: The event-time column's name, if there is one.
         where: Which messages to take at all.
         clock: The column that says when a message arrived, in place of the machine's clock.
         spec: The query; its keys and columns are filled in here.
@@ -41,7 +41,7 @@ class Request:
 
     frame: DataFrame
     keys: tuple[Column | str, ...]
-    time: str
+    time: str | None
     where: Column | str | None
     clock: str | None
     spec: WindowSpec
@@ -87,7 +87,9 @@ def build(request: Request) -> Plan:
     frame, time = request.frame, request.time
     spark = frame.sparkSession
     sent = {name: F.col(f"`{name}`") for name in frame.columns}
-    _check_time(frame, "time", time)
+    if time is not None:
+        _check_time(frame, "time", time)
+    _check_offset(frame, request.spec)
     keys = _named(frame, request.keys, sent)
     aggregates = _with_columns(frame, request.spec, sent)
     holder = _add_flags(request, sent)
@@ -102,7 +104,7 @@ def build(request: Request) -> Plan:
     visible = {n: t for n, t in schema.items() if n not in own}
     stage = Stage(spec, visible, uuid.uuid4().hex[:12], slots(buckets), holder)
     combiner = stage.combiner()
-    results = result_schema(messages.schema, combiner, time)
+    results = result_schema(messages.schema, combiner)
     rejected = rejected_schema(frame.schema, time)
     reader, rows = _source(request, messages, stage)
     rows = rows.mapInArrow(CombineTask(stage, reader), ROW)
@@ -120,11 +122,14 @@ def _source(request: Request, messages: DataFrame, stage: Stage) -> tuple[Reader
     """How messages reach the workers: as rows, or as the files that hold them."""
     names = request.frame.columns
     derived = set(messages.columns) - {*names, columns.CLOCK, columns.FUTURE}
-    zoneless = isinstance(request.frame.schema[request.time].dataType, TimestampNTZType)
+    time = request.time
+    zoneless = time and isinstance(request.frame.schema[time].dataType, TimestampNTZType)
     # Spark writes a moment into the code that it generates, and then compiles that in every batch.
     asked = request.spec.max_ahead is not None and request.clock is None
-    now = _batch_clock(zoneless) if asked else F.lit(0).cast("long")
-    found = None if derived else files(request.frame, now)
+    now = _batch_clock(bool(zoneless)) if asked else F.lit(0).cast("long")
+    # Parts of a file would mix up the order of arrival.
+    rest = derived or request.spec.by_arrival
+    found = None if rest else files(request.frame, now)
     if found is None:
         return as_sent, messages
     listed, root = found
@@ -141,6 +146,18 @@ def _batch_clock(zoneless: bool) -> Column:
     """
     now = F.current_timestamp()
     return F.unix_micros(F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now)
+
+
+def _check_offset(frame: DataFrame, spec: WindowSpec) -> None:
+    whole = ("tinyint", "smallint", "int", "bigint")
+    for column, kinds in zip(spec.offset or (), ((*whole, "string"), whole), strict=False):
+        if column not in frame.columns:
+            cure = f"give two of {', '.join(frame.columns)}"
+            raise OptionError("offset", column, "isn't a column", cure)
+        kind = frame.schema[column].dataType.simpleString()
+        if kind not in kinds:
+            cure = f"cast it to one of {', '.join(kinds)}"
+            raise OptionError("offset", column, f"has type {kind}", cure)
 
 
 def _check_time(frame: DataFrame, option: str, time: str) -> None:
@@ -192,9 +209,17 @@ def _with_columns(
     return found
 
 
-def _add_flags(request: Request, sent: dict[str, Column]) -> str:
+def _add_flags(request: Request, sent: dict[str, Column]) -> str | None:
     """Add what Spark decides about each message; returns the column that holds its time."""
     time, spec = request.time, request.spec
+    if request.where is not None:
+        where = request.where
+        sent[columns.KEEP] = F.expr(where) if isinstance(where, str) else where
+    if request.clock is not None:
+        _check_time(request.frame, "clock", request.clock)
+        sent[columns.CLOCK] = sent[request.clock]
+    if time is None:
+        return None
     holder, kind = time, request.frame.schema[time].dataType
     moment = sent[time]
     if isinstance(kind, StringType):
@@ -204,16 +229,11 @@ def _add_flags(request: Request, sent: dict[str, Column]) -> str:
         sent[columns.MALFORMED] = sent[time].isNotNull() & moment.isNull()
     wall = F.localtimestamp() if isinstance(kind, TimestampNTZType) else F.current_timestamp()
     if request.clock is not None:
-        _check_time(request.frame, "clock", request.clock)
         wall = sent[request.clock]
-        sent[columns.CLOCK] = wall
     if spec.max_ahead is not None:
         ahead = F.expr(f"make_dt_interval(0, 0, 0, {spec.max_ahead / SECOND:.6f})")
         # A message without an arrival time isn't thereby from the future.
         sent[columns.FUTURE] = F.coalesce(moment > wall + ahead, F.lit(False))
-    if request.where is not None:
-        where = request.where
-        sent[columns.KEEP] = F.expr(where) if isinstance(where, str) else where
     return holder
 
 

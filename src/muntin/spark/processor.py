@@ -66,7 +66,8 @@ class ShardProcessor(StatefulProcessor):
         mine = shard(self.combiner, self.blobs, _CACHE)
         combined = received(self.combiner, waiting, mine.state.watermark)
         told = mine.step(combined, _wall(waiting, mine), final=self.final)
-        leave(self.stage.operator, told.watermark)
+        taken = getattr(mine, "offsets", None)
+        leave(self.stage.operator, told.watermark, taken.dumps() if taken else ())
         for start in range(0, len(told.results), _ROWS_A_BLOB):
             part = told.results.slice(start, _ROWS_A_BLOB)
             yield Row(kind=RESULTS, blob=to_blob(part, self.results), figures=None)
@@ -77,8 +78,7 @@ class ShardProcessor(StatefulProcessor):
     def _rejected(self, told: Told) -> bytes:
         frame = told.rejected
         source = self.stage.spec.time
-        assert source is not None
-        if (frame[columns.REASON] == "overflow").any():
+        if source is not None and (frame[columns.REASON] == "overflow").any():
             # Rows made here have only the engine's own time.
             dtype = frame.schema[source]
             moment = pl.col(columns.TIME).cast(dtype if dtype.is_temporal() else pl.Datetime("us"))

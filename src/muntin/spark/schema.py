@@ -7,7 +7,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
+    DataType,
     IntegerType,
+    LongType,
     StringType,
     StructField,
     StructType,
@@ -27,7 +29,7 @@ def polars_schema(schema: StructType) -> pl.Schema:
     return empty.schema
 
 
-def result_schema(source: StructType, combiner: Combiner, time: str) -> StructType:
+def result_schema(source: StructType, combiner: Combiner) -> StructType:
     """The columns of results: keys, window bounds, aggregates, emission, revision."""
     spec = combiner.spec
     lowered = from_arrow_schema(no_results(combiner).to_arrow().schema)
@@ -39,7 +41,7 @@ def result_schema(source: StructType, combiner: Combiner, time: str) -> StructTy
         elif aggregate.kind in ("top_k", "collect_list", "distinct"):
             types[name] = ArrayType(source[str(aggregate.column)].dataType)
     fields = [StructField(key, source[key].dataType, False) for key in spec.keys]
-    bound = TimestampNTZType() if _is_ntz(source, time) else TimestampType()
+    bound = LongType() if spec.axis == "rows" else _moment(source, spec.time)
     fields += [StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]
     fields += [StructField(name, types[name]) for name in spec.aggregates]
     fields += [
@@ -49,20 +51,20 @@ def result_schema(source: StructType, combiner: Combiner, time: str) -> StructTy
     return StructType(fields)
 
 
-def rejected_schema(source: StructType, time: str) -> StructType:
+def rejected_schema(source: StructType, time: str | None) -> StructType:
     """The columns of rejected messages: the input's, the reason, the watermark in force."""
-    watermark = TimestampNTZType() if _is_ntz(source, time) else TimestampType()
     return StructType(
         [
             *(StructField(f.name, f.dataType) for f in source.fields),
             StructField(columns.REASON, StringType(), False),
-            StructField(columns.WATERMARK, watermark),
+            StructField(columns.WATERMARK, _moment(source, time)),
         ]
     )
 
 
-def _is_ntz(source: StructType, time: str) -> bool:
-    return isinstance(source[time].dataType, TimestampNTZType)
+def _moment(source: StructType, time: str | None) -> DataType:
+    zoneless = time is not None and isinstance(source[time].dataType, TimestampNTZType)
+    return TimestampNTZType() if zoneless else TimestampType()
 
 
 def to_batches(frame: pl.DataFrame, schema: StructType) -> list[pa.RecordBatch]:

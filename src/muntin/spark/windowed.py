@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from muntin.model import cumulating, days, sessions, sliding
 from muntin.model import windows as model
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Duration, instant, micros
+from muntin.model.axis import Duration, Length, instant, micros
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
 from muntin.model.policies import Firing, policy
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from muntin.spark.sinks import SinkLike
 
 Key = Column | str | Sequence[Column | str]
+Origin = str | int | None
 
 
 @dataclass(frozen=True)
@@ -40,23 +41,23 @@ class Windowed:
 
     _frame: DataFrame
     _keys: tuple[Column | str, ...]
-    _time: str
+    _time: str | None
     _lateness: int
     _max_ahead: int | None
     _where: Column | str | None
     _clock: str | None
     _buckets: int | None
+    _offset: tuple[str, str] | None = None
     _windows: Kind | None = None
     _firing: Firing = Firing()
 
-    def tumbling(
-        self, size: Duration, *, origin: str | None = None, zone: str | None = None
-    ) -> Windowed:
+    def tumbling(self, size: Length, *, origin: Origin = None, zone: str | None = None) -> Windowed:
         """Windows of one size, one after the other.
 
         Args:
             size: Length of a window.
-            origin: A moment at which some window starts; the epoch where it isn't given.
+            origin: A moment (or a row's number) at which some window starts; the epoch where it
+                isn't given.
             zone: A time zone, for windows of whole calendar days in it (23 to 25 hours long).
         """
         start = _origin(origin)
@@ -66,10 +67,10 @@ class Windowed:
 
     def hopping(
         self,
-        size: Duration,
-        slide: Duration,
+        size: Length,
+        slide: Length,
         *,
-        origin: str | None = None,
+        origin: Origin = None,
         zone: str | None = None,
     ) -> Windowed:
         """Overlapping windows of one size that start every ``slide``.
@@ -79,7 +80,8 @@ class Windowed:
         Args:
             size: Length of a window.
             slide: Distance between two starts, at most the size.
-            origin: A moment at which some window starts; the epoch where it isn't given.
+            origin: A moment (or a row's number) at which some window starts; the epoch where it
+                isn't given.
             zone: A time zone, for windows of whole calendar days in it.
         """
         start = _origin(origin)
@@ -87,17 +89,18 @@ class Windowed:
             return replace(self, _windows=days.days(size, zone, slide=slide, origin=start))
         return replace(self, _windows=model.hopping(size, slide, origin=start))
 
-    def cumulating(self, size: Duration, step: Duration, *, origin: str | None = None) -> Windowed:
+    def cumulating(self, size: Length, step: Length, *, origin: Origin = None) -> Windowed:
         """Windows that start every ``size`` and tell the result so far at each ``step``.
 
         Args:
             size: Length of the longest window.
             step: Distance between two ends; it divides the size.
-            origin: A moment at which some window starts; the epoch where it isn't given.
+            origin: A moment (or a row's number) at which some window starts; the epoch where it
+                isn't given.
         """
         return replace(self, _windows=cumulating.cumulating(size, step, origin=_origin(origin)))
 
-    def sliding(self, size: Duration) -> Windowed:
+    def sliding(self, size: Length) -> Windowed:
         """Windows that move with the messages, one for each distinct set within ``size``.
 
         Args:
@@ -106,7 +109,7 @@ class Windowed:
         """
         return replace(self, _windows=sliding.sliding(size))
 
-    def session(self, gap: Duration, *, closed: Closed = "both") -> Windowed:
+    def session(self, gap: Length, *, closed: Closed = "both") -> Windowed:
         """Windows that messages open and silence ends.
 
         A session that grows into another is taken back (``emission`` is ``retract``, the
@@ -191,10 +194,17 @@ class Windowed:
             firing=self._firing,
             lateness=self._lateness,
             max_ahead=self._max_ahead,
+            offset=self._offset,
         )
         require(self._frame.sparkSession)
+        keys = self._keys
+        if self._offset is not None and spec.axis == "rows" and self._offset[0] not in keys[:1]:
+            # Offsets count within their partition.
+            keys = (self._offset[0], *keys)
+        if not keys:
+            raise OptionError("key", keys, "names no column", "give at least one column")
         request = Request(
-            self._frame, self._keys, self._time, self._where, self._clock, spec, self._buckets
+            self._frame, keys, self._time, self._where, self._clock, spec, self._buckets
         )
         return WindowedAggregate(build(request))
 
@@ -267,8 +277,9 @@ class WindowedAggregate:
 def windowed(
     frame: DataFrame,
     *,
-    key: Key,
-    time: str,
+    key: Key = (),
+    time: str | None = None,
+    offset: tuple[str, str] | None = None,
     lateness: Duration = "0 seconds",
     max_ahead: Duration | None = "1 day",
     where: Column | str | None = None,
@@ -284,7 +295,12 @@ def windowed(
         frame: The input. Don't call ``withWatermark``: the watermark is kept here, so that late
             messages aren't dropped on the way.
         key: The key columns, by name or as expressions.
-        time: The event-time column: a timestamp, or a string to be parsed.
+        time: The event-time column: a timestamp, or a string to be parsed. Windows that are
+            measured in rows need none.
+        offset: The columns of a message's partition and of its offset in it. A message whose
+            offset was taken before changes nothing, also after a restart. Windows that are
+            measured in rows lie on the offsets of a partition then, and the partition is the
+            first key; without offsets they count a key's messages as they arrive.
         lateness: How far the watermark trails the greatest event time.
         max_ahead: How far ahead of the wall clock an event time may be; what is further is
             rejected and doesn't move the watermark. ``None`` takes anything.
@@ -299,14 +315,14 @@ def windowed(
         >>> hourly = windowed(flights, key="carrier", time="at")  # doctest: +SKIP
     """
     keys = (key,) if isinstance(key, Column | str) else tuple(key)
-    if not keys:
-        raise OptionError("key", key, "names no column", "give at least one column")
     ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
     late = micros("lateness", lateness)
-    return Windowed(frame, keys, time, late, ahead, where, clock, buckets)
+    return Windowed(frame, keys, time, late, ahead, where, clock, buckets, offset)
 
 
-def _origin(origin: str | None) -> int:
-    return 0 if origin is None else instant("origin", origin)
+def _origin(origin: Origin) -> int:
+    if origin is None or isinstance(origin, int):
+        return origin or 0
+    return instant("origin", origin)
