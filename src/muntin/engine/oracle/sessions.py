@@ -26,7 +26,8 @@ class SessionPlacing:
     """Sessions: windows of one key that messages make, stretch and join.
 
     The messages of a step and the open sessions are grouped at once, so that it doesn't matter in
-    which order a step holds its messages.
+    which order a step holds its messages. To a session that is made of others all of its messages
+    are new, so a policy of every so many rows counts those that the vanished had told, too.
 
     Args:
         windows: The kind.

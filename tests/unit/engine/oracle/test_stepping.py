@@ -8,7 +8,9 @@ import pytest
 
 from muntin.engine.oracle import Oracle
 from muntin.model import aggregates
+from muntin.model.cumulating import Cumulating
 from muntin.model.policies import Each, Firing
+from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 
@@ -148,3 +150,73 @@ def test_the_users_own_sees_values_in_order_of_time_and_no_nulls() -> None:
     oracle = Oracle(replace(SPEC, aggregates={"text": text}))
     batch = [message(5, 3), message(1, 1), message(2, None), message(3, 2)]
     assert oracle.step(batch, wall=0, final=True).firings[0]["text"] == "<123>"
+
+
+PLACE = ("partition", "offset")
+
+
+def at(offset: int | None, key: str | None = "a", partition: int | None = 0) -> dict[str, Any]:
+    return {"partition": partition, "offset": offset, "key": key, "value": offset}
+
+
+def by_offset(**options: Any) -> WindowSpec:
+    windows = Windows(3, 3, axis="rows")
+    counted = {"n": aggregates.count()}
+    return WindowSpec(("partition", "key"), None, windows, counted, offset=PLACE, **options)
+
+
+def test_messages_told_again_are_counted_and_nothing_else() -> None:
+    oracle = Oracle(by_offset())
+    oracle.step([at(0), at(0), at(1, key=None)], wall=0)
+    step = oracle.step([at(1, key=None), at(0), at(None), at(None), at(2)], wall=1)
+    assert step.counts["seen"] == 5
+    assert (step.counts["duplicates"], step.counts["malformed"], step.counts["counted"]) == (
+        2,
+        2,
+        1,
+    )
+    assert [row["reason"] for row in step.rejected] == ["malformed", "malformed"]
+    assert [(row["n"], row["emission"]) for row in step.firings] == [(2, "full")]
+
+
+def test_the_rows_axis_has_no_watermark() -> None:
+    oracle = Oracle(by_offset())
+    assert oracle.step([at(7)], wall=0).watermark is None
+    step = oracle.step([at(1)], wall=1, final=True)
+    assert step.watermark is None
+    assert step.rejected == [at(1) | {"reason": "late", "watermark": None}]
+
+
+def test_late_and_other_messages_are_rejected_in_order_of_arrival() -> None:
+    oracle = Oracle(by_offset())
+    oracle.step([at(7)], wall=0)
+    step = oracle.step([at(1), at(9, key=None), at(2), at(8)], wall=1)
+    assert [row["reason"] for row in step.rejected] == ["late", "null_key", "late"]
+    assert step.counts["counted"] == 1
+
+
+def test_an_overflow_on_the_rows_axis_stands_at_its_first_offset() -> None:
+    spec = replace(by_offset(), aggregates={"sum": aggregates.sum("value")})
+    batch = [at(3) | {"value": 2**63 - 1}, at(4)]
+    step = Oracle(spec).step(batch, wall=0, final=True)
+    assert step.firings[0]["sum"] is None
+    assert step.rejected == [
+        at(3) | {"value": None, "reason": "overflow", "watermark": None},
+    ]
+
+
+def test_an_overflow_by_arrival_has_only_its_key() -> None:
+    windows, total = Windows(2, 2, axis="rows"), {"sum": aggregates.sum("value")}
+    spec = WindowSpec(("key",), None, windows, total)
+    batch = [{"key": "a", "value": 2**63 - 1}, {"key": "a", "value": 1}]
+    step = Oracle(spec).step(batch, wall=0)
+    assert step.rejected == [{"key": "a", "value": None, "reason": "overflow", "watermark": None}]
+
+
+@pytest.mark.parametrize(
+    "windows", [Windows(3, 2, axis="rows"), Cumulating(4, 2, axis="rows"), Sliding(3, "rows")]
+)
+def test_after_the_end_every_message_is_late(windows: Any) -> None:
+    oracle = Oracle(WindowSpec(("key",), None, windows, {"n": aggregates.count()}))
+    oracle.step([{"key": "a"}], wall=0, final=True)
+    assert oracle.step([{"key": "a"}], wall=1).counts["late"] == 1
