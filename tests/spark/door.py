@@ -47,7 +47,8 @@ class SparkDoor:
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "source"
             source.mkdir()
-            text = any(isinstance(m[spec.time], str) for step in steps for m in step.messages)
+            times = [m[spec.time] for step in steps for m in step.messages if spec.time]
+            text = any(isinstance(time, str) for time in times)
             for number, step in enumerate(steps):
                 path = source / f"{number:04d}.parquet"
                 pq.write_table(_table(spec, step, text), path)
@@ -80,7 +81,9 @@ def _table(spec: WindowSpec, step: Batch, text: bool) -> pa.Table:
     """A step's messages and the row that only carries the clock."""
     stamp = pa.timestamp("us", tz="UTC")
     types = {n: _TYPES[t] for n, t in spec.types.items() if n != spec.time}
-    types |= {spec.time: pa.string() if text else stamp, _CLOCK: stamp, _TAKE: pa.bool_()}
+    if spec.time:
+        types[spec.time] = pa.string() if text else stamp
+    types |= {_CLOCK: stamp, _TAKE: pa.bool_()}
     rows = [{**m, _CLOCK: step.wall, _TAKE: True} for m in step.messages]
     if text:
         for row in rows:
@@ -115,14 +118,15 @@ def _step(
             counts[name] = counts.get(name, 0) + n
     new = {name: n - totals.get(name, 0) for name, n in counts.items()}
     totals.update(counts)
-    new["seen"] -= new.pop("filtered")
+    new["seen"] = new.get("seen", 0) - new.pop("filtered", 0)
     marks = {shard["watermark"] for shard in figures}
     assert len(marks) == 1
     zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
     for row in rejected:
         for column in (_CLOCK, _TAKE):
             del row[column]
-        row[spec.time] = _micros(row[spec.time])
+        if spec.time:
+            row[spec.time] = _micros(row[spec.time])
     return Step(firings, rejected, zeros | new, math.inf if final else marks.pop())
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from muntin.model.axis import DAY, Axis, Duration, micros
+from muntin.model.axis import DAY, Axis, Length, Rows, micros
 from muntin.model.errors import OptionError
 from muntin.model.windows import Windows
 
@@ -103,7 +103,7 @@ class Days:
         return f"{str(self.grid).replace('row', 'day')} in {self.zone}"
 
 
-def days(size: Duration, zone: str, *, slide: Duration | None = None, origin: int = 0) -> Days:
+def days(size: Length, zone: str, *, slide: Length | None = None, origin: int = 0) -> Days:
     """Windows of whole local days.
 
     Args:
@@ -132,9 +132,9 @@ def days(size: Duration, zone: str, *, slide: Duration | None = None, origin: in
     return Days(Windows(length, step, first % step, "rows"), zone)
 
 
-def _whole(option: str, value: Duration) -> int:
-    length = micros(option, value, zero=False)
-    if length % DAY:
+def _whole(option: str, value: Length) -> int:
+    length = 0 if isinstance(value, Rows) else micros(option, value, zero=False)
+    if isinstance(value, Rows) or length % DAY:
         cure = 'give whole days, as "1 day", or leave the zone away'
         raise OptionError(option, value, "isn't a whole number of days", cure)
     return length // DAY

@@ -143,7 +143,7 @@ class CombineTask:
         clock = max((p.clock for p in parts if p.clock is not None), default=None)
         rows = []
         for bucket, slot in enumerate(self.stage.slots):
-            header = {
+            header: dict[str, Any] = {
                 "latest": latest,
                 "clock": clock,
                 "known": judged.known,

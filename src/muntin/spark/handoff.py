@@ -1,10 +1,10 @@
 """How the tasks before the shuffle know the watermark that the shards will judge by.
 
-The watermark in force (and the source offsets taken, where a query has any) is in the shards' state, behind the shuffle. Each shard leaves it in a small
-file of its executor when a batch ends, under the query's id and the batch's number; a combining
-task of the next batch looks for exactly that file. If it isn't there (the first batch after a
-restart, an executor that ran no shard) the task passes its messages on as they are, and the shards
-combine them: slower, and just as right.
+The watermark in force (and the source offsets taken, where a query has any) is in the shards'
+state, behind the shuffle. Each shard leaves it in a small file of its executor when a batch ends,
+under the query's id and the batch's number; a combining task of the next batch looks for exactly
+that file. If it isn't there (the first batch after a restart, an executor that ran no shard) the
+task passes its messages on as they are, and the shards combine them: slower, and just as right.
 """
 
 from __future__ import annotations

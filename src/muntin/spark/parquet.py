@@ -154,14 +154,14 @@ class ParquetReader:
     Attributes:
         schema: The columns wanted, of the types that Spark would send.
         root: The folder below which folders named ``name=value`` are columns, if there is one.
-        time: The event-time column.
+        time: The event-time column, if there is one.
         clock: The arrival-time column, if messages carry their own clock.
         max_ahead: How far ahead of the clock a time may be, in microseconds.
     """
 
     schema: dict[str, pl.DataType]
     root: str | None
-    time: str
+    time: str | None
     clock: str | None
     max_ahead: int | None
 
@@ -225,7 +225,7 @@ class ParquetReader:
         if self.clock is not None:
             clock = pl.col(self.clock).cast(pl.Int64)
             messages = messages.with_columns(pl.col(self.clock).alias(columns.CLOCK))
-        if self.max_ahead is None:
+        if self.max_ahead is None or self.time is None:
             return messages
         ahead = pl.col(self.time).cast(pl.Int64) > clock + self.max_ahead
         return messages.with_columns(ahead.fill_null(False).alias(columns.FUTURE))
