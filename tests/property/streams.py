@@ -3,10 +3,15 @@
 Times are small numbers of some unit around some base, so that windows, ties and edges meet often.
 A message arrives at its time plus a delay. While no delay exceeds the lateness nothing is late;
 ``any_streams`` lets delays exceed lateness and grace together.
+
+Which kinds of windows are drawn, on which axes, with which aggregates, and whether messages have
+offsets and are told again, is a ``Range``: ``FIRST`` is what is drawn unless another is given,
+``EVERYTHING`` is all that there is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,7 +20,13 @@ from hypothesis import strategies as st
 from tests.doors import Batch
 
 from muntin.model import aggregates
+from muntin.model.axis import HOUR, Axis, instant
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import Days
+from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 
@@ -48,6 +59,87 @@ AGGREGATES = {
 }
 
 
+FULL_STATE = {
+    "middle": aggregates.median("amount"),
+    "third": aggregates.exact_quantile("value", 0.3),
+    "list": aggregates.collect_list("value"),
+    "set": aggregates.distinct("amount"),
+    "top": aggregates.top_k("value", 3),
+    "rows": aggregates.apply(repr, "value", "flag", result_type="string"),
+}
+CHANGES = {
+    "Europe/Berlin": instant("change", "2026-03-29T01:00:00"),
+    "America/Sao_Paulo": instant("change", "2018-11-04T03:00:00"),
+    "America/New_York": instant("change", "2026-11-01T06:00:00"),
+}
+"""Zones, and when their clocks change; the messages of windows of days lie around it."""
+POSITIONS = ("time", "arrival", "offset")
+
+
+@dataclass(frozen=True)
+class Range:
+    """What streams are drawn from.
+
+    Attributes:
+        kinds: ``fixed`` (tumbling, hopping), ``cumulating``, ``days``, ``sliding``, ``sessions``.
+        positions: What a message's position may be: ``time``, ``arrival`` or ``offset``.
+        full_state: Whether aggregates may need all messages of a window.
+        replays: Whether messages may have offsets on the time axis too, and be told again.
+    """
+
+    kinds: tuple[str, ...] = ("fixed",)
+    positions: tuple[str, ...] = ("time",)
+    full_state: bool = False
+    replays: bool = False
+
+    def choices(self) -> list[tuple[str, str]]:
+        """The kinds with the positions that they can be measured on."""
+        return [
+            (kind, position)
+            for kind in self.kinds
+            for position in self.positions
+            if (kind, position) not in _IMPOSSIBLE
+        ]
+
+
+_IMPOSSIBLE = {("days", "arrival"), ("days", "offset"), ("sessions", "arrival")}
+FIRST = Range()
+EVERYTHING = Range(
+    ("fixed", "cumulating", "days", "sliding", "sessions"), POSITIONS, full_state=True, replays=True
+)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What one stream stands on.
+
+    Attributes:
+        kind: The kind of its windows.
+        position: What the position of a message is.
+        unit: One slot, on the axis.
+        base: The first slot.
+        zone: The time zone of windows of days.
+        replays: Whether messages are told again.
+        full_state: Whether aggregates may need all messages of a window.
+    """
+
+    kind: str
+    position: str
+    unit: int
+    base: int
+    zone: str
+    replays: bool
+    full_state: bool
+
+    @property
+    def axis(self) -> Axis:
+        return "time" if self.position == "time" else "rows"
+
+    @property
+    def has_offsets(self) -> bool:
+        return self.replays or self.position == "offset"
+
+
 @dataclass(frozen=True)
 class Stream:
     """A query and the steps that it is run through."""
@@ -66,58 +158,115 @@ class Twins:
 
 
 @st.composite
-def any_streams(draw: st.DrawFn) -> Stream:
+def any_streams(draw: st.DrawFn, drawn_from: Range = FIRST) -> Stream:
     """Everything at once: late and future messages, nulls, extreme times, every policy."""
-    unit, base = draw(st.sampled_from(UNITS)), draw(st.sampled_from(BASES))
-    spec = draw(specs(unit))
-    extreme = draw(st.integers(0, 9)) == 0
-    messages = draw(message_lists(spec, unit, base, extreme=extreme))
+    ground = draw(grounds(drawn_from))
+    unit, base = ground.unit, ground.base
+    spec = draw(specs(ground))
+    extreme = ground.kind != "days" and draw(st.integers(0, 9)) == 0
+    messages = draw(message_lists(spec, ground, extreme=extreme))
     most = spec.lateness + draw(st.sampled_from((0, SPAN * unit, SPAN * unit)))
-    arrived = draw(arrivals(messages, most // unit, unit))
+    arrived = draw(arrivals(spec, messages, most // unit, unit))
+    if ground.replays:
+        arrived = draw(replayed(arrived))
     return Stream(spec, draw(splits(arrived, unit, base)))
 
 
 @st.composite
-def twins_in_time(draw: st.DrawFn) -> Twins:
-    """One set of messages, none of them late, in two orders and two ways of cutting."""
-    unit, base = draw(st.sampled_from(UNITS)), draw(st.sampled_from(BASES))
-    spec = draw(specs(unit, in_time=True))
-    messages = draw(message_lists(spec, unit, base))
-    one, other = (
-        draw(splits(draw(arrivals(messages, spec.lateness // unit, unit)), unit, base))
-        for _ in range(2)
-    )
-    return Twins(spec, one, other)
+def twins_in_time(draw: st.DrawFn, drawn_from: Range = FIRST) -> Twins:
+    """One set of messages, none of them late, in two orders and two ways of cutting.
+
+    A message is out of order by at most the lateness, or lateness and grace. By arrival the order
+    is part of the messages, so there it is one, cut in two ways.
+    """
+    ground = draw(grounds(drawn_from))
+    unit, base = ground.unit, ground.base
+    spec = draw(specs(ground, in_time=True))
+    messages = draw(message_lists(spec, ground, in_time=True))
+    most = spec.lateness + draw(st.sampled_from((0, spec.firing.grace)))
+    if ground.position == "offset":
+        most = max(spec.firing.grace - 1, 0)  # the offset before the next is the last in time
+    twins = []
+    for _ in range(2):
+        arrived = draw(arrivals(spec, messages, most // unit, unit))
+        if ground.replays:
+            arrived = draw(replayed(arrived))
+        twins.append(draw(splits(arrived, unit, base)))
+    return Twins(spec, *twins)
 
 
 @st.composite
-def specs(draw: st.DrawFn, unit: int, in_time: bool = False) -> WindowSpec:
+def grounds(draw: st.DrawFn, drawn_from: Range) -> Ground:
+    """What a stream stands on, out of a range."""
+    kind, position = draw(st.sampled_from(drawn_from.choices()))
+    unit, base = draw(st.sampled_from(UNITS)), draw(st.sampled_from(BASES))
+    zone = draw(st.sampled_from(sorted(CHANGES))) if kind == "days" else "UTC"
+    if kind == "days":
+        unit = 5 * HOUR
+        base = CHANGES[zone] // unit - SPAN // 2
+    if position != "time":
+        unit, base = 1, draw(st.sampled_from((0, 1_000_007)))
+    by_offset = position == "time" and drawn_from.replays and draw(st.booleans())
+    replays = by_offset or (position == "offset" and drawn_from.replays)
+    return Ground(kind, position, unit, base, zone, replays, drawn_from.full_state)
+
+
+@st.composite
+def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     """Queries; with ``in_time`` such that every firing is the whole result and none is refused."""
-    size = draw(st.integers(1, 12))
-    slide = draw(st.one_of(st.just(size), st.integers(1, size)))
+    unit = ground.unit
     few = st.sampled_from((0, 0, 1, 3, 8)).map(lambda n: n * unit)
-    grace = draw(few)
+    grace = 0 if ground.position == "arrival" else draw(few)
     policies = _policies(unit)
     firing = Firing(
         early=draw(st.none() | policies),
         late=draw(policies),
         grace=grace,
         retention=grace + draw(few),
-        accumulate=in_time or draw(st.booleans()),
+        accumulate=in_time or ground.kind == "sessions" or draw(st.booleans()),
     )
-    names = draw(st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, unique=True))
+    known = AGGREGATES | (FULL_STATE if ground.full_state else {})
+    names = draw(st.lists(st.sampled_from(sorted(known)), min_size=1, unique=True))
     key = draw(st.sampled_from(("long", "string")))
     kinds = {"value": "long", "amount": "double", "flag": "boolean"}
+    offsets = {"partition": "long", "offset": "long"} if ground.has_offsets else {}
+    by_time = ground.axis == "time" or draw(st.booleans())
+    ahead = None if in_time else draw(st.sampled_from((None, None, 5 * unit, SPAN * unit)))
     return WindowSpec(
-        keys=("key",),
-        time="time",
-        windows=Windows(size * unit, slide * unit, draw(st.integers(0, slide - 1)) * unit),
-        aggregates={"n": AGGREGATES["n"]} | {name: AGGREGATES[name] for name in names},
+        keys=("partition", "key") if ground.position == "offset" else ("key",),
+        time="time" if by_time else None,
+        windows=draw(windows(ground)),
+        aggregates={"n": AGGREGATES["n"]} | {name: known[name] for name in names},
         firing=firing,
-        lateness=draw(few),
-        max_ahead=None if in_time else draw(st.sampled_from((None, None, 5 * unit, SPAN * unit))),
-        types={"key": key} | kinds,
+        lateness=draw(few) if ground.axis == "time" else 0,
+        max_ahead=ahead,
+        types={"key": key} | kinds | offsets,
+        offset=("partition", "offset") if ground.has_offsets else None,
     )
+
+
+@st.composite
+def windows(draw: st.DrawFn, ground: Ground) -> Kind:
+    """Windows of the kind that a stream stands on."""
+    unit, axis = ground.unit, ground.axis
+    size = draw(st.integers(1, 12))
+    if ground.kind == "sliding":
+        return Sliding(size * unit, axis)
+    if ground.kind == "sessions":
+        return Sessions(draw(st.integers(1, 5)) * unit, draw(_closed), axis)
+    if ground.kind == "cumulating":
+        step = draw(st.integers(1, 4))
+        origin = draw(st.integers(0, step - 1))
+        return Cumulating(size // step * step * unit or step * unit, step * unit, origin, axis)
+    if ground.kind == "days":
+        size = draw(st.integers(1, 3))
+        slide = draw(st.integers(1, size))
+        return Days(Windows(size, slide, draw(st.integers(0, slide - 1)), "rows"), ground.zone)
+    slide = draw(st.one_of(st.just(size), st.integers(1, size)))
+    return Windows(size * unit, slide * unit, draw(st.integers(0, slide - 1)) * unit, axis)
+
+
+_closed = st.sampled_from(("both", "left"))
 
 
 def _policies(unit: int) -> st.SearchStrategy[Any]:
@@ -129,28 +278,50 @@ def _policies(unit: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def message_lists(
-    draw: st.DrawFn, spec: WindowSpec, unit: int, base: int, extreme: bool = False
+    draw: st.DrawFn,
+    spec: WindowSpec,
+    ground: Ground,
+    extreme: bool = False,
+    in_time: bool = False,
 ) -> list[dict[str, Any]]:
-    """Messages in no order; some are there several times."""
+    """Messages in no order; some are there several times.
+
+    Where they have offsets, with ``in_time`` no two have the same.
+    """
+    unit, base = ground.unit, ground.base
     within = st.sampled_from((0, 0, unit // 2, unit - 1))
     slots = st.integers(0, SPAN)
     times = st.builds(lambda slot, rest: (base + slot) * unit + rest, slots, within)
     if extreme:
         times |= st.sampled_from(EXTREMES)
     odd = st.sampled_from((None, None, "no time"))
-    messages = st.fixed_dictionaries(
-        {
-            "key": _mostly(_keys(spec.types["key"]), st.none()),
-            "time": _mostly(times, odd),
-            "value": _mostly(st.integers(-9, 9), _odd_values()),
-            "amount": _mostly(st.integers(-40, 40).map(lambda n: n / 4), st.none()),
-            "flag": st.sampled_from((True, False, None)),
-        }
-    )
+    columns = {
+        "key": _mostly(_keys(spec.types["key"]), st.none()),
+        "time": _mostly(times, odd),
+        "value": _mostly(st.integers(-9, 9), _odd_values()),
+        "amount": _mostly(st.integers(-40, 40).map(lambda n: n / 4), st.none()),
+        "flag": st.sampled_from((True, False, None)),
+    }
+    if spec.time is None:
+        del columns["time"]
+    if spec.offset is not None:
+        columns["partition"] = _mostly(st.integers(0, 2), st.none())
+        columns["offset"] = _mostly(slots.map(lambda slot: max(base, 0) + slot), st.none())
     least = draw(st.sampled_from((0, 12)))
     copies = _mostly(st.just(1), st.integers(2, 3))
-    drawn = draw(st.lists(st.tuples(messages, copies), min_size=least, max_size=25))
-    return [dict(message) for message, times_told in drawn for _ in range(times_told)]
+    pairs = st.tuples(st.fixed_dictionaries(columns), copies)
+    drawn = draw(st.lists(pairs, min_size=least, max_size=25))
+    messages = [dict(message) for message, times_told in drawn for _ in range(times_told)]
+    return list(_told_once(messages)) if in_time and spec.offset is not None else messages
+
+
+def _told_once(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    known = set()
+    for message in messages:
+        place = (message["partition"], message["offset"])
+        if None in place or place not in known:
+            yield message
+        known.add(place)
 
 
 def _mostly(usual: st.SearchStrategy[Any], odd: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -167,15 +338,29 @@ def _odd_values() -> st.SearchStrategy[int | None]:
 
 @st.composite
 def arrivals(
-    draw: st.DrawFn, messages: list[dict[str, Any]], most: int, unit: int
+    draw: st.DrawFn, spec: WindowSpec, messages: list[dict[str, Any]], most: int, unit: int
 ) -> list[dict[str, Any]]:
     """The messages in an order in which each is at most so many units behind those before it."""
+    if spec.by_arrival:
+        return messages
+    column = "time" if spec.axis == "time" else "offset"
     delays = st.sampled_from((0, 0, most)) | st.integers(0, most)
     arrived = []
     for number, message in enumerate(messages):
-        time = message["time"] if isinstance(message["time"], int) else 0
-        arrived.append((time + draw(delays) * unit, draw(st.integers(0, 9)), number))
+        position = message[column] if isinstance(message[column], int) else 0
+        arrived.append((position + draw(delays) * unit, draw(st.integers(0, 9)), number))
     return [messages[number] for _, _, number in sorted(arrived)]
+
+
+@st.composite
+def replayed(draw: st.DrawFn, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with some of them told again, as they were, at some later place."""
+    told = list(messages)
+    for message in messages:
+        if None not in (message["partition"], message["offset"]) and draw(st.integers(0, 4)) == 4:
+            first = next(at for at, other in enumerate(told) if other is message)
+            told.insert(draw(st.integers(first + 1, len(told))), dict(message))
+    return told
 
 
 @st.composite

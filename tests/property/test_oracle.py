@@ -1,0 +1,208 @@
+"""What must hold of the oracle for all kinds of windows; what it says at last is what they are."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.doors import Batch, OracleDoor
+from tests.property.streams import (
+    EVERYTHING,
+    POSITIONS,
+    Range,
+    Stream,
+    Twins,
+    any_streams,
+    twins_in_time,
+)
+from tests.transcripts.comparison import same_row
+
+from muntin.engine.oracle import Step
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import DUPLICATES, WindowSpec
+
+Bounds = tuple[int, int]
+Key = tuple[Any, ...]
+Said = dict[tuple[Key, Bounds], dict[str, Any]]
+Placed = list[tuple[int, dict[str, Any]]]
+EACH_KIND = [Range((kind,), POSITIONS, True, True) for kind in EVERYTHING.kinds]
+
+
+@pytest.mark.parametrize("drawn_from", EACH_KIND, ids=lambda r: r.kinds[0])
+@given(data=st.data())
+def test_last_revisions_are_the_same_however_the_input_arrives(
+    drawn_from: Range, data: st.DataObject
+) -> None:
+    twins: Twins = data.draw(twins_in_time(drawn_from))
+    one, other = (last_said(twins.spec, steps) for steps in (twins.one, twins.other))
+    assert one.keys() == other.keys()
+    assert [at for at in one if not same_row(one[at], other[at])] == []
+
+
+@pytest.mark.parametrize("drawn_from", EACH_KIND, ids=lambda r: r.kinds[0])
+@given(data=st.data())
+def test_last_revisions_are_the_windows_of_all_messages(
+    drawn_from: Range, data: st.DataObject
+) -> None:
+    twins: Twins = data.draw(twins_in_time(drawn_from))
+    said = last_said(twins.spec, twins.one)
+    at_once = {
+        (key, bounds): len(inside)
+        for key, placed in by_key(twins.spec, twins.one).items()
+        for bounds, inside in at_their_windows(twins.spec, placed)
+    }
+    assert {at: values["n"] for at, values in said.items()} == at_once
+
+
+@given(stream=any_streams(EVERYTHING))
+def test_every_message_is_accounted_for(stream: Stream) -> None:
+    for batch, step in zip(stream.steps, steps_of(stream), strict=True):
+        counts = {name: n for name, n in step.counts.items() if name != "overflow"}
+        assert counts.pop("seen") == len(batch.messages)
+        counted, duplicates = counts.pop("counted"), counts.pop(DUPLICATES)
+        reasons = Counter(row["reason"] for row in step.rejected if row["reason"] != "overflow")
+        assert +Counter(counts) == reasons
+        assert counted + duplicates + reasons.total() == len(batch.messages)
+
+
+@given(stream=any_streams(EVERYTHING))
+def test_windows_speak_in_order(stream: Stream) -> None:
+    heard: dict[tuple[Key, Bounds], list[dict[str, Any]]] = defaultdict(list)
+    for step in steps_of(stream):
+        places = [(row["window_start"], key_of(stream.spec, row)) for row in step.firings]
+        assert places == sorted(places)
+        for row in step.firings:
+            heard[key_of(stream.spec, row), bounds_of(row)].append(row)
+    for rows in heard.values():
+        assert [row["revision"] for row in rows] == list(range(len(rows)))
+        emissions = [row["emission"] for row in rows]
+        assert emissions == sorted(emissions, key=("early", "full", "late", "retract").index)
+        assert emissions.count("full") <= 1
+        assert emissions.count("retract") <= 1
+        assert emissions[0] != "retract"
+
+
+@given(stream=any_streams(EVERYTHING))
+def test_what_is_taken_back_has_no_values(stream: Stream) -> None:
+    rows = [row for step in steps_of(stream) for row in step.firings]
+    for row in rows:
+        if row["emission"] == "retract":
+            assert {row[name] for name in stream.spec.aggregates} == {None}
+            assert isinstance(stream.spec.windows, Sessions)
+        else:
+            assert row["n"] > 0 or not stream.spec.firing.accumulate
+
+
+@given(stream=any_streams(Range(EVERYTHING.kinds, ("time", "offset"), replays=True)))
+def test_what_is_told_again_changes_nothing(stream: Stream) -> None:
+    """Without what is told again every step says the same."""
+    known: set[tuple[Any, ...]] = set()
+    once = []
+    for step in stream.steps:
+        kept = [m for m in step.messages if is_new(stream.spec, m, known)]
+        once.append(Batch(kept, step.wall, step.final))
+    for step, alone in zip(steps_of(stream), steps_of(Stream(stream.spec, once)), strict=True):
+        told_again = step.counts.pop(DUPLICATES)
+        step.counts["seen"] -= told_again
+        assert alone.counts.pop(DUPLICATES) == 0
+        assert repr(step) == repr(alone)
+
+
+def steps_of(stream: Stream) -> list[Step]:
+    return OracleDoor().run(stream.spec, stream.steps)
+
+
+def key_of(spec: WindowSpec, row: dict[str, Any]) -> Key:
+    return tuple(row[name] for name in spec.keys)
+
+
+def bounds_of(row: dict[str, Any]) -> Bounds:
+    return row["window_start"], row["window_end"]
+
+
+def last_said(spec: WindowSpec, steps: list[Batch]) -> Said:
+    """The values of each window's last revision, without the windows that were taken back."""
+    rows = (row for step in OracleDoor().run(spec, steps) for row in step.firings)
+    last = {(key_of(spec, row), bounds_of(row)): row for row in rows}
+    return {
+        at: {name: row[name] for name in spec.aggregates}
+        for at, row in last.items()
+        if row["emission"] != "retract"
+    }
+
+
+def is_new(spec: WindowSpec, message: dict[str, Any], known: set[tuple[Any, ...]]) -> bool:
+    """Whether an offset wasn't known; it is from now on."""
+    if spec.offset is None:
+        return True
+    place = tuple(message[column] for column in spec.offset)
+    if None not in place and place in known:
+        return False
+    known.add(place)
+    return True
+
+
+def by_key(spec: WindowSpec, steps: list[Batch]) -> dict[Key, Placed]:
+    """The positions and messages of each key, of all that nothing is wrong with."""
+    known: set[tuple[Any, ...]] = set()
+    placed: dict[Key, Placed] = defaultdict(list)
+    for message in (m for step in steps for m in step.messages if is_new(spec, m, known)):
+        key = key_of(spec, message)
+        needed = [*key, *(message[column] for column in spec.offset or ())]
+        time = message[spec.time] if spec.time else 0
+        if None in needed or not isinstance(time, int):
+            continue
+        position = time if spec.axis == "time" else len(placed[key])
+        if spec.axis == "rows" and spec.offset is not None:
+            position = message[spec.offset[1]]
+        placed[key].append((position, message))
+    return placed
+
+
+def at_their_windows(spec: WindowSpec, placed: Placed) -> Iterator[tuple[Bounds, list[int]]]:
+    """All windows of one key, as they are told, and the positions in each."""
+    windows = spec.windows
+    positions = sorted(position for position, _ in placed)
+    if isinstance(windows, Sessions):
+        yield from whole_sessions(windows, positions)
+        return
+    seen = set()
+    for start, end in asked_for(windows, positions):
+        inside = [position for position in positions if start <= position < end]
+        shown = end - 1 if isinstance(windows, Sliding) and windows.axis == "time" else end
+        if inside and (start, end) not in seen:
+            seen.add((start, end))
+            yield (start, shown), inside
+
+
+def asked_for(windows: Kind, positions: list[int]) -> Iterator[Bounds]:
+    for position in positions:
+        if isinstance(windows, Sliding):
+            if windows.axis == "rows":
+                yield max(0, position - windows.size + 1), position + 1
+            else:
+                yield position - windows.size, position + 1
+                yield position + 1, position + windows.size + 2
+        else:
+            assert not isinstance(windows, Sessions)
+            pane = windows.pane_of(position)
+            for number in range(windows.first_window(pane), windows.last_window(pane) + 1):
+                yield windows.start(number), windows.end(number)
+
+
+def whole_sessions(windows: Sessions, positions: list[int]) -> Iterator[tuple[Bounds, list[int]]]:
+    session: list[int] = []
+    for position in positions:
+        apart = position - session[-1] if session else 0
+        if apart > windows.gap or (apart == windows.gap and windows.closed == "left"):
+            yield (session[0], session[-1] + windows.gap), session
+            session = []
+        session.append(position)
+    if session:
+        yield (session[0], session[-1] + windows.gap), session
