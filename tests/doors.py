@@ -10,6 +10,7 @@ To add a door: write a class with the attributes and the methods of ``Door``, an
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -125,7 +126,7 @@ class EngineDoor:
         split_raw = [
             split(nothing if p.raw is None else p.raw, list(spec.keys), self.buckets) for p in parts
         ]
-        before = dict(shards[0].state.counts)
+        before = _counted(shards)
         firings, rejected = [], []
         for bucket, one in enumerate(shards):
             mine = [
@@ -142,10 +143,11 @@ class EngineDoor:
             firings += told.results.to_dicts()
             rejected += [_rejected_row(row, spec, told.judged) for row in told.rejected.to_dicts()]
         firings.sort(key=lambda row: (row["window_start"], *(row[k] for k in spec.keys)))
-        counts = {n: c - before.get(n, 0) for n, c in shards[0].state.counts.items()}
+        counts = _counted(shards)
+        counts.subtract(before)
         zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
         watermark = math.inf if step.final else shards[0].state.watermark
-        return Step(firings, rejected, zeros | counts, watermark)
+        return Step(firings, rejected, {**zeros, **counts}, watermark)
 
 
 def engine_can(spec: WindowSpec) -> bool:
@@ -176,6 +178,11 @@ def frame(spec: WindowSpec, step: Batch) -> pl.DataFrame:
     types = {**schema(spec), columns.TIME: pl.Int64(), **flags}
     rows = [row(message) for message in step.messages]
     return pl.DataFrame([{c: r[c] for c in types} for r in rows], schema=types)
+
+
+def _counted(shards: Sequence[Shard]) -> Counter[str]:
+    """The counts of all shards: who judges a message counts it."""
+    return sum((Counter(one.state.counts) for one in shards), Counter())
 
 
 def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) -> dict[str, Any]:
