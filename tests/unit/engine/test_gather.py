@@ -72,9 +72,7 @@ def test_however_messages_are_cut_their_stretches_grow_together(
 ) -> None:
     made = query(gap, closed)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(told)), max_size=4)))
-    parts = [
-        made.combine(frame(told[a:b]), None).cells for a, b in pairwise([0, *cuts, len(told)])
-    ]
+    parts = [made.combine(frame(told[a:b]), None).cells for a, b in pairwise([0, *cuts, len(told)])]
     assert told_of(made.together(parts)) == stretches(told, gap, closed)
     assert told_of(joined(parts[::-1], made)) == stretches(told, gap, closed)
 
