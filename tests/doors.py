@@ -89,15 +89,19 @@ class EngineDoor:
     Attributes:
         buckets: How many shards the keys are spread over.
         restart: Whether every step begins with new shards over what the old ones stored.
+        repeat: Whether every step fails once before its stores are committed; what the process has
+            in its caches is kept.
     """
 
     buckets: int = 1
     restart: bool = False
+    repeat: bool = False
     tells_watermark: bool = True
 
     @property
     def name(self) -> str:
-        return f"engine-{self.buckets}{'-restarted' * self.restart}"
+        ways = "-restarted" * self.restart + "-repeated" * self.repeat
+        return f"engine-{self.buckets}{ways}"
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
         return engine_can(spec)
@@ -106,9 +110,14 @@ class EngineDoor:
         """Run the engine."""
         combiner = lifting(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
         stores = [MemoryBlobs() for _ in range(self.buckets)]
-        shards = [shard(combiner, store, FrameCache()) for store in stores]
+        caches = [FrameCache() for _ in stores]
+        shards = [shard(combiner, *held) for held in zip(stores, caches, strict=True)]
         told = []
         for step in steps:
+            if self.repeat:
+                copies = zip(map(_copied, stores), caches, strict=True)
+                self._step(combiner, [shard(combiner, *held) for held in copies], step)
+                shards = [shard(combiner, *held) for held in zip(stores, caches, strict=True)]
             if self.restart:
                 shards = [shard(combiner, store, FrameCache()) for store in stores]
             told.append(self._step(combiner, shards, step))
@@ -178,6 +187,12 @@ def frame(spec: WindowSpec, step: Batch) -> pl.DataFrame:
     types = {**schema(spec), columns.TIME: pl.Int64(), **flags}
     rows = [row(message) for message in step.messages]
     return pl.DataFrame([{c: r[c] for c in types} for r in rows], schema=types)
+
+
+def _copied(store: MemoryBlobs) -> MemoryBlobs:
+    copied = MemoryBlobs()
+    copied.manifest, copied.blobs = store.manifest, dict(store.blobs)
+    return copied
 
 
 def _counted(shards: Sequence[Shard]) -> Counter[str]:
