@@ -10,6 +10,7 @@ To add a door: write a class with the attributes and the methods of ``Door``, an
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -88,15 +89,19 @@ class EngineDoor:
     Attributes:
         buckets: How many shards the keys are spread over.
         restart: Whether every step begins with new shards over what the old ones stored.
+        repeat: Whether every step fails once before its stores are committed; what the process has
+            in its caches is kept.
     """
 
     buckets: int = 1
     restart: bool = False
+    repeat: bool = False
     tells_watermark: bool = True
 
     @property
     def name(self) -> str:
-        return f"engine-{self.buckets}{'-restarted' * self.restart}"
+        ways = "-restarted" * self.restart + "-repeated" * self.repeat
+        return f"engine-{self.buckets}{ways}"
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
         return engine_can(spec)
@@ -105,9 +110,14 @@ class EngineDoor:
         """Run the engine."""
         combiner = lifting(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
         stores = [MemoryBlobs() for _ in range(self.buckets)]
-        shards = [shard(combiner, store, FrameCache()) for store in stores]
+        caches = [FrameCache() for _ in stores]
+        shards = [shard(combiner, *held) for held in zip(stores, caches, strict=True)]
         told = []
         for step in steps:
+            if self.repeat:
+                copies = zip(map(_copied, stores), caches, strict=True)
+                self._step(combiner, [shard(combiner, *held) for held in copies], step)
+                shards = [shard(combiner, *held) for held in zip(stores, caches, strict=True)]
             if self.restart:
                 shards = [shard(combiner, store, FrameCache()) for store in stores]
             told.append(self._step(combiner, shards, step))
@@ -125,7 +135,7 @@ class EngineDoor:
         split_raw = [
             split(nothing if p.raw is None else p.raw, list(spec.keys), self.buckets) for p in parts
         ]
-        before = _counts(shards)
+        before = _counted(shards)
         firings, rejected = [], []
         for bucket, one in enumerate(shards):
             mine = [
@@ -144,19 +154,11 @@ class EngineDoor:
             firings += told.results.to_dicts()
             rejected += [_rejected_row(row, spec, told.judged) for row in told.rejected.to_dicts()]
         firings.sort(key=lambda row: (row["window_start"], *(row[k] for k in spec.keys)))
-        counts = {n: c - before.get(n, 0) for n, c in _counts(shards).items()}
+        counts = _counted(shards)
+        counts.subtract(before)
         zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
         watermark = math.inf if step.final else shards[0].state.watermark
-        return Step(firings, rejected, zeros | counts, watermark)
-
-
-def _counts(shards: Sequence[Shard]) -> dict[str, int]:
-    """What all shards have counted together."""
-    counts: dict[str, int] = {}
-    for one in shards:
-        for name, n in one.state.counts.items():
-            counts[name] = counts.get(name, 0) + n
-    return counts
+        return Step(firings, rejected, {**zeros, **counts}, watermark)
 
 
 def engine_can(spec: WindowSpec) -> bool:
@@ -187,6 +189,17 @@ def frame(spec: WindowSpec, step: Batch) -> pl.DataFrame:
     types = {**schema(spec), columns.TIME: pl.Int64(), **flags}
     rows = [row(message) for message in step.messages]
     return pl.DataFrame([{c: r[c] for c in types} for r in rows], schema=types)
+
+
+def _copied(store: MemoryBlobs) -> MemoryBlobs:
+    copied = MemoryBlobs()
+    copied.manifest, copied.blobs = store.manifest, dict(store.blobs)
+    return copied
+
+
+def _counted(shards: Sequence[Shard]) -> Counter[str]:
+    """The counts of all shards: who judges a message counts it."""
+    return sum((Counter(one.state.counts) for one in shards), Counter())
 
 
 def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) -> dict[str, Any]:

@@ -76,13 +76,13 @@ class SessionShard:
         passed = self._passed(changed, moment)
         ready = self._woken(changed, moment)
         silent = pl.concat([passed, ready], how="diagonal")
-        told, rows = self._speak(changed, silent, moment)
+        told, rows, still = self._speak(changed, silent, moment)
         gone = vanished.filter(pl.col(FIRED) > 0)
         told = pl.concat([self._retracted(gone), told], how="diagonal")
         for part in combined:
             state.count(part.counts)
         overflowed = overflows(told, self.combiner)
-        self._keep(rows, vanished, moment, final)
+        self._keep(rows, still, vanished, moment, final)
         state.wall = wall
         state.save({"sessions": self.sessions, "ends": self.ends, "waiting": self.waiting})
         return Told(
@@ -181,14 +181,16 @@ class SessionShard:
         low = self.waiting.low
         if low is None:
             return self._no_sessions()
+        # Of a closed session an old version may be all that is left, which hasn't spoken.
+        opened = moment.closed_before + 1
         if self._clock_due(moment):
             waiting = self.waiting.read()
             ahead = self._asked(waiting, moment.after + 1, None, changed)
-            past = self._asked(waiting, None, moment.before, changed)
+            past = self._asked(waiting, opened, moment.before, changed)
             return pl.concat([past, ahead], how="diagonal")
         if low <= moment.closed_after:
             high = min(moment.closed_after, moment.before)
-            return self._asked(self.waiting.read(None, high), None, high, changed)
+            return self._asked(self.waiting.read(opened, high), opened, high, changed)
         return self._no_sessions()
 
     def _asked(
@@ -231,13 +233,16 @@ class SessionShard:
 
     def _speak(
         self, changed: pl.DataFrame, silent: pl.DataFrame, moment: Moment
-    ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """What is told of sessions, and those that are to be stored anew.
+    ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """What is told of sessions.
 
         Args:
             changed: Sessions with new messages.
             silent: Sessions without, which may be due all the same.
             moment: Where the watermark and the clock are.
+
+        Returns:
+            What is told, the sessions that are to be stored anew, and the others.
         """
         last, untold = pl.col(columns.LAST), pl.col(UNTOLD) > 0
         full = (last > moment.before) & (last <= moment.after)
@@ -255,12 +260,12 @@ class SessionShard:
             .alias(columns.EMISSION)
         )
         speaks = pl.col(columns.EMISSION).is_not_null()
-        both = [changed.with_columns(emission), silent.with_columns(emission).filter(speaks)]
-        rows = pl.concat(both, how="diagonal")
+        silent = silent.with_columns(emission)
+        rows = pl.concat([changed.with_columns(emission), silent.filter(speaks)], how="diagonal")
         told = rows.filter(speaks).with_columns(pl.col(FIRED).alias(columns.REVISION))
         spoken = speaks.cast(pl.Int64)
         rows = rows.with_columns(pl.col(FIRED) + spoken, pl.col(UNTOLD) * (1 - spoken))
-        return told, rows.drop(columns.EMISSION)
+        return told, rows.drop(columns.EMISSION), silent.filter(~speaks)
 
     def _late(self, moment: Moment) -> pl.Expr:
         closes = pl.col(columns.LAST) <= moment.closed_after
@@ -279,7 +284,12 @@ class SessionShard:
         )
 
     def _keep(
-        self, rows: pl.DataFrame, vanished: pl.DataFrame, moment: Moment, final: bool
+        self,
+        rows: pl.DataFrame,
+        still: pl.DataFrame,
+        vanished: pl.DataFrame,
+        moment: Moment,
+        final: bool,
     ) -> None:
         """Store the sessions of this batch, and drop what has expired."""
         if final:
@@ -294,10 +304,13 @@ class SessionShard:
         )
         self.ends.append(rows.filter(last > moment.after).select(self._bounds))
         if self.spec.firing.on_wall_clock or self.spec.firing.grace:
+            unspoken = [rows.select(*self._bounds, UNTOLD)]
             if self._clock_due(moment):
+                # All that waits was asked, so the table is written anew.
                 self.waiting.drop_before(None)
+                unspoken.append(still.select(*self._bounds, UNTOLD))
             waits = (pl.col(UNTOLD) > 0) & (last > moment.closed_after)
-            self.waiting.append(rows.filter(waits).select(self._bounds))
+            self.waiting.append(pl.concat(unspoken).filter(waits).select(self._bounds))
             self.waiting.drop_before(moment.closed_after + 1)
         if self.state.watermark is not None:
             kept = self.state.watermark - self.spec.firing.retention

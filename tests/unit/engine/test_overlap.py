@@ -13,6 +13,8 @@ from muntin.engine import columns
 from muntin.engine.combine import Combiner
 from muntin.engine.overlap import compose, in_windows
 from muntin.model import aggregates
+from muntin.model.cumulating import Cumulating
+from muntin.model.kinds import Paned
 from muntin.model.windows import Windows
 
 ALL = {
@@ -49,6 +51,11 @@ SHAPES = [
     Windows(10, 7),
     Windows(10, 9, -2),
     Windows(100, 3),
+    Cumulating(12, 4),
+    Cumulating(30, 1, 7),
+    Cumulating(6, 3, 2),
+    Cumulating(5, 5),
+    Cumulating(200, 10),
 ]
 
 
@@ -79,7 +86,7 @@ def composed(query: Combiner, frame: pl.DataFrame, low: int, high: int) -> list[
 
 def one_by_one(query: Combiner, frame: pl.DataFrame, low: int, high: int) -> list[dict[str, Any]]:
     """Each window by itself: its messages copied to a place that no other window reaches."""
-    windows, size = query.spec.windows, query.spec.windows.size
+    windows, size = query.paned, query.paned.size
     apart = combiner(Windows(size, size), query.spec.aggregates)
     time, copies = pl.col(columns.TIME), [frame.clear()]
     for window in range(low, high + 1):
@@ -97,7 +104,7 @@ def assert_same(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> No
 
 @pytest.mark.parametrize("windows", SHAPES, ids=str)
 @pytest.mark.parametrize("spread", [8, 60, 600])
-def test_every_aggregate_over_every_window(windows: Windows, spread: int) -> None:
+def test_every_aggregate_over_every_window(windows: Paned, spread: int) -> None:
     query, frame = combiner(windows, ALL), random_messages(spread, spread)
     low, high = windows.ended(-spread), windows.last_window(windows.pane_of(spread))
     assert_same(composed(query, frame, low, high), one_by_one(query, frame, low, high))
@@ -105,9 +112,7 @@ def test_every_aggregate_over_every_window(windows: Windows, spread: int) -> Non
 
 @pytest.mark.parametrize("windows", SHAPES, ids=str)
 @pytest.mark.parametrize(("low", "high"), [(0, 0), (-1, 1), (-2, 1), (-1, 4), (5, 40), (3, 2)])
-def test_bounds_are_both_included_and_nothing_else_is(
-    windows: Windows, low: int, high: int
-) -> None:
+def test_bounds_are_both_included_and_nothing_else_is(windows: Paned, low: int, high: int) -> None:
     query, frame = combiner(windows), random_messages(1, 50)
     assert_same(composed(query, frame, low, high), one_by_one(query, frame, low, high))
 
@@ -123,6 +128,20 @@ def test_a_ruler() -> None:
     frame = messages([("a", 0, 1), ("a", 5, 2), ("a", 15, 4)])
     sums = {row["window"]: row["sum"] for row in composed(query, frame, -9, 9)}
     assert sums == {-1: 1, 0: 3, 1: 2, 2: 4, 3: 4}
+
+
+def test_a_ruler_of_windows_that_grow() -> None:
+    # time      0    4    8    12   16
+    # a         1    2         4
+    # windows   [----)                  0: 1
+    #           [---------)             1: 1 + 2
+    #           [--------------)        2: 1 + 2
+    #                          [----)   3: 4, a new block, which ends with 5
+    query = combiner(Cumulating(12, 4))  # type: ignore[arg-type]
+    frame = messages([("a", 0, 1), ("a", 5, 2), ("a", 13, 4), ("b", 11, 8)])
+    sums = {(row["k0"], row["window"]): row["sum"] for row in composed(query, frame, -9, 9)}
+    of_a = {("a", window): total for window, total in enumerate([1, 3, 3, 4, 4, 4])}
+    assert sums == of_a | {("b", 2): 8}
 
 
 def test_a_window_between_two_messages_says_nothing() -> None:

@@ -29,6 +29,12 @@ from muntin.model.errors import OptionError
         (aggregates.bool_or("a"), "bool_or(a)"),
         (aggregates.approx_distinct("a"), "approx_distinct(a, lg_k=12)"),
         (aggregates.quantile("a", 0.5), "quantile(a, q=0.5, k=200)"),
+        (aggregates.top_k("a", 3), "top_k(a, k=3)"),
+        (aggregates.median("a"), "median(a)"),
+        (aggregates.exact_quantile("a", 1), "exact_quantile(a, q=1.0)"),
+        (aggregates.collect_list("a"), "collect_list(a)"),
+        (aggregates.distinct("a"), "distinct(a)"),
+        (aggregates.apply(len, "a", "b"), "apply(a, b, result_type=double)"),
     ],
 )
 def test_aggregates_in_words(made: Aggregate, expected: str) -> None:
@@ -57,6 +63,33 @@ def test_sketches_of_a_size_that_cannot_be(k: int) -> None:
 def test_counters_of_a_size_that_cannot_be(lg_k: int) -> None:
     with pytest.raises(OptionError, match="out of range"):
         aggregates.approx_distinct("a", lg_k=lg_k)
+
+
+def test_what_needs_every_message() -> None:
+    kept = [aggregates.median("a"), aggregates.exact_quantile("a", 0.5), aggregates.distinct("a")]
+    kept += [aggregates.collect_list("a"), aggregates.apply(len, "a")]
+    assert all(agg.full_state for agg in kept)
+    assert not any(agg.full_state for agg in (aggregates.count(), aggregates.top_k("a", 3)))
+
+
+@pytest.mark.parametrize("k", [0, 10_001])
+def test_lists_of_a_length_that_cannot_be(k: int) -> None:
+    with pytest.raises(OptionError, match="out of range"):
+        aggregates.top_k("a", k)
+
+
+@pytest.mark.parametrize("q", [-0.1, 1.1, float("nan")])
+def test_what_is_no_exact_rank(q: float) -> None:
+    with pytest.raises(OptionError, match="isn't a rank"):
+        aggregates.exact_quantile("a", q)
+
+
+def test_a_function_over_rows_names_its_columns_and_its_type() -> None:
+    with pytest.raises(OptionError, match="names no column"):
+        aggregates.apply(len)
+    with pytest.raises(OptionError, match="result_type='decimal' isn't a type"):
+        aggregates.apply(len, "a", result_type="decimal")
+    assert aggregates.apply(len, "a", "b").columns == ("a", "b")
 
 
 def product(**options: str) -> Aggregate:

@@ -4,7 +4,19 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from muntin.model.axis import DAY, HOUR, MINUTE, SECOND, WEEK, instant, micros, phrase
+from muntin.model.axis import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    WEEK,
+    instant,
+    measure,
+    micros,
+    phrase,
+    rows,
+    say,
+)
 from muntin.model.errors import MuntinError, OptionError
 
 
@@ -101,3 +113,18 @@ def test_instants(value: str | datetime, expected: int) -> None:
 def test_what_is_no_instant(value: object) -> None:
     with pytest.raises(OptionError, match="isn't a point in time"):
         instant("origin", value)
+
+
+@pytest.mark.parametrize("count", [0, -1, True, 1.5, "3", None])
+def test_what_is_no_number_of_rows(count: object) -> None:
+    with pytest.raises(OptionError, match="isn't a number of rows"):
+        rows(count)  # type: ignore[arg-type]
+
+
+def test_a_length_knows_its_axis() -> None:
+    assert measure("size", rows(3)) == (3, "rows")
+    assert measure("size", "3 s") == (3 * SECOND, "time")
+    with pytest.raises(OptionError, match="size='0 s' is zero"):
+        measure("size", "0 s")
+    assert [say(n, "rows") for n in (1, 2)] == ["1 row", "2 rows"]
+    assert say(3 * SECOND, "time") == "3 seconds"

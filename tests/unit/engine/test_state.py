@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.unit.engine.queries import CountingBlobs, combiner
+
+from muntin.engine.combine import Combined
+from muntin.engine.state import FORMAT, State
+from muntin.model.errors import SpecChangedError, StateCorruptedError
+
+QUERY = combiner(lateness=5)
+
+
+class Names:
+    """A table that remembers what it is told to."""
+
+    def __init__(self, *entries: Any) -> None:
+        self.entries = lambda: list(entries)
+
+
+def batch(latest: int | None = None, clock: int | None = None) -> Combined:
+    return Combined(QUERY.no_cells, QUERY.nothing_rejected, {}, latest, clock)
+
+
+def test_nothing_is_known_at_first() -> None:
+    state = State(CountingBlobs(), QUERY.spec)
+    assert (state.watermark, state.wall, state.counts) == (None, None, {})
+    assert (state.tables, state.extra) == ({}, {})
+
+
+def test_what_was_saved_is_there_again() -> None:
+    store = CountingBlobs()
+    state = State(store, QUERY.spec)
+    state.advance([batch(latest=12)])
+    state.wall = 99
+    state.count({"seen": 3})
+    state.extra = {"rows": 7}
+    state.save({"cells": Names([1, 2]), "marks": Names()})
+    again = State(store, QUERY.spec)
+    assert (again.watermark, again.wall, again.counts) == (7, 99, {"seen": 3})
+    assert (again.tables, again.extra) == ({"cells": [[1, 2]], "marks": []}, {"rows": 7})
+
+
+def test_the_watermark_trails_the_greatest_time_and_never_goes_back() -> None:
+    state = State(CountingBlobs(), QUERY.spec)
+    state.advance([batch()])
+    assert state.watermark is None
+    state.advance([batch(latest=3), batch(), batch(latest=1)])
+    assert state.watermark == -2
+    state.advance([batch(latest=2)])
+    assert state.watermark == -2
+    state.advance([])
+    assert state.watermark == -2
+
+
+def test_the_messages_own_clock_goes_first_and_never_back() -> None:
+    state = State(CountingBlobs(), QUERY.spec)
+    assert state.clock([batch()], 40) == 40
+    assert state.clock([batch(clock=7), batch(clock=9), batch()], 40) == 9
+    state.wall = 30
+    assert state.clock([batch(clock=9)], 40) == 30
+    assert state.clock([batch(clock=31)], 40) == 31
+
+
+def test_counts_add() -> None:
+    state = State(CountingBlobs(), QUERY.spec)
+    state.count({"seen": 3, "late": 1})
+    state.count({"seen": 2, "future": 0})
+    assert state.counts == {"seen": 5, "late": 1, "future": 0}
+
+
+def saved() -> CountingBlobs:
+    store = CountingBlobs()
+    State(store, QUERY.spec).save({})
+    return store
+
+
+@pytest.mark.parametrize("manifest", ["", "{", "[]", "7", "null", '{"spec": "{}"}'])
+def test_a_manifest_that_cannot_be_read(manifest: str) -> None:
+    store = CountingBlobs()
+    store.manifest = manifest
+    with pytest.raises(StateCorruptedError, match="can't be read"):
+        State(store, QUERY.spec)
+
+
+def test_a_manifest_of_another_format() -> None:
+    store = saved()
+    assert store.manifest is not None
+    store.manifest = json.dumps(json.loads(store.manifest) | {"format": FORMAT + 1})
+    with pytest.raises(StateCorruptedError, match=f"has format {FORMAT + 1}, .* reads format"):
+        State(store, QUERY.spec)
+
+
+def test_a_manifest_of_another_spec() -> None:
+    with pytest.raises(SpecChangedError, match="lateness: was 5 microseconds, is 6 microseconds"):
+        State(saved(), replace(QUERY.spec, lateness=6))

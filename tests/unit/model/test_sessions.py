@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from muntin.model import aggregates
+from muntin.model.axis import MINUTE, rows
+from muntin.model.errors import OptionError
+from muntin.model.policies import Firing
+from muntin.model.sessions import Sessions, session
+from muntin.model.spec import WindowSpec
+
+
+def test_sessions() -> None:
+    assert session("30 minutes") == Sessions(30 * MINUTE)
+    assert str(session("30 minutes")) == "session 30 minutes"
+    assert str(session("30 minutes", closed="left")) == "session 30 minutes, open at the gap"
+    assert session(rows(3)) == Sessions(3, "both", "rows")
+
+
+@pytest.mark.parametrize(("closed", "latest"), [("both", 9), ("left", 10)])
+def test_a_session_has_ended_when_no_message_could_join_it(closed: str, latest: int) -> None:
+    # A message at 15, where the watermark is, may come yet.
+    windows = Sessions(5, closed)  # type: ignore[arg-type]
+    joins = [last for last in range(20) if 15 - last < windows.reach]
+    assert windows.ended(15) == latest == min(joins) - 1
+
+
+@pytest.mark.parametrize("closed", ["right", "", None, True])
+def test_edges_that_cannot_be(closed: object) -> None:
+    with pytest.raises(OptionError, match='give "both" or "left"'):
+        session("1 minute", closed=closed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gap", ["0 s", "soon", 5])
+def test_gaps_that_cannot_be(gap: object) -> None:
+    with pytest.raises(OptionError, match="gap="):
+        session(gap)  # type: ignore[arg-type]
+
+
+def spec(windows: Sessions, **options: object) -> WindowSpec:
+    aggs = {"n": aggregates.count()}
+    return WindowSpec(("key",), "time", windows, aggs, **options)  # type: ignore[arg-type]
+
+
+def test_sessions_tell_no_deltas() -> None:
+    with pytest.raises(OptionError, match="can't take back what they told"):
+        spec(Sessions(5), firing=Firing(accumulate=False))
+
+
+def test_sessions_of_rows_need_offsets() -> None:
+    with pytest.raises(OptionError, match="counts messages of other keys too"):
+        spec(session(rows(3)))
+
+
+def test_a_checkpoint_knows_the_edge() -> None:
+    assert spec(Sessions(5)).dumps() != spec(Sessions(5, "left")).dumps()

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muntin.model.axis import MINUTE, rows
+from muntin.model.errors import OptionError
+from muntin.model.sliding import Sliding, sliding
+
+SIZES = st.integers(1, 30).map(Sliding)
+PLACES = st.integers(-100, 100)
+
+
+def test_sliding() -> None:
+    windows = sliding("1 minute")
+    assert windows == Sliding(MINUTE)
+    assert (windows.start(-3), windows.end(-3)) == (-3, MINUTE - 3)
+    assert str(windows) == "sliding 1 minute"
+
+
+def test_sliding_in_rows() -> None:
+    assert sliding(rows(3)) == Sliding(3, "rows")
+    assert str(sliding(rows(3))) == "sliding 3 rows"
+
+
+@pytest.mark.parametrize("size", ["0 s", "soon", 5, None])
+def test_sizes_that_cannot_be(size: object) -> None:
+    with pytest.raises(OptionError, match="size="):
+        sliding(size)  # type: ignore[arg-type]
+
+
+@given(SIZES, PLACES)
+def test_both_ends_of_a_window_belong_to_it(windows: Sliding, place: int) -> None:
+    near = range(place - 2 * windows.size - 2, place + windows.size + 2)
+    holding = [w for w in near if windows.start(w) <= place <= windows.end(w)]
+    first, last = windows.first_window(place), windows.last_window(place)
+    assert holding == list(range(first, last + 1))
+    assert len(holding) == windows.panes_per_window
+
+
+@given(SIZES, PLACES)
+def test_a_window_depends_on_what_it_holds_and_on_what_it_begins_behind(
+    windows: Sliding, window: int
+) -> None:
+    assert windows.first_pane(window) == windows.start(window) - 1
+    assert windows.last_pane(window) == windows.end(window)
+
+
+@given(SIZES, PLACES)
+def test_a_window_has_ended_when_its_last_place_is_passed(windows: Sliding, position: int) -> None:
+    latest = windows.ended(position)
+    assert windows.end(latest) < position <= windows.end(latest + 1)
