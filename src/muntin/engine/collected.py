@@ -52,6 +52,17 @@ class Values(Copied):
 class Median(Values):
     """``median``: the mean of the middle two."""
 
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        found = super().lower(frame)
+        wrong = found.is_nan().fill_null(False)
+        if not wrong.any():
+            return found
+        # Polars goes from one of the middle two towards the other, which infinities don't allow.
+        values = pl.col(self.v).list.sort()
+        count = values.list.len().cast(pl.Int64)
+        low, high = (values.list.get(n // 2, null_on_oob=True) for n in (count - 1, count))
+        return frame.select(((low + high) / 2).alias(self.v)).to_series().zip_with(wrong, found)
+
     def _value(self, values: pl.Expr) -> pl.Expr:
         return values.list.median().cast(pl.Float64)
 

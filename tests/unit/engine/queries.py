@@ -14,6 +14,7 @@ from muntin.engine.combine import Combined, Combiner
 from muntin.engine.runs import MemoryBlobs
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
+from muntin.model.kinds import Kind
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 
@@ -29,7 +30,7 @@ SCHEMA = pl.Schema(
 
 
 def combiner(
-    windows: Windows | None = None,
+    windows: Kind | None = None,
     aggs: dict[str, Aggregate] | None = None,
     *,
     schema: dict[str, Any] | None = None,

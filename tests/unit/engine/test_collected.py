@@ -38,10 +38,21 @@ def at(*values: Any) -> Rows:
         ([None, NAN], None),
         ([2.0, 2.0, 2.0, 8.0], 2.0),
         ([math.inf, 1.0, -math.inf], 1.0),
+        ([-math.inf, 1.0], -math.inf),
+        ([1.0, math.inf], math.inf),
+        ([-math.inf, -math.inf], -math.inf),
+        ([3.0, -math.inf, math.inf, 1.0], 2.0),
     ],
 )
 def test_medians(amounts: list[float | None], expected: float | None) -> None:
     assert value_of(aggregates.median("amount"), at(*amounts)) == expected
+
+
+def test_only_what_is_wrong_is_mended() -> None:
+    query = combiner(aggs={"x": aggregates.median("amount")})
+    rows = [("a", 0, None, -math.inf), ("a", 0, None, 0.0), ("b", 0, None, None), ("c", 0, None, 7)]
+    told = query.lift(messages(rows)).sort("k0")
+    assert lowered(told, query) == [{"x": -math.inf}, {"x": None}, {"x": 7.0}]
 
 
 def test_the_median_of_whole_numbers_is_a_double() -> None:

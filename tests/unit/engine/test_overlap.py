@@ -137,7 +137,7 @@ def test_a_ruler_of_windows_that_grow() -> None:
     #           [---------)             1: 1 + 2
     #           [--------------)        2: 1 + 2
     #                          [----)   3: 4, a new block, which ends with 5
-    query = combiner(Cumulating(12, 4))  # type: ignore[arg-type]
+    query = combiner(Cumulating(12, 4))
     frame = messages([("a", 0, 1), ("a", 5, 2), ("a", 13, 4), ("b", 11, 8)])
     sums = {(row["k0"], row["window"]): row["sum"] for row in composed(query, frame, -9, 9)}
     of_a = {("a", window): total for window, total in enumerate([1, 3, 3, 4, 4, 4])}

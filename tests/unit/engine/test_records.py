@@ -34,7 +34,7 @@ TOLD = st.lists(
 
 
 def query(size: int, aggs: dict[str, Aggregate] | None = None) -> Combiner:
-    return combiner(Sliding(size), aggs)  # type: ignore[arg-type]
+    return combiner(Sliding(size), aggs)
 
 
 def asked_for(told: Told, size: int) -> dict[tuple[str, int], list[int]]:
@@ -154,7 +154,7 @@ def test_what_a_batch_changes_and_makes(old: Told, new: Told, size: int) -> None
 
 
 def test_keys_that_look_alike_when_put_together_are_told_apart() -> None:
-    made = combiner(Sliding(3), keys=("key", "value"))  # type: ignore[arg-type]
+    made = combiner(Sliding(3), keys=("key", "value"))
     frame = messages([("a", 0, 1), ("a", 2, 11), ("a1", 1, 1)])
     told = compose_records(made.lift(frame), -FAR, FAR, made)
     assert sorted(told.select("k0", "k1", "window", "n").rows()) == [
