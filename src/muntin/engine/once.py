@@ -145,8 +145,8 @@ class LanesShard:
         lane = self.lanes.setdefault(partition, _Lane(self.blobs, None))
         inner = self.make(self.combiner, lane, self.cache)
         reached = self.offsets.reached(partition)
-        # A lane may be new here, and its partition not.
-        inner.state.watermark = before
+        # A lane may be new here, or have slept; its partition and the clock have gone on.
+        inner.state.watermark, inner.state.wall = before, self.state.wall
         if messages is None:
             judged = Combined(self.combiner.no_cells, self.combiner.nothing_rejected)
         else:

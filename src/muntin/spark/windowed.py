@@ -315,6 +315,8 @@ def windowed(
         >>> hourly = windowed(flights, key="carrier", time="at")  # doctest: +SKIP
     """
     keys = (key,) if isinstance(key, Column | str) else tuple(key)
+    if not keys and offset is None:
+        raise OptionError("key", key, "names no column", "give at least one column")
     ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
