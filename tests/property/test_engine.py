@@ -21,7 +21,7 @@ from tests.property.streams import (
 )
 from tests.transcripts.comparison import rejected_differences, row_differences, same_row
 
-from muntin.engine import keyed, runs
+from muntin.engine import runs
 from muntin.engine.oracle import Step
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
@@ -45,7 +45,7 @@ BOTH_DOORS = [
 @pytest.fixture(autouse=True, scope="module")
 def runs_are_folded_early() -> Iterator[None]:
     """Streams of a few steps would fold no runs otherwise."""
-    with mock.patch.object(runs, "MOST_RUNS", 2), mock.patch.object(keyed, "MOST_RUNS", 2):
+    with mock.patch.object(runs, "MOST_RUNS", 2):
         yield
 
 

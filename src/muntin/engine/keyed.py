@@ -8,15 +8,13 @@ unread.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
-from muntin.engine.codec import decode, encode
 from muntin.engine.lookup import HASH, by_hash, of_keys
-from muntin.engine.runs import MOST_RUNS, Blobs, FrameCache, Merge, Run
+from muntin.engine.runs import Blobs, FrameCache, Frames, Merge, Run, to_fold
 
 
 class KeyedRuns:
@@ -42,8 +40,7 @@ class KeyedRuns:
     ) -> None:
         self.keys = list(keys)
         self.place = place
-        self.blobs = blobs
-        self.cache = cache
+        self.frames = Frames(blobs, cache)
         self.merge = merge
         self._runs = [Run(*run) for run in stored or []]
 
@@ -61,18 +58,13 @@ class KeyedRuns:
         if not len(frame):
             return
         self._runs.append(self._write(frame))
-        if len(self._runs) <= MOST_RUNS:
-            return
-        start, size = len(self._runs) - 1, self._runs[-1].rows
-        while start > 0 and self._runs[start - 1].rows <= 2 * size:
-            start -= 1
-            size += self._runs[start].rows
-        if start == len(self._runs) - 1:
+        start = to_fold(self._runs)
+        if start is None:
             return
         folded = self._runs[start:]
-        merged = self.merge([self._read(run).drop(HASH) for run in folded])
+        merged = self.merge([self.frames.read(run.number).drop(HASH) for run in folded])
         for run in folded:
-            self._remove(run)
+            self.frames.remove(run.number)
         self._runs[start:] = [self._write(merged)] if len(merged) else []
 
     def of(self, who: pl.DataFrame) -> list[pl.DataFrame]:
@@ -81,38 +73,25 @@ class KeyedRuns:
         Args:
             who: The keys, each once.
         """
-        frames = [of_keys(self._read(run), self.keys, who) for run in self._runs]
+        frames = [of_keys(self.frames.read(run.number), self.keys, who) for run in self._runs]
         return [frame for frame in frames if len(frame)]
 
     def everything(self) -> list[pl.DataFrame]:
         """All rows, a frame a run, oldest first."""
-        return [self._read(run).drop(HASH) for run in self._runs]
+        return [self.frames.read(run.number).drop(HASH) for run in self._runs]
 
     def drop_before(self, place: int | None) -> None:
         """Drop every run that lies wholly before a place; all of them for ``None``."""
         kept = []
         for run in self._runs:
             if place is None or run.high < place:
-                self._remove(run)
+                self.frames.remove(run.number)
             else:
                 kept.append(run)
         self._runs = kept
 
     def _write(self, frame: pl.DataFrame) -> Run:
         frame = by_hash(frame, self.keys)
-        number = secrets.randbits(62)
-        self.blobs.put(number, encode(frame))
-        self.cache.put(number, frame)
         places = frame[self.place]
-        return Run(number, len(frame), int(places.min()), int(places.max()))  # type: ignore[arg-type]
-
-    def _read(self, run: Run) -> pl.DataFrame:
-        frame = self.cache.get(run.number)
-        if frame is None:
-            frame = decode(self.blobs.get(run.number))
-            self.cache.put(run.number, frame)
-        return frame
-
-    def _remove(self, run: Run) -> None:
-        self.blobs.remove(run.number)
-        self.cache.drop(run.number)
+        ends = int(places.min()), int(places.max())  # type: ignore[arg-type]
+        return Run(self.frames.write(frame), len(frame), *ends)

@@ -112,6 +112,39 @@ class FrameCache:
             self.bytes -= found[1]
 
 
+class Frames:
+    """Frames in a store: encoded as blobs, decoded at most once by a process that remembers them.
+
+    Args:
+        blobs: The store.
+        cache: Decoded blobs of this process.
+    """
+
+    def __init__(self, blobs: Blobs, cache: FrameCache) -> None:
+        self.blobs = blobs
+        self.cache = cache
+
+    def write(self, frame: pl.DataFrame) -> int:
+        """Write a frame under a new number."""
+        number = secrets.randbits(62)
+        self.blobs.put(number, encode(frame))
+        self.cache.put(number, frame)
+        return number
+
+    def read(self, number: int) -> pl.DataFrame:
+        """A frame that was written."""
+        frame = self.cache.get(number)
+        if frame is None:
+            frame = decode(self.blobs.get(number))
+            self.cache.put(number, frame)
+        return frame
+
+    def remove(self, number: int) -> None:
+        """Forget a frame."""
+        self.blobs.remove(number)
+        self.cache.drop(number)
+
+
 @dataclass(slots=True)
 class Run:
     """One blob of a segment: its number, rows, and the least and greatest place on the axis."""
@@ -120,6 +153,17 @@ class Run:
     rows: int
     low: int
     high: int
+
+
+def to_fold(runs: Sequence[Run]) -> int | None:
+    """Where the newest runs of like size begin that are due to be folded into one."""
+    if len(runs) <= MOST_RUNS:
+        return None
+    start, size = len(runs) - 1, runs[-1].rows
+    while start > 0 and runs[start - 1].rows <= 2 * size:
+        start -= 1
+        size += runs[start].rows
+    return None if start == len(runs) - 1 else start
 
 
 class Runs:
@@ -148,8 +192,7 @@ class Runs:
         self.keys = list(keys)
         self.axis = axis
         self.span = span
-        self.blobs = blobs
-        self.cache = cache
+        self.frames = Frames(blobs, cache)
         self.merge = merge
         self._segments = {int(s): [Run(*run) for run in runs] for s, runs in stored.items()}
 
@@ -195,44 +238,26 @@ class Runs:
     def _add(self, segment: int, frame: pl.DataFrame, low: int, high: int) -> None:
         runs = self._segments.setdefault(segment, [])
         runs.append(self._write(frame, low, high))
-        if len(runs) <= MOST_RUNS:
-            return
-        start, size = len(runs) - 1, runs[-1].rows
-        while start > 0 and runs[start - 1].rows <= 2 * size:
-            start -= 1
-            size += runs[start].rows
-        if start == len(runs) - 1:
+        start = to_fold(runs)
+        if start is None:
             return
         folded = runs[start:]
         merged = join_runs(
             [(self._plain(run), run.low, run.high) for run in folded], self.axis, self.merge
         )
         for run in folded:
-            self._remove(run)
+            self.frames.remove(run.number)
         ends = min(r.low for r in folded), max(r.high for r in folded)
         runs[start:] = [self._write(merged, *ends)]
 
     def _write(self, frame: pl.DataFrame, low: int, high: int) -> Run:
         if self.keys:
             frame = by_hash(frame, self.keys)
-        number = secrets.randbits(62)
-        self.blobs.put(number, encode(frame))
-        self.cache.put(number, frame)
-        return Run(number, len(frame), low, high)
-
-    def _read(self, run: Run) -> pl.DataFrame:
-        frame = self.cache.get(run.number)
-        if frame is None:
-            frame = decode(self.blobs.get(run.number))
-            self.cache.put(run.number, frame)
-        return frame
+        return Run(self.frames.write(frame), len(frame), low, high)
 
     def _plain(self, run: Run) -> pl.DataFrame:
-        return self._read(run).drop(HASH) if self.keys else self._read(run)
-
-    def _remove(self, run: Run) -> None:
-        self.blobs.remove(run.number)
-        self.cache.drop(run.number)
+        frame = self.frames.read(run.number)
+        return frame.drop(HASH) if self.keys else frame
 
     def read(self, low: int | None = None, high: int | None = None) -> list[Ranged]:
         """The runs that reach into a stretch of the axis (both ends included), oldest first."""
@@ -247,7 +272,7 @@ class Runs:
             high: The greatest.
         """
         found = [
-            (of_keys(self._read(run), self.keys, who), run.low, run.high)
+            (of_keys(self.frames.read(run.number), self.keys, who), run.low, run.high)
             for run in self._between(low, high)
         ]
         return [ranged for ranged in found if len(ranged[0])]
@@ -270,7 +295,7 @@ class Runs:
         for segment in list(self._segments):
             if place is None or (segment + 1) * self.span <= place:
                 for run in self._segments.pop(segment):
-                    self._remove(run)
+                    self.frames.remove(run.number)
 
 
 Ranged = tuple[pl.DataFrame, int, int]

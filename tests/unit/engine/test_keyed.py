@@ -35,7 +35,7 @@ def table(
 
 
 def reopened(runs: KeyedRuns, store: CountingBlobs | None = None) -> KeyedRuns:
-    return table(store or runs.blobs, runs.entries())  # type: ignore[arg-type]
+    return table(store or runs.frames.blobs, runs.entries())  # type: ignore[arg-type]
 
 
 def content(runs: KeyedRuns) -> dict[tuple[int, str], tuple[int, str]]:
@@ -92,7 +92,7 @@ def test_the_newest_row_of_a_key_is_found_however_runs_were_folded(
         found = newest(runs.of(asked(key)))
         assert found.rows() == [(*key, *row)]
     assert runs.rows == sum(len(frame) for frame in runs.everything())
-    assert {run[0] for run in runs.entries()} == set(runs.blobs.blobs)  # type: ignore[attr-defined]
+    assert {run[0] for run in runs.entries()} == set(runs.frames.blobs.blobs)  # type: ignore[attr-defined]
 
 
 def test_a_restart_finds_the_rows_as_they_were_when_the_manifest_was_written() -> None:

@@ -34,7 +34,7 @@ def content(runs: Runs, low: int | None = None, high: int | None = None) -> list
 
 def reopened(runs: Runs) -> Runs:
     """The same table after a restart: nothing is left but the store and the manifest."""
-    return table(runs.blobs, runs.span, runs.entries())
+    return table(runs.frames.blobs, runs.span, runs.entries())
 
 
 def test_rows_are_cut_into_segments() -> None:
@@ -159,7 +159,7 @@ def test_all_is_dropped() -> None:
     runs = table(store)
     runs.append(rows((-(10**9), "a", 1), (10**9, "a", 1)))
     runs.drop_before(None)
-    assert (runs.entries(), store.blobs, runs.cache.bytes) == ({}, {}, 0)
+    assert (runs.entries(), store.blobs, runs.frames.cache.bytes) == ({}, {}, 0)
 
 
 def test_rewriting_replaces_everything() -> None:

@@ -283,7 +283,7 @@ def test_a_failed_step_repeated_from_the_last_commit_tells_the_same(
         if data.draw(st.booleans()):
             shaken.step(*batch, wall=wall)
             shaken.store = committed  # the first try is lost, the cache of the process isn't
-            kept = shaken.shard.sessions.cache
+            kept = shaken.shard.sessions.frames.cache
             shaken.shard = SessionShard(shaken.query, shaken.store, kept)
         for other in (rough.step(*batch, wall=wall), shaken.step(*batch, wall=wall)):
             assert other.results.rows() == told.results.rows()
