@@ -202,7 +202,7 @@ W2 = Workload(
             batch=500_000,
             size=600,
             slide=1,
-            caps={"flink": 1_000_000, "spark": 200_000, "pathway": 50_000, "bytewax": 10_000},
+            caps={"flink": 1_000_000, "spark": 60_000, "pathway": 50_000, "bytewax": 10_000},
             families=("muntin", "spark", "flink", "bytewax", "pathway", "ceiling"),
         ),
     ),
