@@ -44,6 +44,7 @@ from muntin.model.errors import (
 )
 
 if TYPE_CHECKING:
+    from muntin.spark.join import join
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
     from muntin.spark.sinks import to_duckdb, to_parquet
@@ -70,6 +71,7 @@ __all__ = [
     "distinct",
     "exact_quantile",
     "first",
+    "join",
     "last",
     "max",
     "mean",
@@ -91,6 +93,7 @@ __all__ = [
 # pyspark isn't.
 _SPARK = {
     "WindowedQuery": "muntin.spark.query",
+    "join": "muntin.spark.join",
     "session": "muntin.spark.session",
     "to_duckdb": "muntin.spark.sinks",
     "to_parquet": "muntin.spark.sinks",

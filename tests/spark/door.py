@@ -20,6 +20,7 @@ from tests.doors import Batch, engine_can
 from muntin.engine.oracle import Step
 from muntin.model.axis import instant
 from muntin.model.spec import DUPLICATES, REASONS, WindowSpec
+from muntin.spark.inputs import Input
 from muntin.spark.plan import Plan, Request, build
 
 _CLOCK, _TAKE = "at_wall", "take"
@@ -62,7 +63,8 @@ class SparkDoor:
 
     def _plan(self, spec: WindowSpec, frame: DataFrame) -> Plan:
         bare = replace(spec, types={})
-        return build(Request(frame, spec.keys, spec.time, _TAKE, _CLOCK, bare))
+        read = Input(frame, spec.time, _TAKE, _CLOCK, spec.max_ahead, spec.offset)
+        return build(Request(read, spec.keys, bare))
 
     def _stream(self, plan: Plan, folder: str, spec: WindowSpec) -> list[Step]:
         told: list[Step] = []

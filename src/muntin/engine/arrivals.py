@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from muntin.engine import columns
+from muntin.engine import admission, columns
 from muntin.engine.combine import Combined, Combiner
 from muntin.engine.firing import Moment, due, may_be_due
 from muntin.engine.keyed import KeyedRuns
@@ -100,7 +100,7 @@ class ArrivalShard:
             return nothing, heads, self.combiner.nothing_rejected
         messages = pl.concat(raw)
         taken, rejected = self.combiner.part(messages, None)
-        self.state.count(self.combiner.counts(messages, taken, rejected))
+        self.state.count(admission.counts(messages, taken, rejected))
         named = dict(zip(self.spec.keys, self.keys, strict=True))
         new = taken.group_by(self.spec.keys).agg(pl.len().cast(pl.Int64).alias("new")).rename(named)
         before = self._newest(self.cells.of(new)).group_by(self.keys).agg(before=pl.col(HEAD).max())

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from muntin.engine import columns
+from muntin.engine import admission, columns
+from muntin.engine.admission import admit
 from muntin.engine.aggregates import algebras
 from muntin.engine.algebra import Algebra
 from muntin.engine.dense import Places
@@ -27,8 +28,6 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
-
-_FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK)
 
 
 @dataclass
@@ -132,8 +131,8 @@ class Combiner:
             self.no_cells,
             self.nothing_rejected,
             {},
-            self.latest(*self.part(new, None)),
-            self.clock(new),
+            admission.latest(*self.part(new, None)),
+            admission.clock(new),
             messages,
             stretches(messages, *self.spec.offset) if self.spec.offset else (),
             self.spec.offset is not None and taken is None,
@@ -179,38 +178,10 @@ class Combiner:
         return Combined(
             cells,
             self.set_aside(rejected),
-            self.counts(messages, taken, rejected),
-            self.latest(taken, rejected),
-            self.clock(messages),
+            admission.counts(messages, taken, rejected),
+            admission.latest(taken, rejected),
+            admission.clock(messages),
         )
-
-    @staticmethod
-    def counts(
-        messages: pl.DataFrame, taken: pl.DataFrame, rejected: Sequence[pl.DataFrame]
-    ) -> dict[str, int]:
-        """How many messages went where."""
-        counts = {"seen": len(messages), "counted": len(taken)}
-        for frame in rejected:
-            reason = frame[columns.REASON][0]
-            counts[reason] = counts.get(reason, 0) + len(frame)
-        if columns.KEEP in messages.columns:
-            counts["filtered"] = 2 * counts["seen"] - sum(counts.values())
-        return counts
-
-    @staticmethod
-    def latest(taken: pl.DataFrame, rejected: Sequence[pl.DataFrame]) -> int | None:
-        """The greatest event time that may move the watermark."""
-        times = [taken[columns.TIME].max()]
-        times += [r[columns.TIME].max() for r in rejected if r[columns.REASON][0] == "late"]
-        return max((t for t in times if isinstance(t, int)), default=None)
-
-    @staticmethod
-    def clock(messages: pl.DataFrame) -> int | None:
-        """The greatest arrival time, where messages carry their own clock."""
-        if columns.CLOCK not in messages.columns:
-            return None
-        latest = messages[columns.CLOCK].max()
-        return latest if isinstance(latest, int) else None
 
     def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The rejected messages in one frame: the input columns and ``reason``."""
@@ -218,43 +189,24 @@ class Combiner:
         return pl.concat([self.nothing_rejected, *aside])
 
     def _input_columns(self) -> list[str]:
-        return [c for c in self.schema.names() if c not in _FLAGS]
+        return [c for c in self.schema.names() if c not in admission.FLAGS]
 
     def part(
         self, messages: pl.DataFrame, watermark: int | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """Part messages into those that count and those rejected for one reason each."""
-        rejected: list[pl.DataFrame] = []
+        return admit(messages, self.spec.keys, self._edge(watermark))
 
-        def split(frame: pl.DataFrame, bad: pl.Expr, reason: str) -> pl.DataFrame:
-            mask = frame.select(bad.fill_null(True)).to_series()
-            if not mask.any():
-                return frame
-            rejected.append(frame.filter(mask).with_columns(pl.lit(reason).alias(columns.REASON)))
-            return frame.filter(~mask)
-
-        if columns.KEEP in messages.columns:
-            messages = messages.filter(pl.col(columns.KEEP).fill_null(False))
-        if columns.MALFORMED in messages.columns:
-            messages = split(messages, pl.col(columns.MALFORMED), "malformed")
-        if messages[columns.TIME].null_count():
-            messages = split(messages, pl.col(columns.TIME).is_null(), "null_time")
-        if any(messages[key].null_count() for key in self.spec.keys):
-            null = pl.any_horizontal(pl.col(*self.spec.keys).is_null())
-            messages = split(messages, null, "null_key")
-        if columns.FUTURE in messages.columns:
-            messages = split(messages, pl.col(columns.FUTURE), "future")
+    def _edge(self, watermark: int | None) -> int | None:
+        """The first place that some open window may hold; ``None`` where any may."""
         windows = self.numbered
         opened = closed_before(windows, watermark, self.spec.firing.grace)
-        if opened is not None and self.slides_by_rows:
+        if opened is None:
+            return None
+        if self.slides_by_rows:
             # Its own window, which is numbered as the message, decides.
             opened += windows.panes_per_window - 1
-        if opened is not None and len(messages):
-            edge = opened if isinstance(windows, Sliding) else windows.pane_start(opened)
-            least = messages[columns.TIME].min()
-            if isinstance(least, int) and least < edge:
-                messages = split(messages, pl.col(columns.TIME) < edge, "late")
-        return messages, rejected
+        return opened if isinstance(windows, Sliding) else windows.pane_start(opened)
 
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
         """One row a key and pane, out of messages that all count."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine import columns
+from muntin.engine import admission, columns
 from muntin.engine.combine import Combined, Combiner
 from muntin.engine.offsets import Offsets
 from muntin.engine.runs import Blobs, FrameCache
@@ -85,7 +85,7 @@ class LanesShard:
         self.state = State(blobs, self.spec)
         self.offsets = Offsets(self.state.extra.get(_TAKEN, ()))
         stored: list[tuple[Any, str]] = self.state.extra.get(_LANES, [])
-        self.lanes = {partition: _Lane(blobs, manifest) for partition, manifest in stored}
+        self.lanes = {partition: Lane(blobs, manifest) for partition, manifest in stored}
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""
@@ -98,7 +98,7 @@ class LanesShard:
         if messages is not None:
             taken, rejected = self.combiner.part(messages, None)
             aside = self.combiner.set_aside(rejected)
-            counts = self.combiner.counts(messages, taken, rejected)
+            counts = admission.counts(messages, taken, rejected)
             # What is taken is counted by its lane, which may yet reject it.
             counts.pop("counted")
             state.count(counts)
@@ -142,7 +142,7 @@ class LanesShard:
         wall: int,
         final: bool,
     ) -> Told:
-        lane = self.lanes.setdefault(partition, _Lane(self.blobs, None))
+        lane = self.lanes.setdefault(partition, Lane(self.blobs, None))
         inner = self.make(self.combiner, lane, self.cache)
         reached = self.offsets.reached(partition)
         # A lane may be new here, or have slept; its partition and the clock have gone on.
@@ -175,7 +175,7 @@ class LanesShard:
         )
 
 
-class _Lane:
+class Lane:
     """The store of one partition: blobs are shared, the manifest is its own."""
 
     def __init__(self, blobs: Blobs, manifest: str | None) -> None:
@@ -184,18 +184,23 @@ class _Lane:
         self.counts: dict[str, int] = json.loads(manifest)["counts"] if manifest else {}
 
     def load(self) -> str | None:
+        """See ``Blobs``."""
         return self.manifest
 
     def save(self, manifest: str) -> None:
+        """See ``Blobs``."""
         self.manifest = manifest
 
     def get(self, number: int) -> bytes:
+        """See ``Blobs``."""
         return self.blobs.get(number)
 
     def put(self, number: int, blob: bytes) -> None:
+        """See ``Blobs``."""
         self.blobs.put(number, blob)
 
     def remove(self, number: int) -> None:
+        """See ``Blobs``."""
         self.blobs.remove(number)
 
 

@@ -7,6 +7,9 @@ import polars as pl
 from muntin.engine.arrivals import ArrivalShard
 from muntin.engine.combine import Combiner
 from muntin.engine.gather import SessionCombiner
+from muntin.engine.join import JoinShard
+from muntin.engine.join_lanes import LanesJoinShard
+from muntin.engine.joiner import Joiner
 from muntin.engine.once import LanesShard, OnceShard
 from muntin.engine.paned import PanedShard
 from muntin.engine.runs import Blobs, FrameCache
@@ -59,3 +62,15 @@ def _judging(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     if isinstance(combiner.numbered, Sliding):
         return SlidingShard(combiner, blobs, cache)
     return PanedShard(combiner, blobs, cache)
+
+
+def join_shard(joiner: Joiner, blobs: Blobs, cache: FrameCache) -> JoinShard | LanesJoinShard:
+    """Open the shard of a join over what its store held at the last commit.
+
+    Raises:
+        SpecChangedError: When the store was written by another spec.
+        StateCorruptedError: When the manifest can't be read.
+    """
+    if joiner.spec.axis == "rows":
+        return LanesJoinShard(joiner, blobs, cache)
+    return JoinShard(joiner, blobs, cache)

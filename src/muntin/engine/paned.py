@@ -76,7 +76,7 @@ class PanedShard:
         state = self.state
         judged = state.watermark
         wall = state.clock(combined, wall)
-        state.advance(combined)
+        state.advance(combined, self.spec.lateness)
         firing = self.spec.firing
         moment = Moment.of(
             self.windows, firing.grace, (judged, state.watermark), (state.wall, wall), final

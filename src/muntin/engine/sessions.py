@@ -67,7 +67,7 @@ class SessionShard:
         state = self.state
         judged = state.watermark
         wall = state.clock(combined, wall)
-        state.advance(combined)
+        state.advance(combined, self.spec.lateness)
         windows, firing = self.combiner.sessions, self.spec.firing
         moment = Moment.of(
             windows, firing.grace, (judged, state.watermark), (state.wall, wall), final

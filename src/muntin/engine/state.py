@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from muntin.engine.combine import Combined
 from muntin.engine.runs import Blobs
 from muntin.model.errors import StateCorruptedError
-from muntin.model.spec import WindowSpec
 
 FORMAT = 1
 
@@ -19,6 +18,16 @@ class Table(Protocol):
 
     def entries(self) -> Any:
         """The table's part of the manifest; plain JSON."""
+
+
+class Spec(Protocol):
+    """What a store remembers to have been written by."""
+
+    def dumps(self) -> str:
+        """All that state depends on."""
+
+    def check_same(self, stored: str) -> None:
+        """Refuse to go on from what another spec wrote."""
 
 
 class State:
@@ -36,7 +45,7 @@ class State:
         StateCorruptedError: When the manifest can't be read.
     """
 
-    def __init__(self, blobs: Blobs, spec: WindowSpec) -> None:
+    def __init__(self, blobs: Blobs, spec: Spec) -> None:
         self.blobs = blobs
         self.spec = spec
         stored = _read(blobs, spec)
@@ -53,11 +62,16 @@ class State:
             return wall
         return max([*clocks, *([] if self.wall is None else [self.wall])])
 
-    def advance(self, combined: Sequence[Combined]) -> None:
-        """Move the watermark by what the batch held."""
+    def advance(self, combined: Sequence[Combined], lateness: int) -> None:
+        """Move the watermark by what the batch held.
+
+        Args:
+            combined: The batch.
+            lateness: How far the watermark trails the greatest event time, microseconds.
+        """
         latest = max((c.latest for c in combined if c.latest is not None), default=None)
         if latest is not None:
-            reached = latest - self.spec.lateness
+            reached = latest - lateness
             self.watermark = reached if self.watermark is None else max(self.watermark, reached)
 
     def count(self, counts: Mapping[str, int]) -> None:
@@ -80,7 +94,7 @@ class State:
         self.blobs.save(json.dumps(manifest))
 
 
-def _read(blobs: Blobs, spec: WindowSpec) -> dict[str, Any]:
+def _read(blobs: Blobs, spec: Spec) -> dict[str, Any]:
     text = blobs.load()
     if text is None:
         return {"watermark": None, "wall": None, "counts": {}, "tables": {}}

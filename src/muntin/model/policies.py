@@ -43,6 +43,9 @@ class Every:
 
 Policy = Each | EveryRows | Every
 
+# What late messages wait for where nothing is said; a join knows it by identity.
+DEFAULT_LATE = Every(10 * SECOND)
+
 
 @dataclass(frozen=True, slots=True)
 class Firing:
@@ -60,7 +63,7 @@ class Firing:
     """
 
     early: Policy | None = None
-    late: Policy = Every(10 * SECOND)
+    late: Policy = DEFAULT_LATE
     grace: int = 0
     retention: int = 0
     accumulate: bool = True

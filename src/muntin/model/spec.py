@@ -141,19 +141,32 @@ class WindowSpec:
         Raises:
             SpecChangedError: Naming each fact that differs, then and now.
         """
-        then, now = json.loads(stored), self.facts()
-        if then == now:
-            return
-        lines = [
-            f"{name}: was {then.get(name, 'absent')}, is {now.get(name, 'absent')}"
-            for name in sorted(then.keys() | now.keys())
-            if then.get(name) != now.get(name)
-        ]
-        raise SpecChangedError(
-            "the checkpoint was written by another spec ("
-            + "; ".join(lines)
-            + "); go back to it, or start with a new checkpoint folder"
-        )
+        check_facts(stored, self.facts())
+
+
+def check_facts(stored: str, now: Mapping[str, str]) -> None:
+    """Refuse to go on where the facts of a spec aren't those that state was written by.
+
+    Args:
+        stored: The facts then, as JSON.
+        now: The facts now.
+
+    Raises:
+        SpecChangedError: Naming each fact that differs, then and now.
+    """
+    then = json.loads(stored)
+    if then == now:
+        return
+    lines = [
+        f"{name}: was {then.get(name, 'absent')}, is {now.get(name, 'absent')}"
+        for name in sorted(then.keys() | now.keys())
+        if then.get(name) != now.get(name)
+    ]
+    raise SpecChangedError(
+        "the checkpoint was written by another spec ("
+        + "; ".join(lines)
+        + "); go back to it, or start with a new checkpoint folder"
+    )
 
 
 def _origin(windows: Kind) -> str:

@@ -135,14 +135,14 @@ def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
     return Windows(length, step, origin % step, axis)
 
 
-def along(option: str, value: Length, axis: Axis) -> int:
-    """A length that must be on the same axis as the size.
+def along(option: str, value: Length, axis: Axis, *, zero: bool = False) -> int:
+    """A length that must be on the same axis as another one.
 
     Raises:
         OptionError: When it is on the other one.
     """
-    length, own = measure(option, value)
+    length, own = measure(option, value, zero=zero)
     if own != axis:
         cure = "give both as durations, or both as muntin.rows(N)"
-        raise OptionError(option, str(value), f"isn't measured in {axis} as the size is", cure)
+        raise OptionError(option, str(value), f"isn't measured in {axis} as the other is", cure)
     return length

@@ -79,6 +79,20 @@ def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
     return frame
 
 
+def timed(messages: pl.DataFrame, holder: str | None) -> pl.DataFrame:
+    """Messages with ``columns.TIME`` (and the clock) in microseconds.
+
+    Args:
+        messages: What was read.
+        holder: The column of event times; ``None`` where there is none.
+    """
+    time = pl.lit(0) if holder is None else pl.col(holder)
+    times = [time.cast(pl.Int64).alias(columns.TIME)]
+    if columns.CLOCK in messages.columns:
+        times.append(pl.col(columns.CLOCK).cast(pl.Int64))
+    return messages.with_columns(times)
+
+
 class CombineTask:
     """The function given to ``mapInArrow``.
 
@@ -98,7 +112,7 @@ class CombineTask:
         parts: list[Combined] = []
         raw: list[pl.DataFrame] = []
         for read in self.read(batches):
-            messages = self._timed(read)
+            messages = timed(read, self.stage.time)
             if judged.known or combiner.forwards:
                 parts.append(combiner.combine(messages, judged.watermark, judged.taken))
                 raw += [] if parts[-1].raw is None else [parts[-1].raw]
@@ -108,13 +122,6 @@ class CombineTask:
                 raw.append(taken)
         if parts:
             yield self._rows(combiner, parts, raw, judged)
-
-    def _timed(self, messages: pl.DataFrame) -> pl.DataFrame:
-        time = pl.lit(0) if self.stage.time is None else pl.col(self.stage.time)
-        times = [time.cast(pl.Int64).alias(columns.TIME)]
-        if columns.CLOCK in messages.columns:
-            times.append(pl.col(columns.CLOCK).cast(pl.Int64))
-        return messages.with_columns(times)
 
     def _rows(
         self,
@@ -135,7 +142,7 @@ class CombineTask:
             for name, n in part.counts.items():
                 counts[name] = counts.get(name, 0) + n
         offsets = {
-            "task": _task(),
+            "task": task_number(),
             "offsets": [stretch for part in parts for stretch in part.offsets],
             "unsure": any(part.unsure for part in parts),
         }
@@ -163,7 +170,7 @@ class CombineTask:
         )
 
 
-def _task() -> int:
+def task_number() -> int:
     """The number of this task, by which shards put messages in the order of their arrival."""
     task = TaskContext.get()
     return task.partitionId() if task else 0

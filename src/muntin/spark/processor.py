@@ -15,21 +15,20 @@ from pyspark.sql.types import StructType
 from muntin.engine import columns
 from muntin.engine.operator import shard
 from muntin.engine.runs import FrameCache
-from muntin.engine.told import Shard, Told
+from muntin.engine.told import Told
 from muntin.spark.combiner import Stage, received
 from muntin.spark.handoff import leave
+from muntin.spark.inputs import WALL
 from muntin.spark.schema import to_blob
 from muntin.spark.state import SparkBlobs
 
 # What a shard tells a batch: blobs of results and of rejected messages, and one line of figures.
 TOLD = "kind string, blob binary, figures string"
 RESULTS, REJECTED, FIGURES = "results", "rejected", "figures"
-# What a tick carries.
-WALL = "wall"
 _ROWS_A_BLOB = 500_000
 
 # Decoded blobs of this worker process; see FrameCache for why retries can't see wrong ones.
-_CACHE = FrameCache()
+CACHE = FrameCache()
 
 
 class ShardProcessor(StatefulProcessor):
@@ -63,17 +62,15 @@ class ShardProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """One step of one shard."""
         waiting = list(rows)
-        mine = shard(self.combiner, self.blobs, _CACHE)
+        mine = shard(self.combiner, self.blobs, CACHE)
         combined = received(self.combiner, waiting, mine.state.watermark)
-        told = mine.step(combined, _wall(waiting, mine), final=self.final)
+        told = mine.step(combined, wall_of(waiting, mine.state.wall), final=self.final)
         taken = getattr(mine, "offsets", None)
         leave(self.stage.operator, told.watermark, taken.dumps() if taken else ())
-        for start in range(0, len(told.results), _ROWS_A_BLOB):
-            part = told.results.slice(start, _ROWS_A_BLOB)
-            yield Row(kind=RESULTS, blob=to_blob(part, self.results), figures=None)
+        yield from rows_of(told.results, self.results)
         if len(told.rejected):
             yield Row(kind=REJECTED, blob=self._rejected(told), figures=None)
-        yield Row(kind=FIGURES, blob=None, figures=self._figures(key, told))
+        yield figures_of(self.stage.slots.index(key[0]), told)
 
     def _rejected(self, told: Told) -> bytes:
         frame = told.rejected
@@ -86,27 +83,36 @@ class ShardProcessor(StatefulProcessor):
         watermark = pl.lit(told.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         return to_blob(frame.with_columns(watermark), self.rejected)
 
-    def _figures(self, key: Any, told: Told) -> str:
-        figures = {
-            "bucket": self.stage.slots.index(key[0]),
-            "watermark": told.watermark,
-            "counts": told.counts,
-            "pending": told.pending,
-            "rows": told.rows,
-            "fired": dict(told.results[columns.EMISSION].value_counts().iter_rows()),
-        }
-        return json.dumps(figures)
-
     def close(self) -> None:
         """Nothing is held."""
 
 
-def _wall(rows: Sequence[Any], shard: Shard) -> int:
+def rows_of(results: pl.DataFrame, schema: StructType) -> Iterator[Row]:
+    """Results as rows of ``TOLD``."""
+    for start in range(0, len(results), _ROWS_A_BLOB):
+        part = results.slice(start, _ROWS_A_BLOB)
+        yield Row(kind=RESULTS, blob=to_blob(part, schema), figures=None)
+
+
+def figures_of(bucket: int, told: Told) -> Row:
+    """What a shard counted, as a row of ``TOLD``."""
+    figures = {
+        "bucket": bucket,
+        "watermark": told.watermark,
+        "counts": told.counts,
+        "pending": told.pending,
+        "rows": told.rows,
+        "fired": dict(told.results[columns.EMISSION].value_counts().iter_rows()),
+    }
+    return Row(kind=FIGURES, blob=None, figures=json.dumps(figures))
+
+
+def wall_of(rows: Sequence[Any], last: int | None) -> int:
     """The wall clock of a batch, out of its ticks; without one, the clock stands still.
 
     A tick belongs to the batch's offsets, so that a repeated batch has the same clock.
     """
-    return max((row[WALL] for row in rows if row[WALL] is not None), default=shard.state.wall or 0)
+    return max((row[WALL] for row in rows if row[WALL] is not None), default=last or 0)
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

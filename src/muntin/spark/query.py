@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError, StateCorruptedError
+from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import REJECTED, RESULTS, Plan
 from muntin.spark.processor import FIGURES
 from muntin.spark.sinks import Batch, SinkLike, sink
@@ -188,7 +189,7 @@ def _as_ours(error: StreamingQueryException) -> MuntinError | None:
 
 
 def start(
-    plan: Plan,
+    plan: Plan | JoinPlan,
     checkpoint: str,
     results: SinkLike | None,
     rejected: SinkLike | None,
@@ -205,7 +206,7 @@ def start(
         RESULTS: (sink(results), plan.results),
         REJECTED: (sink(rejected), plan.rejected),
     }
-    keys = plan.spec.keys
+    keys = plan.keys
 
     def write(told: DataFrame, number: int) -> None:
         # The shards' blobs are few and small rows to Spark: keeping them costs little, and

@@ -41,7 +41,7 @@ def result_schema(source: StructType, combiner: Combiner) -> StructType:
         elif aggregate.kind in ("top_k", "collect_list", "distinct"):
             types[name] = ArrayType(source[str(aggregate.column)].dataType)
     fields = [StructField(key, source[key].dataType, False) for key in spec.keys]
-    bound = LongType() if spec.axis == "rows" else _moment(source, spec.time)
+    bound = LongType() if spec.axis == "rows" else moment_type(source, spec.time)
     fields += [StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]
     fields += [StructField(name, types[name]) for name in spec.aggregates]
     fields += [
@@ -57,12 +57,13 @@ def rejected_schema(source: StructType, time: str | None) -> StructType:
         [
             *(StructField(f.name, f.dataType) for f in source.fields),
             StructField(columns.REASON, StringType(), False),
-            StructField(columns.WATERMARK, _moment(source, time)),
+            StructField(columns.WATERMARK, moment_type(source, time)),
         ]
     )
 
 
-def _moment(source: StructType, time: str | None) -> DataType:
+def moment_type(source: StructType, time: str | None) -> DataType:
+    """The type of moments that were not in the input, like that of its event times."""
     zoneless = time is not None and isinstance(source[time].dataType, TimestampNTZType)
     return TimestampNTZType() if zoneless else TimestampType()
 

@@ -33,14 +33,14 @@ class Batch:
         told: What the shards told.
         kind: ``results`` or ``rejected``.
         schema: The columns.
-        keys: The key columns.
+        keys: The key columns; ``None`` where rows have no identity but their batch (joins).
     """
 
     number: int
     told: DataFrame
     kind: str
     schema: StructType
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] | None
 
     @property
     def frame(self) -> DataFrame:
@@ -127,16 +127,16 @@ class DuckDBSink:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("batch_rows", rows)
             connection.execute("BEGIN")
-            if batch.kind == "results":
-                self._upsert(connection, batch, rows.column_names)
+            if batch.kind == "results" and batch.keys is not None:
+                self._upsert(connection, batch.keys, rows.column_names)
                 if self.history is not None:
                     self._append(connection, self.history, batch.number)
             else:
                 self._append(connection, self.table, batch.number)
             connection.execute("COMMIT")
 
-    def _upsert(self, connection: Any, batch: Batch, names: list[str]) -> None:
-        identity = [*batch.keys, columns.WINDOW_START, columns.WINDOW_END]
+    def _upsert(self, connection: Any, keys: tuple[str, ...], names: list[str]) -> None:
+        identity = [*keys, columns.WINDOW_START, columns.WINDOW_END]
         table = _quoted(self.table)
         key = ", ".join(map(_quoted, identity))
         connection.execute(
@@ -170,8 +170,8 @@ def to_duckdb(path: str, table: str, *, history: str | None = None) -> DuckDBSin
     """Keep the newest state of every window in a DuckDB file on the driver.
 
     Results are upserted by keys and window, the greater revision wins, a batch in one transaction;
-    sessions that were taken back are deleted. Rejected messages are appended under their
-    batch's number. A repeated batch changes nothing.
+    sessions that were taken back are deleted. Pairs of joins and rejected messages are appended
+    under their batch's number. A repeated batch changes nothing.
 
     Args:
         path: The file; made where it isn't there.

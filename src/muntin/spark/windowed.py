@@ -24,6 +24,7 @@ from muntin.model.policies import Firing, policy
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
 from muntin.spark.explain import explain
+from muntin.spark.inputs import Input
 from muntin.spark.plan import REJECTED, RESULTS, Plan, Request, build
 from muntin.spark.session import require
 
@@ -203,10 +204,14 @@ class Windowed:
             keys = (self._offset[0], *keys)
         if not keys:
             raise OptionError("key", keys, "names no column", "give at least one column")
-        request = Request(
-            self._frame, keys, self._time, self._where, self._clock, spec, self._buckets
+        return WindowedAggregate(build(Request(self.input, keys, spec, self._buckets)))
+
+    @property
+    def input(self) -> Input:
+        """What is read."""
+        return Input(
+            self._frame, self._time, self._where, self._clock, self._max_ahead, self._offset
         )
-        return WindowedAggregate(build(request))
 
 
 class WindowedAggregate:
@@ -315,8 +320,6 @@ def windowed(
         >>> hourly = windowed(flights, key="carrier", time="at")  # doctest: +SKIP
     """
     keys = (key,) if isinstance(key, Column | str) else tuple(key)
-    if not keys and offset is None:
-        raise OptionError("key", key, "names no column", "give at least one column")
     ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")

@@ -1,0 +1,77 @@
+"""Which messages are let in: each is taken, filtered by the user, or rejected for one reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from muntin.engine import columns
+
+FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK)
+
+
+def admit(
+    messages: pl.DataFrame, keys: Sequence[str], edge: int | None
+) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+    """Part messages into those that are taken and those rejected, a frame a reason.
+
+    Args:
+        messages: The input columns, ``columns.TIME``, and any of the flag columns ``KEEP``,
+            ``MALFORMED``, ``FUTURE``.
+        keys: The columns that may not be null.
+        edge: The first place that isn't late; ``None`` where none is.
+    """
+    rejected: list[pl.DataFrame] = []
+
+    def split(frame: pl.DataFrame, bad: pl.Expr, reason: str) -> pl.DataFrame:
+        mask = frame.select(bad.fill_null(True)).to_series()
+        if not mask.any():
+            return frame
+        rejected.append(frame.filter(mask).with_columns(pl.lit(reason).alias(columns.REASON)))
+        return frame.filter(~mask)
+
+    if columns.KEEP in messages.columns:
+        messages = messages.filter(pl.col(columns.KEEP).fill_null(False))
+    if columns.MALFORMED in messages.columns:
+        messages = split(messages, pl.col(columns.MALFORMED), "malformed")
+    if messages[columns.TIME].null_count():
+        messages = split(messages, pl.col(columns.TIME).is_null(), "null_time")
+    if any(messages[key].null_count() for key in keys):
+        null = pl.any_horizontal(pl.col(*keys).is_null())
+        messages = split(messages, null, "null_key")
+    if columns.FUTURE in messages.columns:
+        messages = split(messages, pl.col(columns.FUTURE), "future")
+    if edge is not None and len(messages):
+        least = messages[columns.TIME].min()
+        if isinstance(least, int) and least < edge:
+            messages = split(messages, pl.col(columns.TIME) < edge, "late")
+    return messages, rejected
+
+
+def counts(
+    messages: pl.DataFrame, taken: pl.DataFrame, rejected: Sequence[pl.DataFrame]
+) -> dict[str, int]:
+    """How many messages went where: ``seen``, ``counted``, ``filtered`` and each reason."""
+    found = {"seen": len(messages), "counted": len(taken)}
+    for frame in rejected:
+        reason = frame[columns.REASON][0]
+        found[reason] = found.get(reason, 0) + len(frame)
+    if columns.KEEP in messages.columns:
+        found["filtered"] = 2 * found["seen"] - sum(found.values())
+    return found
+
+
+def latest(taken: pl.DataFrame, rejected: Sequence[pl.DataFrame]) -> int | None:
+    """The greatest event time that may move the watermark."""
+    times = [taken[columns.TIME].max()]
+    times += [r[columns.TIME].max() for r in rejected if r[columns.REASON][0] == "late"]
+    return max((t for t in times if isinstance(t, int)), default=None)
+
+
+def clock(messages: pl.DataFrame) -> int | None:
+    """The greatest arrival time, where messages carry their own clock."""
+    if columns.CLOCK not in messages.columns:
+        return None
+    moment = messages[columns.CLOCK].max()
+    return moment if isinstance(moment, int) else None

@@ -1,0 +1,149 @@
+"""One side of a join in the store: messages that may still find partners, and who has found one.
+
+Which messages are kept is a matter of places alone, so that what has expired goes by whole
+segments. Sorted by time first, a table finds the messages of a stretch, and in it those of some
+keys; sorted by keys first, it finds those of some keys among all, and what has expired is left out
+as it is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.joiner import Joiner
+from muntin.engine.keyed import KeyedRuns
+from muntin.engine.runs import Blobs, FrameCache, Ranged, Runs
+from muntin.model.joins import SideName
+
+ID, LATE = "__muntin_id", "__muntin_late"
+_SEGMENTS = 8
+# A table is looked through for some keys only where it has so many times more rows.
+_FEW = 4
+
+
+class Buffer:
+    """The messages of one side.
+
+    Args:
+        joiner: The join.
+        side: Which side.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+        stored: What ``entries`` gave.
+    """
+
+    def __init__(
+        self,
+        joiner: Joiner,
+        side: SideName,
+        blobs: Blobs,
+        cache: FrameCache,
+        stored: dict[str, Any],
+    ) -> None:
+        spec = joiner.spec
+        self.side = side
+        self.keys = list(spec.side(side).keys)
+        self.empty = joiner.no_messages(side).with_columns(
+            pl.lit(0, dtype=pl.Int64).alias(ID), pl.lit(False).alias(LATE)
+        )
+        self.from_place: int | None = None
+        reach = getattr(spec.bound, "reach", 1)
+        span = max(1, (reach + spec.side(side).firing.grace) // _SEGMENTS)
+        self.messages: Runs | KeyedRuns
+        if spec.state_layout == "keys":
+            self.messages = KeyedRuns(
+                self.keys, columns.TIME, blobs, cache, self._living, stored.get("messages")
+            )
+        else:
+            self.messages = Runs(
+                columns.TIME, span, blobs, cache, pl.concat, stored.get("messages", {}), self.keys
+            )
+        self.matched, self.waiting = (
+            Runs(columns.TIME, span, blobs, cache, pl.concat, stored.get(name, {}))
+            for name in ("matched", "waiting")
+        )
+
+    def entries(self) -> dict[str, Any]:
+        """The buffer's part of the manifest."""
+        tables = {"messages": self.messages, "matched": self.matched, "waiting": self.waiting}
+        return {name: table.entries() for name, table in tables.items()}
+
+    @property
+    def rows(self) -> int:
+        """How many messages are stored."""
+        return self.messages.rows + self.waiting.rows
+
+    def near(self, who: pl.DataFrame, asked: int, low: int, high: int) -> pl.DataFrame:
+        """The stored messages in a stretch, at least those of some keys.
+
+        Args:
+            who: The keys, each once.
+            asked: How many messages ask.
+            low: The first place.
+            high: The last place.
+        """
+        if self.from_place is not None:
+            low = max(low, self.from_place)
+        if isinstance(self.messages, KeyedRuns):
+            frames = self.messages.of(who)
+        else:
+            few = self.messages.rows > _FEW * asked
+            found = self.messages.of(who, low, high) if few else self.messages.read(low, high)
+            frames = [frame for frame, _, _ in found]
+        return self._within(frames, low, high)
+
+    def between(self, low: int | None, high: int) -> pl.DataFrame:
+        """All stored messages in a stretch."""
+        if isinstance(self.messages, KeyedRuns):
+            return self._within(self.messages.everything(), low, high)
+        return self._within(_frames(self.messages.read(low, high)), low, high)
+
+    def unmatched(self, messages: pl.DataFrame, high: int | None) -> pl.DataFrame:
+        """Those of some messages, none of them beyond a place, that have found no partner."""
+        known = _frames(self.matched.read(None, high)) if len(messages) else []
+        return messages.join(pl.concat(known), on=ID, how="anti") if known else messages
+
+    def mark(self, messages: pl.DataFrame) -> None:
+        """Remember that messages have found a partner."""
+        self.matched.append(messages.select(columns.TIME, ID))
+
+    def take_waiting(self, ready: pl.Expr) -> pl.DataFrame:
+        """Remove some of what waits to be let in."""
+        frames = _frames(self.waiting.read())
+        if not frames:
+            return self.empty
+        waiting = pl.concat(frames)
+        mask = waiting.select(ready).to_series()
+        if not mask.any():
+            return self.empty
+        self.waiting.rewrite(waiting.filter(~mask))
+        return waiting.filter(mask)
+
+    def drop_before(self, place: int | None) -> None:
+        """Forget messages before a place, if there is one."""
+        if place is None:
+            return
+        self.from_place = place
+        self.messages.drop_before(place)
+        self.matched.drop_before(place)
+
+    def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        rows = pl.concat(frames)
+        gone = self.from_place
+        return rows if gone is None else rows.filter(pl.col(columns.TIME) >= gone)
+
+    def _within(self, frames: Sequence[pl.DataFrame], low: int | None, high: int) -> pl.DataFrame:
+        if not frames:
+            return self.empty
+        inside = pl.col(columns.TIME) <= high
+        if low is not None:
+            inside = inside & (pl.col(columns.TIME) >= low)
+        return pl.concat(frames).filter(inside)
+
+
+def _frames(found: Sequence[Ranged]) -> list[pl.DataFrame]:
+    return [frame for frame, _, _ in found]

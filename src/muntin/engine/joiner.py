@@ -1,0 +1,196 @@
+"""A join without its data: what comes in from each side, and the rows that users see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from muntin.engine import admission, columns
+from muntin.engine.admission import admit
+from muntin.engine.offsets import Stretch, stretches
+from muntin.model.errors import OptionError
+from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
+
+SIDE = "side"
+
+
+@dataclass
+class Arrived:
+    """What a batch of messages of one side comes to before it meets its shard.
+
+    Attributes:
+        messages: Those that only a watermark can reject: the input columns and ``columns.TIME``.
+        rejected: The others: the input columns and ``reason``.
+        counts: How many were ``seen``, ``filtered`` and each reason.
+        latest: The greatest event time that may move the watermark.
+        clock: The greatest arrival time, where messages carry their own clock.
+        offsets: The stretches of source offsets that the whole batch covers.
+    """
+
+    messages: pl.DataFrame
+    rejected: pl.DataFrame
+    counts: dict[str, int] = field(default_factory=dict)
+    latest: int | None = None
+    clock: int | None = None
+    offsets: Sequence[Stretch] = ()
+
+
+class Joiner:
+    """One join; holds no data.
+
+    Args:
+        spec: The join.
+        schemas: Types of each side's input columns, with the event time in ``columns.TIME``.
+        suffix: What is put behind the right side's column names that the left has too.
+
+    Raises:
+        OptionError: When keys can't be compared, or names clash.
+    """
+
+    def __init__(
+        self, spec: JoinSpec, schemas: Mapping[SideName, pl.Schema], suffix: str = "_right"
+    ) -> None:
+        self.spec = spec
+        self.inputs: dict[SideName, list[str]] = {
+            side: [c for c in schemas[side].names() if c not in (*admission.FLAGS, columns.TIME)]
+            for side in SIDES
+        }
+        self.schemas: dict[SideName, pl.Schema] = {
+            side: pl.Schema({name: schemas[side][name] for name in self.inputs[side]})
+            for side in SIDES
+        }
+        self._check_keys()
+        self.names = self._names(suffix)
+        self.aside = self._aside(suffix)
+
+    def _check_keys(self) -> None:
+        left, right = (self.schemas[side] for side in SIDES)
+        for one, other in zip(self.spec.left.keys, self.spec.right.keys, strict=True):
+            kinds = left[one], right[other]
+            if kinds[0].is_nested() or kinds[0].is_float():
+                cure = "use strings, integers, dates, timestamps, booleans or decimals"
+                raise OptionError("on", one, f"has type {kinds[0]}", cure)
+            if kinds[0] != kinds[1] and not all(kind.is_integer() for kind in kinds):
+                text = f"is {kinds[0]} on the left and {kinds[1]} ({other}) on the right"
+                raise OptionError("on", one, text, "cast one of them")
+
+    def _names(self, suffix: str) -> dict[SideName, dict[str, str]]:
+        """The output column of each input column; the right side's keys have none."""
+        left = {name: name for name in self.inputs["left"]}
+        if self.spec.how in ("semi", "anti"):
+            return {"left": left, "right": {}}
+        right: dict[str, str] = {}
+        for name in self.inputs["right"]:
+            if name in self.spec.right.keys:
+                continue
+            given = name + suffix if name in left else name
+            if given in left or given in right.values() or given == columns.EMISSION:
+                cure = "rename one of them, or give another suffix="
+                raise OptionError("suffix", suffix, f"makes two columns {given!r}", cure)
+            right[name] = given
+        return {"left": left, "right": right}
+
+    def _aside(self, suffix: str) -> dict[SideName, dict[str, str]]:
+        """The columns of rejected messages; one column serves both sides where types agree."""
+        left, right = (self.schemas[side] for side in SIDES)
+        shared = {
+            name: name if left.get(name, kind) == kind else name + suffix
+            for name, kind in right.items()
+        }
+        return {"left": {name: name for name in left}, "right": shared}
+
+    @property
+    def outputs(self) -> dict[str, pl.DataType]:
+        """The columns of results but ``emission``, with their types."""
+        return {
+            out: self.schemas[side][name]
+            for side in SIDES
+            for name, out in self.names[side].items()
+        }
+
+    def no_messages(self, side: SideName) -> pl.DataFrame:
+        """No messages, with the columns and types of all others."""
+        return pl.DataFrame(schema={**self.schemas[side], columns.TIME: pl.Int64()})
+
+    @property
+    def nothing_rejected(self) -> pl.DataFrame:
+        """No rejected messages, with the columns of all others."""
+        kinds: dict[str, pl.DataType] = {SIDE: pl.String()}
+        for side in SIDES:
+            kinds |= {o: self.schemas[side][name] for name, o in self.aside[side].items()}
+        kinds |= {columns.REASON: pl.String(), columns.WATERMARK: pl.Int64()}
+        return pl.DataFrame(schema=kinds)
+
+    def arrive(self, side: SideName, messages: pl.DataFrame) -> Arrived:
+        """Set aside what can be told without a watermark."""
+        given = self.spec.side(side)
+        lanes = given.offset or ()
+        if lanes:
+            lacks = pl.any_horizontal(pl.col(*lanes).is_null())
+            if columns.MALFORMED in messages.columns:
+                lacks = lacks | pl.col(columns.MALFORMED)
+            messages = messages.with_columns(lacks.alias(columns.MALFORMED))
+        taken, rejected = admit(messages, given.keys, None)
+        counts = admission.counts(messages, taken, rejected)
+        del counts["counted"]
+        wanted = [*self.inputs[side], columns.TIME]
+        aside = [r.select(*self.inputs[side], columns.REASON) for r in rejected]
+        nothing = self.no_messages(side).drop(columns.TIME)
+        empty = nothing.with_columns(pl.lit("").alias(columns.REASON))
+        return Arrived(
+            taken.select(wanted),
+            pl.concat([empty, *aside]),
+            counts,
+            admission.latest(taken, []),
+            admission.clock(messages),
+            stretches(messages, *given.offset) if given.offset else (),
+        )
+
+    def set_aside(
+        self, side: SideName, rejected: pl.DataFrame, watermark: int | None
+    ) -> pl.DataFrame:
+        """Rejected messages of one side as rows of the common frame."""
+        named = [pl.col(name).alias(out) for name, out in self.aside[side].items()]
+        return rejected.select(
+            pl.lit(side).alias(SIDE),
+            *named,
+            columns.REASON,
+            pl.lit(watermark, dtype=pl.Int64).alias(columns.WATERMARK),
+        )
+
+    def paired(self, left: pl.DataFrame, right: pl.DataFrame, emission: pl.Series) -> pl.DataFrame:
+        """Rows of results out of partners, row by row."""
+        parts = [f.select(self._renamed(s)) for s, f in zip(SIDES, (left, right), strict=True)]
+        return pl.concat(parts, how="horizontal").with_columns(emission.alias(columns.EMISSION))
+
+    def alone(self, side: SideName, messages: pl.DataFrame, emission: str) -> pl.DataFrame:
+        """Rows of results out of messages of one side, with nulls for the other's columns."""
+        told = messages.select(self._renamed(side))
+        if side == "right":
+            keys = zip(self.spec.left.keys, self.spec.right.keys, strict=True)
+            left = self.schemas["left"]
+            told = told.with_columns(
+                messages[other].cast(left[one]).alias(one) for one, other in keys
+            )
+        missing = {out: kind for out, kind in self.outputs.items() if out not in told.columns}
+        nulls = [pl.lit(None, dtype=kind).alias(out) for out, kind in missing.items()]
+        told = told.with_columns(nulls).select(*self.outputs)
+        return told.with_columns(pl.lit(emission).alias(columns.EMISSION))
+
+    def nothing_told(self) -> pl.DataFrame:
+        """Results of nothing."""
+        return pl.DataFrame(schema={**self.outputs, columns.EMISSION: pl.String()})
+
+    def _renamed(self, side: SideName) -> list[pl.Expr]:
+        return [pl.col(name).alias(out) for name, out in self.names[side].items()]
+
+    def wanted(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
+        """The keys of a side's messages, each once, as the other side names and types them."""
+        there = OTHER[side]
+        names = zip(self.spec.side(side).keys, self.spec.side(there).keys, strict=True)
+        kinds = self.schemas[there]
+        return messages.select(
+            pl.col(mine).cast(kinds[theirs]).alias(theirs) for mine, theirs in names
+        ).unique()
