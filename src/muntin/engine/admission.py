@@ -49,6 +49,14 @@ def admit(
     return messages, rejected
 
 
+def placed(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:
+    """Flag messages without partition or offset: they can't be told from others."""
+    lacks = pl.any_horizontal(pl.col(partition, offset).is_null())
+    if columns.MALFORMED in messages.columns:
+        lacks = lacks | pl.col(columns.MALFORMED)
+    return messages.with_columns(lacks.alias(columns.MALFORMED))
+
+
 def counts(
     messages: pl.DataFrame, taken: pl.DataFrame, rejected: Sequence[pl.DataFrame]
 ) -> dict[str, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.admission import admit
+from muntin.engine.admission import admit, placed
 from muntin.engine.aggregates import algebras
 from muntin.engine.algebra import Algebra
 from muntin.engine.dense import Places
@@ -124,7 +124,7 @@ class Combiner:
             return self.judge(messages, watermark)
         new = messages
         if self.spec.offset is not None:
-            messages = new = self._placed(messages, *self.spec.offset)
+            messages = new = placed(messages, *self.spec.offset)
             known = (taken or Offsets()).known(messages, *self.spec.offset)
             new = messages.filter(~known)
         return Combined(
@@ -137,14 +137,6 @@ class Combiner:
             stretches(messages, *self.spec.offset) if self.spec.offset else (),
             self.spec.offset is not None and taken is None,
         )
-
-    @staticmethod
-    def _placed(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:
-        """A message without partition or offset can't be told from others: it is malformed."""
-        lacks = pl.any_horizontal(pl.col(partition, offset).is_null())
-        if columns.MALFORMED in messages.columns:
-            lacks = lacks | pl.col(columns.MALFORMED)
-        return messages.with_columns(lacks.alias(columns.MALFORMED))
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """Classify and lift one frame of messages.

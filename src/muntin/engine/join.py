@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from muntin.engine import columns
+from muntin.engine import admission, columns
+from muntin.engine.admission import admit
 from muntin.engine.buffer import ID, LATE, Buffer
 from muntin.engine.joiner import Arrived, Joiner
 from muntin.engine.offsets import Offsets
@@ -118,22 +119,19 @@ class JoinShard:
         """New messages with their numbers, and rows of rejected ones."""
         mark = self.marks[side]
         messages = self._fresh(side, arrived)
-        rejected = [a.rejected for a in arrived if len(a.rejected)]
-        edge = self._edge(side)
-        if edge is not None and len(messages):
-            late = messages.filter(pl.col(columns.TIME) < edge).drop(columns.TIME)
-            messages = messages.filter(pl.col(columns.TIME) >= edge)
-            if len(late):
-                rejected.append(late.with_columns(pl.lit("late").alias(columns.REASON)))
-                self.state.count({"late": len(late)})
-        for part in arrived:
-            self.state.count(part.counts)
-        self.state.count({"counted": len(messages)} if len(messages) else {})
+        taken, late = admit(messages, self.spec.side(side).keys, self._edge(side))
+        counts = admission.counts(messages, taken, late)
+        del counts["seen"]
+        for counted in (counts, *(part.counts for part in arrived)):
+            self.state.count(counted)
+        rejected = [a.rejected for a in arrived if len(a.rejected)] + late
+        messages = taken.select(*self.joiner.inputs[side], columns.TIME)
         numbers = pl.int_range(pl.len(), dtype=pl.Int64) + self.next[side]
         self.next[side] += len(messages)
         past = pl.lit(False) if mark is None else pl.col(columns.TIME) < mark
         messages = messages.with_columns(numbers.alias(ID), past.alias(LATE))
-        return messages, [self.joiner.set_aside(side, frame, mark) for frame in rejected]
+        told = mark if self.spec.axis == "time" else None
+        return messages, [self.joiner.set_aside(side, frame, told) for frame in rejected]
 
     def _fresh(self, side: SideName, arrived: Sequence[Arrived]) -> pl.DataFrame:
         """The messages of a side that were not here before, as far as offsets tell."""

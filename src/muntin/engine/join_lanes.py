@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine import columns
+from muntin.engine import admission, columns
+from muntin.engine.admission import admit
 from muntin.engine.join import Batch, JoinShard
 from muntin.engine.joiner import Arrived, Joiner
 from muntin.engine.offsets import Stretch
@@ -54,8 +55,7 @@ class LanesJoinShard:
         for side in SIDES:
             for part in arrived[side]:
                 self.state.count(part.counts)
-                if len(part.rejected):
-                    rejected.append(self.joiner.set_aside(side, part.rejected, None))
+            rejected += self._lost(side, arrived[side])
             self._record(side, arrived[side])
         parts = {side: self._parted(side, arrived[side]) for side in SIDES}
         new = [partition for side in SIDES for partition in self.starts[side]]
@@ -73,6 +73,18 @@ class LanesJoinShard:
             sum(t.pending for t in told),
             sum(t.rows for t in told),
         )
+
+    def _lost(self, side: SideName, arrived: Sequence[Arrived]) -> list[pl.DataFrame]:
+        """Messages that lie nowhere, since their partition or offset is missing."""
+        lost = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
+        found = []
+        for part in arrived:
+            messages = part.messages.filter(lost)
+            taken, rejected = admit(messages, self.spec.side(side).keys, None)
+            counts = admission.counts(messages, taken, rejected)
+            self.state.count({name: n for name, n in counts.items() if n and name != "seen"})
+            found += [self.joiner.set_aside(side, frame, None) for frame in rejected]
+        return found
 
     def _record(self, side: SideName, arrived: Sequence[Arrived]) -> None:
         """Record where the partitions begin that were not seen before."""
@@ -102,7 +114,7 @@ class LanesJoinShard:
             place = (pl.col(number).cast(pl.Int64) - start).alias(columns.TIME)
             mine = parts.get((name,), messages.clear()).with_columns(place)
             latest = max(high for _, _, high in stretches) + 1 - start
-            nothing = messages.clear().drop(columns.TIME)
+            nothing = messages.clear()
             found[name] = Arrived(mine, nothing, {}, latest, clock, stretches)
         return found
 

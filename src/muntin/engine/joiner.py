@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.admission import admit
+from muntin.engine.admission import admit, placed
 from muntin.engine.offsets import Stretch, stretches
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
@@ -21,9 +21,10 @@ class Arrived:
     """What a batch of messages of one side comes to before it meets its shard.
 
     Attributes:
-        messages: Those that only a watermark can reject: the input columns and ``columns.TIME``.
+        messages: Those that only a shard can judge: the input columns and ``columns.TIME``; where
+            messages have offsets, all of them with their flags.
         rejected: The others: the input columns and ``reason``.
-        counts: How many were ``seen``, ``filtered`` and each reason.
+        counts: How many were ``seen``, and of those rejected here ``filtered`` and each reason.
         latest: The greatest event time that may move the watermark.
         clock: The greatest arrival time, where messages carry their own clock.
         offsets: The stretches of source offsets that the whole batch covers.
@@ -126,27 +127,22 @@ class Joiner:
     def arrive(self, side: SideName, messages: pl.DataFrame) -> Arrived:
         """Set aside what can be told without a watermark."""
         given = self.spec.side(side)
-        lanes = given.offset or ()
-        if lanes:
-            lacks = pl.any_horizontal(pl.col(*lanes).is_null())
-            if columns.MALFORMED in messages.columns:
-                lacks = lacks | pl.col(columns.MALFORMED)
-            messages = messages.with_columns(lacks.alias(columns.MALFORMED))
+        covered: Sequence[Stretch] = ()
+        if given.offset is not None:
+            covered = stretches(messages, *given.offset)
+            messages = placed(messages, *given.offset)
         taken, rejected = admit(messages, given.keys, None)
+        latest, clock = admission.latest(taken, []), admission.clock(messages)
+        nothing = pl.DataFrame(schema={**self.schemas[side], columns.REASON: pl.String()})
+        if given.offset is not None:
+            # Only the shard knows which of them were here before.
+            unjudged = messages.drop(columns.CLOCK, strict=False)
+            return Arrived(unjudged, nothing, {"seen": len(messages)}, latest, clock, covered)
         counts = admission.counts(messages, taken, rejected)
         del counts["counted"]
-        wanted = [*self.inputs[side], columns.TIME]
         aside = [r.select(*self.inputs[side], columns.REASON) for r in rejected]
-        nothing = self.no_messages(side).drop(columns.TIME)
-        empty = nothing.with_columns(pl.lit("").alias(columns.REASON))
-        return Arrived(
-            taken.select(wanted),
-            pl.concat([empty, *aside]),
-            counts,
-            admission.latest(taken, []),
-            admission.clock(messages),
-            stretches(messages, *given.offset) if given.offset else (),
-        )
+        wanted = taken.select(*self.inputs[side], columns.TIME)
+        return Arrived(wanted, pl.concat([nothing, *aside]), counts, latest, clock)
 
     def set_aside(
         self, side: SideName, rejected: pl.DataFrame, watermark: int | None

@@ -1,0 +1,301 @@
+"""Joins that are slow and obvious: each message of one side is held against all of the other.
+
+Written from the window model alone, so that the columnar join can be held against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from muntin.engine.oracle.placing import bounds
+from muntin.engine.oracle.window import Message
+from muntin.model.joins import (
+    OTHER,
+    SIDES,
+    Bound,
+    JoinSpec,
+    Joint,
+    SideName,
+    Together,
+    Within,
+)
+from muntin.model.policies import Every
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import DUPLICATES, REASONS
+
+
+@dataclass
+class JoinStep:
+    """What one step of a join gives.
+
+    Attributes:
+        rows: The output columns and ``emission``, in no order.
+        rejected: Each with its side, the message, the reason, and its side's watermark.
+        counts: How many messages of both sides were seen, counted, duplicates, and rejected.
+        watermarks: Where each side's watermark stands; None before the first message.
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    rejected: list[tuple[SideName, Message, str, int | None]] = field(default_factory=list)
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
+    )
+    watermarks: dict[SideName, int | None] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A message that was taken and may still find partners."""
+
+    side: SideName
+    message: Message
+    key: tuple[Any, ...]
+    lane: Any
+    place: int
+    late: bool
+    let_in: bool = False
+    matched: bool = False
+    met: set[int] = field(default_factory=set)
+
+
+class JoinOracle:
+    """A windowed join.
+
+    Args:
+        spec: The join; its columns are names.
+        columns: The columns of each side, in order.
+        suffix: What tells the right side's columns from the left's.
+    """
+
+    def __init__(
+        self, spec: JoinSpec, columns: Mapping[SideName, Sequence[str]], suffix: str = "_right"
+    ) -> None:
+        self._spec, self._columns, self._suffix = spec, columns, suffix
+        self._there: list[Waiting] = []
+        self._marks: dict[tuple[SideName, Any], int] = {}
+        self._starts: dict[tuple[SideName, Any], int] = {}
+        self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
+        self._wall: int | None = None
+
+    def step(
+        self, messages: Mapping[SideName, Sequence[Message]], wall: int, final: bool = False
+    ) -> JoinStep:
+        """Take one micro-batch of both sides.
+
+        Args:
+            messages: The batch, by side; the time column holds microseconds, None, or text that
+                could not be read as a time.
+            wall: The wall clock, microseconds.
+            final: Whether the input ends here.
+        """
+        step, after = JoinStep(), dict(self._marks)
+        for side in SIDES:
+            self._record_starts(side, messages[side])
+            for message in messages[side]:
+                self._take(side, message, wall, after, step)
+        self._marks = after
+        self._let_in(wall, final)
+        self._tell_pairs(step, final)
+        self._tell_alone(step, final)
+        self._wall = wall
+        step.watermarks = {side: self._marks.get((side, None)) for side in SIDES}
+        return step
+
+    def _record_starts(self, side: SideName, messages: Sequence[Message]) -> None:
+        offset = self._spec.side(side).offset
+        if offset is None or self._spec.axis == "time":
+            return
+        lowest: dict[Any, int] = {}
+        for message in messages:
+            lane, number = (message[column] for column in offset)
+            if lane is not None and number is not None:
+                lowest[lane] = min(number, lowest.get(lane, number))
+        for lane, number in lowest.items():
+            self._starts.setdefault((side, lane), number)
+
+    def _take(
+        self,
+        side: SideName,
+        message: Message,
+        wall: int,
+        after: dict[tuple[SideName, Any], int],
+        step: JoinStep,
+    ) -> None:
+        """Judge a message by the watermark before this step, and keep it if it is taken."""
+        given = self._spec.side(side)
+        step.counts["seen"] += 1
+        if given.offset is not None:
+            offset = tuple(message[column] for column in given.offset)
+            if offset in self._offsets[side]:
+                step.counts[DUPLICATES] += 1
+                return
+            if None not in offset:
+                self._offsets[side].add(offset)  # type: ignore[arg-type]
+        lane, place = self._placed(side, message)
+        reason = self._refused(side, message, wall)
+        mark = self._marks.get((side, lane))
+        if reason is None or (self._spec.axis == "rows" and lane is not None):
+            reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
+            after[side, lane] = max(after.get((side, lane), reached), reached)
+        if reason is None and mark is not None and place < self._edge(side, mark):
+            reason = "late"
+        step.counts[reason or "counted"] += 1
+        if reason is not None:
+            told = None if self._spec.axis == "rows" else mark
+            step.rejected.append((side, message, reason, told))
+            return
+        key = tuple(message[column] for column in given.keys)
+        late = mark is not None and place < mark
+        self._there.append(Waiting(side, message, key, lane, place, late))
+
+    def _placed(self, side: SideName, message: Message) -> tuple[Any, int]:
+        """The axis that a message lies on, and where."""
+        given = self._spec.side(side)
+        if self._spec.axis == "rows":
+            assert given.offset is not None
+            lane, number = (message[column] for column in given.offset)
+            return lane, 0 if number is None else number - self._starts.get((side, lane), number)
+        time = message[given.time]  # type: ignore[index]
+        return None, time if isinstance(time, int) else 0
+
+    def _refused(self, side: SideName, message: Message, wall: int) -> str | None:
+        given = self._spec.side(side)
+        if given.offset is not None and None in [message[column] for column in given.offset]:
+            return "malformed"
+        if given.time is not None:
+            time = message[given.time]
+            if isinstance(time, str):
+                return "malformed"
+            if time is None:
+                return "null_time"
+        if None in [message[column] for column in given.keys]:
+            return "null_key"
+        if given.time is not None and given.max_ahead is not None:
+            return "future" if message[given.time] > wall + given.max_ahead else None
+        return None
+
+    def _edge(self, side: SideName, mark: int) -> int:
+        """The first place that is still taken: where the first open windows of all kinds begin."""
+        bound, closed = self._spec.bound, mark - self._spec.side(side).firing.grace
+        if isinstance(bound, Together):
+            return max(min(start for start, _ in bounds(w, closed)) for w in bound.windows)
+        return closed
+
+    def _let_in(self, wall: int, final: bool) -> None:
+        for one in self._there:
+            firing = self._spec.side(one.side).firing
+            policy = firing.late if one.late else firing.early
+            if not isinstance(policy, Every):
+                one.let_in = True
+                continue
+            period = policy.period
+            due = self._wall is not None and wall // period > self._wall // period
+            ended = not one.late and self._ended(one)
+            one.let_in = one.let_in or due or ended or final or self._alone_for_good(one)
+
+    def _ended(self, one: Waiting) -> bool:
+        """Whether all windows of its own side that hold a message have ended."""
+        windows = self._spec.side(one.side).windows
+        mark = self._marks.get((one.side, one.lane))
+        if windows is None or mark is None:
+            return False
+        if isinstance(windows, Sliding | Sessions):
+            return one.place < mark
+        return all(end <= mark for _, end in bounds(windows, one.place))
+
+    def _tell_pairs(self, step: JoinStep, final: bool) -> None:
+        for one, other in self._pairs():
+            if id(other) in one.met:
+                continue
+            one.met.add(id(other))
+            new = not one.matched
+            one.matched = other.matched = True
+            late = one.late or other.late
+            emission = "full" if final else "late" if late else "early"
+            if self._spec.how == "semi":
+                if new:
+                    step.rows.append(self._row(one, None, emission))
+            elif self._spec.how != "anti":
+                step.rows.append(self._row(one, other, emission))
+        # Whether a message came late is told with its own arrival only.
+        for one in self._there:
+            one.late = one.late and not one.let_in
+
+    def _pairs(self) -> Iterator[tuple[Waiting, Waiting]]:
+        here = [one for one in self._there if one.let_in]
+        for one in here:
+            for other in here:
+                if (one.side, other.side) != SIDES or one.key != other.key:
+                    continue
+                if one.lane == other.lane and self._partners(one, other):
+                    yield one, other
+
+    def _partners(self, one: Waiting, other: Waiting) -> bool:
+        bound: Bound = self._spec.bound
+        if isinstance(bound, Within):
+            return -bound.before <= other.place - one.place <= bound.after
+        if isinstance(bound, Together):
+            return all(
+                any(start <= other.place < end for start, end in bounds(windows, one.place))
+                for windows in bound.windows
+            )
+        return other.place in self._session(one)
+
+    def _session(self, one: Waiting) -> list[int]:
+        """The places of the session that holds a message, messages of both sides together."""
+        assert isinstance(self._spec.bound, Joint)
+        reach = self._spec.bound.sessions.reach
+        there = [m for m in self._there if m.key == one.key and (m.let_in or m is one)]
+        places = sorted(m.place for m in there)
+        session: list[int] = []
+        for place in places:
+            if session and place - session[-1] >= reach:
+                if one.place in session:
+                    return session
+                session = []
+            session.append(place)
+        return session
+
+    def _alone_for_good(self, one: Waiting) -> bool:
+        """Whether no partner can come any more, or the message has been kept long enough."""
+        mark = self._marks.get((one.side, one.lane))
+        kept = self._spec.side(one.side).kept
+        if mark is not None and kept is not None and one.place < mark - kept:
+            return True
+        theirs = self._marks.get((OTHER[one.side], one.lane))
+        if theirs is None:
+            return False
+        edge, bound = self._edge(OTHER[one.side], theirs), self._spec.bound
+        if isinstance(bound, Within):
+            return one.place + (bound.after if one.side == "left" else bound.before) < edge
+        if isinstance(bound, Together):
+            ends = [max(end for _, end in bounds(w, one.place)) for w in bound.windows]
+            return min(ends) <= edge
+        if mark is None:
+            return False
+        edge = min(edge, self._edge(one.side, mark))
+        return edge - max(self._session(one)) >= bound.sessions.reach
+
+    def _tell_alone(self, step: JoinStep, final: bool) -> None:
+        gone = [one for one in self._there if final or self._alone_for_good(one)]
+        for one in gone:
+            if one.side in self._spec.lonely and not one.matched:
+                pair = (one, None) if one.side == "left" else (None, one)
+                step.rows.append(self._row(*pair, "full"))
+        self._there = [one for one in self._there if one not in gone]
+
+    def _row(self, left: Waiting | None, right: Waiting | None, emission: str) -> dict[str, Any]:
+        spec, row = self._spec, {}
+        for name in self._columns["left"]:
+            row[name] = None if left is None else left.message[name]
+        if left is None and right is not None:
+            row |= zip(spec.left.keys, right.key, strict=True)
+        if spec.how not in ("semi", "anti"):
+            for name in self._columns["right"]:
+                if name not in spec.right.keys:
+                    out = name + self._suffix if name in self._columns["left"] else name
+                    row[out] = None if right is None else right.message[name]
+        return row | {"emission": emission}

@@ -1,0 +1,201 @@
+"""The doors that a join can be run through, all under one protocol; see ``tests.doors``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.buckets import split
+from muntin.engine.joiner import SIDE, Arrived, Joiner
+from muntin.engine.operator import join_shard
+from muntin.engine.oracle.joins import JoinOracle, JoinStep
+from muntin.engine.runs import FrameCache, MemoryBlobs
+from muntin.model.joins import SIDES, JoinSpec, Side, SideName
+from muntin.model.spec import DUPLICATES, REASONS
+
+KINDS = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
+Columns = Mapping[SideName, Mapping[str, str]]
+"""The type of each column of each side but the time: ``string``, ``long`` or ``double``."""
+
+
+@dataclass(frozen=True)
+class JoinBatch:
+    """The input of one step.
+
+    Attributes:
+        left: The columns of each message; times are microseconds, None, or unreadable text.
+        right: The same.
+        wall: The wall clock, microseconds.
+        final: Whether the input ends here.
+    """
+
+    left: list[dict[str, Any]] = field(default_factory=list)
+    right: list[dict[str, Any]] = field(default_factory=list)
+    wall: int = 0
+    final: bool = False
+
+    def side(self, name: SideName) -> list[dict[str, Any]]:
+        return self.left if name == "left" else self.right
+
+
+class JoinDoor(Protocol):
+    """One way to run a join."""
+
+    name: str
+
+    def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
+        """Whether this door can take these steps."""
+        ...
+
+    def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+        """Run a join from nothing through all of the steps; one answer for each."""
+        ...
+
+
+@dataclass(frozen=True)
+class OracleJoinDoor:
+    """The slow oracle."""
+
+    name: str = "oracle"
+
+    def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
+        return True
+
+    def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+        oracle = JoinOracle(spec, {side: list(types[side]) for side in SIDES})
+        return [
+            oracle.step({side: step.side(side) for side in SIDES}, step.wall, step.final)
+            for step in steps
+        ]
+
+
+@dataclass(frozen=True)
+class EngineJoinDoor:
+    """The columnar engine over stores in memory, one shard a bucket; see ``EngineDoor``."""
+
+    buckets: int = 1
+    restart: bool = False
+    repeat: bool = False
+
+    @property
+    def name(self) -> str:
+        ways = "-restarted" * self.restart + "-repeated" * self.repeat
+        return f"engine-{self.buckets}{ways}"
+
+    def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
+        return True
+
+    def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+        joiner = Joiner(spec, {side: schema(spec.side(side), types[side]) for side in SIDES})
+        stores = [MemoryBlobs() for _ in range(self.buckets)]
+        caches = [FrameCache() for _ in stores]
+        told, counted = [], dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
+        for step in steps:
+            if self.repeat:
+                copies = [_copied(store) for store in stores]
+                self._step(joiner, copies, caches, step, types)
+            if self.restart:
+                caches = [FrameCache() for _ in stores]
+            one, counts = self._step(joiner, stores, caches, step, types)
+            new = {name: counts.get(name, 0) - n for name, n in counted.items()}
+            counted = {name: counts.get(name, 0) for name in counted}
+            one.counts.update(new)
+            told.append(one)
+        return told
+
+    def _step(
+        self,
+        joiner: Joiner,
+        stores: list[MemoryBlobs],
+        caches: list[FrameCache],
+        step: JoinBatch,
+        types: Columns,
+    ) -> tuple[JoinStep, dict[str, int]]:
+        result, counts = JoinStep(), {}
+        parts = {side: self._parted(joiner, side, step, types[side]) for side in SIDES}
+        for bucket, (store, cache) in enumerate(zip(stores, caches, strict=True)):
+            shard = join_shard(joiner, store, cache)
+            mine = {side: parts[side][bucket] for side in SIDES}
+            told = shard.step(mine, step.wall, final=step.final)
+            result.rows += told.results.rows(named=True)
+            result.rejected += [_rejected(joiner, row) for row in told.rejected.rows(named=True)]
+            for name, n in told.counts.items():
+                counts[name] = counts.get(name, 0) + n
+            marks = getattr(shard, "marks", dict.fromkeys(SIDES))
+            result.watermarks = dict(marks)
+        return result, counts
+
+    def _parted(
+        self, joiner: Joiner, side: SideName, step: JoinBatch, types: Mapping[str, str]
+    ) -> list[list[Arrived]]:
+        """What each bucket gets, from two tasks."""
+        given = joiner.spec.side(side)
+        messages = frame(given, step.side(side), types, step.wall)
+        half = len(messages) // 2
+        found: list[list[Arrived]] = [[] for _ in range(self.buckets)]
+        for messages_of_task in (messages[:half], messages[half:]):
+            arrived = joiner.arrive(side, messages_of_task)
+            cut = split(arrived.messages, list(given.keys), self.buckets)
+            for bucket, mine in enumerate(found):
+                part = cut.get(bucket, arrived.messages.clear())
+                aside = arrived.rejected if bucket == 0 else arrived.rejected.clear()
+                counts = arrived.counts if bucket == 0 else {}
+                mine.append(Arrived(part, aside, counts, arrived.latest, None, arrived.offsets))
+        return found
+
+
+def schema(side: Side, types: Mapping[str, str]) -> pl.Schema:
+    """The types of a side's messages, as the engine takes them."""
+    kinds = {n: pl.Int64() if n == side.time else KINDS[t] for n, t in types.items()}
+    return pl.Schema({**kinds, columns.TIME: pl.Int64()})
+
+
+def frame(
+    side: Side, messages: list[dict[str, Any]], types: Mapping[str, str], wall: int
+) -> pl.DataFrame:
+    """Messages with the flags that Spark would add."""
+    rows = []
+    for message in messages:
+        time = message[side.time] if side.time else 0
+        text = isinstance(time, str)
+        ahead = side.max_ahead is not None and isinstance(time, int) and side.time is not None
+        rows.append(
+            {
+                **message,
+                **({side.time: None} if side.time and text else {}),
+                columns.TIME: None if text else time,
+                columns.MALFORMED: text,
+                columns.FUTURE: bool(ahead and time > wall + (side.max_ahead or 0)),
+            }
+        )
+    kinds = {
+        **schema(side, types),
+        columns.MALFORMED: pl.Boolean(),
+        columns.FUTURE: pl.Boolean(),
+    }
+    return pl.DataFrame(rows, schema=kinds)
+
+
+def _rejected(joiner: Joiner, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
+    side: SideName = row[SIDE]
+    message = {name: row[out] for name, out in joiner.aside[side].items()}
+    return side, message, row[columns.REASON], row[columns.WATERMARK]
+
+
+def _copied(store: MemoryBlobs) -> MemoryBlobs:
+    copy = MemoryBlobs()
+    copy.manifest, copy.blobs = store.manifest, dict(store.blobs)
+    return copy
+
+
+JOIN_DOORS: list[JoinDoor] = [
+    OracleJoinDoor(),
+    EngineJoinDoor(),
+    EngineJoinDoor(buckets=3),
+    EngineJoinDoor(buckets=2, restart=True),
+    EngineJoinDoor(repeat=True),
+]

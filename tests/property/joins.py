@@ -1,0 +1,160 @@
+"""Joins, and messages for both sides, cut into steps; see ``tests.property.streams``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+from tests.join_doors import Columns, JoinBatch
+
+from muntin.model.cumulating import Cumulating
+from muntin.model.joins import HOWS, Bound, How, JoinSpec, Side, SideName, Together, Within
+from muntin.model.policies import Each, Every, Firing
+from muntin.model.windows import Windows
+
+SPAN = 40
+TYPES: Columns = {
+    "left": {"key": "string", "time": "long", "id": "long"},
+    "right": {"key": "string", "time": "long", "id": "long"},
+}
+LANES: Columns = {
+    side: {**types, "lane": "long", "offset": "long"} for side, types in TYPES.items()
+}
+EARLY = [Each()]
+ALL = [Each(), Every(3), Every(10)]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A join, its columns, and its input."""
+
+    spec: JoinSpec
+    types: Columns
+    steps: list[JoinBatch]
+
+
+@st.composite
+def queries(
+    draw: st.DrawFn,
+    how: How | None = None,
+    policies: list[Any] = ALL,
+    orderly: bool = False,
+) -> Query:
+    """A join and its input.
+
+    Args:
+        draw: Draws.
+        how: The join's kind, where it is fixed.
+        policies: What may let messages in.
+        orderly: Whether nothing is late or malformed, and the input ends.
+    """
+    on_rows = not orderly and draw(st.booleans())
+    bound = draw(bounds("rows" if on_rows else "time"))
+    offset = ("lane", "offset") if on_rows or (not orderly and draw(st.booleans())) else None
+    sides: dict[SideName, Side] = {}
+    for name in ("left", "right"):
+        lateness = 0 if on_rows else draw(st.sampled_from([0, 3, 12]))
+        if orderly:
+            lateness = 2 * SPAN
+        grace = draw(st.sampled_from([0, 0, 4, 20]))
+        firing = Firing(
+            early=draw(st.sampled_from(policies)),
+            late=draw(st.sampled_from(policies)),
+            grace=grace,
+            retention=grace + (0 if orderly else draw(st.sampled_from([0, 0, 5, 30]))),
+        )
+        windows = None
+        if isinstance(bound, Within) and draw(st.booleans()):
+            windows = Windows(draw(st.integers(2, 9)), 2, 0, bound.axis)
+        sides[name] = Side(
+            ("key",),
+            None if on_rows else "time",
+            windows=windows,
+            firing=firing,
+            lateness=lateness,
+            max_ahead=None if orderly or on_rows else draw(st.sampled_from([None, 30])),
+            offset=offset,
+        )
+    chosen = how or draw(st.sampled_from(HOWS))
+    layout = None
+    if chosen == "inner":
+        layout = draw(st.sampled_from([None, "keys", "time"]))
+    spec = JoinSpec(sides["left"], sides["right"], bound, chosen, layout)
+    return Query(spec, LANES if offset else TYPES, draw(steps(spec, orderly)))
+
+
+@st.composite
+def bounds(draw: st.DrawFn, axis: Any) -> Bound:
+    """What bounds a pair."""
+    kind = draw(st.sampled_from(["within", "tumbling", "hopping", "two"]))
+    if kind == "within":
+        return Within(draw(st.integers(0, 9)), draw(st.integers(0, 9)), axis)
+    if kind == "tumbling":
+        size = draw(st.integers(1, 12))
+        return Together((Windows(size, size, draw(st.integers(0, size - 1)), axis),))
+    if kind == "hopping":
+        return Together((draw(hops(axis)),))
+    other = Cumulating(12, 4, 0, axis) if draw(st.booleans()) and axis == "time" else None
+    return Together((draw(hops(axis)), other or draw(hops(axis))))
+
+
+@st.composite
+def hops(draw: st.DrawFn, axis: Any) -> Windows:
+    """Windows that overlap or not."""
+    size = draw(st.integers(1, 12))
+    slide = draw(st.integers(1, size))
+    return Windows(size, slide, draw(st.integers(0, slide - 1)), axis)
+
+
+@st.composite
+def steps(draw: st.DrawFn, spec: JoinSpec, orderly: bool) -> list[JoinBatch]:
+    """The input of a join."""
+    number = draw(st.integers(1, 6))
+    wall, found, ids = 0, [], iter(range(1_000_000))
+    sent: dict[SideName, list[dict[str, Any]]] = {"left": [], "right": []}
+    for step in range(number):
+        wall += draw(st.integers(0, 12))
+        batch: dict[SideName, list[dict[str, Any]]] = {}
+        for side in ("left", "right"):
+            batch[side] = []
+            for _ in range(draw(st.integers(0, 6))):
+                message = draw(messages(spec, side, next(ids), step, sent[side], orderly))
+                batch[side].append(message)
+                sent[side].append(message)
+        ends = step == number - 1 and (orderly or draw(st.booleans()))
+        found.append(JoinBatch(batch["left"], batch["right"], wall, ends))
+    return found
+
+
+@st.composite
+def messages(
+    draw: st.DrawFn,
+    spec: JoinSpec,
+    side: SideName,
+    number: int,
+    step: int,
+    sent: list[dict[str, Any]],
+    orderly: bool,
+) -> dict[str, Any]:
+    """A message; where there are offsets it may be one that was here before."""
+    given = spec.side(side)
+    if given.offset and sent and draw(st.integers(0, 9)) == 0:
+        return draw(st.sampled_from(sent))
+    times: st.SearchStrategy[Any] = st.integers(0, SPAN)
+    if not orderly:
+        about = st.integers(max(0, 7 * step - 15), 7 * step + 7)
+        times = st.one_of(about, about, about, about, st.none(), st.just("no time"))
+    keys: st.SearchStrategy[Any] = st.sampled_from(["a", "b"])
+    if not orderly:
+        keys = st.one_of(keys, keys, keys, st.none())
+    message = {"key": draw(keys), "time": draw(times), "id": number}
+    if given.offset:
+        lane = draw(st.sampled_from([0, 0, 0, 1]))
+        last = max((m["offset"] for m in sent if m["lane"] == lane), default=None)
+        start = 100 if side == "left" else 7
+        offset = start if last is None else last + draw(st.sampled_from([1, 1, 1, 2, 5]))
+        message |= {"lane": lane, "offset": offset}
+        if given.time is None:
+            message["time"] = 0
+    return message

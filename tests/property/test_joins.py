@@ -1,0 +1,105 @@
+"""What must hold of joins: the engine says what the oracle says, and what DuckDB says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.join_doors import EngineJoinDoor, OracleJoinDoor
+from tests.property.joins import EARLY, Query, queries
+
+from muntin.engine import runs
+from muntin.engine.oracle.joins import JoinStep
+from muntin.model.joins import HOWS, How, Together, Within
+
+DOORS = [
+    EngineJoinDoor(),
+    EngineJoinDoor(buckets=3),
+    EngineJoinDoor(buckets=2, restart=True),
+    EngineJoinDoor(repeat=True),
+]
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@given(query=queries())
+def test_engine_says_what_the_oracle_says(door: EngineJoinDoor, query: Query) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "MOST_RUNS", 2)
+        told = door.run(query.spec, query.types, query.steps)
+    wanted = OracleJoinDoor().run(query.spec, query.types, query.steps)
+    for number, (one, other) in enumerate(zip(told, wanted, strict=True)):
+        assert comparable(one) == comparable(other), number
+
+
+@given(query=queries())
+def test_every_message_is_accounted_for(query: Query) -> None:
+    for step in EngineJoinDoor(buckets=2).run(query.spec, query.types, query.steps):
+        counts = step.counts
+        assert counts["seen"] == sum(n for name, n in counts.items() if name != "seen")
+        assert len(step.rejected) == sum(
+            n for name, n in counts.items() if name not in ("seen", "counted", "duplicates")
+        )
+
+
+@pytest.mark.parametrize("how", HOWS)
+@given(data=st.data())
+def test_rows_are_those_of_duckdb_however_the_input_arrives(how: How, data: st.DataObject) -> None:
+    query = data.draw(queries(how=how, policies=EARLY, orderly=True))
+    rows = [
+        tuple(v for name, v in row.items() if name != "emission")
+        for step in EngineJoinDoor(buckets=2).run(query.spec, query.types, query.steps)
+        for row in step.rows
+    ]
+    assert sorted(rows, key=repr) == sorted(by_duckdb(query), key=repr)
+
+
+def comparable(step: JoinStep) -> tuple[Any, ...]:
+    """What a step told, whatever the order."""
+    rejected = [
+        (side, sorted((n, None if isinstance(v, str) else v) for n, v in m.items()), why, mark)
+        for side, m, why, mark in step.rejected
+    ]
+    rows = [sorted(row.items()) for row in step.rows]
+    return sorted(rows, key=repr), sorted(rejected, key=repr), step.counts, step.watermarks
+
+
+def by_duckdb(query: Query) -> list[tuple[Any, ...]]:
+    """The join of all messages at once."""
+    spec, how = query.spec, query.spec.how
+    tables = {
+        side: pl.DataFrame(
+            [m for step in query.steps for m in step.side(side)],
+            schema={"key": pl.String, "time": pl.Int64, "id": pl.Int64},
+        )
+        for side in ("left", "right")
+    }
+    kind = how.upper() if how in ("semi", "anti") else f"{how.upper()} OUTER"
+    kind = "INNER" if how == "inner" else kind
+    columns = "L.key, L.time, L.id"
+    if how not in ("semi", "anti"):
+        columns = "coalesce(L.key, R.key), L.time, L.id, R.time, R.id"
+    connection = duckdb.connect()
+    for side, name in (("left", "L"), ("right", "R")):
+        connection.register(name, tables[side])
+    condition = _condition(spec.bound)
+    join = f"SELECT {columns} FROM L {kind} JOIN R ON L.key = R.key AND {condition}"
+    return connection.execute(join).fetchall()
+
+
+def _condition(bound: Any) -> str:
+    if isinstance(bound, Within):
+        return f"R.time - L.time BETWEEN -{bound.before} AND {bound.after}"
+    assert isinstance(bound, Together)
+    shared = []
+    for windows in bound.windows:
+        low, high = "least(L.time, R.time)", "greatest(L.time, R.time)"
+        # Of cumulating windows the longest holds all others.
+        slide = getattr(windows, "slide", windows.size)
+        slot = f"(({low} - {windows.origin})::DOUBLE / {slide})"
+        last = f"floor({slot})::BIGINT * {slide} + {windows.origin}"
+        shared.append(f"{high} < {last} + {windows.size}")
+    return " AND ".join(shared)
