@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tests.join_doors import Columns, JoinBatch
 
 from muntin.model.cumulating import Cumulating
-from muntin.model.joins import HOWS, Bound, How, JoinSpec, Side, SideName, Together, Within
+from muntin.model.joins import HOWS, Bound, How, JoinSpec, Joint, Side, SideName, Together, Within
 from muntin.model.policies import Each, Every, Firing
+from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
 
 SPAN = 40
@@ -53,16 +54,17 @@ def queries(
     bound = draw(bounds("rows" if on_rows else "time"))
     offset = ("lane", "offset") if on_rows or (not orderly and draw(st.booleans())) else None
     sides: dict[SideName, Side] = {}
+    plain = orderly or isinstance(bound, Joint)
     for name in ("left", "right"):
         lateness = 0 if on_rows else draw(st.sampled_from([0, 3, 12]))
         if orderly:
             lateness = 2 * SPAN
         grace = draw(st.sampled_from([0, 0, 4, 20]))
         firing = Firing(
-            early=draw(st.sampled_from(policies)),
-            late=draw(st.sampled_from(policies)),
+            early=draw(st.sampled_from(EARLY if plain else policies)),
+            late=draw(st.sampled_from(EARLY if plain else policies)),
             grace=grace,
-            retention=grace + (0 if orderly else draw(st.sampled_from([0, 0, 5, 30]))),
+            retention=grace + draw(st.sampled_from([0] if plain else [0, 0, 5, 30])),
         )
         windows = None
         if isinstance(bound, Within) and draw(st.booleans()):
@@ -87,7 +89,10 @@ def queries(
 @st.composite
 def bounds(draw: st.DrawFn, axis: Any) -> Bound:
     """What bounds a pair."""
-    kind = draw(st.sampled_from(["within", "tumbling", "hopping", "two"]))
+    kinds = ["within", "tumbling", "hopping", "two", *(["session"] if axis == "time" else [])]
+    kind = draw(st.sampled_from(kinds))
+    if kind == "session":
+        return Joint(Sessions(draw(st.integers(1, 9)), draw(st.sampled_from(["both", "left"]))))
     if kind == "within":
         return Within(draw(st.integers(0, 9)), draw(st.integers(0, 9)), axis)
     if kind == "tumbling":

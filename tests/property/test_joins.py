@@ -14,7 +14,7 @@ from tests.property.joins import EARLY, Query, queries
 
 from muntin.engine import runs
 from muntin.engine.oracle.joins import JoinStep
-from muntin.model.joins import HOWS, How, Together, Within
+from muntin.model.joins import HOWS, How, Joint, Together, Within
 
 DOORS = [
     EngineJoinDoor(),
@@ -85,12 +85,36 @@ def by_duckdb(query: Query) -> list[tuple[Any, ...]]:
     connection = duckdb.connect()
     for side, name in (("left", "L"), ("right", "R")):
         connection.register(name, tables[side])
+    if isinstance(spec.bound, Joint):
+        _with_sessions(connection, spec.bound.sessions.reach)
     condition = _condition(spec.bound)
     join = f"SELECT {columns} FROM L {kind} JOIN R ON L.key = R.key AND {condition}"
     return connection.execute(join).fetchall()
 
 
+def _with_sessions(connection: duckdb.DuckDBPyConnection, reach: int) -> None:
+    """Number the sessions of both tables."""
+    connection.execute(
+        f"""
+        CREATE TABLE places AS
+        WITH every AS (SELECT key, time FROM L UNION SELECT key, time FROM R),
+        gaps AS (
+            SELECT *, time - lag(time) OVER (PARTITION BY key ORDER BY time) >= {reach} AS far
+            FROM every
+        )
+        SELECT key, time, sum(coalesce(far, true)::INT) OVER (PARTITION BY key ORDER BY time) AS s
+        FROM gaps
+        """
+    )
+    for name in ("L", "R"):
+        connection.execute(f"CREATE TABLE of_{name} AS FROM {name} JOIN places USING (key, time)")
+        connection.unregister(name)
+        connection.execute(f"ALTER TABLE of_{name} RENAME TO {name}")
+
+
 def _condition(bound: Any) -> str:
+    if isinstance(bound, Joint):
+        return "L.s = R.s"
     if isinstance(bound, Within):
         return f"R.time - L.time BETWEEN -{bound.before} AND {bound.after}"
     assert isinstance(bound, Together)

@@ -14,12 +14,11 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.joiner import Joiner
+from muntin.engine.joiner import ID, LATE, Joiner
 from muntin.engine.keyed import KeyedRuns
 from muntin.engine.runs import Blobs, FrameCache, Ranged, Runs
 from muntin.model.joins import SideName
 
-ID, LATE = "__muntin_id", "__muntin_late"
 _SEGMENTS = 8
 # A table is looked through for some keys only where it has so many times more rows.
 _FEW = 4

@@ -14,6 +14,8 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
 
 SIDE = "side"
+# Beside the columns of messages in a shard: a number of its own, and whether it came late.
+ID, LATE = "__muntin_id", "__muntin_late"
 
 
 @dataclass
@@ -156,12 +158,17 @@ class Joiner:
             pl.lit(watermark, dtype=pl.Int64).alias(columns.WATERMARK),
         )
 
-    def paired(self, left: pl.DataFrame, right: pl.DataFrame, emission: pl.Series) -> pl.DataFrame:
-        """Rows of results out of partners, row by row."""
+    def paired(self, left: pl.DataFrame, right: pl.DataFrame, final: bool) -> pl.DataFrame:
+        """Rows of results out of partners, row by row; both have ``LATE``."""
         parts = [f.select(self._renamed(s)) for s, f in zip(SIDES, (left, right), strict=True)]
-        return pl.concat(parts, how="horizontal").with_columns(emission.alias(columns.EMISSION))
+        told = pl.concat(parts, how="horizontal")
+        return told.with_columns(_emission(left[LATE] | right[LATE], final))
 
-    def alone(self, side: SideName, messages: pl.DataFrame, emission: str) -> pl.DataFrame:
+    def first(self, left: pl.DataFrame, final: bool) -> pl.DataFrame:
+        """Rows of results out of left messages that have just found a partner."""
+        return left.select(self._renamed("left")).with_columns(_emission(left[LATE], final))
+
+    def alone(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
         """Rows of results out of messages of one side, with nulls for the other's columns."""
         told = messages.select(self._renamed(side))
         if side == "right":
@@ -173,7 +180,7 @@ class Joiner:
         missing = {out: kind for out, kind in self.outputs.items() if out not in told.columns}
         nulls = [pl.lit(None, dtype=kind).alias(out) for out, kind in missing.items()]
         told = told.with_columns(nulls).select(*self.outputs)
-        return told.with_columns(pl.lit(emission).alias(columns.EMISSION))
+        return told.with_columns(pl.lit("full").alias(columns.EMISSION))
 
     def nothing_told(self) -> pl.DataFrame:
         """Results of nothing."""
@@ -190,3 +197,10 @@ class Joiner:
         return messages.select(
             pl.col(mine).cast(kinds[theirs]).alias(theirs) for mine, theirs in names
         ).unique()
+
+
+def _emission(late: pl.Series, final: bool) -> pl.Series:
+    def same(word: str) -> pl.Series:
+        return pl.Series(columns.EMISSION, [word]).new_from_index(0, len(late))
+
+    return same("full") if final else same("late").zip_with(late, same("early"))

@@ -70,13 +70,17 @@ def _slim(frame: pl.DataFrame, keys: Sequence[str], bound: Within | Together) ->
     place = pl.col(columns.TIME)
     if isinstance(bound, Together):
         place = pane_of(place, bound.windows[0])
-    named = []
+    rows = pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW)
+    return frame.select(*compared(frame, keys), place.alias(AT), rows)
+
+
+def compared(frame: pl.DataFrame, keys: Sequence[str]) -> list[pl.Expr]:
+    """The key columns as both sides have them, ``k0…``: whole numbers of one width."""
+    found = []
     for i, key in enumerate(keys):
         whole = frame.schema[key].is_integer()
-        column = pl.col(key).cast(pl.Int64) if whole else pl.col(key)
-        named.append(column.alias(f"k{i}"))
-    rows = pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW)
-    return frame.select(*named, place.alias(AT), rows)
+        found.append((pl.col(key).cast(pl.Int64) if whole else pl.col(key)).alias(f"k{i}"))
+    return found
 
 
 def _joined(left: pl.DataFrame, right: pl.DataFrame, on: list[str]) -> pl.DataFrame:

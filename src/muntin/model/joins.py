@@ -227,6 +227,12 @@ class JoinSpec:
             if isinstance(policy, EveryRows):
                 cure = f"give {option}(each=True) or {option}(every=DURATION)"
                 raise OptionError(option, f"{policy} on the {name}", "isn't for joins", cure)
+        if isinstance(self.bound, Joint):
+            asks = [p for p in (side.firing.early, side.firing.late) if not isinstance(p, Each)]
+            if asks or side.kept is not None:
+                option = "early" if asks else "keep"
+                text = "isn't for session joins: each message is let in, and kept with its session"
+                raise OptionError(option, f"on the {name}", text, "leave it away")
         if self.axis == "rows" and side.offset is None:
             cure = 'give windowed(…, offset=("partition", "offset"))'
             raise OptionError("within", self.bound, f"needs offsets on the {name}", cure)

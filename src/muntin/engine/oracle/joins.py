@@ -133,7 +133,7 @@ class JoinOracle:
                 step.counts[DUPLICATES] += 1
                 return
             if None not in offset:
-                self._offsets[side].add(offset)  # type: ignore[arg-type]
+                self._offsets[side].add(offset)
         lane, place = self._placed(side, message)
         reason = self._refused(side, message, wall)
         mark = self._marks.get((side, lane))
@@ -283,8 +283,8 @@ class JoinOracle:
         gone = [one for one in self._there if final or self._alone_for_good(one)]
         for one in gone:
             if one.side in self._spec.lonely and not one.matched:
-                pair = (one, None) if one.side == "left" else (None, one)
-                step.rows.append(self._row(*pair, "full"))
+                left, right = (one, None) if one.side == "left" else (None, one)
+                step.rows.append(self._row(left, right, "full"))
         self._there = [one for one in self._there if one not in gone]
 
     def _row(self, left: Waiting | None, right: Waiting | None, emission: str) -> dict[str, Any]:

@@ -1,0 +1,191 @@
+"""A join by places: partners lie near each other, or in one window, wherever else messages are.
+
+Which messages may still find partners follows from their places alone, so that what has expired is
+found and dropped by stretches of the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.buffer import Buffer
+from muntin.engine.joiner import ID, LATE, Joiner
+from muntin.engine.meeting import Marks, Moment, Places
+from muntin.engine.pairs import pairs
+from muntin.engine.runs import Blobs, FrameCache
+from muntin.model.joins import OTHER, SIDES, Joint, SideName, Together, Within
+from muntin.model.policies import Every
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+
+
+class PlaceJoin:
+    """Joins by distance or by window; see ``Meeting``.
+
+    Args:
+        joiner: The join.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+        stored: What each side's ``entries`` were.
+    """
+
+    def __init__(
+        self, joiner: Joiner, blobs: Blobs, cache: FrameCache, stored: Mapping[str, Any]
+    ) -> None:
+        self.joiner = joiner
+        self.spec = joiner.spec
+        assert not isinstance(self.spec.bound, Joint)
+        self.bound: Within | Together = self.spec.bound
+        self.buffers: dict[SideName, Buffer] = {
+            side: Buffer(joiner, side, blobs, cache, stored.get(side, {})) for side in SIDES
+        }
+
+    @property
+    def tables(self) -> dict[str, Buffer]:
+        """See ``Meeting``."""
+        return {side: self.buffers[side] for side in SIDES}
+
+    @property
+    def pending(self) -> int:
+        """See ``Meeting``."""
+        return sum(buffer.waiting.rows for buffer in self.buffers.values())
+
+    @property
+    def rows(self) -> int:
+        """See ``Meeting``."""
+        return sum(buffer.rows for buffer in self.buffers.values())
+
+    def edge(self, side: SideName, mark: int | None) -> int | None:
+        """See ``Meeting``."""
+        if mark is None:
+            return None
+        return self.bound.first_taken(mark, self.spec.side(side).firing.grace)
+
+    def kept_from(self, marks: Marks) -> Places:
+        """See ``Meeting``."""
+        return {side: self._kept_from(side, marks) for side in SIDES}
+
+    def _kept_from(self, side: SideName, marks: Marks) -> int | None:
+        edge, places = self.edge(OTHER[side], marks[OTHER[side]]), []
+        if edge is not None:
+            places.append(self.bound.first_kept(side, edge))
+        mark, kept = marks[side], self.spec.side(side).kept
+        if mark is not None and kept is not None:
+            places.append(mark - kept)
+        return max(places, default=None)
+
+    def drop_before(self, places: Places) -> None:
+        """See ``Meeting``."""
+        for side in SIDES:
+            self.buffers[side].drop_before(places[side])
+
+    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: Moment) -> list[pl.DataFrame]:
+        """See ``Meeting``."""
+        new = {side: self._let_in(side, taken[side], moment) for side in SIDES}
+        told, met = self._meet(new, moment.final)
+        alone = [self._close(side, new[side], met.get(side), moment) for side in SIDES]
+        return [told, *alone]
+
+    def _let_in(self, side: SideName, taken: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+        """The messages that meet the other side in this step; the others wait for their policy."""
+        firing, buffer = self.spec.side(side).firing, self.buffers[side]
+        policies = {False: firing.early, True: firing.late}
+        slow = {late: p.period for late, p in policies.items() if isinstance(p, Every)}
+        if not slow:
+            return taken
+        past, place = pl.col(LATE), pl.col(columns.TIME)
+        waits = past.is_in(list(slow))
+        buffer.waiting.append(taken.filter(waits))
+        due = [late for late, period in slow.items() if moment.passed(period)]
+        ready = past.is_in(due)
+        full, closing = self._full_before(side, moment), moment.after[side]
+        if full is not None:
+            ready = ready | (~past & (place < full))
+        if closing is not None:
+            ready = ready | (place < closing)
+        return pl.concat([taken.filter(~waits), buffer.take_waiting(ready)])
+
+    def _full_before(self, side: SideName, moment: Moment) -> int | None:
+        """The place before which all of a side's own windows have ended."""
+        windows, mark = self.spec.side(side).windows, moment.marks[side]
+        if windows is None or mark is None:
+            return None
+        if isinstance(windows, Sliding | Sessions):
+            return mark
+        return Together((windows,)).first_taken(mark, 0)
+
+    def _meet(
+        self, new: Mapping[SideName, pl.DataFrame], final: bool
+    ) -> tuple[pl.DataFrame, dict[SideName, pl.DataFrame]]:
+        """What new messages make with stored ones and with each other.
+
+        Returns:
+            Rows of results, and on each side that is marked who has found a partner.
+        """
+        stored = {side: self._asked(side, new[OTHER[side]]) for side in SIDES}
+        there = pl.concat([stored["right"], new["right"]])
+        found = [
+            self._partners(new["left"], there),
+            self._partners(stored["left"], new["right"]),
+        ]
+        left, right = (pl.concat(parts) for parts in zip(*found, strict=True))
+        met: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
+        marked = {side: met[side].unique(ID) for side in self.spec.marked}
+        if self.spec.how == "anti":
+            return self.joiner.nothing_told(), marked
+        if self.spec.how == "semi":
+            first = self.buffers["left"].unmatched(marked["left"], None)
+            return self.joiner.first(first, final), {"left": first}
+        return self.joiner.paired(left, right, final), marked
+
+    def _asked(self, side: SideName, asking: pl.DataFrame) -> pl.DataFrame:
+        """The stored messages of a side that may be partners of new ones of the other."""
+        buffer, there = self.buffers[side], OTHER[side]
+        if not len(asking) or not buffer.messages.rows:
+            return buffer.empty
+        places = asking[columns.TIME]
+        low, high = self.bound.partners(there, int(places.min()), int(places.max()))  # type: ignore[arg-type]
+        return buffer.near(self.joiner.wanted(there, asking), len(asking), low, high)
+
+    def _partners(
+        self, left: pl.DataFrame, right: pl.DataFrame
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        rows = pairs(left, right, self.spec)
+        return left[rows[0]], right[rows[1]]
+
+    def _close(
+        self,
+        side: SideName,
+        new: pl.DataFrame,
+        met: pl.DataFrame | None,
+        moment: Moment,
+    ) -> pl.DataFrame:
+        """Store new messages, and tell those alone that can find no partner any more.
+
+        Args:
+            side: Whose messages.
+            new: What was let in.
+            met: Who has found a partner in this step, where that matters.
+            moment: What is kept from where.
+        """
+        buffer, place = self.buffers[side], pl.col(columns.TIME)
+        before, after = moment.before[side], moment.after[side]
+        told = self.joiner.nothing_told()
+        stays = new
+        if after is not None:
+            stays, goes = new.filter(place >= after), new.filter(place < after)
+            if side in self.spec.lonely and met is not None:
+                due = pl.concat([goes, buffer.between(before, after - 1)])
+                due = buffer.unmatched(due, after - 1).join(met, on=ID, how="anti")
+                told = self.joiner.alone(side, due.sort(columns.TIME, ID))
+        if met is not None:
+            if self.spec.how == "semi":
+                stays = stays.join(met, on=ID, how="anti")
+            buffer.mark(met if after is None else met.filter(place >= after))
+        # Whether a message came late is told with its own arrival only.
+        buffer.messages.append(stays.with_columns(pl.lit(False).alias(LATE)))
+        return told

@@ -1,0 +1,280 @@
+"""A shard of a session join: messages of both sides make up sessions, and partners share one.
+
+A session grows with messages of either side, and two may grow together; the pairs of a new message,
+and those between sessions that have just met, are told in that step. With every message the last
+place of its session is stored, so that sessions that can grow no more go by whole runs. The
+messages of a session that changes are written anew: that costs what the session holds, as telling
+its pairs does.
+
+Source: the Samza SQL window operator design (session join windows); sessions as in KIP-94.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.joiner import ID, LATE, Joiner
+from muntin.engine.keyed import KeyedRuns
+from muntin.engine.meeting import FOREVER, Marks, Moment, Places
+from muntin.engine.order import arranged
+from muntin.engine.pairs import compared
+from muntin.engine.runs import Blobs, FrameCache, Runs
+from muntin.model.joins import OTHER, SIDES, Joint, SideName
+
+# Whether a message has found a partner.
+MET = "__muntin_met"
+_AT, _ROW, _NEW, _GROUP, _PART = "at", "row", "new", "group", "part"
+_SEGMENTS = 8
+
+
+class SessionBuffer:
+    """The messages of one side with the last place of their session.
+
+    Args:
+        joiner: The join.
+        side: Which side.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+        stored: What ``entries`` gave.
+        span: How many places make a segment.
+    """
+
+    def __init__(
+        self,
+        joiner: Joiner,
+        side: SideName,
+        blobs: Blobs,
+        cache: FrameCache,
+        stored: Mapping[str, Any],
+        span: int,
+    ) -> None:
+        self.keys = list(joiner.spec.side(side).keys)
+        self.open_from: int | None = None
+        numbers = (pl.lit(0, dtype=pl.Int64).alias(name) for name in (ID, columns.LAST))
+        flags = (pl.lit(False).alias(name) for name in (LATE, MET))
+        self.empty = joiner.no_messages(side).with_columns(*numbers, *flags)
+        self.messages = KeyedRuns(
+            self.keys, columns.LAST, blobs, cache, self._living, stored.get("messages")
+        )
+        self.ends = Runs(columns.LAST, span, blobs, cache, _once, stored.get("ends", {}))
+
+    def entries(self) -> dict[str, Any]:
+        """The buffer's part of the manifest."""
+        return {"messages": self.messages.entries(), "ends": self.ends.entries()}
+
+    @property
+    def rows(self) -> int:
+        """How many messages are stored, one counted once a time that its session has grown."""
+        return self.messages.rows
+
+    def of(self, who: pl.DataFrame) -> pl.DataFrame:
+        """The messages of some keys whose sessions may still grow."""
+        return self._living(self.messages.of(who))
+
+    def ended(self, low: int | None, high: int) -> pl.DataFrame:
+        """The messages of sessions that ended within a stretch."""
+        if high == FOREVER - 1:
+            return self._living(self.messages.everything())
+        named = [frame for frame, _, _ in self.ends.read(low, high)]
+        if not named:
+            return self.empty
+        there = self.of(pl.concat(named).select(self.keys).unique())
+        return there.filter(pl.col(columns.LAST) <= high)
+
+    def append(self, messages: pl.DataFrame) -> None:
+        """Store messages, or new versions of stored ones."""
+        self.messages.append(messages)
+        self.ends.append(messages.select(*self.keys, columns.LAST).unique())
+
+    def drop_before(self, place: int | None) -> None:
+        """Forget the sessions that ended before a place."""
+        if place is None:
+            return
+        self.open_from = place
+        self.messages.drop_before(place)
+        self.ends.drop_before(place)
+
+    def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Of several versions of a message the last, where its session isn't over."""
+        if not frames:
+            return self.empty
+        rows = pl.concat(frames).unique(ID, keep="last", maintain_order=True)
+        opened = self.open_from
+        return rows if opened is None else rows.filter(pl.col(columns.LAST) >= opened)
+
+
+class SessionJoin:
+    """Joins by session; see ``Meeting``.
+
+    Args:
+        joiner: The join.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+        stored: What each side's ``entries`` were.
+    """
+
+    pending = 0
+
+    def __init__(
+        self, joiner: Joiner, blobs: Blobs, cache: FrameCache, stored: Mapping[str, Any]
+    ) -> None:
+        self.joiner = joiner
+        self.spec = joiner.spec
+        assert isinstance(self.spec.bound, Joint)
+        self.reach = self.spec.bound.sessions.reach
+        graces = [self.spec.side(side).firing.grace for side in SIDES]
+        span = max(1, (self.reach + max(graces)) // _SEGMENTS)
+        self.buffers: dict[SideName, SessionBuffer] = {
+            side: SessionBuffer(joiner, side, blobs, cache, stored.get(side, {}), span)
+            for side in SIDES
+        }
+
+    @property
+    def tables(self) -> dict[str, SessionBuffer]:
+        """See ``Meeting``."""
+        return {side: self.buffers[side] for side in SIDES}
+
+    @property
+    def rows(self) -> int:
+        """See ``Meeting``."""
+        return sum(buffer.rows for buffer in self.buffers.values())
+
+    def edge(self, side: SideName, mark: int | None) -> int | None:
+        """See ``Meeting``."""
+        return None if mark is None else mark - self.spec.side(side).firing.grace
+
+    def kept_from(self, marks: Marks) -> Places:
+        """The last place that a session must have reached to be open, the same on both sides."""
+        edges = [edge for side in SIDES if (edge := self.edge(side, marks[side])) is not None]
+        opened = min(edges) - self.reach + 1 if len(edges) == len(SIDES) else None
+        return dict.fromkeys(SIDES, opened)
+
+    def drop_before(self, places: Places) -> None:
+        """See ``Meeting``."""
+        for side in SIDES:
+            self.buffers[side].drop_before(places[side])
+
+    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: Moment) -> list[pl.DataFrame]:
+        """See ``Meeting``."""
+        there = {side: self._gathered(side, taken) for side in SIDES}
+        rows = self._grouped(there)
+        pairs = [rows[side] for side in SIDES]
+        found = _pairs(*pairs)
+        told = self._told(there, found, moment.final)
+        alone = []
+        for side, met in zip(SIDES, found, strict=True):
+            grown = self._grown(there[side], rows[side], met)
+            alone.append(self._close(side, grown, moment))
+        return [told, *alone]
+
+    def _gathered(self, side: SideName, taken: Mapping[SideName, pl.DataFrame]) -> pl.DataFrame:
+        """The new messages of a side, behind the stored ones of all keys that have new messages."""
+        buffer, new = self.buffers[side], taken[side]
+        keys = self.spec.side(side).keys
+        who = pl.concat([new.select(keys), self.joiner.wanted(OTHER[side], taken[OTHER[side]])])
+        stored = buffer.of(who.unique()) if len(who) and buffer.rows else buffer.empty
+        last, met = pl.col(columns.TIME).alias(columns.LAST), pl.lit(False).alias(MET)
+        return pl.concat(
+            [
+                stored.with_columns(pl.lit(False).alias(_NEW)),
+                new.with_columns(last, met, pl.lit(True).alias(_NEW)).select(
+                    *buffer.empty.columns, _NEW
+                ),
+            ]
+        )
+
+    def _grouped(self, there: Mapping[SideName, pl.DataFrame]) -> dict[SideName, pl.DataFrame]:
+        """For the messages of each side their session, the stored part of it, and its last place.
+
+        Returns:
+            ``row``, ``new``, ``group``, ``part`` (the session that was there before; a new message
+            is a part of its own) and ``last``, in the order of ``there``.
+        """
+        slim = []
+        for side in SIDES:
+            named = compared(there[side], self.spec.side(side).keys)
+            row = pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW)
+            place = pl.col(columns.TIME).alias(_AT)
+            part = pl.when(_NEW).then(None).otherwise(pl.col(columns.LAST)).alias(_PART)
+            slim.append(
+                there[side].select(*named, place, row, _NEW, part, pl.lit(side).alias("side"))
+            )
+        rows = pl.concat(slim)
+        keys = [name for name in rows.columns if name.startswith("k")]
+        rows = arranged(rows, [*keys, _AT])
+        if len(rows):
+            changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in keys)
+            far = pl.col(_AT) - pl.col(_AT).shift(1) >= self.reach
+            begins = rows.select((changed | far).fill_null(True)).to_series().to_numpy().copy()
+            begins[0] = True
+        else:
+            begins = np.zeros(0, dtype=bool)
+        rows = rows.with_columns(pl.Series(_GROUP, np.cumsum(begins), dtype=pl.Int64))
+        rows = rows.with_columns(
+            pl.col(_AT).max().over(_GROUP).alias(columns.LAST),
+            pl.col(_NEW).any().over(_GROUP).alias("grows"),
+        )
+        return {side: rows.filter(pl.col("side") == side).sort(_ROW) for side in SIDES}
+
+    def _told(
+        self, there: Mapping[SideName, pl.DataFrame], found: tuple[Any, Any], final: bool
+    ) -> pl.DataFrame:
+        """Rows of results out of pairs."""
+        if self.spec.how == "anti":
+            return self.joiner.nothing_told()
+        if self.spec.how == "semi":
+            first = there["left"][np.unique(found[0])]
+            return self.joiner.first(first.filter(~pl.col(MET)), final)
+        return self.joiner.paired(there["left"][found[0]], there["right"][found[1]], final)
+
+    def _grown(self, messages: pl.DataFrame, rows: pl.DataFrame, met: Any) -> pl.DataFrame:
+        """The messages of sessions that have changed, as they are to be stored."""
+        found = np.zeros(len(messages), dtype=bool)
+        found[met] = True
+        messages = messages.with_columns(
+            rows[columns.LAST], pl.col(MET) | pl.Series(found), pl.lit(False).alias(LATE)
+        )
+        return messages.filter(rows["grows"]).drop(_NEW)
+
+    def _close(self, side: SideName, grown: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+        """Store what may grow, and tell those alone whose session is over."""
+        buffer, last = self.buffers[side], pl.col(columns.LAST)
+        before, after = moment.before[side], moment.after[side]
+        told = self.joiner.nothing_told()
+        stays = grown
+        if after is not None:
+            stays = grown.filter(last >= after)
+            if side in self.spec.lonely:
+                over = buffer.ended(before, after - 1).join(grown, on=ID, how="anti")
+                over = pl.concat([over.filter(last < after), grown.filter(last < after)])
+                due = over.filter(~pl.col(MET)).sort(columns.TIME, ID)
+                told = self.joiner.alone(side, due)
+        buffer.append(stays)
+        return told
+
+
+def _pairs(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Any, Any]:
+    """The rows that are partners since this step: in one session now, and not before."""
+    old = [frame.filter(~pl.col(_NEW)) for frame in (left, right)]
+    new = [frame.filter(_NEW) for frame in (left, right)]
+    parts = pl.concat(frame.select(_GROUP, _PART) for frame in old).unique()
+    several = parts.group_by(_GROUP).len().filter(pl.col("len") > 1)
+    # Sessions that have grown together: stored messages of one with those of another.
+    across = [frame.join(several, on=_GROUP, how="semi") for frame in old]
+    joined = across[0].join(across[1], on=_GROUP)
+    found = [
+        new[0].join(right, on=_GROUP),
+        old[0].join(new[1], on=_GROUP),
+        joined.filter(pl.col(_PART) != pl.col(f"{_PART}_right")),
+    ]
+    rows = pl.concat(frame.select(_ROW, f"{_ROW}_right") for frame in found)
+    return rows[_ROW].to_numpy(), rows[f"{_ROW}_right"].to_numpy()
+
+
+def _once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames).unique()
