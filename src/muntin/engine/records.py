@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.combine import Combiner
-from muntin.engine.order import arranged
+from muntin.engine.order import arranged, begins
 from muntin.engine.ranges import Places, Ranges, reach
 from muntin.model.sliding import Sliding
 
@@ -39,11 +39,7 @@ class Laid:
     def out(cls, cells: pl.DataFrame, keys: list[str]) -> Laid:
         """Sort cells and number their keys."""
         cells = arranged(cells, [*keys, columns.PANE])
-        changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in keys)
-        new = cells.select(changed).to_series().to_numpy()
-        if len(new):
-            new = np.concatenate([[False], new[1:]])
-        return cls(cells, np.cumsum(new), cells[columns.PANE].to_numpy())
+        return cls(cells, np.cumsum(begins(cells, keys)) - 1, cells[columns.PANE].to_numpy())
 
 
 @dataclass
