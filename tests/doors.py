@@ -127,8 +127,7 @@ class EngineDoor:
         spec = combiner.spec
         messages = frame(spec, step)
         half = len(messages) // 2
-        judged = shards[0].state.watermark
-        taken = getattr(shards[0], "offsets", None)
+        judged, taken = shards[0].state.watermark, shards[0].state.offsets
         parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
         split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
         nothing = messages.clear()

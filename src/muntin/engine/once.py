@@ -8,7 +8,6 @@ Source: the Samza SQL window operator design (exactly-once message store; tuple-
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.combine import Combined, Combiner
 from muntin.engine.offsets import Offsets
+from muntin.engine.results import no_results
 from muntin.engine.runs import Blobs, FrameCache
 from muntin.engine.state import State
 from muntin.engine.told import Shard, Told
@@ -24,7 +24,7 @@ from muntin.model.policies import Every
 from muntin.model.spec import DUPLICATES
 
 Make = Callable[[Combiner, Blobs, FrameCache], Shard]
-_TAKEN, _LANES = "taken", "lanes"
+_LANES = "lanes"
 
 
 class OnceShard:
@@ -41,12 +41,11 @@ class OnceShard:
         self.combiner = combiner
         self.inner = make(combiner, blobs, cache)
         self.state: State = self.inner.state
-        self.offsets = Offsets(self.state.extra.get(_TAKEN, ()))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""
-        messages, again = fresh(combined, self.offsets, self.combiner)
-        self.state.count({"seen": again, DUPLICATES: again} if again else {})
+        offsets = self.state.offsets
+        messages = fresh(combined, self.state, self.combiner)
         judged = []
         if messages is not None:
             judged.append(self.combiner.judge(messages, self.state.watermark))
@@ -55,14 +54,13 @@ class OnceShard:
         sure, met = [], Offsets()
         for part in combined:
             if not met.meets(part.offsets):
-                sure += [] if part.unsure and self.offsets.meets(part.offsets) else [part]
+                sure += [] if part.unsure and offsets.meets(part.offsets) else [part]
             met.add(part.offsets)
         nothing = self.combiner.no_cells, self.combiner.nothing_rejected
         for part in judged:
             part.latest = part.clock = None
         judged += [Combined(*nothing, latest=c.latest, clock=c.clock) for c in sure]
-        _take(self.offsets, combined)
-        self.state.extra[_TAKEN] = self.offsets.dumps()
+        _take(offsets, combined)
         return self.inner.step(judged, wall, final=final)
 
 
@@ -83,7 +81,6 @@ class LanesShard:
         self.cache = cache
         self.make = make
         self.state = State(blobs, self.spec)
-        self.offsets = Offsets(self.state.extra.get(_TAKEN, ()))
         stored: list[tuple[Any, str]] = self.state.extra.get(_LANES, [])
         self.lanes = {partition: _Lane(blobs, manifest) for partition, manifest in stored}
 
@@ -91,8 +88,7 @@ class LanesShard:
         """See ``Shard``."""
         state = self.state
         wall = state.clock(combined, wall)
-        messages, again = fresh(combined, self.offsets, self.combiner)
-        state.count({"seen": again, DUPLICATES: again} if again else {})
+        messages = fresh(combined, state, self.combiner)
         aside = self.combiner.nothing_rejected
         parts: dict[Any, pl.DataFrame] = {}
         if messages is not None:
@@ -103,14 +99,13 @@ class LanesShard:
             counts.pop("counted")
             state.count(counts)
             parts = self._by_partition(taken)
-        before = {p: self.offsets.reached(p) for p in self.offsets.partitions}
-        _take(self.offsets, combined)
+        before = {p: state.offsets.reached(p) for p in state.offsets.partitions}
+        _take(state.offsets, combined)
         told = [
             self._lane_step(partition, parts.get(partition), before.get(partition), wall, final)
             for partition in self._asked(parts, before, final)
         ]
         state.wall = wall
-        state.extra[_TAKEN] = self.offsets.dumps()
         state.extra[_LANES] = [(p, lane.manifest) for p, lane in self.lanes.items()]
         state.save({})
         return self._together(told, aside)
@@ -132,7 +127,8 @@ class LanesShard:
         ticks = isinstance(firing.early, Every) or isinstance(firing.late, Every)
         if final or ticks:
             return list(lanes)
-        return [p for p in lanes if p in parts or self.offsets.reached(p) != before.get(p)]
+        reached = self.state.offsets.reached
+        return [p for p in lanes if p in parts or reached(p) != before.get(p)]
 
     def _lane_step(
         self,
@@ -144,7 +140,6 @@ class LanesShard:
     ) -> Told:
         lane = self.lanes.setdefault(partition, _Lane(self.blobs, None))
         inner = self.make(self.combiner, lane, self.cache)
-        reached = self.offsets.reached(partition)
         # A lane may be new here, or have slept; its partition and the clock have gone on.
         inner.state.watermark, inner.state.wall = before, self.state.wall
         if messages is None:
@@ -152,16 +147,14 @@ class LanesShard:
         else:
             judged = self.combiner.judge(messages, inner.state.watermark)
             del judged.counts["seen"]
-        judged.latest, judged.clock = reached, None
+        judged.latest, judged.clock = self.state.offsets.reached(partition), None
+        counted = dict(inner.state.counts)
         told = inner.step([judged], wall, final=final)
-        counted = {n: c for n, c in told.counts.items() if c != lane.counts.get(n, 0)}
-        self.state.count({n: c - lane.counts.get(n, 0) for n, c in counted.items()})
-        lane.counts = told.counts
+        new = {name: n - counted.get(name, 0) for name, n in told.counts.items()}
+        self.state.count({name: n for name, n in new.items() if n})
         return told
 
     def _together(self, told: Sequence[Told], aside: pl.DataFrame) -> Told:
-        from muntin.engine.results import no_results
-
         results = pl.concat([no_results(self.combiner), *(t.results for t in told)])
         order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
         return Told(
@@ -181,7 +174,6 @@ class _Lane:
     def __init__(self, blobs: Blobs, manifest: str | None) -> None:
         self.blobs = blobs
         self.manifest = manifest
-        self.counts: dict[str, int] = json.loads(manifest)["counts"] if manifest else {}
 
     def load(self) -> str | None:
         return self.manifest
@@ -199,17 +191,17 @@ class _Lane:
         self.blobs.remove(number)
 
 
-def fresh(
-    combined: Sequence[Combined], offsets: Offsets, combiner: Combiner
-) -> tuple[pl.DataFrame | None, int]:
-    """The messages of a batch that are new, in the order of arrival, and how many aren't."""
+def fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> pl.DataFrame | None:
+    """The messages of a batch that are new, in the order of arrival; the others are counted."""
     raw = [c.raw for c in combined if c.raw is not None]
     if not raw:
-        return None, 0
+        return None
     messages = pl.concat(raw)
     assert combiner.spec.offset is not None
-    known = offsets.known(messages, *combiner.spec.offset)
-    return messages.filter(~known), int(known.sum())
+    known = state.offsets.known(messages, *combiner.spec.offset)
+    again = int(known.sum())
+    state.count({"seen": again, DUPLICATES: again} if again else {})
+    return messages.filter(~known)
 
 
 def _take(offsets: Offsets, combined: Sequence[Combined]) -> None:

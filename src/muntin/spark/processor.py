@@ -66,8 +66,7 @@ class ShardProcessor(StatefulProcessor):
         mine = shard(self.combiner, self.blobs, _CACHE)
         combined = received(self.combiner, waiting, mine.state.watermark)
         told = mine.step(combined, _wall(waiting, mine), final=self.final)
-        taken = getattr(mine, "offsets", None)
-        leave(self.stage.operator, told.watermark, taken.dumps() if taken else ())
+        leave(self.stage.operator, told.watermark, mine.state.offsets.dumps())
         for start in range(0, len(told.results), _ROWS_A_BLOB):
             part = told.results.slice(start, _ROWS_A_BLOB)
             yield Row(kind=RESULTS, blob=to_blob(part, self.results), figures=None)
