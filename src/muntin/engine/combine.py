@@ -123,20 +123,19 @@ class Combiner:
         """
         if not self.forwards:
             return self.judge(messages, watermark)
-        new = messages
-        if self.spec.offset is not None:
-            messages = new = self._placed(messages, *self.spec.offset)
-            known = (taken or Offsets()).known(messages, *self.spec.offset)
-            new = messages.filter(~known)
+        nothing, offset = (self.no_cells, self.nothing_rejected), self.spec.offset
+        if offset is None:
+            return Combined(*nothing, clock=self.clock(messages), raw=messages)
+        messages = self._placed(messages, *offset)
+        new = messages.filter(~(taken or Offsets()).known(messages, *offset))
         return Combined(
-            self.no_cells,
-            self.nothing_rejected,
-            {},
-            self.latest(*self.part(new, None)),
-            self.clock(new),
-            messages,
-            stretches(messages, *self.spec.offset) if self.spec.offset else (),
-            self.spec.offset is not None and taken is None,
+            *nothing,
+            # Each partition has a mark of its own on the rows axis.
+            latest=self.latest(*self.part(new, None)) if self.spec.axis == "time" else None,
+            clock=self.clock(new),
+            raw=messages,
+            offsets=stretches(messages, *offset),
+            unsure=taken is None,
         )
 
     @staticmethod
