@@ -206,7 +206,10 @@ def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) 
     time = row.pop(columns.TIME)
     if spec.time is None:
         return {**row, "watermark": watermark}
-    return {**row, spec.time: row[spec.time] if time is None else time, "watermark": watermark}
+    text = row[spec.time]
+    if spec.axis == "rows":
+        time = int(text) if text is not None and text.lstrip("-").isdigit() else None
+    return {**row, spec.time: text if time is None else time, "watermark": watermark}
 
 
 DOORS: list[Door] = [OracleDoor(), EngineDoor(), EngineDoor(3), EngineDoor(2, restart=True)]

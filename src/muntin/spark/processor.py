@@ -76,7 +76,7 @@ class ShardProcessor(StatefulProcessor):
 
     def _rejected(self, told: Told) -> bytes:
         frame = told.rejected
-        source = self.stage.spec.time
+        source = self.stage.spec.time if self.stage.spec.axis == "time" else None
         if source is not None and (frame[columns.REASON] == "overflow").any():
             # Rows made here have only the engine's own time.
             dtype = frame.schema[source]
