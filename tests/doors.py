@@ -156,7 +156,8 @@ class EngineDoor:
         counts = _counted(shards)
         counts.subtract(before)
         zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
-        watermark = math.inf if step.final else shards[0].state.watermark
+        ends = step.final and spec.axis == "time"
+        watermark = math.inf if ends else shards[0].state.watermark
         return Step(firings, rejected, {**zeros, **counts}, watermark)
 
 
