@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.buckets import split
-from muntin.engine.combine import Combined, Combiner
+from muntin.engine.combine import Combiner
 from muntin.engine.operator import combiner as lifting
 from muntin.engine.operator import shard
 from muntin.engine.oracle import Oracle, Step
@@ -127,7 +127,9 @@ class EngineDoor:
         spec = combiner.spec
         messages = frame(spec, step)
         half = len(messages) // 2
-        judged, taken = shards[0].state.watermark, shards[0].state.offsets
+        judged = shards[0].state.watermark
+        # What comes before the shuffle doesn't know what was taken before a restart.
+        taken = None if self.restart else shards[0].state.offsets
         parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
         split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
         nothing = messages.clear()
@@ -138,14 +140,12 @@ class EngineDoor:
         firings, rejected = [], []
         for bucket, one in enumerate(shards):
             mine = [
-                Combined(
-                    cells.get(bucket, combiner.no_cells),
-                    part.rejected if bucket == 0 else combiner.nothing_rejected,
-                    part.counts if bucket == 0 else {},
-                    part.latest,
+                replace(
+                    part,
+                    cells=cells.get(bucket, combiner.no_cells),
+                    rejected=part.rejected if bucket == 0 else combiner.nothing_rejected,
+                    counts=part.counts if bucket == 0 else {},
                     raw=raw.get(bucket),
-                    offsets=part.offsets,
-                    unsure=part.unsure,
                 )
                 for part, cells, raw in zip(parts, split_cells, split_raw, strict=True)
             ]

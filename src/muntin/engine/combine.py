@@ -15,7 +15,7 @@ from muntin.engine import columns
 from muntin.engine.aggregates import algebras
 from muntin.engine.algebra import Algebra
 from muntin.engine.dense import Places
-from muntin.engine.offsets import Offsets, Stretch, stretches
+from muntin.engine.offsets import Offsets, Stretch, Timed, greatest, stretches
 from muntin.engine.order import Code, code_of
 from muntin.engine.panes import closed_before, pane_of
 from muntin.engine.runs import join_runs, ranged
@@ -25,7 +25,7 @@ from muntin.model.errors import OptionError
 from muntin.model.kinds import Numbered, Paned
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
-from muntin.model.spec import WindowSpec
+from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.model.windows import Windows
 
 _FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK)
@@ -42,8 +42,10 @@ class Combined:
         latest: The greatest event time that may move the watermark; ``None`` where there is none.
         clock: The greatest arrival time, where messages carry their own clock.
         raw: Messages that only the shard can judge, as they came; ``None`` where there are none.
-        offsets: The stretches of source offsets that the whole batch covers.
-        unsure: Whether ``latest`` may be that of messages which were here before.
+        offsets: The stretches of source offsets that these messages and those of other shards
+            cover. Where there are offsets, it depends on them which time is the latest:
+        times: The greatest event times that may move the watermark, and whose they are.
+        clocks: The greatest arrival times, and whose they are.
     """
 
     cells: pl.DataFrame
@@ -53,7 +55,8 @@ class Combined:
     clock: int | None = None
     raw: pl.DataFrame | None = None
     offsets: Sequence[Stretch] = ()
-    unsure: bool = False
+    times: Sequence[Timed] = ()
+    clocks: Sequence[Timed] = ()
 
 
 class Combiner:
@@ -119,7 +122,8 @@ class Combiner:
         Args:
             messages: See ``judge``.
             watermark: The watermark in force; ``None`` before the first batch.
-            taken: The offsets taken before, where they are known here.
+            taken: The offsets taken before, as far as they are known here; a message whose offset
+                is among them goes no further.
         """
         if not self.forwards:
             return self.judge(messages, watermark)
@@ -127,16 +131,16 @@ class Combiner:
         if offset is None:
             return Combined(*nothing, clock=self.clock(messages), raw=messages)
         messages = self._placed(messages, *offset)
-        new = messages.filter(~(taken or Offsets()).known(messages, *offset))
-        return Combined(
-            *nothing,
-            # Each partition has a mark of its own on the rows axis.
-            latest=self.latest(*self.part(new, None)) if self.spec.axis == "time" else None,
-            clock=self.clock(new),
-            raw=messages,
-            offsets=stretches(messages, *offset),
-            unsure=taken is None,
-        )
+        known = (taken or Offsets()).known(messages, *offset)
+        new, again = messages.filter(~known), int(known.sum())
+        combined = Combined(*nothing, raw=new, offsets=stretches(new, *offset))
+        combined.counts = {"seen": again, DUPLICATES: again} if again else {}
+        # Each partition has a mark of its own on the rows axis.
+        if self.spec.axis == "time":
+            combined.times = greatest(self.part(new, None)[0], *offset, columns.TIME)
+        if columns.CLOCK in new.columns:
+            combined.clocks = greatest(new, *offset, columns.CLOCK)
+        return combined
 
     @staticmethod
     def _placed(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:

@@ -9,13 +9,13 @@ Source: the Samza SQL window operator design (exactly-once message store; tuple-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.combine import Combined, Combiner
-from muntin.engine.offsets import Offsets
 from muntin.engine.results import no_results
 from muntin.engine.runs import Blobs, FrameCache
 from muntin.engine.state import State
@@ -44,23 +44,12 @@ class OnceShard:
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""
-        offsets = self.state.offsets
-        messages = fresh(combined, self.state, self.combiner)
-        judged = []
-        if messages is not None:
-            judged.append(self.combiner.judge(messages, self.state.watermark))
-        # The watermark and the clock follow the whole batch, not this shard's part of it, but
-        # wait where they might follow a message that was here before.
-        sure, met = [], Offsets()
-        for part in combined:
-            if not met.meets(part.offsets):
-                sure += [] if part.unsure and offsets.meets(part.offsets) else [part]
-            met.add(part.offsets)
-        nothing = self.combiner.no_cells, self.combiner.nothing_rejected
-        for part in judged:
-            part.latest = part.clock = None
-        judged += [Combined(*nothing, latest=c.latest, clock=c.clock) for c in sure]
-        _take(offsets, combined)
+        new = fresh(combined, self.state, self.combiner)
+        judged = [replace(new, raw=None)]
+        if new.raw is not None:
+            judged.append(self.combiner.judge(new.raw, self.state.watermark))
+            # The watermark and the clock follow the whole batch, not this shard's part of it.
+            judged[1].latest = judged[1].clock = None
         return self.inner.step(judged, wall, final=final)
 
 
@@ -87,20 +76,19 @@ class LanesShard:
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""
         state = self.state
-        wall = state.clock(combined, wall)
-        messages = fresh(combined, state, self.combiner)
+        before = {p: state.offsets.reached(p) for p in state.offsets.partitions}
+        new = fresh(combined, state, self.combiner)
+        wall = state.clock([new], wall)
         aside = self.combiner.nothing_rejected
         parts: dict[Any, pl.DataFrame] = {}
-        if messages is not None:
-            taken, rejected = self.combiner.part(messages, None)
+        if new.raw is not None:
+            taken, rejected = self.combiner.part(new.raw, None)
             aside = self.combiner.set_aside(rejected)
-            counts = self.combiner.counts(messages, taken, rejected)
+            counts = self.combiner.counts(new.raw, taken, rejected)
             # What is taken is counted by its lane, which may yet reject it.
             counts.pop("counted")
             state.count(counts)
             parts = self._by_partition(taken)
-        before = {p: state.offsets.reached(p) for p in state.offsets.partitions}
-        _take(state.offsets, combined)
         told = [
             self._lane_step(partition, parts.get(partition), before.get(partition), wall, final)
             for partition in self._asked(parts, before, final)
@@ -191,19 +179,31 @@ class _Lane:
         self.blobs.remove(number)
 
 
-def fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> pl.DataFrame | None:
-    """The messages of a batch that are new, in the order of arrival; the others are counted."""
-    raw = [c.raw for c in combined if c.raw is not None]
-    if not raw:
-        return None
-    messages = pl.concat(raw)
+def fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:
+    """What is new of a batch, with its messages as they came, in the order of arrival.
+
+    The others are counted, and all offsets of the batch are taken from now on. Of several messages
+    with one offset the first counts, also where they have different keys: each part brings along
+    what it has for other shards.
+    """
     assert combiner.spec.offset is not None
-    known = state.offsets.known(messages, *combiner.spec.offset)
-    again = int(known.sum())
-    state.count({"seen": again, DUPLICATES: again} if again else {})
-    return messages.filter(~known)
-
-
-def _take(offsets: Offsets, combined: Sequence[Combined]) -> None:
+    offsets, raw = state.offsets, []
+    latest: list[int | None] = []
+    clocks: list[int | None] = []
     for part in combined:
+        state.count(part.counts)
+        if part.raw is not None:
+            known = offsets.known(part.raw, *combiner.spec.offset)
+            again = int(known.sum())
+            state.count({"seen": again, DUPLICATES: again} if again else {})
+            raw.append(part.raw.filter(~known))
+        latest.append(offsets.latest(part.times))
+        clocks.append(offsets.latest(part.clocks))
         offsets.add(part.offsets)
+    return Combined(
+        combiner.no_cells,
+        combiner.nothing_rejected,
+        latest=max((t for t in latest if t is not None), default=None),
+        clock=max((t for t in clocks if t is not None), default=None),
+        raw=pl.concat(raw) if raw else None,
+    )
