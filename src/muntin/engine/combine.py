@@ -94,9 +94,9 @@ class Combiner:
 
     @property
     def paned(self) -> Paned:
-        """The windows, where they are unions of panes; rows slide as windows one row apart."""
+        """The windows, where they are unions of panes; arrivals slide as windows one row apart."""
         windows = self.spec.windows
-        if isinstance(windows, Sliding) and windows.axis == "rows":
+        if isinstance(windows, Sliding) and self.spec.by_arrival:
             return Windows(windows.size, 1, 1 - windows.size, "rows")
         assert isinstance(windows, Windows | Cumulating | Days)
         return windows
@@ -105,7 +105,7 @@ class Combiner:
     def numbered(self) -> Numbered:
         """The windows, where they have numbers."""
         assert not isinstance(self.spec.windows, Sessions)
-        if isinstance(self.spec.windows, Sliding) and self.spec.axis == "time":
+        if isinstance(self.spec.windows, Sliding) and not self.spec.by_arrival:
             return self.spec.windows
         return self.paned
 
