@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.buckets import split
-from muntin.engine.combine import Combined, Combiner
+from muntin.engine.combine import Combiner
 from muntin.engine.operator import combiner as lifting
 from muntin.engine.operator import shard
 from muntin.engine.oracle import Oracle, Step
@@ -128,7 +128,8 @@ class EngineDoor:
         messages = frame(spec, step)
         half = len(messages) // 2
         judged = shards[0].state.watermark
-        taken = getattr(shards[0], "offsets", None)
+        # What comes before the shuffle doesn't know what was taken before a restart.
+        taken = None if self.restart else shards[0].state.offsets
         parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
         split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
         nothing = messages.clear()
@@ -139,14 +140,12 @@ class EngineDoor:
         firings, rejected = [], []
         for bucket, one in enumerate(shards):
             mine = [
-                Combined(
-                    cells.get(bucket, combiner.no_cells),
-                    part.rejected if bucket == 0 else combiner.nothing_rejected,
-                    part.counts if bucket == 0 else {},
-                    part.latest,
+                replace(
+                    part,
+                    cells=cells.get(bucket, combiner.no_cells),
+                    rejected=part.rejected if bucket == 0 else combiner.nothing_rejected,
+                    counts=part.counts if bucket == 0 else {},
                     raw=raw.get(bucket),
-                    offsets=part.offsets,
-                    unsure=part.unsure,
                 )
                 for part, cells, raw in zip(parts, split_cells, split_raw, strict=True)
             ]
@@ -157,7 +156,8 @@ class EngineDoor:
         counts = _counted(shards)
         counts.subtract(before)
         zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
-        watermark = math.inf if step.final else shards[0].state.watermark
+        ends = step.final and spec.axis == "time"
+        watermark = math.inf if ends else shards[0].state.watermark
         return Step(firings, rejected, {**zeros, **counts}, watermark)
 
 
@@ -207,7 +207,10 @@ def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) 
     time = row.pop(columns.TIME)
     if spec.time is None:
         return {**row, "watermark": watermark}
-    return {**row, spec.time: row[spec.time] if time is None else time, "watermark": watermark}
+    text = row[spec.time]
+    if spec.axis == "rows":
+        time = int(text) if text is not None and text.lstrip("-").isdigit() else None
+    return {**row, spec.time: text if time is None else time, "watermark": watermark}
 
 
 DOORS: list[Door] = [OracleDoor(), EngineDoor(), EngineDoor(3), EngineDoor(2, restart=True)]

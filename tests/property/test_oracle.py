@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.doors import Batch, OracleDoor
+from tests.property.speaking import check_in_order
 from tests.property.streams import (
     EVERYTHING,
     POSITIONS,
@@ -82,12 +83,7 @@ def test_windows_speak_in_order(drawn_from: Range, data: st.DataObject) -> None:
         for row in step.firings:
             heard[key_of(stream.spec, row), bounds_of(row)].append(row)
     for rows in heard.values():
-        assert [row["revision"] for row in rows] == list(range(len(rows)))
-        emissions = [row["emission"] for row in rows]
-        assert emissions == sorted(emissions, key=("early", "full", "late", "retract").index)
-        assert emissions.count("full") <= 1
-        assert emissions.count("retract") <= 1
-        assert emissions[0] != "retract"
+        check_in_order(rows)
 
 
 @pytest.mark.parametrize("drawn_from", EACH_KIND, ids=lambda r: r.kinds[0])

@@ -129,7 +129,8 @@ def _step(
             del row[column]
         if spec.time:
             row[spec.time] = _micros(row[spec.time])
-    return Step(firings, rejected, zeros | new, math.inf if final else marks.pop())
+    ends = final and spec.axis == "time"
+    return Step(firings, rejected, zeros | new, math.inf if ends else marks.pop())
 
 
 def _blobs(rows: list[Any], kind: str) -> list[pa.Table]:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.algebra import Algebra, Line, Plain
+from muntin.engine.algebra import Algebra, Plain
 from muntin.engine.collected import (
     Apply,
     CollectList,
@@ -17,6 +17,7 @@ from muntin.engine.collected import (
 )
 from muntin.engine.dense import Places, numbers
 from muntin.engine.sketches import Distinct, Quantile, User
+from muntin.engine.sliding import Line
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec

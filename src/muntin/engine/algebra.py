@@ -14,11 +14,7 @@ from typing import Protocol
 import polars as pl
 
 from muntin.engine.dense import Places
-from muntin.engine.ranges import Ranges
-from muntin.engine.sliding import Flat
-
-Line = Flat | Ranges
-"""Sorted cells laid out so that windows over them can be told all at once."""
+from muntin.engine.sliding import Line
 
 
 class Algebra(Protocol):

@@ -73,7 +73,7 @@ class ArrivalShard:
             for table in tables.values():
                 table.drop_before(None)
         else:
-            self._keep(cells, heads, moment)
+            self._keep(cells, heads)
             self._keep_changes(changes, told, heads, moment)
         state.wall = wall
         state.save(tables)
@@ -189,7 +189,7 @@ class ArrivalShard:
         told = told.select(*self._identity, columns.EMISSION, columns.REVISION)
         return told.join(changes.drop(FIRED), on=self._identity, how="left")
 
-    def _keep(self, cells: pl.DataFrame, heads: pl.DataFrame, moment: Moment) -> None:
+    def _keep(self, cells: pl.DataFrame, heads: pl.DataFrame) -> None:
         """Store the open panes of the keys that got messages."""
         got = heads.filter(pl.col(HEAD) > pl.col(BEFORE)).drop(BEFORE)
         there = got[HEAD].unique()

@@ -16,7 +16,7 @@ from muntin.engine.admission import admit, placed
 from muntin.engine.aggregates import algebras
 from muntin.engine.algebra import Algebra
 from muntin.engine.dense import Places
-from muntin.engine.offsets import Offsets, Stretch, stretches
+from muntin.engine.offsets import Offsets, Stretch, Timed, greatest, stretches
 from muntin.engine.order import Code, code_of
 from muntin.engine.panes import closed_before, pane_of
 from muntin.engine.runs import join_runs, ranged
@@ -26,7 +26,7 @@ from muntin.model.errors import OptionError
 from muntin.model.kinds import Numbered, Paned
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
-from muntin.model.spec import WindowSpec
+from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.model.windows import Windows
 
 
@@ -41,8 +41,10 @@ class Combined:
         latest: The greatest event time that may move the watermark; ``None`` where there is none.
         clock: The greatest arrival time, where messages carry their own clock.
         raw: Messages that only the shard can judge, as they came; ``None`` where there are none.
-        offsets: The stretches of source offsets that the whole batch covers.
-        unsure: Whether ``latest`` may be that of messages which were here before.
+        offsets: The stretches of source offsets that these messages and those of other shards
+            cover. Where there are offsets, it depends on them which time is the latest:
+        times: The greatest event times that may move the watermark, and whose they are.
+        clocks: The greatest arrival times, and whose they are.
     """
 
     cells: pl.DataFrame
@@ -52,7 +54,8 @@ class Combined:
     clock: int | None = None
     raw: pl.DataFrame | None = None
     offsets: Sequence[Stretch] = ()
-    unsure: bool = False
+    times: Sequence[Timed] = ()
+    clocks: Sequence[Timed] = ()
 
 
 class Combiner:
@@ -90,9 +93,9 @@ class Combiner:
 
     @property
     def paned(self) -> Paned:
-        """The windows, where they are unions of panes; rows slide as windows one row apart."""
+        """The windows, where they are unions of panes; arrivals slide as windows one row apart."""
         windows = self.spec.windows
-        if isinstance(windows, Sliding) and windows.axis == "rows":
+        if isinstance(windows, Sliding) and self.spec.by_arrival:
             return Windows(windows.size, 1, 1 - windows.size, "rows")
         assert isinstance(windows, Windows | Cumulating | Days)
         return windows
@@ -101,7 +104,7 @@ class Combiner:
     def numbered(self) -> Numbered:
         """The windows, where they have numbers."""
         assert not isinstance(self.spec.windows, Sessions)
-        if isinstance(self.spec.windows, Sliding) and self.spec.axis == "time":
+        if isinstance(self.spec.windows, Sliding) and not self.spec.by_arrival:
             return self.spec.windows
         return self.paned
 
@@ -118,25 +121,25 @@ class Combiner:
         Args:
             messages: See ``judge``.
             watermark: The watermark in force; ``None`` before the first batch.
-            taken: The offsets taken before, where they are known here.
+            taken: The offsets taken before, as far as they are known here; a message whose offset
+                is among them goes no further.
         """
         if not self.forwards:
             return self.judge(messages, watermark)
-        new = messages
-        if self.spec.offset is not None:
-            messages = new = placed(messages, *self.spec.offset)
-            known = (taken or Offsets()).known(messages, *self.spec.offset)
-            new = messages.filter(~known)
-        return Combined(
-            self.no_cells,
-            self.nothing_rejected,
-            {},
-            admission.latest(*self.part(new, None)),
-            admission.clock(new),
-            messages,
-            stretches(messages, *self.spec.offset) if self.spec.offset else (),
-            self.spec.offset is not None and taken is None,
-        )
+        nothing, offset = (self.no_cells, self.nothing_rejected), self.spec.offset
+        if offset is None:
+            return Combined(*nothing, clock=admission.clock(messages), raw=messages)
+        messages = placed(messages, *offset)
+        known = (taken or Offsets()).known(messages, *offset)
+        new, again = messages.filter(~known), int(known.sum())
+        combined = Combined(*nothing, raw=new, offsets=stretches(new, *offset))
+        combined.counts = {"seen": again, DUPLICATES: again} if again else {}
+        # Each partition has a mark of its own on the rows axis.
+        if self.spec.axis == "time":
+            combined.times = greatest(self.part(new, None)[0], *offset, columns.TIME)
+        if columns.CLOCK in new.columns:
+            combined.clocks = greatest(new, *offset, columns.CLOCK)
+        return combined
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """Classify and lift one frame of messages.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.aggregates import Extreme
 from muntin.engine.combine import Combined, Combiner
-from muntin.engine.order import arranged
+from muntin.engine.order import arranged, begins
 from muntin.model.kinds import Numbered
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
@@ -94,9 +94,7 @@ def grouped(
     rows = arranged(rows, [*combiner.keys, columns.FIRST])
     if not len(rows):
         return rows, np.zeros(0, dtype=np.int64)
-    changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in combiner.keys)
-    new_key = rows.select(changed).to_series().to_numpy().copy()
-    new_key[0] = True
+    new_key = begins(rows, combiner.keys)
     first, last = rows[columns.FIRST].to_numpy(), rows[columns.LAST].to_numpy()
     far = first[1:] - _reached(np.cumsum(new_key), last)[:-1] >= combiner.sessions.reach
     new_key[1:] |= far
@@ -115,6 +113,5 @@ def merged(rows: pl.DataFrame, group: NDArray[np.int64], combiner: SessionCombin
     """One row a group of neighbouring rows, in their order."""
     numbered = rows.with_columns(pl.Series("__group", group))
     frame = combiner.merge([numbered], by=["__group"]).sort("__group").drop("__group")
-    begins = np.flatnonzero(np.diff(group, prepend=-1))
-    keys = rows.select(combiner.keys)[begins]
+    keys = rows.select(combiner.keys)[np.flatnonzero(np.diff(group, prepend=-1))]
     return pl.concat([keys, frame], how="horizontal")

@@ -52,7 +52,7 @@ class JoinShard:
         extra = self.state.extra
         self.marks: dict[SideName, int | None] = extra.get("marks", dict.fromkeys(SIDES))
         self.next: dict[SideName, int] = extra.get("next", dict.fromkeys(SIDES, 0))
-        self.offsets = {side: Offsets(extra.get("taken", {}).get(side, ())) for side in SIDES}
+        self.offsets = {side: Offsets(extra.get("offsets", {}).get(side, ())) for side in SIDES}
         made = SessionJoin if isinstance(self.spec.bound, Joint) else PlaceJoin
         self.meeting: Meeting = made(joiner, blobs, cache, self.state.tables)
         self.meeting.drop_before(self.meeting.kept_from(self.marks))
@@ -79,8 +79,8 @@ class JoinShard:
         self.meeting.drop_before(after)
         self.state.wall = wall
         self.state.watermark = self.watermark
-        taken_now = {side: offsets.dumps() for side, offsets in self.offsets.items()}
-        self.state.extra |= {"marks": self.marks, "next": self.next, "taken": taken_now}
+        known = {side: offsets.dumps() for side, offsets in self.offsets.items()}
+        self.state.extra |= {"marks": self.marks, "next": self.next, "offsets": known}
         self.state.save(self.meeting.tables)
         return Told(
             pl.concat([self.joiner.nothing_told(), *told]),

@@ -5,7 +5,10 @@ Sources hand out offsets nearly without gaps, so that millions of them are a han
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,9 +17,14 @@ from numpy.typing import NDArray
 
 Stretch = tuple[Any, int, int]
 """A partition, and its first and last offset of a stretch."""
+Timed = tuple[Any, Any, int]
+"""The partition and the offset of a message, and a time that it bears."""
 
 # Beyond this the oldest gaps count as taken: nobody fills thousands of old gaps.
 MOST_STRETCHES = 4096
+# How many of the greatest times are known by their message. Where all of them were here before, so
+# were, but for a source that gives an offset to two messages, greater times than the others'.
+MOST_TIMES = 64
 
 
 def stretches(messages: pl.DataFrame, partition: str, offset: str) -> list[Stretch]:
@@ -30,6 +38,22 @@ def stretches(messages: pl.DataFrame, partition: str, offset: str) -> list[Stret
         low=pl.col("offset").min(), high=pl.col("offset").max()
     )
     return ends.select("partition", "low", "high").rows()
+
+
+def greatest(messages: pl.DataFrame, partition: str, offset: str, time: str) -> list[Timed]:
+    """The messages that bear the greatest times, the greatest first."""
+    placed = messages.select(
+        pl.col(partition).alias("partition"),
+        pl.col(offset).cast(pl.Int64).alias("offset"),
+        pl.col(time).alias("time"),
+    )
+    top = placed.drop_nulls("time").top_k(MOST_TIMES, by="time")
+    return top.sort("time", descending=True).rows()
+
+
+def greatest_of(parts: Iterable[Sequence[Timed]]) -> list[Timed]:
+    """The greatest times of several parts of a batch."""
+    return heapq.nlargest(MOST_TIMES, chain.from_iterable(parts), key=lambda timed: timed[2])
 
 
 class Offsets:
@@ -69,13 +93,18 @@ class Offsets:
         runs = self._taken.get(partition)
         return runs[-1][1] + 1 if runs else None
 
-    def meets(self, new: Iterable[Stretch]) -> bool:
-        """Whether some stretch holds an offset that has been taken."""
-        return any(
-            low <= until and since <= high
-            for partition, low, high in new
-            for since, until in self._taken.get(partition, ())
-        )
+    def holds(self, partition: Any, offset: int | None) -> bool:
+        """Whether an offset has been taken."""
+        runs = self._taken.get(partition)
+        if runs is None or offset is None:
+            return False
+        run = bisect_right(runs, offset, key=lambda run: run[0]) - 1
+        return run >= 0 and offset <= runs[run][1]
+
+    def latest(self, times: Sequence[Timed]) -> int | None:
+        """The time of the first message that is new; ``None`` where all were here before."""
+        new = (time for partition, offset, time in times if not self.holds(partition, offset))
+        return next(new, None)
 
     @property
     def partitions(self) -> list[Any]:

@@ -8,15 +8,15 @@ Source: the Samza SQL window operator design (exactly-once message store; tuple-
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from muntin.engine import admission, columns
 from muntin.engine.combine import Combined, Combiner
-from muntin.engine.offsets import Offsets
+from muntin.engine.results import no_results
 from muntin.engine.runs import Blobs, FrameCache
 from muntin.engine.state import State
 from muntin.engine.told import Shard, Told
@@ -24,7 +24,7 @@ from muntin.model.policies import Every
 from muntin.model.spec import DUPLICATES
 
 Make = Callable[[Combiner, Blobs, FrameCache], Shard]
-_TAKEN, _LANES = "taken", "lanes"
+_LANES = "lanes"
 
 
 class OnceShard:
@@ -41,28 +41,15 @@ class OnceShard:
         self.combiner = combiner
         self.inner = make(combiner, blobs, cache)
         self.state: State = self.inner.state
-        self.offsets = Offsets(self.state.extra.get(_TAKEN, ()))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""
-        messages, again = fresh(combined, self.offsets, self.combiner)
-        self.state.count({"seen": again, DUPLICATES: again} if again else {})
-        judged = []
-        if messages is not None:
-            judged.append(self.combiner.judge(messages, self.state.watermark))
-        # The watermark and the clock follow the whole batch, not this shard's part of it, but
-        # wait where they might follow a message that was here before.
-        sure, met = [], Offsets()
-        for part in combined:
-            if not met.meets(part.offsets):
-                sure += [] if part.unsure and self.offsets.meets(part.offsets) else [part]
-            met.add(part.offsets)
-        nothing = self.combiner.no_cells, self.combiner.nothing_rejected
-        for part in judged:
-            part.latest = part.clock = None
-        judged += [Combined(*nothing, latest=c.latest, clock=c.clock) for c in sure]
-        _take(self.offsets, combined)
-        self.state.extra[_TAKEN] = self.offsets.dumps()
+        new = fresh(combined, self.state, self.combiner)
+        judged = [replace(new, raw=None)]
+        if new.raw is not None:
+            judged.append(self.combiner.judge(new.raw, self.state.watermark))
+            # The watermark and the clock follow the whole batch, not this shard's part of it.
+            judged[1].latest = judged[1].clock = None
         return self.inner.step(judged, wall, final=final)
 
 
@@ -83,34 +70,30 @@ class LanesShard:
         self.cache = cache
         self.make = make
         self.state = State(blobs, self.spec)
-        self.offsets = Offsets(self.state.extra.get(_TAKEN, ()))
         stored: list[tuple[Any, str]] = self.state.extra.get(_LANES, [])
         self.lanes = {partition: Lane(blobs, manifest) for partition, manifest in stored}
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""
         state = self.state
-        wall = state.clock(combined, wall)
-        messages, again = fresh(combined, self.offsets, self.combiner)
-        state.count({"seen": again, DUPLICATES: again} if again else {})
+        before = {p: state.offsets.reached(p) for p in state.offsets.partitions}
+        new = fresh(combined, state, self.combiner)
+        wall = state.clock([new], wall)
         aside = self.combiner.nothing_rejected
         parts: dict[Any, pl.DataFrame] = {}
-        if messages is not None:
-            taken, rejected = self.combiner.part(messages, None)
+        if new.raw is not None:
+            taken, rejected = self.combiner.part(new.raw, None)
             aside = self.combiner.set_aside(rejected)
-            counts = admission.counts(messages, taken, rejected)
+            counts = admission.counts(new.raw, taken, rejected)
             # What is taken is counted by its lane, which may yet reject it.
             counts.pop("counted")
             state.count(counts)
             parts = self._by_partition(taken)
-        before = {p: self.offsets.reached(p) for p in self.offsets.partitions}
-        _take(self.offsets, combined)
         told = [
             self._lane_step(partition, parts.get(partition), before.get(partition), wall, final)
             for partition in self._asked(parts, before, final)
         ]
         state.wall = wall
-        state.extra[_TAKEN] = self.offsets.dumps()
         state.extra[_LANES] = [(p, lane.manifest) for p, lane in self.lanes.items()]
         state.save({})
         return self._together(told, aside)
@@ -132,7 +115,8 @@ class LanesShard:
         ticks = isinstance(firing.early, Every) or isinstance(firing.late, Every)
         if final or ticks:
             return list(lanes)
-        return [p for p in lanes if p in parts or self.offsets.reached(p) != before.get(p)]
+        reached = self.state.offsets.reached
+        return [p for p in lanes if p in parts or reached(p) != before.get(p)]
 
     def _lane_step(
         self,
@@ -144,7 +128,6 @@ class LanesShard:
     ) -> Told:
         lane = self.lanes.setdefault(partition, Lane(self.blobs, None))
         inner = self.make(self.combiner, lane, self.cache)
-        reached = self.offsets.reached(partition)
         # A lane may be new here, or have slept; its partition and the clock have gone on.
         inner.state.watermark, inner.state.wall = before, self.state.wall
         if messages is None:
@@ -152,16 +135,14 @@ class LanesShard:
         else:
             judged = self.combiner.judge(messages, inner.state.watermark)
             del judged.counts["seen"]
-        judged.latest, judged.clock = reached, None
+        judged.latest, judged.clock = self.state.offsets.reached(partition), None
+        counted = dict(inner.state.counts)
         told = inner.step([judged], wall, final=final)
-        counted = {n: c for n, c in told.counts.items() if c != lane.counts.get(n, 0)}
-        self.state.count({n: c - lane.counts.get(n, 0) for n, c in counted.items()})
-        lane.counts = told.counts
+        new = {name: n - counted.get(name, 0) for name, n in told.counts.items()}
+        self.state.count({name: n for name, n in new.items() if n})
         return told
 
     def _together(self, told: Sequence[Told], aside: pl.DataFrame) -> Told:
-        from muntin.engine.results import no_results
-
         results = pl.concat([no_results(self.combiner), *(t.results for t in told)])
         order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
         return Told(
@@ -181,7 +162,6 @@ class Lane:
     def __init__(self, blobs: Blobs, manifest: str | None) -> None:
         self.blobs = blobs
         self.manifest = manifest
-        self.counts: dict[str, int] = json.loads(manifest)["counts"] if manifest else {}
 
     def load(self) -> str | None:
         """See ``Blobs``."""
@@ -204,19 +184,31 @@ class Lane:
         self.blobs.remove(number)
 
 
-def fresh(
-    combined: Sequence[Combined], offsets: Offsets, combiner: Combiner
-) -> tuple[pl.DataFrame | None, int]:
-    """The messages of a batch that are new, in the order of arrival, and how many aren't."""
-    raw = [c.raw for c in combined if c.raw is not None]
-    if not raw:
-        return None, 0
-    messages = pl.concat(raw)
+def fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:
+    """What is new of a batch, with its messages as they came, in the order of arrival.
+
+    The others are counted, and all offsets of the batch are taken from now on. Of several messages
+    with one offset the first counts, also where they have different keys: each part brings along
+    what it has for other shards.
+    """
     assert combiner.spec.offset is not None
-    known = offsets.known(messages, *combiner.spec.offset)
-    return messages.filter(~known), int(known.sum())
-
-
-def _take(offsets: Offsets, combined: Sequence[Combined]) -> None:
+    offsets, raw = state.offsets, []
+    latest: list[int | None] = []
+    clocks: list[int | None] = []
     for part in combined:
+        state.count(part.counts)
+        if part.raw is not None:
+            known = offsets.known(part.raw, *combiner.spec.offset)
+            again = int(known.sum())
+            state.count({"seen": again, DUPLICATES: again} if again else {})
+            raw.append(part.raw.filter(~known))
+        latest.append(offsets.latest(part.times))
+        clocks.append(offsets.latest(part.clocks))
         offsets.add(part.offsets)
+    return Combined(
+        combiner.no_cells,
+        combiner.nothing_rejected,
+        latest=max((t for t in latest if t is not None), default=None),
+        clock=max((t for t in clocks if t is not None), default=None),
+        raw=pl.concat(raw) if raw else None,
+    )

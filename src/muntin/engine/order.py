@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 _INT64_MAX = 2**63 - 1
 
@@ -86,3 +88,16 @@ def arranged(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """
     code = code_of(frame, names)
     return frame.sort(*names) if code is None else frame.sort(code.expression())
+
+
+def begins(frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Which rows differ in some columns from the row before; the first one does.
+
+    Example:
+        >>> begins(pl.DataFrame({"a": [1, 1, 2], "b": [0, 0, 0]}), ["a", "b"]).tolist()
+        [True, False, True]
+    """
+    changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names)
+    found: NDArray[np.bool_] = frame.select(changed).to_series().to_numpy(writable=True)
+    found[:1] = True
+    return found

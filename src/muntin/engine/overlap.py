@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.combine import Combiner
-from muntin.engine.order import arranged
+from muntin.engine.order import arranged, begins
 from muntin.engine.panes import first_window, grid_of, last_window
 from muntin.engine.sliding import Flat
 from muntin.model.cumulating import Cumulating
@@ -64,9 +64,7 @@ def _composed(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> p
 
 def _slid(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Every window by sliding over the flat layout; sorted by keys, then window."""
-    changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in combiner.keys)
-    new_key = cells.select(changed).to_series().to_numpy()
-    pane = cells[columns.PANE].to_numpy()
+    new_key, pane = begins(cells, combiner.keys), cells[columns.PANE].to_numpy()
     flat, window, wanted = _laid_out(pane, new_key, combiner.paned, low, high)
     series = [pl.Series(columns.MESSAGES, flat.add_integers(cells[columns.MESSAGES].to_numpy()))]
     for algebra in combiner.algebras:

@@ -8,18 +8,19 @@ that ``m`` windows over ``n`` rows cost about ``(n + m) log length`` combination
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-Parts = list[np.ndarray]
+from muntin.engine.sliding import Join, Line, Parts, of_one
+
 Places = NDArray[np.int64]
 
 
-class Ranges:
-    """Ranges of rows, and what can be computed over them; the twin of ``sliding.Flat``.
+class Ranges(Line):
+    """Ranges of rows, and what can be computed over them.
 
     Args:
         start: The first row of each range.
@@ -31,43 +32,16 @@ class Ranges:
         self.stop = stop
 
     def add_integers(self, values: np.ndarray) -> np.ndarray:
-        """Sums by prefix differences; exact modulo 2**64."""
+        """Sums by prefix differences; see ``Line``."""
         total = np.zeros(len(values) + 1, dtype=np.int64)
         np.cumsum(values, out=total[1:])
         return total[self.stop] - total[self.start]
 
-    def add_floats(self, values: np.ndarray) -> np.ndarray:
-        """Sums in pairs, pairs of pairs, and so on."""
-        return self._reduce(values, np.add)
+    def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
+        return self.combine([values], of_one(join))[0]
 
-    def greatest(self, values: np.ndarray, greatest: bool) -> np.ndarray:
-        """The greatest (or least) integer of each range."""
-        return self._reduce(values, np.maximum if greatest else np.minimum)
-
-    def winner(self, rank: pl.Series, values: pl.Series) -> pl.Series:
-        """The value of each range's highest rank; null where no row has a rank."""
-        ranks = rank.fill_null(0).to_numpy().astype(np.int64)
-        best = self._reduce(ranks, np.maximum)
-        holder = np.zeros(int(ranks.max(initial=0)) + 1, dtype=np.int64)
-        holder[ranks] = np.arange(len(ranks))
-        found = values.gather(holder[best])
-        if rank.null_count() or len(ranks) == 0:
-            found = pl.select(pl.when(pl.Series(best > 0)).then(found)).to_series()
-        return found
-
-    def _reduce(self, values: np.ndarray, join: np.ufunc) -> np.ndarray:
-        def both(a: Parts, b: Parts) -> Parts:
-            return [join(a[0], b[0])]
-
-        return self.combine([values], both)[0]
-
-    def combine(self, parts: Sequence[np.ndarray], join: Callable[[Parts, Parts], Parts]) -> Parts:
-        """Combine partials of several columns with any associative function.
-
-        Args:
-            parts: The columns of the cells.
-            join: Combines two lists of columns of equal length, earlier rows first.
-        """
+    def combine(self, parts: Sequence[np.ndarray], join: Join) -> Parts:
+        """See ``Line``."""
         level = [np.asarray(part) for part in parts]
         place = self.start.copy()
         rest = self.stop - self.start

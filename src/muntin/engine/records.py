@@ -1,8 +1,8 @@
 """Sliding windows out of cells: which there are, and what they hold.
 
-Every place ``t`` of a key gives the window ``[t - size, t]``, and, if something lies in it, the
-window ``[t + 1, t + 1 + size]``. A window is numbered by its first place. No two hold the same
-messages, so there are at most two windows a place.
+Every place ``t`` of a key gives the window ``[t - span, t]``. On the time axis it also gives, if
+something lies in it, the window ``[t + 1, t + 1 + span]``. A window is numbered by its first place.
+No two hold the same messages, so there are at most two windows a place.
 Source: the sliding windows of Kafka Streams.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.combine import Combiner
-from muntin.engine.order import arranged
+from muntin.engine.order import arranged, begins
 from muntin.engine.ranges import Places, Ranges, reach
 from muntin.model.sliding import Sliding
 
@@ -39,11 +39,7 @@ class Laid:
     def out(cls, cells: pl.DataFrame, keys: list[str]) -> Laid:
         """Sort cells and number their keys."""
         cells = arranged(cells, [*keys, columns.PANE])
-        changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in keys)
-        new = cells.select(changed).to_series().to_numpy()
-        if len(new):
-            new = np.concatenate([[False], new[1:]])
-        return cls(cells, np.cumsum(new), cells[columns.PANE].to_numpy())
+        return cls(cells, np.cumsum(begins(cells, keys)) - 1, cells[columns.PANE].to_numpy())
 
 
 @dataclass
@@ -61,22 +57,29 @@ class Found:
     ranges: Ranges
 
 
-def windows_of(laid: Laid, size: int, low: int, high: int) -> Found:
+def windows_of(laid: Laid, sliding: Sliding, low: int, high: int) -> Found:
     """All windows that cells make, from ``low`` to ``high`` (both included)."""
-    key, place = laid.key, laid.place
+    key, place, span = laid.key, laid.place, sliding.span
     row = np.arange(len(place))
-    begin = reach(key, place, place - size, "left")
-    stop = reach(key, place, place + 1 + size, "right")
+    begin = reach(key, place, place - span, "left")
+    left = (place - span >= low) & (place - span <= high)
+    ending = Found((place - span)[left], row[left], Ranges(begin[left], (row + 1)[left]))
+    if sliding.axis == "rows":
+        return ending
+    stop = reach(key, place, place + 1 + span, "right")
     # A window that both kinds of places make is told by the one that ends it.
     twin = np.zeros(len(row), dtype=np.bool_)
     has = stop > row + 1
-    twin[has] = place[stop[has] - 1] == place[has] + 1 + size
-    left = (place - size >= low) & (place - size <= high)
+    twin[has] = place[stop[has] - 1] == place[has] + 1 + span
     right = has & ~twin & (place + 1 >= low) & (place + 1 <= high)
-    window = np.concatenate([(place - size)[left], (place + 1)[right]])
-    maker = np.concatenate([row[left], row[right]])
-    start = np.concatenate([begin[left], (row + 1)[right]])
-    return Found(window, maker, Ranges(start, np.concatenate([(row + 1)[left], stop[right]])))
+    return Found(
+        np.concatenate([ending.window, (place + 1)[right]]),
+        np.concatenate([ending.maker, row[right]]),
+        Ranges(
+            np.concatenate([ending.ranges.start, (row + 1)[right]]),
+            np.concatenate([ending.ranges.stop, stop[right]]),
+        ),
+    )
 
 
 def compose_records(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
@@ -93,7 +96,7 @@ def compose_records(cells: pl.DataFrame, low: int, high: int, combiner: Combiner
         ``window``, the keys, ``n`` and the partials: one row a key and window.
     """
     laid = Laid.out(cells, combiner.keys)
-    return told(laid, windows_of(laid, _size(combiner), low, high), combiner)
+    return told(laid, windows_of(laid, _sliding(combiner), low, high), combiner)
 
 
 def touched_records(
@@ -105,34 +108,34 @@ def touched_records(
 
     Args:
         fresh: Cells of the batch.
-        stored: Cells of the same keys from one size and one place before the first of them to
-            one size behind the last.
+        stored: Cells of the same keys from one span and one place before the first of them to
+            one span behind the last.
         low: The earliest window wanted.
         high: The latest window wanted.
         combiner: The query's algebras.
     """
-    size = _size(combiner)
+    sliding = _sliding(combiner)
     both = combiner.merge([stored, fresh])
     laid = Laid.out(both, combiner.keys)
-    found = windows_of(laid, size, low, high)
+    found = windows_of(laid, sliding, low, high)
     old = Laid.out(stored, combiner.keys)
-    before = windows_of(old, size, low, high)
+    before = windows_of(old, sliding, low, high)
     identity = [columns.WINDOW, *combiner.keys]
     known = told(old, before, combiner).select(identity)
     whole = told(laid, found, combiner)
     made = whole.join(known, on=identity, how="anti")
     new = Laid.out(fresh, combiner.keys)
     changed = whole.join(known, on=identity, how="semi").select(identity)
-    return pl.concat([made, _within(changed, new, size, combiner)], how="diagonal")
+    return pl.concat([made, _within(changed, new, sliding.span, combiner)], how="diagonal")
 
 
-def _within(windows: pl.DataFrame, laid: Laid, size: int, combiner: Combiner) -> pl.DataFrame:
+def _within(windows: pl.DataFrame, laid: Laid, span: int, combiner: Combiner) -> pl.DataFrame:
     """What given windows hold of some cells; a window that holds none is left out."""
     named = laid.cells.select(combiner.keys).with_columns(pl.Series("__key", laid.key))
     windows = windows.join(named.unique(), on=combiner.keys, how="inner", nulls_equal=True)
     window, key = windows[columns.WINDOW].to_numpy(), windows["__key"].to_numpy()
     start = reach(laid.key, laid.place, window, "left", key)
-    stop = reach(laid.key, laid.place, window + size, "right", key)
+    stop = reach(laid.key, laid.place, window + span, "right", key)
     some = stop > start
     found = Found(window[some], start[some], Ranges(start[some], stop[some]))
     return told(laid, found, combiner)
@@ -160,6 +163,6 @@ def told(laid: Laid, found: Found, combiner: Combiner) -> pl.DataFrame:
     return frame.with_columns(merged.select(missing))
 
 
-def _size(combiner: Combiner) -> int:
+def _sliding(combiner: Combiner) -> Sliding:
     assert isinstance(combiner.spec.windows, Sliding)
-    return combiner.spec.windows.size
+    return combiner.spec.windows

@@ -26,16 +26,13 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     spec = combiner.spec
     if isinstance(spec.windows, Sessions):
         told = arranged(told, [columns.FIRST, *combiner.keys, columns.LAST])
-        start, end = told[columns.FIRST], told[columns.LAST] + spec.windows.gap
+        end = told[columns.LAST] + spec.windows.gap
     else:
         told = arranged(told, [columns.WINDOW, *combiner.keys])
-        start = window_start(told[columns.WINDOW], combiner.numbered)
         end = window_end(told[columns.WINDOW], combiner.numbered)
-        if combiner.slides_by_rows:
-            start = start.clip(lower_bound=0)
     identity = told.select(
         *_named_keys(combiner),
-        start.alias(columns.WINDOW_START),
+        _starts(told, combiner).alias(columns.WINDOW_START),
         end.alias(columns.WINDOW_END),
     )
     named = zip(combiner.algebras, spec.aggregates, strict=True)
@@ -59,21 +56,30 @@ def no_results(combiner: Combiner) -> pl.DataFrame:
 
 
 def overflows(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
-    """A rejected row for each firing with an integer sum beyond 64 bits: key and window start."""
+    """A rejected row for each firing with an integer sum beyond 64 bits.
+
+    It names the key, and where there is a column for it, the window's start.
+    """
     sums = [a.overflowed() for a in combiner.algebras if isinstance(a, IntegerSum)]
     bad = told.filter(pl.any_horizontal(sums)) if sums else told.clear()
     if not len(bad):
         return combiner.nothing_rejected
-    if isinstance(combiner.spec.windows, Sessions):
-        start = bad[columns.FIRST]
-    else:
-        start = window_start(bad[columns.WINDOW], combiner.numbered)
-    rows = bad.select(
-        *_named_keys(combiner),
-        start.alias(columns.TIME),
-        pl.lit("overflow").alias(columns.REASON),
-    )
+    spec, start = combiner.spec, _starts(bad, combiner)
+    rows = bad.select(*_named_keys(combiner), pl.lit("overflow").alias(columns.REASON))
+    if spec.axis == "time":
+        rows = rows.with_columns(start.alias(columns.TIME))
+    elif spec.offset is not None:
+        name = spec.offset[1]
+        rows = rows.with_columns(start.cast(combiner.schema[name], strict=False).alias(name))
     return pl.concat([combiner.nothing_rejected, rows], how="diagonal")
+
+
+def _starts(told: pl.DataFrame, combiner: Combiner) -> pl.Series:
+    """Where windows start, as it is told."""
+    if isinstance(combiner.spec.windows, Sessions):
+        return told[columns.FIRST]
+    start = window_start(told[columns.WINDOW], combiner.numbered)
+    return start.clip(lower_bound=0) if combiner.slides_by_rows else start
 
 
 def _named_keys(combiner: Combiner) -> list[pl.Expr]:

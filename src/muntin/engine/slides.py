@@ -1,4 +1,4 @@
-"""A shard whose windows slide with the messages, on the time axis."""
+"""A shard whose windows slide with the messages, by their times or their offsets."""
 
 from __future__ import annotations
 

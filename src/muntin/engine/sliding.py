@@ -15,6 +15,7 @@ Source: van Herk, "A fast algorithm for local minimum and maximum filters", 1992
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -23,9 +24,58 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.generic]
 Parts = list[np.ndarray]
+Join = Callable[[Parts, Parts], Parts]
 
 
-class Flat:
+class Line(ABC):
+    """Sorted cells laid out so that windows over them can be told all at once."""
+
+    @abstractmethod
+    def add_integers(self, values: np.ndarray) -> np.ndarray:
+        """Sums; exact modulo 2**64."""
+
+    @abstractmethod
+    def combine(self, parts: Sequence[np.ndarray], join: Join) -> Parts:
+        """Combine partials of several columns with any associative function.
+
+        Args:
+            parts: The columns of the cells; an empty pane is 0 in each.
+            join: Combines two lists of columns of equal length, earlier panes first.
+        """
+
+    @abstractmethod
+    def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
+        """Each window's values joined; an empty pane is ``neutral``."""
+
+    def add_floats(self, values: np.ndarray) -> np.ndarray:
+        """Sums of a window's own values alone; as exact as adding one by one."""
+        return self._reduce(values, np.add, 0.0)
+
+    def greatest(self, values: np.ndarray, greatest: bool) -> np.ndarray:
+        """The greatest (or least) integer of each window."""
+        limits = np.iinfo(values.dtype)
+        if greatest:
+            return self._reduce(values, np.maximum, limits.min)
+        return self._reduce(values, np.minimum, limits.max)
+
+    def winner(self, rank: pl.Series, values: pl.Series) -> pl.Series:
+        """The value of each window's highest rank; null where no cell has a rank."""
+        ranks = rank.fill_null(0).to_numpy().astype(np.int64)
+        best = self._reduce(ranks, np.maximum, 0)
+        holder = np.zeros(int(ranks.max(initial=0)) + 1, dtype=np.int64)
+        holder[ranks] = np.arange(len(ranks))
+        found = values.gather(holder[best])
+        if rank.null_count() or len(ranks) == 0:
+            found = pl.select(pl.when(pl.Series(best > 0)).then(found)).to_series()
+        return found
+
+
+def of_one(join: np.ufunc) -> Join:
+    """What joins two columns, as what joins two lists of one column."""
+    return lambda a, b: [join(a[0], b[0])]
+
+
+class Flat(Line):
     """The layout of sorted cells on a line, and what can be slid over it.
 
     Attributes:
@@ -69,50 +119,20 @@ class Flat:
         self.ahead = np.arange(self.length) - self.places[self.owner]
 
     def add_integers(self, values: np.ndarray) -> np.ndarray:
-        """Sums by prefix differences; exact modulo 2**64."""
+        """Sums by prefix differences; see ``Line``."""
         line = np.zeros(self.length + self.n, dtype=np.int64)
         line[self.places + self.n] = values
         total = np.cumsum(line)
         return total[self.n :] - total[: -self.n]
 
-    def add_floats(self, values: np.ndarray) -> np.ndarray:
-        """Sums by running sums within blocks; as exact as adding one by one."""
-        return self._blocks(values, np.add, 0.0)
-
-    def greatest(self, values: np.ndarray, greatest: bool) -> np.ndarray:
-        """The greatest (or least) integer of each window."""
-        limits = np.iinfo(values.dtype)
-        if greatest:
-            return self._blocks(values, np.maximum, limits.min)
-        return self._blocks(values, np.minimum, limits.max)
-
-    def winner(self, rank: pl.Series, values: pl.Series) -> pl.Series:
-        """The value of each window's highest rank; null where no cell has a rank."""
-        ranks = rank.fill_null(0).to_numpy().astype(np.int64)
-        best = self._blocks(ranks, np.maximum, 0)
-        holder = np.zeros(int(ranks.max(initial=0)) + 1, dtype=np.int64)
-        holder[ranks] = np.arange(len(ranks))
-        found = values.gather(holder[best])
-        if rank.null_count() or len(ranks) == 0:
-            found = pl.select(pl.when(pl.Series(best > 0)).then(found)).to_series()
-        return found
-
-    def _blocks(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
-        def both(a: Parts, b: Parts) -> Parts:
-            return [join(a[0], b[0])]
-
+    def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
         line = self._grid(values, neutral)
         left = join.accumulate(line, axis=1)
         right = np.ascontiguousarray(join.accumulate(line[:, ::-1], axis=1)[:, ::-1])
-        return self._join([left], [right], both)[0]
+        return self._join([left], [right], of_one(join))[0]
 
-    def combine(self, parts: Sequence[np.ndarray], join: Callable[[Parts, Parts], Parts]) -> Parts:
-        """Combine partials of several columns with any associative function.
-
-        Args:
-            parts: The columns of the cells; an empty pane is 0 in each.
-            join: Combines two lists of columns of equal length, earlier panes first.
-        """
+    def combine(self, parts: Sequence[np.ndarray], join: Join) -> Parts:
+        """See ``Line``."""
         grids = [self._grid(part, 0).T for part in parts]
         left = [np.ascontiguousarray(g) for g in grids]
         right = [g.copy() for g in left]
@@ -132,7 +152,7 @@ class Flat:
         line[self.places] = values
         return line.reshape(rows, self.n)
 
-    def _join(self, left: Parts, right: Parts, join: Callable[[Parts, Parts], Parts]) -> Parts:
+    def _join(self, left: Parts, right: Parts, join: Join) -> Parts:
         """A window ending at a place: the right part of one block and the left part of the next."""
         ends = [np.ascontiguousarray(g).reshape(-1)[: self.length] for g in left]
         begins = [np.ascontiguousarray(g).reshape(-1) for g in right]

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from muntin.engine.combine import Combined
+from muntin.engine.offsets import Offsets
 from muntin.engine.runs import Blobs
 from muntin.model.errors import StateCorruptedError
 
 FORMAT = 1
+_TAKEN = "taken"
 
 
 class Table(Protocol):
@@ -38,6 +40,7 @@ class State:
         wall: The wall clock of the last step, microseconds.
         counts: Messages so far, by what became of them.
         tables: What each table's ``entries`` were.
+        offsets: The source offsets taken so far; none where a query has no offsets.
         extra: What else the kind of shard keeps; plain JSON.
 
     Raises:
@@ -54,6 +57,7 @@ class State:
         self.counts: dict[str, int] = stored["counts"]
         self.tables: dict[str, Any] = stored["tables"]
         self.extra: dict[str, Any] = stored.get("extra", {})
+        self.offsets = Offsets(self.extra.pop(_TAKEN, ()))
 
     def clock(self, combined: Sequence[Combined], wall: int) -> int:
         """The wall clock of this step: the messages' own where they have one, and never back."""
@@ -89,8 +93,10 @@ class State:
             "counts": self.counts,
             "tables": {name: table.entries() for name, table in tables.items()},
         }
-        if self.extra:
-            manifest["extra"] = self.extra
+        taken = self.offsets.dumps()
+        extra = {**self.extra, _TAKEN: taken} if taken else self.extra
+        if extra:
+            manifest["extra"] = extra
         self.blobs.save(json.dumps(manifest))
 
 

@@ -31,19 +31,24 @@ class Sliding:
     size: int
     axis: Axis = "time"
 
-    # On the time axis a window is numbered by its first place, and every place is its own pane.
+    # A window is numbered by its first place, and every place is its own pane.
+
+    @property
+    def span(self) -> int:
+        """How far apart the first and the last place of a window may be."""
+        return self.size if self.axis == "time" else self.size - 1
 
     @property
     def panes_per_window(self) -> int:
         """How many places a window has."""
-        return self.size + 1
+        return self.span + 1
 
     def start(self, window: int) -> int:
         """The first place of a window."""
         return window
 
     def end(self, window: int) -> int:
-        """The last place of a window; it belongs to it."""
+        """Where a window ends, as it is told: its last place; on the rows axis the one behind."""
         return window + self.size
 
     def pane_of(self, position: int) -> int:
@@ -56,11 +61,11 @@ class Sliding:
 
     def last_pane(self, window: int) -> int:
         """The latest place of a window."""
-        return window + self.size
+        return window + self.span
 
     def first_window(self, pane: int) -> int:
         """The earliest window that may contain a place."""
-        return pane - self.size
+        return pane - self.span
 
     def last_window(self, pane: int) -> int:
         """The latest window that may contain a place."""
@@ -68,7 +73,7 @@ class Sliding:
 
     def ended(self, position: int) -> int:
         """The latest window whose last place is before a position."""
-        return position - self.size - 1
+        return position - self.span - 1
 
     def __str__(self) -> str:
         return f"sliding {say(self.size, self.axis)}"

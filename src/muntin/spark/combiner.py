@@ -15,6 +15,7 @@ from muntin.engine import columns, operator
 from muntin.engine.buckets import split
 from muntin.engine.codec import decode, encode
 from muntin.engine.combine import Combined, Combiner
+from muntin.engine.offsets import Offsets, greatest_of
 from muntin.model.spec import WindowSpec
 from muntin.spark.handoff import Judged, in_force
 
@@ -111,15 +112,17 @@ class CombineTask:
         judged = in_force(self.stage.operator)
         parts: list[Combined] = []
         raw: list[pl.DataFrame] = []
+        taken = judged.taken or Offsets()
         for read in self.read(batches):
             messages = timed(read, self.stage.time)
             if judged.known or combiner.forwards:
-                parts.append(combiner.combine(messages, judged.watermark, judged.taken))
+                parts.append(combiner.combine(messages, judged.watermark, taken))
                 raw += [] if parts[-1].raw is None else [parts[-1].raw]
+                taken.add(parts[-1].offsets)
             else:
-                combined, taken = combiner.defer(messages)
+                combined, rest = combiner.defer(messages)
                 parts.append(combined)
-                raw.append(taken)
+                raw.append(rest)
         if parts:
             yield self._rows(combiner, parts, raw, judged)
 
@@ -141,10 +144,11 @@ class CombineTask:
         for part in parts:
             for name, n in part.counts.items():
                 counts[name] = counts.get(name, 0) + n
-        offsets = {
+        places = {
             "task": task_number(),
             "offsets": [stretch for part in parts for stretch in part.offsets],
-            "unsure": any(part.unsure for part in parts),
+            "times": greatest_of(part.times for part in parts),
+            "clocks": greatest_of(part.clocks for part in parts),
         }
         latest = max((p.latest for p in parts if p.latest is not None), default=None)
         clock = max((p.clock for p in parts if p.clock is not None), default=None)
@@ -159,7 +163,7 @@ class CombineTask:
                 "counts": counts if bucket == 0 else {},
             }
             if combiner.forwards:
-                header |= offsets
+                header |= places
             aside = encode(rejected) if bucket == 0 and len(rejected) else None
             rows.append(
                 (slot, json.dumps(header), _blob(cells, bucket), aside, _blob(raws, bucket))
@@ -204,8 +208,8 @@ def received(combiner: Combiner, rows: Sequence[Any], watermark: int | None) -> 
         raw = None if row["raw"] is None else decode(bytes(row["raw"]))
         passed_on = raw if header["known"] or combiner.forwards else None
         part = Combined(cells, rejected, header["counts"], latest, clock, passed_on)
-        part.offsets = [tuple(stretch) for stretch in header.get("offsets", ())]
-        part.unsure = header.get("unsure", False)
+        for name in ("offsets", "times", "clocks"):
+            setattr(part, name, header.get(name, ()))
         combined.append(part)
         if raw is not None and passed_on is None:
             later = combiner.combine(raw, watermark)

@@ -100,26 +100,24 @@ def join(
 ) -> Joined:
     """Join two streaming or batch DataFrames by equal columns and by time.
 
-    Each pair comes out once, as soon as its second message is there, however many windows hold
-    it. A message waits as long as the other side's watermark leaves room for a partner; where the
-    join is an outer one it is told alone then, so that no message has both a partner and a null.
-
-    A side may say ``.early(every=…)`` and ``.late(grace=…, every=…)`` to let its messages in
-    periodically, and ``.keep(…)`` to bound how long they are kept by their own clock.
+    Each pair comes out once, as soon as its second message is there. A message waits as long as the
+    other side's watermark leaves room for a partner; an outer join tells it alone then, so that no
+    message has both a partner and a null. A side may say ``.early(every=…)`` and
+    ``.late(grace=…, every=…)`` to let its messages in periodically, and ``.keep(…)`` to bound how
+    long they are kept by their own clock.
 
     Args:
         left: ``windowed(frame, time=…)``, with or without windows; a key isn't needed.
-        right: The same; it may be the left side again.
+        right: The same; also the left side again.
         on: The columns that must be equal: a name, several, or pairs of a left and a right name.
-        within: How far partners may lie apart: one length either way, or two, how far the right
-            message may lie before the left one and how far after it. ``muntin.rows(3)`` counts
-            source offsets since each side's first. Without it partners are in one window of each
-            side that has windows (or in one session of both).
+        within: How far partners may lie apart: one length either way, or two: how far the right
+            one may lie before the left one and after it. ``muntin.rows(3)`` counts source offsets
+            since each side's first. Without it partners share a window of each side that has
+            windows, or a session of both.
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
             once), ``anti`` (those without).
         suffix: What is put behind the right side's column names that the left has too.
-        layout: Whether state is sorted by ``time`` first or by ``keys`` first; chosen by how long
-            the stretch is in which partners lie where it isn't given.
+        layout: Whether state is sorted by ``time`` or by ``keys`` first; else it is chosen.
         buckets: In how many shards the keys are kept; one a shuffle partition by default.
 
     Raises:

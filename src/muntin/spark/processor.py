@@ -65,8 +65,7 @@ class ShardProcessor(StatefulProcessor):
         mine = shard(self.combiner, self.blobs, CACHE)
         combined = received(self.combiner, waiting, mine.state.watermark)
         told = mine.step(combined, wall_of(waiting, mine.state.wall), final=self.final)
-        taken = getattr(mine, "offsets", None)
-        leave(self.stage.operator, told.watermark, taken.dumps() if taken else ())
+        leave(self.stage.operator, told.watermark, mine.state.offsets.dumps())
         yield from rows_of(told.results, self.results)
         if len(told.rejected):
             yield Row(kind=REJECTED, blob=self._rejected(told), figures=None)
@@ -74,7 +73,7 @@ class ShardProcessor(StatefulProcessor):
 
     def _rejected(self, told: Told) -> bytes:
         frame = told.rejected
-        source = self.stage.spec.time
+        source = self.stage.spec.time if self.stage.spec.axis == "time" else None
         if source is not None and (frame[columns.REASON] == "overflow").any():
             # Rows made here have only the engine's own time.
             dtype = frame.schema[source]

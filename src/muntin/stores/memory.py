@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from muntin.stores.kv import KeyValue, View, check_key
-from muntin.stores.pages import Pages, PagesView
+from muntin.stores.pages import KeyValueInPages, Pages, PagesView
 
 PAGE_BYTES = 16 << 10
 
@@ -20,7 +19,7 @@ class Image:
         self.document, self.view = document, view
 
 
-class MemoryKeyValue(KeyValue):
+class MemoryKeyValue(KeyValueInPages):
     """``KeyValue`` in memory; a flush costs the same whatever is kept.
 
     Args:
@@ -31,37 +30,7 @@ class MemoryKeyValue(KeyValue):
 
     def __init__(self, image: Image | None = None, *, page_bytes: int = PAGE_BYTES) -> None:
         self.image = image or Image()
-        super().__init__(self.image.document)
-        self._pages = Pages(page_bytes, self.image.view)
-
-    def get(self, key: bytes) -> bytes | None:
-        """See ``KeyValue``."""
-        self._require_open()
-        return self._pages.get(key)
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """See ``KeyValue``."""
-        self._require_open()
-        check_key(key)
-        self._pages.put(key, value)
-
-    def delete(self, key: bytes) -> None:
-        """See ``KeyValue``."""
-        self._require_open()
-        self._pages.delete(key)
-
-    def delete_range(self, low: bytes, high: bytes) -> None:
-        """See ``KeyValue``."""
-        self._require_open()
-        self._pages.delete_range(low, high)
-
-    def snapshot(self) -> View:
-        """See ``KeyValue``."""
-        self._require_open()
-        return self._pages.snapshot()
+        super().__init__(self.image.document, Pages(page_bytes, self.image.view))
 
     def _commit(self, document: str) -> None:
         self.image.replace(document, self._pages.snapshot())
-
-    def _release(self) -> None:
-        self._pages = Pages(PAGE_BYTES)

@@ -15,8 +15,7 @@ import zlib
 from typing import Any, Protocol
 
 from muntin.model.errors import OptionError, StateCorruptedError
-from muntin.stores.kv import KeyValue, View, check_key
-from muntin.stores.pages import Page, Pages, PagesView, Rows
+from muntin.stores.pages import KeyValueInPages, Page, Pages, PagesView, Rows
 
 FORMAT = 1
 PAGE_BYTES = 64 << 10
@@ -45,7 +44,7 @@ class Blobs(Protocol):
         """Forget a blob."""
 
 
-class PagedKeyValue(KeyValue):
+class PagedKeyValue(KeyValueInPages):
     """``KeyValue`` over numbered blobs.
 
     A page is read when it is first asked for, checked (format, length, checksum), and kept for the
@@ -69,40 +68,9 @@ class PagedKeyValue(KeyValue):
         self._blobs = blobs
         manifest = blobs.load()
         read = _manifest(manifest) if manifest is not None else {"document": None, "pages": []}
-        super().__init__(read["document"])
         pages = [Page(None, size, 0, number, self._read) for number, _, size in read["pages"]]
         lows = [bytes.fromhex(low) for _, low, _ in read["pages"]]
-        self._pages = Pages(page_bytes, PagesView(lows, pages))
-
-    def get(self, key: bytes) -> bytes | None:
-        """See ``KeyValue``.
-
-        Raises:
-            StateCorruptedError: When the page's blob can't be read back as it was written.
-        """
-        self._require_open()
-        return self._pages.get(key)
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """See ``KeyValue``."""
-        self._require_open()
-        check_key(key)
-        self._pages.put(key, value)
-
-    def delete(self, key: bytes) -> None:
-        """See ``KeyValue``."""
-        self._require_open()
-        self._pages.delete(key)
-
-    def delete_range(self, low: bytes, high: bytes) -> None:
-        """See ``KeyValue``; whole pages go unread."""
-        self._require_open()
-        self._pages.delete_range(low, high)
-
-    def snapshot(self) -> View:
-        """See ``KeyValue``."""
-        self._require_open()
-        return self._pages.snapshot()
+        super().__init__(read["document"], Pages(page_bytes, PagesView(lows, pages)))
 
     def _commit(self, document: str) -> None:
         # Numbers are drawn at random: after a crash, one may be in use that no manifest lists.
@@ -125,9 +93,6 @@ class PagedKeyValue(KeyValue):
                 page.rows()  # a snapshot may ask for them when the blob is gone
             if page.number is not None:
                 self._blobs.remove(page.number)
-
-    def _release(self) -> None:
-        self._pages = Pages(PAGE_BYTES)
 
     def _read(self, number: int) -> Rows:
         try:

@@ -7,14 +7,15 @@ has expired goes by whole segments, and a key's sessions lie together within a s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue
-from muntin.stores.shelf import Shelf, ShelfView, length, required_key, segment_interval
+from muntin.stores.segments import SegmentedStore, segment_interval
+from muntin.stores.shelf import Shelf, ShelfView, length, required_key
 
 
 class Session(NamedTuple):
@@ -28,7 +29,7 @@ class Session(NamedTuple):
 Found = tuple[Session, Any]
 
 
-class SessionStore:
+class SessionStore(SegmentedStore):
     """Aggregates by key and session.
 
     Guarantees:
@@ -73,25 +74,10 @@ class SessionStore:
         minimum: Duration | int = "1 minute",
         codec: str = "json",
     ) -> None:
-        self.retention = length("retention", retention)
-        self.interval = segment_interval(self.retention, segments, minimum)
-        identity = {"kind": "session", "segment interval": str(self.interval)}
-        self._shelf = Shelf(kv, name, identity, codec)
-        self._dropped: int | None = None
-
-    @property
-    def observed(self) -> int | None:
-        """The greatest end that the store was given; ``None`` before the first."""
-        return self._shelf.observed
-
-    @property
-    def expired(self) -> int:
-        """How many puts came after their retention and weren't taken."""
-        return self._shelf.figures.get("expired", 0)
-
-    def segment(self, end: int) -> int:
-        """The segment that a session with this end lies in."""
-        return end // self.interval
+        kept = length("retention", retention)
+        interval = segment_interval(kept, segments, minimum)
+        identity = {"kind": "session", "segment interval": str(interval)}
+        super().__init__(Shelf(kv, name, identity, codec), kept, interval)
 
     def put(self, session: Session, aggregate: Any) -> bool:
         """Keep the aggregate of a session; ``None`` removes the session.
@@ -124,11 +110,6 @@ class SessionStore:
         """
         self._expire()
         self._shelf.delete(self._row(session))
-
-    def advance(self, time: int) -> None:
-        """Note that time has come this far, and drop the segments that have expired by it."""
-        self._shelf.observe(time)
-        self._expire()
 
     def find_sessions(
         self,
@@ -176,10 +157,6 @@ class SessionStore:
         view, first = self._shelf.rows(), self._first(earliest_end)
         return self._sorted(view, segments, first, latest_end, reverse)
 
-    def flush(self, marks: Mapping[str, Any] | None = None) -> None:
-        """Make everything since the last flush durable at once, with marks (the offset, say)."""
-        self._shelf.flush(marks)
-
     def _row(self, session: Session) -> bytes:
         within = required_key("key", session.key)
         if session.start > session.end:
@@ -188,17 +165,8 @@ class SessionStore:
         segment = keys.encode_part(self.segment(session.end))
         return segment + within + keys.encode((session.end, session.start))
 
-    def _edge(self) -> int | None:
-        return None if self.observed is None else self.observed - self.retention
-
-    def _expire(self) -> None:
-        edge = self._edge()
-        if edge is None:
-            return
-        segment = self.segment(edge + 1)
-        if self._dropped is None or segment > self._dropped:
-            self._shelf.delete_range(b"", keys.encode_part(segment))
-            self._dropped = segment
+    def _first_part(self, segment: int) -> int:
+        return segment
 
     def _first(self, earliest_end: int | None) -> int:
         """The earliest end that may be read."""

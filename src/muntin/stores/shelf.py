@@ -137,24 +137,6 @@ def length(option: str, value: Duration | int) -> int:
     return micros(option, value, zero=False)
 
 
-def segment_interval(retention: int, segments: int, minimum: Duration | int) -> int:
-    """How long a segment is: ``max(retention / (segments - 1), minimum)``.
-
-    Source: KIP-94. What has expired is dropped by whole segments, of which at most
-    ``segments + 1`` are in use.
-
-    Raises:
-        OptionError: When there are fewer than two segments, or the minimum isn't a length.
-
-    Example:
-        >>> segment_interval(2_000, segments=3, minimum=1)
-        1000
-    """
-    if segments < 2:
-        raise OptionError("segments", segments, "are too few to drop one", "give 2 or more")
-    return max(retention // (segments - 1), length("minimum", minimum))
-
-
 def required_key(option: str, key: Any) -> bytes:
     """The bytes of one key.
 

@@ -7,14 +7,15 @@ segments dropped before each action, a fetch is a snapshot); the Samza SQL windo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from muntin.model.axis import Duration, phrase
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row
-from muntin.stores.shelf import Shelf, ShelfView, length, required_key, segment_interval
+from muntin.stores.segments import SegmentedStore, segment_interval
+from muntin.stores.shelf import Shelf, ShelfView, length, required_key
 
 # How many rows of other keys are passed by before the next place is looked up.
 _NEAR = 1
@@ -28,7 +29,7 @@ class WindowRow(NamedTuple):
     value: Any
 
 
-class WindowStore:
+class WindowStore(SegmentedStore):
     """Values by window start and key.
 
     Guarantees:
@@ -82,26 +83,15 @@ class WindowStore:
         retain_duplicates: bool = False,
         codec: str = "json",
     ) -> None:
-        self.retention = length("retention", retention)
-        self.grace = self.retention if grace is None else length("grace", grace)
-        if self.grace > self.retention:
-            cure = f"give at most the retention, {phrase(self.retention)}"
+        kept = length("retention", retention)
+        self.grace = kept if grace is None else length("grace", grace)
+        if self.grace > kept:
+            cure = f"give at most the retention, {phrase(kept)}"
             raise OptionError("grace", grace, "is longer than rows are kept", cure)
-        self.interval = segment_interval(self.retention, segments, minimum)
         self.retain_duplicates = retain_duplicates
+        interval = segment_interval(kept, segments, minimum)
         identity = {"kind": "window", "retain_duplicates": str(retain_duplicates)}
-        self._shelf = Shelf(kv, name, identity, codec)
-        self._dropped: int | None = None
-
-    @property
-    def observed(self) -> int | None:
-        """The greatest time that the store was given; ``None`` before the first."""
-        return self._shelf.observed
-
-    @property
-    def expired(self) -> int:
-        """How many writes came after their retention and weren't taken."""
-        return self._shelf.figures.get("expired", 0)
+        super().__init__(Shelf(kv, name, identity, codec), kept, interval)
 
     @property
     def late(self) -> int:
@@ -135,11 +125,6 @@ class WindowStore:
     def delete(self, key: Any, time: int) -> bool:
         """Forget a window; the same as putting ``None``."""
         return self.put(key, time, None)
-
-    def advance(self, time: int) -> None:
-        """Note that time has come this far, and drop the segments that have expired by it."""
-        self._shelf.observe(time)
-        self._expire()
 
     def get(self, key: Any, time: int) -> Any:
         """The value of one window, the first to arrive of several; ``None`` where there is none.
@@ -198,12 +183,8 @@ class WindowStore:
             rows = _between(rows, first_key, last_key)
         return (self._read(row) for row in rows)
 
-    def flush(self, marks: Mapping[str, Any] | None = None) -> None:
-        """Make everything since the last flush durable at once, with marks (the offset, say)."""
-        self._shelf.flush(marks)
-
-    def _edge(self) -> int | None:
-        return None if self.observed is None else self.observed - self.retention
+    def _first_part(self, segment: int) -> int:
+        return segment * self.interval
 
     def _takes(self, time: int) -> bool:
         assert self.observed is not None
@@ -214,15 +195,6 @@ class WindowStore:
             self._shelf.count("late")
             return False
         return True
-
-    def _expire(self) -> None:
-        edge = self._edge()
-        if edge is None:
-            return
-        start = (edge + 1) // self.interval * self.interval
-        if self._dropped is None or start > self._dropped:
-            self._shelf.delete_range(b"", keys.encode_part(start))
-            self._dropped = start
 
     def _live(self, start: int | None, end: int | None) -> tuple[int, int | None] | None:
         self._expire()

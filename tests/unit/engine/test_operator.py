@@ -6,8 +6,10 @@ import pytest
 from tests.unit.engine.queries import SCHEMA, combiner
 
 from muntin.engine import operator
+from muntin.engine.arrivals import ArrivalShard
 from muntin.engine.combine import Combiner
 from muntin.engine.gather import SessionCombiner
+from muntin.engine.once import LanesShard
 from muntin.engine.paned import PanedShard
 from muntin.engine.runs import FrameCache, MemoryBlobs
 from muntin.engine.sessions import SessionShard
@@ -36,3 +38,12 @@ def test_what_runs_which_windows(windows: Kind, lifting: type, running: Any) -> 
     made = operator.combiner(spec, SCHEMA)
     assert type(made) is lifting
     assert type(operator.shard(made, MemoryBlobs(), FrameCache())) is running
+
+
+def test_what_counts_rows() -> None:
+    made = combiner(Sliding(3, "rows"))
+    assert type(operator.shard(made, MemoryBlobs(), FrameCache())) is ArrivalShard
+    assert made.numbered == Windows(3, 1, -2, "rows")
+    made = combiner(Sliding(3, "rows"), offset=("key", "value"))
+    assert type(operator.shard(made, MemoryBlobs(), FrameCache())) is LanesShard
+    assert made.numbered == Sliding(3, "rows")

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from muntin.engine.order import Code, arranged, code_of
+from muntin.engine.order import Code, arranged, begins, code_of
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 
@@ -71,3 +71,9 @@ def test_narrow_columns_do_not_overflow() -> None:
         {"a": [-128, 127, 0], "b": [127, -128, 1]}, schema_overrides=dict.fromkeys("ab", pl.Int8)
     )
     assert arranged(frame, ["a", "b"]).rows() == [(-128, 127), (0, 1), (127, -128)]
+
+
+def test_a_row_begins_where_some_column_changes() -> None:
+    frame = pl.DataFrame({"a": [None, None, 1, 1], "b": ["x", "x", "x", "y"]})
+    assert begins(frame, ["a", "b"]).tolist() == [True, False, True, True]
+    assert begins(frame.clear(), ["a", "b"]).tolist() == []

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from muntin.engine.ranges import Parts, Ranges, reach
+from muntin.engine.ranges import Ranges, reach
+from muntin.engine.sliding import Parts
 
 Pairs = list[tuple[int, int]]
 

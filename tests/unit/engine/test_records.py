@@ -33,18 +33,26 @@ TOLD = st.lists(
 )
 
 
-def query(size: int, aggs: dict[str, Aggregate] | None = None) -> Combiner:
-    return combiner(Sliding(size), aggs)
+SLIDING = st.builds(Sliding, st.integers(1, 9), st.sampled_from(("time", "rows")))
 
 
-def asked_for(told: Told, size: int) -> dict[tuple[str, int], list[int]]:
+def query(sliding: int | Sliding, aggs: dict[str, Aggregate] | None = None) -> Combiner:
+    windows = Sliding(sliding) if isinstance(sliding, int) else sliding
+    offset = ("key", "value") if windows.axis == "rows" else None
+    return combiner(windows, aggs, offset=offset)
+
+
+def asked_for(told: Told, sliding: int | Sliding) -> dict[tuple[str, int], list[int]]:
     """The definition: which windows the places of each key make, and the places in each."""
+    windows = Sliding(sliding) if isinstance(sliding, int) else sliding
+    size = windows.size if windows.axis == "time" else windows.size - 1
     by_key: dict[str, list[int]] = defaultdict(list)
     for key, place in told:
         by_key[key].append(place)
     found = {}
     for key, places in by_key.items():
-        for start in {p - size for p in places} | {p + 1 for p in places}:
+        after = {p + 1 for p in places} if windows.axis == "time" else set()
+        for start in {p - size for p in places} | after:
             inside = sorted(p for p in places if start <= p <= start + size)
             if inside:
                 found[key, start] = inside
@@ -55,12 +63,12 @@ def cells_of(told: Told, made: Combiner) -> pl.DataFrame:
     return made.lift(messages([(key, place, 1) for key, place in told]))
 
 
-@given(TOLD, st.integers(1, 9), st.integers(-20, 20), st.integers(-20, 20))
+@given(TOLD, SLIDING, st.integers(-20, 20), st.integers(-20, 20))
 def test_windows_are_those_of_the_definition_each_once(
-    told: Told, size: int, low: int, high: int
+    told: Told, sliding: Sliding, low: int, high: int
 ) -> None:
-    laid = Laid.out(cells_of(told, query(size)), ["k0"])
-    found = windows_of(laid, size, low, high)
+    laid = Laid.out(cells_of(told, query(sliding)), ["k0"])
+    found = windows_of(laid, sliding, low, high)
     names = laid.cells["k0"].to_list()
     held = {}
     for n, window in enumerate(found.window.tolist()):
@@ -69,7 +77,7 @@ def test_windows_are_those_of_the_definition_each_once(
         rows = range(found.ranges.start[n], found.ranges.stop[n])
         assert {names[row] for row in rows} == {place[0]}
         held[place] = [int(laid.place[row]) for row in rows]
-    wanted = asked_for(told, size)
+    wanted = asked_for(told, sliding)
     within = {at: sorted(set(inside)) for at, inside in wanted.items() if low <= at[1] <= high}
     assert held == within
 
@@ -78,7 +86,7 @@ def test_no_two_windows_hold_the_same_messages() -> None:
     # size 4    0  .  2  .  .  5  .  .  .  9
     #           a     a        a           a
     laid = Laid.out(cells_of([("a", place) for place in (0, 2, 5, 9)], query(4)), ["k0"])
-    found = windows_of(laid, 4, -FAR, FAR)
+    found = windows_of(laid, Sliding(4), -FAR, FAR)
     held = list(zip(found.ranges.start.tolist(), found.ranges.stop.tolist(), strict=True))
     assert len(set(held)) == len(held)
     assert sorted(found.window.tolist()) == [-4, -2, 1, 3, 5, 6]
@@ -132,17 +140,17 @@ def test_nothing_of_nothing(aggs: dict[str, Aggregate] | None) -> None:
         assert set(nothing.columns) == {columns.WINDOW, *made.no_cells.columns} - {columns.PANE}
 
 
-@given(TOLD, TOLD, st.integers(1, 9))
-def test_what_a_batch_changes_and_makes(old: Told, new: Told, size: int) -> None:
-    made = query(size)
+@given(TOLD, TOLD, SLIDING)
+def test_what_a_batch_changes_and_makes(old: Told, new: Told, sliding: Sliding) -> None:
+    made = query(sliding)
     touched = touched_records(cells_of(new, made), cells_of(old, made), -FAR, FAR, made)
-    before, after = asked_for(old, size), asked_for(old + new, size)
+    before, after = asked_for(old, sliding), asked_for(old + new, sliding)
     fresh: dict[str, list[int]] = defaultdict(list)
     for key, place in new:
         fresh[key].append(place)
     wanted = {}
     for (key, start), inside in after.items():
-        count = sum(start <= place <= start + size for place in fresh[key])
+        count = sum(start <= place <= start + sliding.span for place in fresh[key])
         if (key, start) not in before:
             wanted[key, start] = len(inside)
         elif count:

@@ -8,7 +8,7 @@ from muntin.model.axis import MINUTE, rows
 from muntin.model.errors import OptionError
 from muntin.model.sliding import Sliding, sliding
 
-SIZES = st.integers(1, 30).map(Sliding)
+SIZES = st.builds(Sliding, st.integers(1, 30), st.sampled_from(("time", "rows")))
 PLACES = st.integers(-100, 100)
 
 
@@ -20,8 +20,10 @@ def test_sliding() -> None:
 
 
 def test_sliding_in_rows() -> None:
-    assert sliding(rows(3)) == Sliding(3, "rows")
-    assert str(sliding(rows(3))) == "sliding 3 rows"
+    windows = sliding(rows(3))
+    assert windows == Sliding(3, "rows")
+    assert (windows.start(-2), windows.end(-2), windows.panes_per_window) == (-2, 1, 3)
+    assert str(windows) == "sliding 3 rows"
 
 
 @pytest.mark.parametrize("size", ["0 s", "soon", 5, None])
@@ -33,7 +35,7 @@ def test_sizes_that_cannot_be(size: object) -> None:
 @given(SIZES, PLACES)
 def test_both_ends_of_a_window_belong_to_it(windows: Sliding, place: int) -> None:
     near = range(place - 2 * windows.size - 2, place + windows.size + 2)
-    holding = [w for w in near if windows.start(w) <= place <= windows.end(w)]
+    holding = [w for w in near if windows.start(w) <= place <= windows.start(w) + windows.span]
     first, last = windows.first_window(place), windows.last_window(place)
     assert holding == list(range(first, last + 1))
     assert len(holding) == windows.panes_per_window
@@ -44,10 +46,10 @@ def test_a_window_depends_on_what_it_holds_and_on_what_it_begins_behind(
     windows: Sliding, window: int
 ) -> None:
     assert windows.first_pane(window) == windows.start(window) - 1
-    assert windows.last_pane(window) == windows.end(window)
+    assert windows.last_pane(window) == windows.start(window) + windows.span
 
 
 @given(SIZES, PLACES)
 def test_a_window_has_ended_when_its_last_place_is_passed(windows: Sliding, position: int) -> None:
     latest = windows.ended(position)
-    assert windows.end(latest) < position <= windows.end(latest + 1)
+    assert windows.last_pane(latest) < position <= windows.last_pane(latest + 1)

@@ -1,0 +1,90 @@
+"""What expires by whole segments: the window store and the session store.
+
+Source: KIP-94 (segment interval); the in-memory window store's proposal (expired segments are
+dropped before each action).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from muntin.model.axis import Duration
+from muntin.model.errors import OptionError
+from muntin.stores import keys
+from muntin.stores.shelf import Shelf, length
+
+
+def segment_interval(retention: int, segments: int, minimum: Duration | int) -> int:
+    """How long a segment is: ``max(retention / (segments - 1), minimum)``.
+
+    Source: KIP-94. What has expired is dropped by whole segments, of which at most
+    ``segments + 1`` are in use.
+
+    Raises:
+        OptionError: When there are fewer than two segments, or the minimum isn't a length.
+
+    Example:
+        >>> segment_interval(2_000, segments=3, minimum=1)
+        1000
+    """
+    if segments < 2:
+        raise OptionError("segments", segments, "are too few to drop one", "give 2 or more")
+    return max(retention // (segments - 1), length("minimum", minimum))
+
+
+class SegmentedStore(ABC):
+    """A store that keeps rows for a retention, and drops them by segments.
+
+    Args:
+        shelf: Its rows.
+        retention: How long a row is kept.
+        interval: How long a segment is.
+    """
+
+    def __init__(self, shelf: Shelf, retention: int, interval: int) -> None:
+        self.retention = retention
+        self.interval = interval
+        self._shelf = shelf
+        self._dropped: int | None = None
+
+    @abstractmethod
+    def _first_part(self, segment: int) -> int:
+        """What the rows of a segment begin with at the least."""
+
+    @property
+    def observed(self) -> int | None:
+        """The greatest time (of a session: end) that was given; ``None`` before the first."""
+        return self._shelf.observed
+
+    @property
+    def expired(self) -> int:
+        """How many writes came after their retention and weren't taken."""
+        return self._shelf.figures.get("expired", 0)
+
+    def segment(self, time: int) -> int:
+        """The segment that a time (of a session: its end) lies in."""
+        return time // self.interval
+
+    def advance(self, time: int) -> None:
+        """Note that time has come this far, and drop the segments that have expired by it."""
+        self._shelf.observe(time)
+        self._expire()
+
+    def flush(self, marks: Mapping[str, Any] | None = None) -> None:
+        """Make everything since the last flush durable at once, with marks (the offset, say)."""
+        self._shelf.flush(marks)
+
+    def _edge(self) -> int | None:
+        """The greatest time that isn't kept any more."""
+        return None if self.observed is None else self.observed - self.retention
+
+    def _expire(self) -> None:
+        edge = self._edge()
+        if edge is None:
+            return
+        segment = self.segment(edge + 1)
+        if self._dropped is None or segment > self._dropped:
+            self._shelf.delete_range(b"", keys.encode_part(self._first_part(segment)))
+            self._dropped = segment
