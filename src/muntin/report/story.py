@@ -133,6 +133,23 @@ def _open(database: Path) -> Any:
     return duckdb.connect(str(database), read_only=True)
 
 
+_WEEKS = (
+    "SELECT origin, date_trunc('week', window_start)::DATE AS week, "
+    f"sum(mean * departed) / sum(departed) FROM origin WHERE {_WHOLE_HOURS} "
+    "GROUP BY origin, week ORDER BY origin, week"
+)
+_HOURS = (
+    "SELECT month(window_start) AS m, hour(window_start) AS h, "
+    f"sum(mean * departed) / sum(departed), sum(departed)::BIGINT FROM origin "
+    f"WHERE {_WHOLE_HOURS} GROUP BY m, h ORDER BY m, h"
+)
+_MONTHS = (
+    "SELECT month(window_start) AS m, emission, count(*) FROM "
+    "(SELECT window_start, emission FROM origin_history UNION ALL "
+    "SELECT window_start, emission FROM carrier_history) GROUP BY ALL ORDER BY m"
+)
+
+
 def _story(connection: Any) -> Story:
     def rows(query: str) -> list[Any]:
         found: list[Any] = connection.execute(query).fetchall()
@@ -147,22 +164,10 @@ def _story(connection: Any) -> Story:
     return Story(
         windows={key: rows(f"SELECT count(*) FROM {key}")[0][0] for key in keys},
         fired={key: dict(rows(fired.format(key=key))) for key in keys},
-        weeks=rows(
-            "SELECT origin, date_trunc('week', window_start)::DATE AS week, "
-            f"sum(mean * departed) / sum(departed) FROM origin WHERE {_WHOLE_HOURS} "
-            "GROUP BY origin, week ORDER BY origin, week"
-        ),
+        weeks=rows(_WEEKS),
         worst_week=rows(_WEEK.format(whole=_WHOLE_HOURS)),
-        hours=rows(
-            "SELECT month(window_start) AS m, hour(window_start) AS h, "
-            f"sum(mean * departed) / sum(departed), sum(departed)::BIGINT FROM origin "
-            f"WHERE {_WHOLE_HOURS} GROUP BY m, h ORDER BY m, h"
-        ),
-        months=rows(
-            "SELECT month(window_start) AS m, emission, count(*) FROM "
-            "(SELECT window_start, emission FROM origin_history UNION ALL "
-            "SELECT window_start, emission FROM carrier_history) GROUP BY ALL ORDER BY m"
-        ),
+        hours=rows(_HOURS),
+        months=rows(_MONTHS),
         changes=_changes(rows, keys),
         rejected=rejected,
         behind=rows(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,10 +140,7 @@ class CombineTask:
         if raw:
             raws = split(pl.concat(raw), list(self.stage.spec.keys), buckets)
         rejected = pl.concat([p.rejected for p in parts])
-        counts: dict[str, int] = {}
-        for part in parts:
-            for name, n in part.counts.items():
-                counts[name] = counts.get(name, 0) + n
+        counts = summed(part.counts for part in parts)
         places = {
             "task": task_number(),
             "offsets": [stretch for part in parts for stretch in part.offsets],
@@ -168,10 +165,23 @@ class CombineTask:
             rows.append(
                 (slot, json.dumps(header), _blob(cells, bucket), aside, _blob(raws, bucket))
             )
-        return pa.RecordBatch.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), _ROW, strict=True)],
-            schema=_ROW,
-        )
+        return to_batch(rows, _ROW)
+
+
+def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as one Arrow batch; there is at least one."""
+    columns_of = zip(zip(*rows, strict=True), schema, strict=True)
+    arrays = [pa.array(values, field.type) for values, field in columns_of]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Several counts as one."""
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, n in one.items():
+            total[name] = total.get(name, 0) + n
+    return total
 
 
 def task_number() -> int:

@@ -20,7 +20,7 @@ from muntin.engine.codec import decode, encode
 from muntin.engine.joiner import SIDE, Arrived, Joiner
 from muntin.engine.operator import join_shard
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.spark.combiner import Reader, as_sent, slots, task_number, timed
+from muntin.spark.combiner import Reader, as_sent, slots, summed, task_number, timed, to_batch
 from muntin.spark.inputs import OWN, WALL, Input, period_of, ticks
 from muntin.spark.processor import (
     CACHE,
@@ -101,10 +101,7 @@ class SideTask:
         messages = pl.concat([a.messages for a in arrived])
         parts = split(messages, keys, len(self.stage.slots))
         rejected = pl.concat([a.rejected for a in arrived])
-        counts: dict[str, int] = {}
-        for part in arrived:
-            for name, n in part.counts.items():
-                counts[name] = counts.get(name, 0) + n
+        counts = summed(part.counts for part in arrived)
         header: dict[str, Any] = {
             "task": task_number(),
             "latest": max((a.latest for a in arrived if a.latest is not None), default=None),
@@ -119,8 +116,7 @@ class SideTask:
             blob = None if part_of is None else encode(part_of)
             aside = encode(rejected) if bucket == 0 and len(rejected) else None
             rows.append((slot, self.side, json.dumps(mine), blob, aside))
-        arrays = [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), _ROW, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=_ROW)
+        return to_batch(rows, _ROW)
 
 
 class JoinProcessor(StatefulProcessor):
