@@ -158,7 +158,7 @@ class SessionShard:
         """The late messages among the doubtful ones; the others are counted."""
         if doubtful is None:
             return self.combiner.nothing_rejected
-        named = zip(self.keys, self.spec.keys, strict=True)
+        named = zip(self.keys, self.combiner.message_keys, strict=True)
         bounds = rows.select(
             *(pl.col(key).alias(name) for key, name in named),
             pl.col(columns.FIRST).alias("__first"),
@@ -166,7 +166,7 @@ class SessionShard:
         ).filter(pl.Series(lost[group]))
         numbered = doubtful.with_row_index("__row")
         inside = pl.col(columns.TIME).is_between("__first", "__last")
-        late = numbered.join(bounds, on=list(self.spec.keys)).filter(inside)["__row"]
+        late = numbered.join(bounds, on=self.combiner.message_keys).filter(inside)["__row"]
         aside = doubtful[late.unique().sort()].with_columns(pl.lit("late").alias(columns.REASON))
         self.state.count({"late": len(aside), "counted": len(doubtful) - len(aside)})
         return self.combiner.set_aside([aside])

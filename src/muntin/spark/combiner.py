@@ -131,7 +131,7 @@ class CombineTask:
         cells = split(whole, combiner.keys, buckets)
         raws: dict[int, pl.DataFrame] = {}
         if raw:
-            raws = split(pl.concat(raw), list(self.stage.spec.keys), buckets)
+            raws = split(pl.concat(raw), combiner.message_keys, buckets)
         rejected = pl.concat([p.rejected for p in parts])
         counts: dict[str, int] = {}
         for part in parts:

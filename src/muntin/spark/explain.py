@@ -23,7 +23,7 @@ def explain(spec: WindowSpec, buckets: int, columnar: bool = False) -> str:
     reads = "Parquet, in columns, by the workers" if columnar else "rows, as Spark hands them over"
     lines = [
         f"reads     {reads}",
-        f"windows   {windows}, by {', '.join(spec.keys)} on {spec.time}",
+        f"windows   {windows}, {_by(spec)}",
         f"panes     {_panes(windows)}",
         f"computes  {', '.join(f'{name}={agg}' for name, agg in spec.aggregates.items())}",
         f"early     {firing.early or 'never'}",
@@ -37,6 +37,19 @@ def explain(spec: WindowSpec, buckets: int, columnar: bool = False) -> str:
     if firing.on_wall_clock:
         lines.append("clock     a heartbeat wakes the shards when no input arrives")
     return "\n".join(lines)
+
+
+def _by(spec: WindowSpec) -> str:
+    whose = f"by {', '.join(spec.keys)}" if spec.keys else "of all messages"
+    if spec.axis == "time":
+        return f"{whose} on {spec.time}"
+    return f"{whose}, {'as they arrive' if spec.offset is None else f'on {spec.offset[1]}'}"
+
+
+def _reaches(spec: WindowSpec) -> str:
+    if spec.axis == "time":
+        return f"the watermark ({phrase(spec.lateness)} behind) reaches"
+    return "the messages reach" if spec.offset is None else "the partition reaches"
 
 
 def _panes(windows: Kind) -> str:

@@ -201,8 +201,6 @@ class Windowed:
         if self._offset is not None and spec.axis == "rows" and self._offset[0] not in keys[:1]:
             # Offsets count within their partition.
             keys = (self._offset[0], *keys)
-        if not keys:
-            raise OptionError("key", keys, "names no column", "give at least one column")
         request = Request(
             self._frame, keys, self._time, self._where, self._clock, spec, self._buckets
         )
@@ -294,7 +292,8 @@ def windowed(
     Args:
         frame: The input. Don't call ``withWatermark``: the watermark is kept here, so that late
             messages aren't dropped on the way.
-        key: The key columns, by name or as expressions.
+        key: The key columns, by name or as expressions. Without any, the windows are those of all
+            messages together, and one shard keeps them.
         time: The event-time column: a timestamp, or a string to be parsed. Windows that are
             measured in rows need none.
         offset: The columns of a message's partition and of its offset in it. A message whose
@@ -315,8 +314,6 @@ def windowed(
         >>> hourly = windowed(flights, key="carrier", time="at")  # doctest: +SKIP
     """
     keys = (key,) if isinstance(key, Column | str) else tuple(key)
-    if not keys and offset is None:
-        raise OptionError("key", key, "names no column", "give at least one column")
     ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
