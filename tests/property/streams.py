@@ -238,6 +238,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
         grace=grace,
         retention=grace + draw(few),
         accumulate=in_time or ground.kind == "sessions" or draw(st.booleans()),
+        rows=draw(st.sampled_from((None, None, 1, 5))) if ground.axis == "time" else None,
     )
     known = AGGREGATES | (FULL_STATE if ground.full_state else {})
     names = draw(st.lists(st.sampled_from(sorted(known)), min_size=1, unique=True))
