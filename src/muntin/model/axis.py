@@ -161,8 +161,16 @@ def rows(count: int) -> Rows:
     return Rows(count)
 
 
-def measure(option: str, value: Length) -> tuple[int, Axis]:
-    """A length above zero, and the axis that it is measured on.
+def measure(option: str, value: Length, *, zero: bool = False) -> tuple[int, Axis]:
+    """A length, and the axis that it is measured on.
+
+    Args:
+        option: The option's name, for the error.
+        value: A duration, or a number of rows.
+        zero: Whether a length of nothing is allowed.
+
+    Raises:
+        OptionError: When the value is no length, is negative, or is zero where it may not be.
 
     Example:
         >>> measure("size", "1 second"), measure("size", rows(3))
@@ -170,7 +178,7 @@ def measure(option: str, value: Length) -> tuple[int, Axis]:
     """
     if isinstance(value, Rows):
         return value.count, "rows"
-    return micros(option, value, zero=False), "time"
+    return micros(option, value, zero=zero), "time"
 
 
 def say(length: int, axis: Axis) -> str:

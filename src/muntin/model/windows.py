@@ -135,14 +135,20 @@ def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
     return Windows(length, step, origin % step, axis)
 
 
-def along(option: str, value: Length, axis: Axis) -> int:
+def along(option: str, value: Length, axis: Axis, *, zero: bool = False) -> int:
     """A length that must be on the same axis as the size.
+
+    Args:
+        option: The option's name, for the error.
+        value: The length.
+        axis: The axis of the size.
+        zero: Whether a length of nothing is allowed; it lies on both axes.
 
     Raises:
         OptionError: When it is on the other one.
     """
-    length, own = measure(option, value)
-    if own != axis:
+    length, own = measure(option, value, zero=zero)
+    if length and own != axis:
         cure = "give both as durations, or both as muntin.rows(N)"
         raise OptionError(option, str(value), f"isn't measured in {axis} as the size is", cure)
     return length

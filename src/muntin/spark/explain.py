@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muntin.model.axis import phrase
+from muntin.model.axis import phrase, say
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
@@ -19,7 +19,7 @@ def explain(spec: WindowSpec, buckets: int, columnar: bool = False) -> str:
         columnar: Whether the workers read the input's files themselves.
     """
     windows, firing = spec.windows, spec.firing
-    late = "rejected" if not firing.grace else f"taken for {phrase(firing.grace)}"
+    late = "rejected" if not firing.grace else f"taken for {say(firing.grace, spec.axis)}"
     reads = "Parquet, in columns, by the workers" if columnar else "rows, as Spark hands them over"
     lines = [
         f"reads     {reads}",
@@ -27,13 +27,15 @@ def explain(spec: WindowSpec, buckets: int, columnar: bool = False) -> str:
         f"panes     {_panes(windows)}",
         f"computes  {', '.join(f'{name}={agg}' for name, agg in spec.aggregates.items())}",
         f"early     {firing.early or 'never'}",
-        f"full      once, when the watermark ({phrase(spec.lateness)} behind) reaches the end",
+        f"full      once, when {_reaches(spec)} the end",
         f"late      {late}" + (f", told {firing.late}" if firing.grace else ""),
         f"tells     {'the whole result so far' if firing.accumulate else 'what is new'}",
         f"future    {_future(spec)}",
         f"state     {buckets} shards; {_row(windows)}, kept until "
-        f"{phrase(firing.retention)} after its last window",
+        f"{say(firing.retention, spec.axis)} after its last window",
     ]
+    if firing.rows is not None:
+        lines.append(f"limit     {firing.rows} messages in windows that take no more")
     if firing.on_wall_clock:
         lines.append("clock     a heartbeat wakes the shards when no input arrives")
     return "\n".join(lines)

@@ -17,12 +17,13 @@ from pyspark.sql import Column, DataFrame
 from muntin.model import cumulating, days, sessions, sliding
 from muntin.model import windows as model
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Duration, Length, instant, micros
+from muntin.model.axis import Duration, Length, instant, measure, micros
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
 from muntin.model.policies import Firing, policy
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
+from muntin.model.windows import along
 from muntin.spark.explain import explain
 from muntin.spark.plan import REJECTED, RESULTS, Plan, Request, build
 from muntin.spark.session import require
@@ -50,6 +51,9 @@ class Windowed:
     _offset: tuple[str, str] | None = None
     _windows: Kind | None = None
     _firing: Firing = Firing()
+    # On which axis these are measured is known when the windows are.
+    _grace: Length = "0 seconds"
+    _kept: Length | None = None
 
     def tumbling(self, size: Length, *, origin: Origin = None, zone: str | None = None) -> Windowed:
         """Windows of one size, one after the other.
@@ -138,7 +142,7 @@ class Windowed:
     def late(
         self,
         *,
-        grace: Duration,
+        grace: Length,
         each: bool = False,
         rows: int | None = None,
         every: Duration | None = None,
@@ -146,28 +150,37 @@ class Windowed:
         """Take late messages for a while after a window's end, and speak again for them.
 
         Args:
-            grace: How long after its end a window takes messages.
+            grace: How long after its end a window takes messages; ``rows(N)`` for windows that are
+                measured in rows.
             each: Speak after each batch that changed the window.
             rows: Speak after so many late messages in the window.
             every: Speak when the wall clock passes a multiple of this; 10 seconds by default.
 
         A window that closes with something untold speaks once more.
         """
-        kept = micros("grace", grace)
+        measure("grace", grace, zero=True)
         chosen = self._firing.late
         if each or rows is not None or every is not None:
             chosen = policy("late", each, rows, every)
-        retention = max(kept, self._firing.retention)
-        firing = replace(self._firing, late=chosen, grace=kept, retention=retention)
-        return replace(self, _firing=firing)
+        return replace(self, _firing=replace(self._firing, late=chosen), _grace=grace)
 
-    def keep(self, retention: Duration) -> Windowed:
-        """Keep a window's state readable for some time after its end.
+    def keep(self, retention: Length, *, rows: int | None = None) -> Windowed:
+        """Keep a window's state for some time after its end; by default as long as the grace.
+
+        Args:
+            retention: How long after its end a window is kept; ``rows(N)`` for windows that are
+                measured in rows. Not less than the grace.
+            rows: How many messages may be kept in windows that take no more. Each shard keeps its
+                part of them. The oldest go first, and those of one stretch of time together. What
+                windows say doesn't depend on it.
 
         Raises:
-            OptionError: When that is below the grace.
+            OptionError: When there may be less than one row.
         """
-        return replace(self, _firing=replace(self._firing, retention=micros("keep", retention)))
+        measure("keep", retention, zero=True)
+        if rows is not None and rows < 1:
+            raise OptionError("rows", rows, "keeps nothing", "give 1 or more, or leave it away")
+        return replace(self, _firing=replace(self._firing, rows=rows), _kept=retention)
 
     def deltas(self) -> Windowed:
         """Let each firing tell only what is new since the window's last one."""
@@ -186,12 +199,15 @@ class Windowed:
             )
         if not aggregates:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
+        axis = self._windows.axis
+        grace = along("grace", self._grace, axis, zero=True)
+        kept = grace if self._kept is None else along("keep", self._kept, axis, zero=True)
         spec = WindowSpec(
             keys=(),
             time=self._time,
             windows=self._windows,
             aggregates=aggregates,
-            firing=self._firing,
+            firing=replace(self._firing, grace=grace, retention=kept),
             lateness=self._lateness,
             max_ahead=self._max_ahead,
             offset=self._offset,
