@@ -104,7 +104,7 @@ class EngineDoor:
         return f"engine-{self.buckets}{ways}"
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
-        return engine_can(spec)
+        return True
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
         """Run the engine."""
@@ -133,9 +133,8 @@ class EngineDoor:
         parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
         split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
         nothing = messages.clear()
-        split_raw = [
-            split(nothing if p.raw is None else p.raw, list(spec.keys), self.buckets) for p in parts
-        ]
+        raws = [nothing if p.raw is None else p.raw for p in parts]
+        split_raw = [split(r, combiner.message_keys, self.buckets) for r in raws]
         before = _counted(shards)
         firings, rejected = [], []
         for bucket, one in enumerate(shards):
@@ -159,11 +158,6 @@ class EngineDoor:
         ends = step.final and spec.axis == "time"
         watermark = math.inf if ends else shards[0].state.watermark
         return Step(firings, rejected, {**zeros, **counts}, watermark)
-
-
-def engine_can(spec: WindowSpec) -> bool:
-    """Whether the engine, and so every door but the oracle's, can run a query yet."""
-    return bool(spec.keys)
 
 
 def schema(spec: WindowSpec) -> dict[str, pl.DataType]:

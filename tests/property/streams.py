@@ -85,12 +85,14 @@ class Range:
         positions: What a message's position may be: ``time``, ``arrival`` or ``offset``.
         full_state: Whether aggregates may need all messages of a window.
         replays: Whether messages may have offsets on the time axis too, and be told again.
+        keyless: Whether a query may have no key.
     """
 
     kinds: tuple[str, ...] = ("fixed",)
     positions: tuple[str, ...] = ("time",)
     full_state: bool = False
     replays: bool = False
+    keyless: bool = False
 
     def choices(self) -> list[tuple[str, str]]:
         """The kinds with the positions that they can be measured on."""
@@ -105,7 +107,11 @@ class Range:
 _IMPOSSIBLE = {("days", "arrival"), ("days", "offset"), ("sessions", "arrival")}
 FIRST = Range()
 EVERYTHING = Range(
-    ("fixed", "cumulating", "days", "sliding", "sessions"), POSITIONS, full_state=True, replays=True
+    ("fixed", "cumulating", "days", "sliding", "sessions"),
+    POSITIONS,
+    full_state=True,
+    replays=True,
+    keyless=True,
 )
 
 
@@ -121,6 +127,7 @@ class Ground:
         zone: The time zone of windows of days.
         replays: Whether messages are told again.
         full_state: Whether aggregates may need all messages of a window.
+        keyless: Whether the query has no key of its own.
     """
 
     kind: str
@@ -130,6 +137,12 @@ class Ground:
     zone: str
     replays: bool
     full_state: bool
+    keyless: bool
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        own = () if self.keyless else ("key",)
+        return ("partition", *own) if self.position == "offset" else own
 
     @property
     def axis(self) -> Axis:
@@ -208,7 +221,8 @@ def grounds(draw: st.DrawFn, drawn_from: Range) -> Ground:
         unit, base = 1, draw(st.sampled_from((0, 1_000_007)))
     by_offset = position == "time" and drawn_from.replays and draw(st.booleans())
     replays = by_offset or (position == "offset" and drawn_from.replays)
-    return Ground(kind, position, unit, base, zone, replays, drawn_from.full_state)
+    keyless = drawn_from.keyless and draw(st.integers(0, 4)) == 4
+    return Ground(kind, position, unit, base, zone, replays, drawn_from.full_state, keyless)
 
 
 @st.composite
@@ -224,6 +238,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
         grace=grace,
         retention=grace + draw(few),
         accumulate=in_time or ground.kind == "sessions" or draw(st.booleans()),
+        rows=draw(st.sampled_from((None, None, 1, 5))) if ground.axis == "time" else None,
     )
     known = AGGREGATES | (FULL_STATE if ground.full_state else {})
     names = draw(st.lists(st.sampled_from(sorted(known)), min_size=1, unique=True))
@@ -233,7 +248,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     by_time = ground.axis == "time" or draw(st.booleans())
     ahead = None if in_time else draw(st.sampled_from((None, None, 5 * unit, SPAN * unit)))
     return WindowSpec(
-        keys=("partition", "key") if ground.position == "offset" else ("key",),
+        keys=ground.keys,
         time="time" if by_time else None,
         windows=draw(windows(ground)),
         aggregates={"n": AGGREGATES["n"]} | {name: known[name] for name in names},

@@ -32,7 +32,7 @@ Bounds = tuple[int, int]
 Key = tuple[Any, ...]
 Said = dict[tuple[Key, Bounds], dict[str, Any]]
 Placed = list[tuple[int, dict[str, Any]]]
-EACH_KIND = [Range((kind,), POSITIONS, True, True) for kind in EVERYTHING.kinds]
+EACH_KIND = [Range((kind,), POSITIONS, True, True, True) for kind in EVERYTHING.kinds]
 
 
 @pytest.mark.parametrize("drawn_from", EACH_KIND, ids=lambda r: r.kinds[0])

@@ -23,7 +23,6 @@ Frame = DataFrame
 
 WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "key is no column": (lambda f: over(f, key="kee").agg(n=mt.count()), "key", "'kee'", "key, at"),
-    "no key": (lambda f: over(f, key=[]), "key", "[]", "at least one"),
     "key is a float": (
         lambda f: over(f, key="price").agg(n=mt.count()), "key", "'price'", "strings, integers"
     ),
@@ -76,6 +75,22 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "kept for less than the grace": (
         lambda f: over(f).late(grace="1 hour").keep("5 minutes").agg(n=mt.count()),
         "keep", "'5 minutes'", "at least 1 hour",
+    ),
+    "grace in rows": (
+        lambda f: over(f).late(grace=mt.rows(3)).agg(n=mt.count()), "grace", "3 rows", "durations"
+    ),
+    "kept in rows": (
+        lambda f: over(f).keep(mt.rows(3)).agg(n=mt.count()), "keep", "3 rows", "durations"
+    ),
+    "grace in time": (
+        lambda f: bare(f, offset=("key", "value"))
+        .tumbling(mt.rows(3)).late(grace="1 hour").agg(n=mt.count()),
+        "grace", "1 hour", "muntin.rows(N)",
+    ),
+    "no rows kept": (lambda f: over(f).keep("1 hour", rows=0), "rows", "0", "1 or more"),
+    "rows kept of rows": (
+        lambda f: bare(f).tumbling(mt.rows(3)).keep(mt.rows(5), rows=9).agg(n=mt.count()),
+        "rows", "9", "keep(muntin.rows(N))",
     ),
     "no windows": (lambda f: bare(f).agg(n=mt.count()), "agg", "'n'", ".tumbling()"),
     "no aggregates": (lambda f: over(f).agg(), "agg", "None", "muntin.count()"),

@@ -8,7 +8,7 @@ import polars as pl
 
 from muntin.engine import columns
 
-FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK)
+FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, columns.ALL)
 
 
 def admit(

@@ -101,16 +101,17 @@ class ArrivalShard:
         messages = pl.concat(raw)
         taken, rejected = self.combiner.part(messages, None)
         self.state.count(admission.counts(messages, taken, rejected))
-        named = dict(zip(self.spec.keys, self.keys, strict=True))
-        new = taken.group_by(self.spec.keys).agg(pl.len().cast(pl.Int64).alias("new")).rename(named)
+        names = self.combiner.message_keys
+        named = dict(zip(names, self.keys, strict=True))
+        new = taken.group_by(names).agg(pl.len().cast(pl.Int64).alias("new")).rename(named)
         before = self._newest(self.cells.of(new)).group_by(self.keys).agg(before=pl.col(HEAD).max())
         heads = new.join(before, on=self.keys, how="left").with_columns(pl.col(BEFORE).fill_null(0))
         heads = heads.select(*self.keys, (pl.col(BEFORE) + pl.col("new")).alias(HEAD), BEFORE)
         back = {key: name for name, key in named.items()}
         placed = taken.join(
-            heads.drop(HEAD).rename(back), on=self.spec.keys, how="left", maintain_order="left"
+            heads.drop(HEAD).rename(back), on=names, how="left", maintain_order="left"
         )
-        number = pl.col(BEFORE) + pl.int_range(pl.len()).over(self.spec.keys)
+        number = pl.col(BEFORE) + pl.int_range(pl.len()).over(names)
         cells = self.combiner.lift(placed.with_columns(number.alias(columns.TIME)).drop(BEFORE))
         return cells, heads, self.combiner.set_aside(rejected)
 

@@ -10,6 +10,8 @@ FUTURE = "__muntin_future"
 MALFORMED = "__muntin_malformed"
 KEEP = "__muntin_keep"
 CLOCK = "__muntin_clock"
+# The same in all messages: the key of a query that has none.
+ALL = "__muntin_all"
 
 # In frames of partials and of windows.
 PANE = "pane"
@@ -29,7 +31,12 @@ WATERMARK = "watermark"
 
 def keys(spec: WindowSpec) -> list[str]:
     """The key columns under the engine's names."""
-    return [f"k{i}" for i in range(len(spec.keys))]
+    return [f"k{i}" for i in range(len(message_keys(spec)))]
+
+
+def message_keys(spec: WindowSpec) -> list[str]:
+    """The key columns of messages; there is always one."""
+    return list(spec.keys) or [ALL]
 
 
 def partial(index: int, suffix: str) -> str:

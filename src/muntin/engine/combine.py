@@ -68,17 +68,15 @@ class Combiner:
 
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
         self.spec = spec
-        self.schema = schema
-        self.keys = columns.keys(spec)
+        self.schema = schema if spec.keys else pl.Schema({**schema, columns.ALL: pl.Int8()})
+        self.keys, self.message_keys = columns.keys(spec), columns.message_keys(spec)
         self.algebras: list[Algebra] = algebras(spec, schema)
         # What is kept of messages: what is computed, and where a session begins and ends.
         self.lifted: list[Algebra] = [*self.algebras, *self._bounds()]
         self._scatters = all(algebra.scatters for algebra in self.lifted)
         # Only the shard knows a message's number, or whether its offset was here before.
         self.forwards = spec.offset is not None or spec.axis == "rows"
-        if not spec.keys:
-            raise OptionError("key", spec.keys, "names no column", "give at least one column")
-        empty = pl.DataFrame(schema=schema)
+        empty = pl.DataFrame(schema=self.schema)
         self.no_cells = self.lift(empty)
         self.nothing_rejected = empty.select(
             *self._input_columns(), pl.lit(None, dtype=pl.String).alias(columns.REASON)
@@ -126,6 +124,7 @@ class Combiner:
         """
         if not self.forwards:
             return self.judge(messages, watermark)
+        messages = self._keyed(messages)
         nothing, offset = (self.no_cells, self.nothing_rejected), self.spec.offset
         if offset is None:
             return Combined(*nothing, clock=admission.clock(messages), raw=messages)
@@ -149,6 +148,7 @@ class Combiner:
                 ``KEEP``, ``MALFORMED``, ``FUTURE``.
             watermark: The watermark in force; ``None`` before the first batch.
         """
+        messages = self._keyed(messages)
         taken, rejected = self.part(messages, watermark)
         return self._combined(messages, taken, rejected, self.lift(taken))
 
@@ -158,10 +158,17 @@ class Combiner:
         Returns:
             All but the cells and the count of what counts, and the messages that may still.
         """
+        messages = self._keyed(messages)
         taken, rejected = self.part(messages, None)
         combined = self._combined(messages, taken, rejected, self.no_cells)
         del combined.counts["counted"]
         return combined, taken
+
+    def _keyed(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """A query without keys has one that is the same in all messages."""
+        if self.spec.keys or columns.ALL in messages.columns:
+            return messages
+        return messages.with_columns(pl.lit(0, dtype=pl.Int8).alias(columns.ALL))
 
     def _combined(
         self,
@@ -235,23 +242,23 @@ class Combiner:
         if code is not None:
             grouped = messages.group_by(self._packed(code).alias("code")).agg(*lifted)
             return self._unpacked(grouped, code)
-        named = zip(self.spec.keys, self.keys, strict=True)
+        named = zip(self.message_keys, self.keys, strict=True)
         keys = [pl.col(name).alias(key) for name, key in named]
         pane = pane_of(pl.col(columns.TIME), self.numbered)
         return messages.group_by(*keys, pane.alias(columns.PANE)).agg(*lifted)
 
     def _packed(self, code: Code) -> pl.Expr:
-        sources = {k: pl.col(n) for k, n in zip(self.keys, self.spec.keys, strict=True)}
+        sources = {k: pl.col(n) for k, n in zip(self.keys, self.message_keys, strict=True)}
         pane = pane_of(pl.col(columns.TIME), self.numbered)
         return code.expression({**sources, columns.PANE: pane})
 
     def _unpacked(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
-        types = {k: self.schema[n] for k, n in zip(self.keys, self.spec.keys, strict=True)}
+        types = {k: self.schema[n] for k, n in zip(self.keys, self.message_keys, strict=True)}
         return cells.with_columns(*code.columns("code")).drop("code").cast(types)  # type: ignore[arg-type]
 
     def _code(self, messages: pl.DataFrame) -> Code | None:
         """How integer keys and the pane fit into one integer, which groups twice as fast."""
-        code = code_of(messages, self.spec.keys)
+        code = code_of(messages, self.message_keys)
         if code is None:
             return None
         windows, times = self.numbered, messages[columns.TIME]

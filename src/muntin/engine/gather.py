@@ -47,6 +47,7 @@ class SessionCombiner(Combiner):
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """See ``Combiner``."""
+        messages = self._keyed(messages)
         taken, rejected = self.part(messages, None)
         sure, doubtful = taken, None
         if watermark is not None and len(taken):

@@ -42,6 +42,7 @@ class KeyedRuns:
         self.place = place
         self.frames = Frames(blobs, cache)
         self.merge = merge
+        self._first: int | None = None
         self._runs = [Run(*run) for run in stored or []]
 
     def entries(self) -> list[list[int]]:
@@ -65,6 +66,8 @@ class KeyedRuns:
         merged = self.merge([self.frames.read(run.number).drop(HASH) for run in folded])
         for run in folded:
             self.frames.remove(run.number)
+        if self._first is not None:
+            merged = merged.filter(pl.col(self.place) >= self._first)
         self._runs[start:] = [self._write(merged)] if len(merged) else []
 
     def of(self, who: pl.DataFrame) -> list[pl.DataFrame]:
@@ -81,7 +84,11 @@ class KeyedRuns:
         return [self.frames.read(run.number).drop(HASH) for run in self._runs]
 
     def drop_before(self, place: int | None) -> None:
-        """Drop every run that lies wholly before a place; all of them for ``None``."""
+        """Drop every run that lies wholly before a place; all of them for ``None``.
+
+        Other rows before the place go when their run is folded.
+        """
+        self._first = place
         kept = []
         for run in self._runs:
             if place is None or run.high < place:

@@ -13,6 +13,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.combine import Combined, Combiner
 from muntin.engine.firing import Moment, due, may_be_due
+from muntin.engine.kept import Kept
 from muntin.engine.overlap import compose, in_windows
 from muntin.engine.panes import kept_from
 from muntin.engine.results import overflows, results
@@ -22,6 +23,7 @@ from muntin.engine.told import Told
 from muntin.model.spec import WindowSpec
 
 _SEGMENTS = 8
+_KEPT = "kept"
 FIRED, LATE = "fired", "late"
 
 
@@ -70,6 +72,7 @@ class PanedShard:
         self.marks = table("marks", columns.WINDOW)
         self.early = table("early", columns.WINDOW)
         self.late = table("late", columns.WINDOW)
+        self.kept = Kept(columns.PANE, span, self.spec, self.state.extra.get(_KEPT, ()))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""
@@ -289,11 +292,16 @@ class PanedShard:
                 if expired is None or b >= expired
             ]
             if live:
-                self.cells.append(join_runs(live, columns.PANE, self.combiner.merge))
+                cells = join_runs(live, columns.PANE, self.combiner.merge)
+                self.cells.append(cells)
+                self.kept.add(cells)
         spoken = self._add_marks(marks)
         self.marks.append(spoken.filter(pl.col(columns.WINDOW) > moment.closed_after))
-        if expired is not None:
-            self.cells.drop_before(expired)
+        first = self.kept.first(self.windows.first_pane(moment.closed_after + 1), expired)
+        if first is not None:
+            self.cells.drop_before(first)
+        if self.kept.most is not None:
+            self.state.extra[_KEPT] = self.kept.entries()
         self.marks.drop_before(moment.closed_after + 1)
         self.late.drop_before(moment.closed_after + 1)
         self.early.drop_before(moment.after + 1)

@@ -65,7 +65,8 @@ def overflows(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     if not len(bad):
         return combiner.nothing_rejected
     spec, start = combiner.spec, _starts(bad, combiner)
-    rows = bad.select(*_named_keys(combiner), pl.lit("overflow").alias(columns.REASON))
+    reason = pl.lit("overflow").alias(columns.REASON)
+    rows = bad.with_columns(reason).select(*_named_keys(combiner), columns.REASON)
     if spec.axis == "time":
         rows = rows.with_columns(start.alias(columns.TIME))
     elif spec.offset is not None:
@@ -83,5 +84,6 @@ def _starts(told: pl.DataFrame, combiner: Combiner) -> pl.Series:
 
 
 def _named_keys(combiner: Combiner) -> list[pl.Expr]:
-    pairs = zip(combiner.keys, combiner.spec.keys, strict=True)
+    # Of a query without keys the engine's one key isn't told.
+    pairs = zip(combiner.keys, combiner.spec.keys, strict=False)
     return [pl.col(key).alias(name) for key, name in pairs]

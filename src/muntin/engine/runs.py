@@ -194,6 +194,7 @@ class Runs:
         self.span = span
         self.frames = Frames(blobs, cache)
         self.merge = merge
+        self._first: int | None = None
         self._segments = {int(s): [Run(*run) for run in runs] for s, runs in stored.items()}
 
     def entries(self) -> dict[str, list[list[int]]]:
@@ -247,8 +248,9 @@ class Runs:
         )
         for run in folded:
             self.frames.remove(run.number)
-        ends = min(r.low for r in folded), max(r.high for r in folded)
-        runs[start:] = [self._write(merged, *ends)]
+        if self._first is not None and min(r.low for r in folded) < self._first:
+            merged = merged.filter(pl.col(self.axis) >= self._first)
+        runs[start:] = [self._write(merged, *self._bounds(merged))] if len(merged) else []
 
     def _write(self, frame: pl.DataFrame, low: int, high: int) -> Run:
         if self.keys:
@@ -291,11 +293,21 @@ class Runs:
         self.append(frame)
 
     def drop_before(self, place: int | None) -> None:
-        """Drop every segment that lies wholly before a place; all of them for ``None``."""
-        for segment in list(self._segments):
-            if place is None or (segment + 1) * self.span <= place:
-                for run in self._segments.pop(segment):
+        """Drop every run that lies wholly before a place; all of them for ``None``.
+
+        Other rows before the place go when their run is folded.
+        """
+        self._first = place
+        for segment in [s for s in self._segments if place is None or s * self.span < place]:
+            kept = []
+            for run in self._segments[segment]:
+                if place is None or run.high < place:
                     self.frames.remove(run.number)
+                else:
+                    kept.append(run)
+            self._segments[segment] = kept
+            if not kept:
+                del self._segments[segment]
 
 
 Ranged = tuple[pl.DataFrame, int, int]

@@ -21,6 +21,7 @@ from muntin.engine import columns
 from muntin.engine.combine import Combined
 from muntin.engine.firing import Moment, due, may_be_due
 from muntin.engine.gather import SessionCombiner, grouped, joined, merged
+from muntin.engine.kept import Kept
 from muntin.engine.keyed import KeyedRuns
 from muntin.engine.results import overflows, results
 from muntin.engine.runs import Blobs, FrameCache, Runs
@@ -29,6 +30,7 @@ from muntin.engine.told import Told
 from muntin.model.policies import Every
 
 FIRED, UNTOLD = "fired", "untold"
+_KEPT = "kept"
 _SEGMENTS = 8
 
 
@@ -61,6 +63,7 @@ class SessionShard:
             Runs(columns.LAST, width, blobs, cache, self._named_once, stored.get(name, {}))
             for name in ("ends", "waiting")
         )
+        self.kept = Kept(columns.LAST, width, self.spec, self.state.extra.get(_KEPT, ()))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""
@@ -146,7 +149,10 @@ class SessionShard:
         )
         vanished = rows.filter(pl.Series(was & (taken & ~same)[group])).drop("old")
         late = self._rejected(rows, group, lost, doubtful)
-        return whole.filter(pl.Series(taken)), vanished, late
+        changed = whole.filter(pl.Series(taken))
+        self.kept.add(changed)
+        self.kept.add(rows.filter(pl.Series(was & taken[group])), -1)
+        return changed, vanished, late
 
     def _rejected(
         self,
@@ -158,7 +164,7 @@ class SessionShard:
         """The late messages among the doubtful ones; the others are counted."""
         if doubtful is None:
             return self.combiner.nothing_rejected
-        named = zip(self.keys, self.spec.keys, strict=True)
+        named = zip(self.keys, self.combiner.message_keys, strict=True)
         bounds = rows.select(
             *(pl.col(key).alias(name) for key, name in named),
             pl.col(columns.FIRST).alias("__first"),
@@ -166,7 +172,7 @@ class SessionShard:
         ).filter(pl.Series(lost[group]))
         numbered = doubtful.with_row_index("__row")
         inside = pl.col(columns.TIME).is_between("__first", "__last")
-        late = numbered.join(bounds, on=list(self.spec.keys)).filter(inside)["__row"]
+        late = numbered.join(bounds, on=self.combiner.message_keys).filter(inside)["__row"]
         aside = doubtful[late.unique().sort()].with_columns(pl.lit("late").alias(columns.REASON))
         self.state.count({"late": len(aside), "counted": len(doubtful) - len(aside)})
         return self.combiner.set_aside([aside])
@@ -314,7 +320,10 @@ class SessionShard:
             self.waiting.drop_before(moment.closed_after + 1)
         if self.state.watermark is not None:
             kept = self.state.watermark - self.spec.firing.retention
-            self.sessions.drop_before(self.combiner.sessions.ended(kept) + 1)
+            expired = self.combiner.sessions.ended(kept) + 1
+            self.sessions.drop_before(self.kept.first(moment.closed_after + 1, expired))
+        if self.kept.most is not None:
+            self.state.extra[_KEPT] = self.kept.entries()
         self.ends.drop_before(moment.after + 1)
 
     def _open(self, who: pl.DataFrame, moment: Moment) -> pl.DataFrame:

@@ -166,8 +166,11 @@ def measure(option: str, value: Length, *, zero: bool = False) -> tuple[int, Axi
 
     Args:
         option: The option's name, for the error.
-        value: A duration or a number of rows.
+        value: A duration, or a number of rows.
         zero: Whether a length of nothing is allowed.
+
+    Raises:
+        OptionError: When the value is no length, is negative, or is zero where it may not be.
 
     Example:
         >>> measure("size", "1 second"), measure("size", rows(3))

@@ -87,6 +87,9 @@ class WindowSpec:
         if self.axis == "time" and self.time is None:
             cure = "name the column of event times, or measure windows in muntin.rows(N)"
             raise OptionError("time", None, f"is missing for {windows}", cure)
+        if self.axis == "rows" and firing.rows is not None:
+            cure = "give the number as what is kept: keep(muntin.rows(N))"
+            raise OptionError("rows", firing.rows, f"is a second measure for {windows}", cure)
         if self.axis == "rows" and self.lateness:
             cure = "leave it away: offsets say when a window is full"
             raise OptionError("lateness", phrase(self.lateness), "isn't measured in rows", cure)

@@ -138,11 +138,17 @@ def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
 def along(option: str, value: Length, axis: Axis, *, zero: bool = False) -> int:
     """A length that must be on the same axis as another one.
 
+    Args:
+        option: The option's name, for the error.
+        value: The length.
+        axis: The axis of the other.
+        zero: Whether a length of nothing is allowed; it lies on both axes.
+
     Raises:
         OptionError: When it is on the other one.
     """
     length, own = measure(option, value, zero=zero)
-    if own != axis:
+    if length and own != axis:
         cure = "give both as durations, or both as muntin.rows(N)"
         raise OptionError(option, str(value), f"isn't measured in {axis} as the other is", cure)
     return length

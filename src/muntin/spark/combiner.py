@@ -138,7 +138,7 @@ class CombineTask:
         cells = split(whole, combiner.keys, buckets)
         raws: dict[int, pl.DataFrame] = {}
         if raw:
-            raws = split(pl.concat(raw), list(self.stage.spec.keys), buckets)
+            raws = split(pl.concat(raw), combiner.message_keys, buckets)
         rejected = pl.concat([p.rejected for p in parts])
         counts = summed(part.counts for part in parts)
         places = {

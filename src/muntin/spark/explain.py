@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muntin.model.axis import phrase
+from muntin.model.axis import phrase, say
 from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
@@ -22,24 +22,39 @@ def explain(spec: WindowSpec, buckets: int, columnar: bool = False) -> str:
         columnar: Whether the workers read the input's files themselves.
     """
     windows, firing = spec.windows, spec.firing
-    late = "rejected" if not firing.grace else f"taken for {phrase(firing.grace)}"
+    late = "rejected" if not firing.grace else f"taken for {say(firing.grace, spec.axis)}"
     reads = "Parquet, in columns, by the workers" if columnar else "rows, as Spark hands them over"
     lines = [
         f"reads     {reads}",
-        f"windows   {windows}, by {', '.join(spec.keys)} on {spec.time}",
+        f"windows   {windows}, {_by(spec)}",
         f"panes     {_panes(windows)}",
         f"computes  {', '.join(f'{name}={agg}' for name, agg in spec.aggregates.items())}",
         f"early     {firing.early or 'never'}",
-        f"full      once, when the watermark ({phrase(spec.lateness)} behind) reaches the end",
+        f"full      once, when {_reaches(spec)} the end",
         f"late      {late}" + (f", told {firing.late}" if firing.grace else ""),
         f"tells     {'the whole result so far' if firing.accumulate else 'what is new'}",
         f"future    {_future(spec)}",
         f"state     {buckets} shards; {_row(windows)}, kept until "
-        f"{phrase(firing.retention)} after its last window",
+        f"{say(firing.retention, spec.axis)} after its last window",
     ]
+    if firing.rows is not None:
+        lines.append(f"limit     {firing.rows} messages in windows that take no more")
     if firing.on_wall_clock:
         lines.append("clock     a heartbeat wakes the shards when no input arrives")
     return "\n".join(lines)
+
+
+def _by(spec: WindowSpec) -> str:
+    whose = f"by {', '.join(spec.keys)}" if spec.keys else "of all messages"
+    if spec.axis == "time":
+        return f"{whose} on {spec.time}"
+    return f"{whose}, {'as they arrive' if spec.offset is None else f'on {spec.offset[1]}'}"
+
+
+def _reaches(spec: WindowSpec) -> str:
+    if spec.axis == "time":
+        return f"the watermark ({phrase(spec.lateness)} behind) reaches"
+    return "the messages reach" if spec.offset is None else "the partition reaches"
 
 
 def _panes(windows: Kind) -> str:

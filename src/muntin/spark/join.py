@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from muntin.model.axis import Duration, Length
+from muntin.model.axis import Axis, Duration, Length
 from muntin.model.errors import OptionError
 from muntin.model.joins import How, JoinSpec, Side, SideName, StateLayout, bound_of, firing_of
 from muntin.spark.explain import explain_join
@@ -132,11 +132,11 @@ def join(
         ... )  # doctest: +SKIP
     """
     _check_sides(left, right)
-    keys = _keys(on)
+    keys, bound = _keys(on), bound_of(within, left._windows, right._windows)
     spec = JoinSpec(
-        _side("left", left, tuple(one for one, _ in keys)),
-        _side("right", right, tuple(other for _, other in keys)),
-        bound_of(within, left._windows, right._windows),
+        _side("left", left, tuple(one for one, _ in keys), bound.axis),
+        _side("right", right, tuple(other for _, other in keys), bound.axis),
+        bound,
         how,
         layout,
     )
@@ -160,7 +160,7 @@ def _keys(on: On) -> list[tuple[str, str]]:
     return [(name, name) if isinstance(name, str) else (name[0], name[1]) for name in given]
 
 
-def _side(name: str, given: Windowed, keys: tuple[str, ...]) -> Side:
+def _side(name: str, given: Windowed, keys: tuple[str, ...], axis: Axis) -> Side:
     for key in keys:
         if key not in given._frame.columns:
             cure = f"give some of {', '.join(given._frame.columns)}"
@@ -169,7 +169,7 @@ def _side(name: str, given: Windowed, keys: tuple[str, ...]) -> Side:
         keys,
         given._time,
         given._windows,
-        firing_of(given._firing),
+        firing_of(given.firing_on(axis)),
         given._lateness,
         given._max_ahead,
         given._offset,

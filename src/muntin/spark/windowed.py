@@ -17,12 +17,13 @@ from pyspark.sql import Column, DataFrame
 from muntin.model import cumulating, days, sessions, sliding
 from muntin.model import windows as model
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Duration, Length, instant, micros
+from muntin.model.axis import Duration, Length, instant, measure, micros
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
 from muntin.model.policies import Firing, policy
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
+from muntin.model.windows import along
 from muntin.spark.explain import explain
 from muntin.spark.inputs import Input
 from muntin.spark.plan import REJECTED, RESULTS, Plan, Request, build
@@ -51,6 +52,9 @@ class Windowed:
     _offset: tuple[str, str] | None = None
     _windows: Kind | None = None
     _firing: Firing = Firing()
+    # On which axis these are measured is known when the windows are.
+    _grace: Length = "0 seconds"
+    _kept: Length | None = None
 
     def tumbling(self, size: Length, *, origin: Origin = None, zone: str | None = None) -> Windowed:
         """Windows of one size, one after the other.
@@ -139,7 +143,7 @@ class Windowed:
     def late(
         self,
         *,
-        grace: Duration,
+        grace: Length,
         each: bool = False,
         rows: int | None = None,
         every: Duration | None = None,
@@ -147,28 +151,37 @@ class Windowed:
         """Take late messages for a while after a window's end, and speak again for them.
 
         Args:
-            grace: How long after its end a window takes messages.
+            grace: How long after its end a window takes messages; ``rows(N)`` for windows that are
+                measured in rows.
             each: Speak after each batch that changed the window.
             rows: Speak after so many late messages in the window.
             every: Speak when the wall clock passes a multiple of this; 10 seconds by default.
 
         A window that closes with something untold speaks once more.
         """
-        kept = micros("grace", grace)
+        measure("grace", grace, zero=True)
         chosen = self._firing.late
         if each or rows is not None or every is not None:
             chosen = policy("late", each, rows, every)
-        retention = max(kept, self._firing.retention)
-        firing = replace(self._firing, late=chosen, grace=kept, retention=retention)
-        return replace(self, _firing=firing)
+        return replace(self, _firing=replace(self._firing, late=chosen), _grace=grace)
 
-    def keep(self, retention: Duration) -> Windowed:
-        """Keep a window's state readable for some time after its end.
+    def keep(self, retention: Length, *, rows: int | None = None) -> Windowed:
+        """Keep a window's state for some time after its end; by default as long as the grace.
+
+        Args:
+            retention: How long after its end a window is kept; ``rows(N)`` for windows that are
+                measured in rows. Not less than the grace.
+            rows: How many messages may be kept in windows that take no more. Each shard keeps its
+                part of them. The oldest go first, and those of one stretch of time together. What
+                windows say doesn't depend on it.
 
         Raises:
-            OptionError: When that is below the grace.
+            OptionError: When there may be less than one row.
         """
-        return replace(self, _firing=replace(self._firing, retention=micros("keep", retention)))
+        measure("keep", retention, zero=True)
+        if rows is not None and rows < 1:
+            raise OptionError("rows", rows, "keeps nothing", "give 1 or more, or leave it away")
+        return replace(self, _firing=replace(self._firing, rows=rows), _kept=retention)
 
     def deltas(self) -> Windowed:
         """Let each firing tell only what is new since the window's last one."""
@@ -192,7 +205,7 @@ class Windowed:
             time=self._time,
             windows=self._windows,
             aggregates=aggregates,
-            firing=self._firing,
+            firing=self.firing_on(self._windows.axis),
             lateness=self._lateness,
             max_ahead=self._max_ahead,
             offset=self._offset,
@@ -202,9 +215,17 @@ class Windowed:
         if self._offset is not None and spec.axis == "rows" and self._offset[0] not in keys[:1]:
             # Offsets count within their partition.
             keys = (self._offset[0], *keys)
-        if not keys:
-            raise OptionError("key", keys, "names no column", "give at least one column")
         return WindowedAggregate(build(Request(self.input, keys, spec, self._buckets)))
+
+    def firing_on(self, axis: Axis) -> Firing:
+        """The policies, with all lengths measured on an axis.
+
+        Raises:
+            OptionError: When the grace or the retention isn't measured on it.
+        """
+        grace = along("grace", self._grace, axis, zero=True)
+        kept = grace if self._kept is None else along("keep", self._kept, axis, zero=True)
+        return replace(self._firing, grace=grace, retention=kept)
 
     @property
     def input(self) -> Input:
@@ -299,7 +320,8 @@ def windowed(
     Args:
         frame: The input. Don't call ``withWatermark``: the watermark is kept here, so that late
             messages aren't dropped on the way.
-        key: The key columns, by name or as expressions.
+        key: The key columns, by name or as expressions. Without any, the windows are those of all
+            messages together, and one shard keeps them.
         time: The event-time column: a timestamp, or a string to be parsed. Windows that are
             measured in rows need none.
         offset: The columns of a message's partition and of its offset in it. A message whose

@@ -296,6 +296,28 @@ class TestCost:
         step(one, *(("a", 10 * n, 1) for n in range(1000)))
         assert one.cells.rows == 1
 
+    def test_no_more_messages_are_kept_than_asked_for(self) -> None:
+        # Windows of 10 are kept for 1000, but no more than 12 messages in those that have ended.
+        firing = Firing(retention=1000, rows=12)
+        one = shard(combiner(TUMBLING, firing=firing), cache=FrameCache())
+        for n in range(90):
+            step(one, *(("a", 10 * n, 1) for _ in range(3)))
+            assert dict(one.kept.entries()) == dict.fromkeys(range(max(0, n - 4), n + 1), 3)
+            assert {*one.cells.frames.blobs.blobs} == {
+                run[0] for runs in one.cells.entries().values() for run in runs
+            }
+        # What is left of older panes shares a run with younger ones.
+        assert one.cells.rows < 25
+        there = {pane for frame, _, _ in one.cells.read() for pane in frame["pane"]}
+        assert there >= set(range(85, 90))
+
+    def test_a_limit_is_kept_over_a_restart(self) -> None:
+        query, store = combiner(TUMBLING, firing=Firing(retention=990, rows=2)), MemoryBlobs()
+        for n in range(9):
+            step(shard(query, store), ("a", 10 * n, 1), ("b", 10 * n, 1))
+        there = {pane for frame, _, _ in shard(query, store).cells.read() for pane in frame["pane"]}
+        assert there == {7, 8}
+
     @pytest.mark.parametrize("cold", [False, True])
     def test_a_small_batch_over_a_great_state_makes_few_calls(self, cold: bool) -> None:
         calls = []

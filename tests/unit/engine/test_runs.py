@@ -144,14 +144,27 @@ def test_a_great_run_is_not_rewritten_for_small_ones() -> None:
     assert sum(n for _, _, n in content(runs)) == 10_050
 
 
-def test_a_segment_is_dropped_when_it_lies_wholly_before_a_place() -> None:
+def test_a_run_is_dropped_when_it_lies_wholly_before_a_place() -> None:
     # segments   [-10, 0)  [0, 10)  [10, 20)
     store = CountingBlobs()
     runs = table(store)
     runs.append(rows((-1, "a", 1), (5, "a", 1), (12, "a", 1)))
-    for place, left in [(-1, 3), (0, 2), (9, 2), (10, 1), (19, 1), (20, 0)]:
+    for place, left in [(-1, 3), (0, 2), (5, 2), (6, 1), (12, 1), (13, 0)]:
         runs.drop_before(place)
         assert (runs.rows, len(store.blobs)) == (left, left)
+
+
+def test_what_lies_before_a_place_goes_when_its_run_is_folded() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    runs.append(rows((1, "a", 1), (8, "a", 1)))
+    runs.drop_before(5)
+    assert runs.rows == 2
+    for number in range(MOST_RUNS):
+        runs.append(rows((9, str(number), 1)))
+    assert (runs.low, runs.rows) == (8, MOST_RUNS + 1)
+    runs.drop_before(10)
+    assert (runs.entries(), store.blobs) == ({}, {})
 
 
 def test_all_is_dropped() -> None:

@@ -295,6 +295,32 @@ def test_a_failed_step_repeated_from_the_last_commit_tells_the_same(
         assert run.store.blobs == {}
 
 
+def test_no_more_messages_are_kept_than_asked_for() -> None:
+    # A session of two messages every 100; those of two may be kept when they have closed.
+    run = Run(retention=10_000, rows=4)
+    for n in range(60):
+        run.step(("a", 100 * n))
+        run.step(("a", 100 * n + 5))
+        held = sum(count for _, count in run.shard.kept.entries())
+        assert held == min(2 * n, 4) + 2
+    assert run.shard.sessions.rows < 30
+
+
+def test_messages_are_counted_where_their_session_is() -> None:
+    run = Run(retention=10_000, rows=9, grace=50)
+    run.step(("a", 0), ("b", 3))
+    run.step(("a", 20))
+    run.step(("a", 10))
+    # The session of b, and one of the three of a.
+    assert sum(count for _, count in run.shard.kept.entries()) == 4
+    alive = run.shard.sessions.everything()
+    newest = run.shard._newest(alive)
+    assert newest.filter(pl.col(columns.MESSAGES) > 0).select("k0", "n").rows() == [
+        ("b", 1),
+        ("a", 3),
+    ]
+
+
 def test_state_of_another_spec_is_refused() -> None:
     run = Run()
     run.step(("a", 0))

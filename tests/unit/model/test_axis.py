@@ -124,6 +124,7 @@ def test_what_is_no_number_of_rows(count: object) -> None:
 def test_a_length_knows_its_axis() -> None:
     assert measure("size", rows(3)) == (3, "rows")
     assert measure("size", "3 s") == (3 * SECOND, "time")
+    assert measure("grace", "0 s", zero=True) == (0, "time")
     with pytest.raises(OptionError, match="size='0 s' is zero"):
         measure("size", "0 s")
     assert [say(n, "rows") for n in (1, 2)] == ["1 row", "2 rows"]

@@ -1,0 +1,75 @@
+"""How many messages are kept in windows that take no more, and which go when there are too many.
+
+Messages are counted by stretches of the axis, some hundreds of them at most, and go by stretches,
+the oldest first. So a batch costs what the batch is, whatever is kept.
+Source: the VoltDB windowing application (a limit of rows; rows of one time go together, so that a
+deletion always makes progress).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.model.spec import WindowSpec
+
+# Into how many stretches a segment of a table is cut, where it has so many places.
+_A_SEGMENT = 32
+
+
+class Kept:
+    """The messages of a shard by where they lie; counted only where there is a limit.
+
+    Each shard keeps its part of the limit.
+
+    Args:
+        axis: The column that says where a row lies.
+        span: How many places make a segment of the table.
+        spec: The query.
+        stored: What ``entries`` gave when the manifest was written.
+    """
+
+    def __init__(
+        self, axis: str, span: int, spec: WindowSpec, stored: Iterable[tuple[int, int]] = ()
+    ) -> None:
+        rows = spec.firing.rows
+        self.axis = axis
+        self.most = None if rows is None else -(-rows // (spec.buckets or 1))
+        self._width = max(1, span // _A_SEGMENT)
+        self._counts = dict(stored)
+
+    def entries(self) -> list[tuple[int, int]]:
+        """Stretches and their messages; plain JSON."""
+        return list(self._counts.items())
+
+    def add(self, rows: pl.DataFrame, sign: int = 1) -> None:
+        """Count the messages of rows, or take them away again."""
+        if self.most is None or not len(rows):
+            return
+        stretch = pl.col(self.axis).floordiv(self._width).alias("stretch")
+        for at, n in rows.group_by(stretch).agg(pl.col(columns.MESSAGES).sum()).iter_rows():
+            self._counts[at] = self._counts.get(at, 0) + sign * n
+            if not self._counts[at]:
+                del self._counts[at]
+
+    def first(self, opened: int, expired: int | None) -> int | None:
+        """The first place that is kept; what lies before it is forgotten.
+
+        Args:
+            opened: The first place of windows that may still take messages.
+            expired: The first place that the retention keeps, as far as time goes.
+        """
+        if self.most is None:
+            return expired
+        past = sorted(at for at in self._counts if (at + 1) * self._width <= opened)
+        held = sum(self._counts[at] for at in past)
+        for at in past:
+            end = (at + 1) * self._width
+            gone = expired is not None and end <= expired
+            if not gone and held <= self.most:
+                break
+            held -= self._counts.pop(at)
+            expired = end if expired is None else max(expired, end)
+        return expired

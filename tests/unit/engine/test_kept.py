@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+
+import polars as pl
+from tests.unit.engine.queries import combiner
+
+from muntin.engine.kept import Kept
+from muntin.model.policies import Firing
+from muntin.model.spec import WindowSpec
+
+
+def limited(rows: int | None, buckets: int | None = None) -> WindowSpec:
+    spec = combiner(firing=Firing(rows=rows)).spec
+    return WindowSpec(**(vars(spec) | {"buckets": buckets}))
+
+
+def cells(*found: tuple[int, int]) -> pl.DataFrame:
+    return pl.DataFrame(list(found), schema={"pane": pl.Int64, "n": pl.Int64}, orient="row")
+
+
+def kept(rows: int | None, *found: tuple[int, int], span: int = 1) -> Kept:
+    counted = Kept("pane", span, limited(rows))
+    counted.add(cells(*found))
+    return counted
+
+
+def test_the_oldest_go_until_few_enough_are_left() -> None:
+    # pane       1  2  3  5 | 6  9
+    # messages   4  1  2  3 | 9  9     6 and 9 are open
+    found = [(1, 4), (2, 1), (3, 2), (5, 3), (6, 9), (9, 9)]
+    firsts = {10: None, 9: 2, 6: 2, 5: 3, 4: 4, 3: 4, 2: 6, 1: 6}
+    assert {rows: kept(rows, *found).first(6, None) for rows in firsts} == firsts
+
+
+def test_what_is_gone_is_counted_no_more() -> None:
+    counted = kept(5, (1, 4), (2, 3))
+    assert counted.first(3, None) == 2
+    assert counted.first(3, None) is None
+    assert counted.entries() == [(2, 3)]
+    counted.add(cells((3, 3), (2, 1), (3, 1)))
+    assert dict(counted.entries()) == {2: 4, 3: 4}
+    assert counted.first(4, None) == 3
+
+
+def test_what_is_taken_away_again() -> None:
+    counted = kept(5, (1, 4), (2, 3))
+    counted.add(cells((1, 4), (2, 1)), -1)
+    assert counted.entries() == [(2, 2)]
+
+
+def test_time_goes_first() -> None:
+    counted = kept(5, (1, 4), (2, 4), (3, 4), (4, 4))
+    assert counted.first(5, 3) == 4
+    assert dict(counted.entries()) == {4: 4}
+    assert counted.first(5, 9) == 9
+    assert counted.entries() == []
+
+
+def test_places_near_each_other_go_together() -> None:
+    # stretches of two    -1 | 0  1 | 2  3 | 4
+    counted = kept(5, (-1, 1), (0, 4), (1, 4), (3, 1), (4, 3), span=64)
+    assert dict(counted.entries()) == {-1: 1, 0: 8, 1: 1, 2: 3}
+    assert counted.first(5, None) == 2
+    assert dict(counted.entries()) == {1: 1, 2: 3}
+
+
+def test_without_a_limit_nothing_is_counted() -> None:
+    counted = kept(None, (1, 10**9))
+    assert counted.entries() == []
+    assert (counted.first(5, None), counted.first(5, 3)) == (None, 3)
+
+
+def test_each_shard_has_its_part() -> None:
+    assert [Kept("pane", 1, limited(10, buckets)).most for buckets in (None, 1, 3)] == [10, 10, 4]
+
+
+def test_counts_survive_a_restart() -> None:
+    stored = json.loads(json.dumps(kept(5, (1, 4), (2, 3)).entries()))
+    assert Kept("pane", 1, limited(5), stored).first(3, None) == 2
