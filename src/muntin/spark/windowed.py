@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from muntin.model import cumulating, days, sessions, sliding
 from muntin.model import windows as model
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Duration, Length, instant, measure, micros
+from muntin.model.axis import Axis, Duration, Length, instant, measure, micros
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
 from muntin.model.policies import Firing, policy
