@@ -196,3 +196,30 @@ def test_an_empty_frame_says_nothing(spark: SparkSession) -> None:
     whole = mt.windowed(frame, key="key", time="at").tumbling("1 hour").agg(**AGGREGATES)
     assert whole.results.collect() == []
     assert whole.rejected.collect() == []
+
+
+def test_without_a_key_all_messages_are_one(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(AT, 2), (AT, 5), (AT, None)], "at timestamp, n long")
+    daily = mt.windowed(frame, time="at").tumbling("1 day").agg(n=mt.count(), total=mt.sum("n"))
+    names = ["window_start", "window_end", "n", "total", "emission", "revision"]
+    assert daily.results.columns == names
+    assert [(row.n, row.total, row.emission) for row in daily.results.collect()] == [(3, 7, "full")]
+    assert "of all messages on at" in daily.explain()
+    pairs = mt.windowed(frame).tumbling(mt.rows(2)).agg(n=mt.count()).results
+    assert [tuple(row) for row in pairs.collect()] == [(0, 2, 2, "full", 0), (2, 4, 1, "full", 0)]
+
+
+def test_what_is_said_of_grace_and_what_is_kept(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([], "shop string, at timestamp, part int, place long")
+    by_time = mt.windowed(frame, key="shop", time="at").tumbling("1 hour")
+    told = by_time.late(grace="5 minutes").agg(n=mt.count())
+    assert (told.plan.spec.firing.grace, told.plan.spec.firing.retention) == (300 * SECOND,) * 2
+    told = by_time.keep("1 day", rows=900).late(grace="5 minutes").agg(n=mt.count())
+    assert told.plan.spec.firing.retention == 86_400 * SECOND
+    assert "kept until 1 day after" in told.explain()
+    assert "900 messages" in told.explain()
+    by_place = mt.windowed(frame, key="shop", offset=("part", "place")).tumbling(mt.rows(9))
+    told = by_place.late(grace=mt.rows(4), each=True).keep(mt.rows(7)).agg(n=mt.count())
+    assert (told.plan.spec.firing.grace, told.plan.spec.firing.retention) == (4, 7)
+    assert "by part, shop, on place" in told.explain()
+    assert "taken for 4 rows, told each message" in told.explain()
