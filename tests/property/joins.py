@@ -41,6 +41,7 @@ def queries(
     how: How | None = None,
     policies: list[Any] = ALL,
     orderly: bool = False,
+    limit: int | None = None,
 ) -> Query:
     """A join and its input.
 
@@ -49,9 +50,10 @@ def queries(
         how: The join's kind, where it is fixed.
         policies: What may let messages in.
         orderly: Whether nothing is late or malformed, and the input ends.
+        limit: How many messages a side may keep.
     """
     on_rows = not orderly and draw(st.booleans())
-    bound = draw(bounds("rows" if on_rows else "time"))
+    bound = draw(bounds("rows" if on_rows else "time", sessions=limit is None))
     offset = ("lane", "offset") if on_rows or (not orderly and draw(st.booleans())) else None
     sides: dict[SideName, Side] = {}
     plain = orderly or isinstance(bound, Joint)
@@ -65,6 +67,7 @@ def queries(
             late=draw(st.sampled_from(EARLY if plain else policies)),
             grace=grace,
             retention=grace + draw(st.sampled_from([0] if plain else [0, 0, 5, 30])),
+            rows=limit,
         )
         windows = None
         if isinstance(bound, Within) and draw(st.booleans()):
@@ -87,9 +90,15 @@ def queries(
 
 
 @st.composite
-def bounds(draw: st.DrawFn, axis: Any) -> Bound:
+def bounds(draw: st.DrawFn, axis: Any, sessions: bool = True) -> Bound:
     """What bounds a pair."""
-    kinds = ["within", "tumbling", "hopping", "two", *(["session"] if axis == "time" else [])]
+    kinds = [
+        "within",
+        "tumbling",
+        "hopping",
+        "two",
+        *(["session"] if sessions and axis == "time" else []),
+    ]
     kind = draw(st.sampled_from(kinds))
     if kind == "session":
         return Joint(Sessions(draw(st.integers(1, 9)), draw(st.sampled_from(["both", "left"]))))

@@ -127,3 +127,20 @@ def _condition(bound: Any) -> str:
         last = f"floor({slot})::BIGINT * {slide} + {windows.origin}"
         shared.append(f"{high} < {last} + {windows.size}")
     return " AND ".join(shared)
+
+
+@given(data=st.data())
+def test_a_limit_of_rows_bounds_what_is_kept_and_loses_no_row_of_an_outer_join(
+    data: st.DataObject,
+) -> None:
+    query = data.draw(queries(how="full", policies=EARLY, orderly=True, limit=3))
+    told = EngineJoinDoor(restart=True).run(query.spec, query.types, query.steps)
+    rows = [row for step in told for row in step.rows]
+    for side, name in (("left", "id"), ("right", "id_right")):
+        ids = [m["id"] for step in query.steps for m in step.side(side)]
+        paired = {
+            row[name] for row in rows if row["id"] is not None and row["id_right"] is not None
+        }
+        alone = [row[name] for row in rows if None in (row["id"], row["id_right"])]
+        alone = [number for number in alone if number is not None]
+        assert sorted(alone) == sorted(set(ids) - paired)

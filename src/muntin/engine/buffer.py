@@ -15,7 +15,9 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.joiner import ID, LATE, Joiner
+from muntin.engine.kept import Kept, share
 from muntin.engine.keyed import KeyedRuns
+from muntin.engine.meeting import FOREVER
 from muntin.engine.runs import Blobs, FrameCache, Ranged, Runs
 from muntin.model.joins import SideName
 
@@ -49,9 +51,10 @@ class Buffer:
         self.empty = joiner.no_messages(side).with_columns(
             pl.lit(0, dtype=pl.Int64).alias(ID), pl.lit(False).alias(LATE)
         )
-        self.from_place: int | None = None
+        self.from_place: int | None = stored.get("from")
         reach = getattr(spec.bound, "reach", 1)
-        span = max(1, (reach + spec.side(side).firing.grace) // _SEGMENTS)
+        firing = spec.side(side).firing
+        span = max(1, (reach + firing.grace) // _SEGMENTS)
         self.messages: Runs | KeyedRuns
         if spec.state_layout == "keys":
             self.messages = KeyedRuns(
@@ -66,10 +69,14 @@ class Buffer:
             for name in ("matched", "waiting")
         )
 
+        most = share(firing.rows, spec.buckets)
+        self.kept = Kept(columns.TIME, span, most, stored.get("kept", ()))
+
     def entries(self) -> dict[str, Any]:
         """The buffer's part of the manifest."""
         tables = {"messages": self.messages, "matched": self.matched, "waiting": self.waiting}
-        return {name: table.entries() for name, table in tables.items()}
+        entries: dict[str, Any] = {name: table.entries() for name, table in tables.items()}
+        return entries | {"from": self.from_place, "kept": self.kept.entries()}
 
     @property
     def rows(self) -> int:
@@ -85,8 +92,6 @@ class Buffer:
             low: The first place.
             high: The last place.
         """
-        if self.from_place is not None:
-            low = max(low, self.from_place)
         if isinstance(self.messages, KeyedRuns):
             frames = self.messages.of(who)
         else:
@@ -105,6 +110,17 @@ class Buffer:
         """Those of some messages, none of them beyond a place, that have found no partner."""
         known = _frames(self.matched.read(None, high)) if len(messages) else []
         return messages.join(pl.concat(known), on=ID, how="anti") if known else messages
+
+    def append(self, messages: pl.DataFrame) -> None:
+        """Store messages."""
+        # Whether a message came late is told with its own arrival only.
+        self.messages.append(messages.with_columns(pl.lit(False).alias(LATE)))
+        self.kept.add(messages.select(columns.TIME, pl.lit(1).alias(columns.MESSAGES)))
+
+    def limited(self) -> int | None:
+        """The first place that the limit of rows leaves, if it is beyond what is kept now."""
+        place = self.kept.first(FOREVER, self.from_place)
+        return None if place == self.from_place else place
 
     def mark(self, messages: pl.DataFrame) -> None:
         """Remember that messages have found a partner."""
@@ -127,6 +143,7 @@ class Buffer:
         if place is None:
             return
         self.from_place = place
+        self.kept.first(FOREVER, place)
         self.messages.drop_before(place)
         self.matched.drop_before(place)
 
@@ -139,6 +156,8 @@ class Buffer:
         if not frames:
             return self.empty
         inside = pl.col(columns.TIME) <= high
+        places = [place for place in (low, self.from_place) if place is not None]
+        low = max(places, default=None)
         if low is not None:
             inside = inside & (pl.col(columns.TIME) >= low)
         return pl.concat(frames).filter(inside)

@@ -7,6 +7,7 @@ found and dropped by stretches of the axis.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -73,6 +74,9 @@ class PlaceJoin:
         edge, places = self.edge(OTHER[side], marks[OTHER[side]]), []
         if edge is not None:
             places.append(self.bound.first_kept(side, edge))
+        limit = self.buffers[side].from_place
+        if limit is not None:
+            places.append(limit)
         mark, kept = marks[side], self.spec.side(side).kept
         if mark is not None and kept is not None:
             places.append(mark - kept)
@@ -81,14 +85,28 @@ class PlaceJoin:
     def drop_before(self, places: Places) -> None:
         """See ``Meeting``."""
         for side in SIDES:
-            self.buffers[side].drop_before(places[side])
+            place, limit = places[side], self.buffers[side].from_place
+            self.buffers[side].drop_before(place if limit is None else max(limit, place or limit))
 
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: Moment) -> list[pl.DataFrame]:
         """See ``Meeting``."""
         new = {side: self._let_in(side, taken[side], moment) for side in SIDES}
         told, met = self._meet(new, moment.final)
         alone = [self._close(side, new[side], met.get(side), moment) for side in SIDES]
-        return [told, *alone]
+        return [told, *alone, *(self._limit(side, moment) for side in SIDES)]
+
+    def _limit(self, side: SideName, moment: Moment) -> pl.DataFrame:
+        """Forget the oldest messages where there are too many, and tell those that are alone."""
+        buffer = self.buffers[side]
+        buffer.drop_before(moment.after[side])
+        place = buffer.limited()
+        if place is None:
+            return self.joiner.nothing_told()
+        nobody = buffer.empty
+        cut = replace(moment, before=moment.after, after={**moment.after, side: place})
+        told = self._close(side, nobody, nobody, cut)
+        buffer.drop_before(place)
+        return told
 
     def _let_in(self, side: SideName, taken: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """The messages that meet the other side in this step; the others wait for their policy."""
@@ -186,6 +204,5 @@ class PlaceJoin:
             if self.spec.how == "semi":
                 stays = stays.join(met, on=ID, how="anti")
             buffer.mark(met if after is None else met.filter(place >= after))
-        # Whether a message came late is told with its own arrival only.
-        buffer.messages.append(stays.with_columns(pl.lit(False).alias(LATE)))
+        buffer.append(stays)
         return told

@@ -13,30 +13,36 @@ from collections.abc import Iterable
 import polars as pl
 
 from muntin.engine import columns
-from muntin.model.spec import WindowSpec
 
 # Into how many stretches a segment of a table is cut, where it has so many places.
 _A_SEGMENT = 32
 
 
+def share(rows: int | None, buckets: int | None) -> int | None:
+    """Each shard's part of a limit.
+
+    Example:
+        >>> share(10, 4), share(None, 4)
+        (3, None)
+    """
+    return None if rows is None else -(-rows // (buckets or 1))
+
+
 class Kept:
     """The messages of a shard by where they lie; counted only where there is a limit.
-
-    Each shard keeps its part of the limit.
 
     Args:
         axis: The column that says where a row lies.
         span: How many places make a segment of the table.
-        spec: The query.
+        most: How many messages may be kept; ``None``: any number.
         stored: What ``entries`` gave when the manifest was written.
     """
 
     def __init__(
-        self, axis: str, span: int, spec: WindowSpec, stored: Iterable[tuple[int, int]] = ()
+        self, axis: str, span: int, most: int | None, stored: Iterable[tuple[int, int]] = ()
     ) -> None:
-        rows = spec.firing.rows
         self.axis = axis
-        self.most = None if rows is None else -(-rows // (spec.buckets or 1))
+        self.most = most
         self._width = max(1, span // _A_SEGMENT)
         self._counts = dict(stored)
 

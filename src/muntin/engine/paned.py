@@ -13,7 +13,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.combine import Combined, Combiner
 from muntin.engine.firing import Moment, due, may_be_due
-from muntin.engine.kept import Kept
+from muntin.engine.kept import Kept, share
 from muntin.engine.overlap import compose, in_windows
 from muntin.engine.panes import kept_from
 from muntin.engine.results import overflows, results
@@ -72,7 +72,8 @@ class PanedShard:
         self.marks = table("marks", columns.WINDOW)
         self.early = table("early", columns.WINDOW)
         self.late = table("late", columns.WINDOW)
-        self.kept = Kept(columns.PANE, span, self.spec, self.state.extra.get(_KEPT, ()))
+        most = share(self.spec.firing.rows, self.spec.buckets)
+        self.kept = Kept(columns.PANE, span, most, self.state.extra.get(_KEPT, ()))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""

@@ -21,7 +21,7 @@ from muntin.engine import columns
 from muntin.engine.combine import Combined
 from muntin.engine.firing import Moment, due, may_be_due
 from muntin.engine.gather import SessionCombiner, grouped, joined, merged
-from muntin.engine.kept import Kept
+from muntin.engine.kept import Kept, share
 from muntin.engine.keyed import KeyedRuns
 from muntin.engine.results import overflows, results
 from muntin.engine.runs import Blobs, FrameCache, Runs
@@ -63,7 +63,8 @@ class SessionShard:
             Runs(columns.LAST, width, blobs, cache, self._named_once, stored.get(name, {}))
             for name in ("ends", "waiting")
         )
-        self.kept = Kept(columns.LAST, width, self.spec, self.state.extra.get(_KEPT, ()))
+        most = share(self.spec.firing.rows, self.spec.buckets)
+        self.kept = Kept(columns.LAST, width, most, self.state.extra.get(_KEPT, ()))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""

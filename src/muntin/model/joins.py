@@ -181,6 +181,7 @@ class Side:
             "late": str(firing.late),
             "grace": phrase(firing.grace),
             "keep": phrase(firing.retention),
+            "keep rows": str(firing.rows or "any"),
             "lateness": phrase(self.lateness),
         }
         if self.offset is not None:
@@ -229,10 +230,14 @@ class JoinSpec:
                 raise OptionError(option, f"{policy} on the {name}", "isn't for joins", cure)
         if isinstance(self.bound, Joint):
             asks = [p for p in (side.firing.early, side.firing.late) if not isinstance(p, Each)]
-            if asks or side.kept is not None:
+            if asks or side.kept is not None or side.firing.rows is not None:
                 option = "early" if asks else "keep"
                 text = "isn't for session joins: each message is let in, and kept with its session"
                 raise OptionError(option, f"on the {name}", text, "leave it away")
+        rows = side.firing.rows
+        if rows is not None and (self.axis == "rows" or self.layout == "keys"):
+            cure = 'leave it away; .keep(DURATION) bounds time, layout="time" goes with rows='
+            raise OptionError("rows", f"{rows} on the {name}", "can't be counted here", cure)
         if self.axis == "rows" and side.offset is None:
             cure = 'give windowed(…, offset=("partition", "offset"))'
             raise OptionError("within", self.bound, f"needs offsets on the {name}", cure)
@@ -281,6 +286,8 @@ class JoinSpec:
             return self.layout
         if isinstance(self.bound, Joint):
             return "keys"
+        if self.left.firing.rows is not None or self.right.firing.rows is not None:
+            return "time"
         large = self.axis == "time" and self.bound.reach >= LARGE
         return "keys" if large and not self.marked else "time"
 

@@ -3,16 +3,8 @@ from __future__ import annotations
 import json
 
 import polars as pl
-from tests.unit.engine.queries import combiner
 
-from muntin.engine.kept import Kept
-from muntin.model.policies import Firing
-from muntin.model.spec import WindowSpec
-
-
-def limited(rows: int | None, buckets: int | None = None) -> WindowSpec:
-    spec = combiner(firing=Firing(rows=rows)).spec
-    return WindowSpec(**(vars(spec) | {"buckets": buckets}))
+from muntin.engine.kept import Kept, share
 
 
 def cells(*found: tuple[int, int]) -> pl.DataFrame:
@@ -20,7 +12,7 @@ def cells(*found: tuple[int, int]) -> pl.DataFrame:
 
 
 def kept(rows: int | None, *found: tuple[int, int], span: int = 1) -> Kept:
-    counted = Kept("pane", span, limited(rows))
+    counted = Kept("pane", span, rows)
     counted.add(cells(*found))
     return counted
 
@@ -72,9 +64,9 @@ def test_without_a_limit_nothing_is_counted() -> None:
 
 
 def test_each_shard_has_its_part() -> None:
-    assert [Kept("pane", 1, limited(10, buckets)).most for buckets in (None, 1, 3)] == [10, 10, 4]
+    assert [share(10, buckets) for buckets in (None, 1, 3)] == [10, 10, 4]
 
 
 def test_counts_survive_a_restart() -> None:
     stored = json.loads(json.dumps(kept(5, (1, 4), (2, 3)).entries()))
-    assert Kept("pane", 1, limited(5), stored).first(3, None) == 2
+    assert Kept("pane", 1, 5, stored).first(3, None) == 2

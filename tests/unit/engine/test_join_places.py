@@ -1,0 +1,56 @@
+"""What a join keeps of its messages, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.join import JoinShard
+from muntin.engine.joiner import Joiner
+from muntin.engine.runs import FrameCache, MemoryBlobs
+from muntin.model.joins import SIDES, How, JoinSpec, Side, SideName, Within
+from muntin.model.policies import Each, Firing
+
+SCHEMA = pl.Schema({"key": pl.String(), "id": pl.Int64(), columns.TIME: pl.Int64()})
+
+
+def shard(how: How = "inner", **firing: Any) -> JoinShard:
+    side = Side(("key",), "time", firing=Firing(early=Each(), late=Each(), **firing))
+    spec = JoinSpec(side, side, Within(100, 100), how)
+    joiner = Joiner(spec, dict.fromkeys(SIDES, SCHEMA))
+    return JoinShard(joiner, MemoryBlobs(), FrameCache())
+
+
+def messages(*times: int) -> pl.DataFrame:
+    rows = [("a", number, time) for number, time in enumerate(times)]
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def step(one: JoinShard, left: pl.DataFrame, right: pl.DataFrame) -> Any:
+    given: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
+    return one.step({side: [one.joiner.arrive(side, given[side])] for side in SIDES}, wall=0)
+
+
+def test_a_message_is_kept_while_the_other_side_may_bring_a_partner() -> None:
+    one = shard()
+    assert step(one, messages(0, 50), messages()).rows == 2
+    assert step(one, messages(), messages(100)).rows == 3
+    assert step(one, messages(), messages(151)).rows == 2
+    assert step(one, messages(900), messages(900)).rows == 2
+
+
+def test_a_silent_side_keeps_the_other_for_good_unless_its_own_clock_bounds_it() -> None:
+    assert step(shard(), messages(0, 5_000), messages()).rows == 2
+    assert step(shard(retention=1_000), messages(0, 5_000), messages()).rows == 1
+
+
+def test_the_oldest_go_where_there_are_too_many_and_are_told() -> None:
+    one = shard("left", rows=2)
+    told = step(one, messages(10, 20, 30, 40), messages())
+    assert told.rows == 2
+    assert sorted(told.results["id"]) == [0, 1]
+    assert told.results["emission"].unique().to_list() == ["full"]
+    later = step(one, messages(), messages(35))
+    assert sorted(later.results["id"]) == [2, 3]
