@@ -3,6 +3,10 @@
 ``h = (i*1103515245 + 12345) mod 2^31; k = floor(h/256) mod K; v = i*48271 mod 1000;
 ts = t0 + floor(1000*i/R)`` milliseconds. A far-future sentinel closes the tail and is in no
 checksum.
+
+In **bursts** the keys take turns: a round of one second has a row of every key ``k`` but those with
+``(k + round) mod 3 = 0``, in the order of the keys; eight rounds follow each other, then nothing
+comes for 32 s. So a key has one session a burst, of five or six rows.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 T0_MS = 1_700_000_000_000
 """Event time of row 0: a whole multiple of 10 s, four days before a 10-day boundary."""
@@ -20,6 +25,9 @@ SENTINEL_AFTER_MS = 30 * 86_400_000
 SHUFFLE_BLOCK = 1_000
 LATE_BY_MS = 30_000
 LATE_ONE_IN = 100
+
+ROUNDS_OF_A_BURST = 8
+BURST_EVERY_MS = 40_000
 
 DATA = Path(__file__).resolve().parent / ".data"
 
@@ -34,6 +42,8 @@ class Stream:
         rows: Number of rows, the sentinel not counted.
         batch: Rows of one file, which is one micro-batch.
         disordered: Whether blocks of 1000 events are shuffled and 1 % is late by 30 s.
+        bursts: Whether keys come in bursts; ``keys`` is a multiple of 3 then, and ``per_second``
+            two thirds of it.
         load_keys: Rows that come first, one for each key ``0 .. load_keys-1``, in batches of
             ``load_batch``; 0 for none.
         load_batch: Rows of one loading file.
@@ -44,13 +54,31 @@ class Stream:
     rows: int
     batch: int
     disordered: bool = False
+    bursts: bool = False
     load_keys: int = 0
     load_batch: int = 1_000_000
 
     @property
     def last_ms(self) -> int:
         """No row but the sentinel has a greater event time."""
-        return T0_MS + 1000 * self.rows // self.per_second
+        return int(self.columns(self.rows)[2])
+
+    def columns(self, i: Any) -> tuple[Any, Any, Any]:
+        """Key, value and event time (milliseconds) of rows that arrive in order.
+
+        Args:
+            i: The number of a row, or an array of 64-bit numbers.
+        """
+        v = i * 48271 % 1000
+        if not self.bursts:
+            k = (i * 1103515245 + 12345) % 2147483648 // 256 % self.keys
+            return k, v, T0_MS + 1000 * i // self.per_second
+        turn, place = i // self.per_second, i % self.per_second
+        one, dropped = place % 2, (3 - turn % 3) % 3
+        k = 3 * (place // 2) + one + (one >= dropped)
+        burst, second = turn // ROUNDS_OF_A_BURST, turn % ROUNDS_OF_A_BURST
+        within = 1000 * second + 1000 * place // self.per_second
+        return k, v, T0_MS + BURST_EVERY_MS * burst + within
 
     @property
     def sentinel_ms(self) -> int:
@@ -60,7 +88,7 @@ class Stream:
     @property
     def folder(self) -> Path:
         """Where the Parquet files of this stream lie."""
-        order = "disordered" if self.disordered else "ordered"
+        order = "disordered" if self.disordered else "bursts" if self.bursts else "ordered"
         load = f"-load{self.load_keys}" if self.load_keys else ""
         name = f"k{self.keys}-r{self.per_second}-n{self.rows}-b{self.batch}-{order}{load}"
         return DATA / name
@@ -77,6 +105,8 @@ class Stream:
 
     def select_sql(self, start: int, stop: int) -> str:
         """A DuckDB query for the rows at stream positions ``[start, stop)``, in order."""
+        if self.bursts:
+            return self._bursts_sql(start, stop)
         index = "p"
         if self.disordered:
             block = SHUFFLE_BLOCK
@@ -89,6 +119,19 @@ class Stream:
             f" make_timestamp(({time})*1000) ts"
             f" FROM (SELECT i, (i*1103515245+12345)%2147483648 h"
             f" FROM (SELECT ({index})::BIGINT i FROM range({start}, {stop}) s(p)))"
+        )
+
+    def _bursts_sql(self, start: int, stop: int) -> str:
+        """The same for a stream in bursts."""
+        time = (
+            f"{T0_MS} + {BURST_EVERY_MS}*(r//{ROUNDS_OF_A_BURST})"
+            f" + 1000*(r%{ROUNDS_OF_A_BURST}) + 1000*j//{self.per_second}"
+        )
+        return (
+            f"SELECT 3*(j//2) + j%2 + (j%2 >= (3-r%3)%3)::BIGINT k, (i*48271%1000)::BIGINT v,"
+            f" make_timestamp(({time})*1000) ts"
+            f" FROM (SELECT i::BIGINT i, i//{self.per_second} r, i%{self.per_second} j"
+            f" FROM range({start}, {stop}) s(i))"
         )
 
     def load_sql(self, start: int, stop: int) -> str:

@@ -27,11 +27,13 @@ class Case:
         batch: Rows of a micro-batch.
         size: Window length in seconds.
         slide: Distance between window starts in seconds.
+        gap: The silence that ends a session, in seconds; 0 where windows have a size.
         measure: What is measured.
         early: Early firing: never, each second of wall clock, or each touched window in every
             batch.
         lateness: How far the watermark trails, in seconds.
         disordered: Whether the stream is shuffled and partly late.
+        bursts: Whether keys come in bursts.
         load_keys: Keys put into state before the measured batches.
         seconds: Length of a wall-clock run, warm-up not counted.
         caps: Fewer rows for a slow peer: by peer name or family.
@@ -46,10 +48,12 @@ class Case:
     batch: int
     size: int = 10
     slide: int = 10
+    gap: int = 0
     measure: Measure = "throughput"
     early: Literal["never", "second", "batch"] = "never"
     lateness: int = 0
     disordered: bool = False
+    bursts: bool = False
     load_keys: int = 0
     seconds: int = 0
     caps: Mapping[str, int] = field(default_factory=dict)
@@ -82,6 +86,7 @@ class Case:
             rows=rows,
             batch=batch,
             disordered=self.disordered,
+            bursts=self.bursts,
             load_keys=load,
         )
 
@@ -238,6 +243,31 @@ W2K = Workload(
     (*_spark("W2k", 15), *_flink("W2k", heap=4, rocksdb=30)),
 )
 
+W3 = Workload(
+    "W3",
+    "sessions of 10 s, 20 001 keys in bursts of eight rounds, batches of 1 M rows",
+    (
+        Case(
+            "W3",
+            "session 10 s",
+            keys=20_001,
+            per_second=13_334,
+            rows=5_000_000,
+            batch=1_000_000,
+            gap=10,
+            bursts=True,
+            caps={"pathway": 50_000, "bytewax": 300_000},
+            families=("muntin", "spark", "flink", "bytewax", "pathway", "ceiling"),
+        ),
+    ),
+    (
+        *_spark("W3", 2),
+        *_flink("W3", heap=2, rocksdb=2),
+        Target("W3", "pathway", 10),
+        Target("W3", "bytewax", 10),
+    ),
+)
+
 W6 = Workload(
     "W6",
     "W1 with a 1000-event shuffle and 1 % late by 30 s, early firing each second",
@@ -320,5 +350,5 @@ W8E = Workload(
     _spark("W8e", 1.0, at_least=False),
 )
 
-WORKLOADS: dict[str, Workload] = {w.name: w for w in (W1, W1S, W2, W2K, W6, W7, W8, W8E)}
+WORKLOADS: dict[str, Workload] = {w.name: w for w in (W1, W1S, W2, W2K, W3, W6, W7, W8, W8E)}
 CASES: dict[str, Case] = {c.name: c for w in WORKLOADS.values() for c in w.cases}

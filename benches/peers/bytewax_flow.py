@@ -25,8 +25,8 @@ from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from benches.peers.command import Outcome, Run, serve, totals
-from benches.stream import T0_MS, Stream
-from benches.workloads import CASES
+from benches.stream import Stream
+from benches.workloads import CASES, Case
 
 BLOCK = 10_000
 PROCESSES = 2
@@ -41,11 +41,8 @@ def blocks(stream: Stream, parity: int) -> Iterator[list[Event]]:
     """Rows of the keys of one parity."""
     for start in range(0, stream.rows, BLOCK):
         i = np.arange(start, min(start + BLOCK, stream.rows), dtype=np.int64)
-        k = (i * 1103515245 + 12345) % 2147483648 // 256 % stream.keys
-        i = i[k % PROCESSES == parity]
-        k = k[k % PROCESSES == parity]
-        v = i * 48271 % 1000
-        ms = T0_MS + 1000 * i // stream.per_second
+        mine = stream.columns(i)[0] % PROCESSES == parity
+        k, v, ms = stream.columns(i[mine])
         times = [EPOCH + timedelta(milliseconds=x) for x in ms.tolist()]
         yield [
             (key, (at, value))
@@ -124,14 +121,20 @@ def merge(left: list[int], right: list[int]) -> list[int]:
     return [left[0] + right[0], left[1] + right[1], max(left[2], right[2])]
 
 
+def windower(case: Case) -> Any:
+    """The windows of a case."""
+    if case.gap:
+        return w.SessionWindower(gap=timedelta(seconds=case.gap))
+    size, slide = timedelta(seconds=case.size), timedelta(seconds=case.slide)
+    if size == slide:
+        return w.TumblingWindower(length=size, align_to=EPOCH)
+    return w.SlidingWindower(length=size, offset=slide, align_to=EPOCH)
+
+
 def make_flow() -> Dataflow:
     """The dataflow that each process runs."""
     asked = json.loads(os.environ[ASKED])
     case = CASES[asked["case"]]
-    size, slide = timedelta(seconds=case.size), timedelta(seconds=case.slide)
-    windower: Any = w.TumblingWindower(length=size, align_to=EPOCH)
-    if size != slide:
-        windower = w.SlidingWindower(length=size, offset=slide, align_to=EPOCH)
     # The system clock stands still: a watermark that it moves would overtake the rows.
     clock: Any = w.EventClock(
         lambda event: event[0], timedelta(0), lambda: EPOCH, lambda window_end: None
@@ -139,7 +142,7 @@ def make_flow() -> Dataflow:
     flow = Dataflow("benches")
     events = op.input("rows", flow, Rows(case.stream(asked["rows"], asked["rows"], 1.0)))
     windows = w.fold_window(
-        "fold", events, clock, windower, lambda: [0, 0, 0], fold, merge, ordered=False
+        "fold", events, clock, windower(case), lambda: [0, 0, 0], fold, merge, ordered=False
     )
     op.output("tally", windows.down, TallySink(Path(asked["folder"])))
     return flow

@@ -27,11 +27,26 @@ SELECT * FROM (
 ) WHERE c > 0
 """
 
+SESSIONS = """
+WITH marked AS (
+    SELECT k, v, epoch_us(ts) AS t,
+           coalesce(t - lag(t) OVER (PARTITION BY k ORDER BY t) > {gap}, true) AS opens
+    FROM read_parquet('{files}') WHERE epoch_ms(ts) <= {last_ms}
+), numbered AS (
+    SELECT *, count(*) FILTER (opens) OVER (PARTITION BY k ORDER BY t) AS number FROM marked
+)
+SELECT k, min(t) AS s, count(*) AS c, sum(v)::BIGINT AS total, max(v) AS top
+FROM numbered GROUP BY k, number
+"""
+
 
 def query(run: Run) -> str:
     """One row for each key and window start."""
+    files, last_ms = run.stream.everything, run.stream.last_ms
+    if run.case.gap:
+        return SESSIONS.format(gap=run.case.gap * 1_000_000, files=files, last_ms=last_ms)
     size, slide = run.case.size * 1_000_000, run.case.slide * 1_000_000
-    slices = SLICES.format(slide=slide, files=run.stream.everything, last_ms=run.stream.last_ms)
+    slices = SLICES.format(slide=slide, files=files, last_ms=last_ms)
     if size == slide:
         return slices
     return HOPS.format(slices=slices, size=size, slide=slide, more=size // slide - 1)

@@ -12,7 +12,7 @@ from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.table import EnvironmentSettings, Schema, StreamTableEnvironment
 
 from benches.peers.command import Outcome, Run, serve, totals
-from benches.stream import T0_MS
+from benches.stream import BURST_EVERY_MS, ROUNDS_OF_A_BURST, T0_MS, Stream
 
 SINK = """
 CREATE TEMPORARY TABLE answers (
@@ -57,6 +57,19 @@ def environment(run: Run) -> tuple[StreamExecutionEnvironment, StreamTableEnviro
     return streams, StreamTableEnvironment.create(streams, chosen)
 
 
+def formula(stream: Stream, i: str) -> tuple[str, str]:
+    """Key and event time (milliseconds) of a row in SQL."""
+    if not stream.bursts:
+        k = f"MOD(MOD({i} * 1103515245 + 12345, 2147483648) / 256, {stream.keys})"
+        return k, f"{T0_MS} + 1000 * {i} / {stream.per_second}"
+    turn, place = f"({i} / {stream.per_second})", f"MOD({i}, {stream.per_second})"
+    one, dropped = f"MOD({place}, 2)", f"MOD(3 - MOD({turn}, 3), 3)"
+    k = f"3 * ({place} / 2) + {one} + CASE WHEN {one} >= {dropped} THEN 1 ELSE 0 END"
+    burst = f"{BURST_EVERY_MS} * ({turn} / {ROUNDS_OF_A_BURST})"
+    second = f"1000 * MOD({turn}, {ROUNDS_OF_A_BURST})"
+    return k, f"{T0_MS} + {burst} + {second} + 1000 * {place} / {stream.per_second}"
+
+
 def read(run: Run, streams: StreamExecutionEnvironment, tables: StreamTableEnvironment) -> None:
     """The stream, as two sources that take turns, so that both cores read and time goes on evenly.
 
@@ -70,16 +83,13 @@ def read(run: Run, streams: StreamExecutionEnvironment, tables: StreamTableEnvir
         numbers = NumberSequenceSource(0, last)
         source = streams.from_source(numbers, WatermarkStrategy.no_watermarks(), f"half {half}")
         i = f"(f0 * 2 + {half})"
+        k, ms = formula(stream, i)
         schema = (
             Schema.new_builder()
             .column("f0", "BIGINT")
-            .column_by_expression(
-                "k", f"MOD(MOD({i} * 1103515245 + 12345, 2147483648) / 256, {stream.keys})"
-            )
+            .column_by_expression("k", k)
             .column_by_expression("v", f"MOD({i} * 48271, 1000)")
-            .column_by_expression(
-                "ts", f"TO_TIMESTAMP_LTZ({T0_MS} + 1000 * {i} / {stream.per_second}, 3)"
-            )
+            .column_by_expression("ts", f"TO_TIMESTAMP_LTZ({ms}, 3)")
             .watermark("ts", "ts - INTERVAL '0.001' SECOND")
             .build()
         )
@@ -90,7 +100,9 @@ def read(run: Run, streams: StreamExecutionEnvironment, tables: StreamTableEnvir
 
 def window(run: Run) -> str:
     """The windowing table function of a case; a hop's slide comes first."""
-    size, slide = run.case.size, run.case.slide
+    size, slide, gap = run.case.size, run.case.slide, run.case.gap
+    if gap:
+        return f"SESSION(TABLE ev PARTITION BY k, DESCRIPTOR(ts), INTERVAL '{gap}' SECOND)"
     if size == slide:
         return f"TUMBLE(TABLE ev, DESCRIPTOR(ts), INTERVAL '{size}' SECOND(6))"
     return (

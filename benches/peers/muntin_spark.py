@@ -15,7 +15,9 @@ def results(events: DataFrame, run: Run) -> DataFrame:
     case = run.case
     lateness = f"{case.lateness} seconds"
     windowed = mt.windowed(events, key="k", time="ts", lateness=lateness, max_ahead=None)
-    if case.size == case.slide:
+    if case.gap:
+        windowed = windowed.session(f"{case.gap} seconds")
+    elif case.size == case.slide:
         windowed = windowed.tumbling(f"{case.size} seconds")
     else:
         windowed = windowed.hopping(f"{case.size} seconds", slide=f"{case.slide} seconds")

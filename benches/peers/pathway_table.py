@@ -1,4 +1,7 @@
-"""Pathway: ``windowby`` over a Python source, two workers, each window final when it speaks."""
+"""Pathway: ``windowby`` over a Python source, two workers, each window final when it speaks.
+
+Pathway's sessions know no such behaviour: they are told anew as they grow, and never forgotten.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import numpy as np
 import pathway as pw
 
 from benches.peers.command import Outcome, Run, serve, totals
-from benches.stream import T0_MS, Stream
+from benches.stream import Stream
 from benches.workloads import CASES, Case
 
 ASKED = "BENCHES_PATHWAY"
@@ -43,9 +46,7 @@ class Rows(pw.io.python.ConnectorSubject):
         stream = self.stream
         for start in range(0, stream.rows, BLOCK):
             i = np.arange(start, min(start + BLOCK, stream.rows), dtype=np.int64)
-            k = (i * 1103515245 + 12345) % 2147483648 // 256 % stream.keys
-            v = i * 48271 % 1000
-            ms = T0_MS + 1000 * i // stream.per_second
+            k, v, ms = stream.columns(i)
             for key, value, at in zip(k.tolist(), v.tolist(), ms.tolist(), strict=True):
                 self.next(k=key, v=value, ts=at)
         self.next(k=0, v=0, ts=stream.sentinel_ms)
@@ -53,14 +54,18 @@ class Rows(pw.io.python.ConnectorSubject):
 
 def results(events: Any, case: Case) -> Any:
     """The window query of a case."""
-    window = pw.temporal.tumbling(duration=case.size * 1000, origin=0)
-    if case.size != case.slide:
+    window: Any = pw.temporal.tumbling(duration=case.size * 1000, origin=0)
+    behavior: Any = pw.temporal.exactly_once_behavior()
+    if case.gap:
+        # Its sessions are open at the gap.
+        window, behavior = pw.temporal.session(max_gap=case.gap * 1000 + 1), None
+    elif case.size != case.slide:
         window = pw.temporal.sliding(hop=case.slide * 1000, duration=case.size * 1000, origin=0)
     return events.windowby(
         events.ts,
         window=window,
         instance=events.k,
-        behavior=pw.temporal.exactly_once_behavior(),
+        behavior=behavior,
     ).reduce(
         k=pw.this._pw_instance,
         window_start=pw.this._pw_window_start,

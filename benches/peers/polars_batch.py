@@ -14,17 +14,20 @@ from benches.peers.command import Outcome, Run, serve, totals
 
 def answer(run: Run) -> pl.LazyFrame:
     """One row for each key and window start."""
-    slide = f"{run.case.slide}s"
-    slices = (
-        pl.scan_parquet(run.stream.everything)
-        .filter(pl.col("ts").dt.epoch("ms") <= run.stream.last_ms)
-        .group_by("k", pl.col("ts").dt.truncate(slide).alias("ts"))
-        .agg(
-            pl.len().cast(pl.Int64).alias("count"),
-            pl.col("v").sum().alias("sum"),
-            pl.col("v").max().alias("max"),
-        )
+    rows = pl.scan_parquet(run.stream.everything)
+    rows = rows.filter(pl.col("ts").dt.epoch("ms") <= run.stream.last_ms)
+    sums = (
+        pl.len().cast(pl.Int64).alias("count"),
+        pl.col("v").sum().alias("sum"),
+        pl.col("v").max().alias("max"),
     )
+    if run.case.gap:
+        silence = pl.col("ts").diff() > pl.duration(seconds=run.case.gap)
+        opens = (pl.col("k").diff() != 0) | silence
+        number = opens.fill_null(False).cum_sum().alias("session")
+        return rows.sort("k", "ts").with_columns(number).group_by("session").agg(*sums)
+    slide = f"{run.case.slide}s"
+    slices = rows.group_by("k", pl.col("ts").dt.truncate(slide).alias("ts")).agg(*sums)
     if run.case.size == run.case.slide:
         return slices
     # The offset lets windows begin before the first row; slices are far fewer than rows.

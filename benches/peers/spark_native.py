@@ -1,4 +1,4 @@
-"""Spark native: ``groupBy(window(...), k)``."""
+"""Spark native: ``groupBy(window(...), k)``, or ``session_window``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ def results(events: DataFrame, run: Run) -> DataFrame:
     """The query that the Spark guide would have you write."""
     case = run.case
     window = F.window("ts", f"{case.size} seconds", f"{case.slide} seconds")
-    if case.size == case.slide:
+    if case.gap:
+        window = F.session_window("ts", f"{case.gap} seconds")
+    elif case.size == case.slide:
         window = F.window("ts", f"{case.size} seconds")
     return (
         events.withWatermark("ts", f"{case.lateness} seconds")

@@ -30,11 +30,11 @@ def form(new_form: Callable[[], Form]) -> Form:
 
 @pytest.fixture
 def walk(new_form: Callable[[], Form]) -> Callable[[Machine], None]:
-    """Runs a state machine; on a disk, with fewer examples."""
+    """Runs a state machine; where a flush takes long, with fewer examples."""
 
     def run(machine: Machine) -> None:
         default: Any = settings.default
-        share = 6 if new_form().name == "rocks" else 1
+        share = 6 if new_form().slow else 1
         few = settings(max_examples=default.max_examples // share + 1, stateful_step_count=30)
         run_state_machine_as_test(lambda: machine(new_form()), settings=few)
 

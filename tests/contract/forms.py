@@ -1,4 +1,4 @@
-"""The three forms of a store's rows, each with a way to restart it and to fail in its flush."""
+"""The forms of a store's rows, each with a way to restart it and to fail in its flush."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any, Protocol
 
 import pytest
 import rocksdict
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, TwsTester
 from rocksdict import WriteBatch
 
 from muntin.engine.runs import MemoryBlobs
+from muntin.spark.state import SparkBlobs
+from muntin.spark.stores import SparkState, spark_state
 from muntin.stores import Image, KeyValue
 from muntin.stores.memory import MemoryKeyValue
 from muntin.stores.paged import PagedKeyValue
@@ -27,6 +30,7 @@ class PulledPlugError(Exception):
 
 class Form(Protocol):
     name: str
+    slow: bool
 
     def open(self) -> KeyValue:
         """The last flush, as a new process finds it."""
@@ -36,7 +40,7 @@ class Form(Protocol):
 
 
 class MemoryForm:
-    name = "memory"
+    name, slow = "memory", False
 
     def __init__(self, folder: Path) -> None:
         self.image = Image()
@@ -55,7 +59,7 @@ class MemoryForm:
 
 
 class RocksForm:
-    name = "rocks"
+    name, slow = "rocks", True
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "rocks"
@@ -135,7 +139,7 @@ class BreakingBlobs(MemoryBlobs):
 
 
 class PagedForm:
-    name = "paged"
+    name, slow = "paged", False
 
     def __init__(self, folder: Path) -> None:
         self.blobs = BreakingBlobs()
@@ -152,4 +156,52 @@ class PagedForm:
             self.blobs.left = None
 
 
-FORMS: tuple[type[Any], ...] = (MemoryForm, RocksForm, PagedForm)
+class Holder(StatefulProcessor):
+    """A processor that does nothing with its state: the tests do."""
+
+    state: SparkState
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.state = spark_state(handle, page_bytes=PAGE_BYTES)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        yield from ()
+
+    def close(self) -> None:
+        pass
+
+
+class StateForm:
+    """The state of one key, as Spark's own tester imitates it; tests/spark has the real one."""
+
+    name, slow = "state", False
+
+    def __init__(self, folder: Path) -> None:
+        holder = Holder()
+        TwsTester(holder).test("key", [])
+        self.state = holder.state
+
+    def open(self) -> KeyValue:
+        return self.state.open()
+
+    @contextmanager
+    def failing(self, write: int) -> Iterator[None]:
+        left = write
+
+        def breaking(real: Any) -> Any:
+            def writing(*told: Any) -> None:
+                nonlocal left
+                if left == 0:
+                    raise PulledPlugError
+                left -= 1
+                real(*told)
+
+            return writing
+
+        with pytest.MonkeyPatch.context() as patch:
+            for method in ("put", "save"):
+                patch.setattr(SparkBlobs, method, breaking(getattr(SparkBlobs, method)))
+            yield
+
+
+FORMS: tuple[type[Any], ...] = (MemoryForm, RocksForm, PagedForm, StateForm)

@@ -75,7 +75,7 @@ def test_files_and_rows_come_to_the_same(
     parts: int,
 ) -> None:
     if parts > 1:
-        monkeypatch.setattr("muntin.spark.parquet._BYTES_OF_A_PART", 1)
+        monkeypatch.setattr("muntin.spark.parquet._ROWS_OF_A_PART", 1)
     by_files = windows(feed.stream(spark), **options)
     plan = by_files.plan.told._jdf.queryExecution().analyzed().toString()
     assert plan.count(", content#") == parts

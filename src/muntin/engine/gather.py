@@ -62,7 +62,10 @@ class SessionCombiner(Combiner):
 
     def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """See ``Combiner``."""
-        return joined(frames, self) if frames else self.no_cells
+        full = [f for f in frames if len(f)]
+        if len(full) <= 1:
+            return full[0] if full else self.no_cells
+        return joined(full, self)
 
     @property
     def patience(self) -> int:
@@ -92,7 +95,7 @@ def grouped(
     """Rows in the order of key and first place, and which of them share a session."""
     full = [f for f in frames if len(f)] or list(frames[:1])
     rows = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
-    rows = arranged(rows, [*combiner.keys, columns.FIRST])
+    rows = arranged(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
     if not len(rows):
         return rows, np.zeros(0, dtype=np.int64)
     new_key = begins(rows, combiner.keys)
@@ -103,16 +106,27 @@ def grouped(
 
 
 def _reached(key: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The greatest place up to each row, within its key."""
+    """The greatest place up to each row, within its key; keys are numbered in their order."""
+    least = int(last.min())
+    span = int(last.max()) - least + 1
+    if span * (int(key[-1]) + 1) < 2**63:
+        ahead = key * np.int64(span) - np.int64(least)
+        reached: NDArray[np.int64] = np.maximum.accumulate(last + ahead) - ahead
+        return reached
     there, rank = np.unique(last, return_inverse=True)
     best = np.maximum.accumulate(key * np.int64(len(there)) + rank)
-    reached: NDArray[np.int64] = there[best - key * np.int64(len(there))]
+    reached = there[best - key * np.int64(len(there))]
     return reached
 
 
 def merged(rows: pl.DataFrame, group: NDArray[np.int64], combiner: SessionCombiner) -> pl.DataFrame:
-    """One row a group of neighbouring rows, in their order."""
-    numbered = rows.with_columns(pl.Series("__group", group))
-    frame = combiner.merge([numbered], by=["__group"]).sort("__group").drop("__group")
-    keys = rows.select(combiner.keys)[np.flatnonzero(np.diff(group, prepend=-1))]
-    return pl.concat([keys, frame], how="horizontal")
+    """One row a group of neighbouring rows, in their order; a row alone stays as it is."""
+    begins = np.flatnonzero(np.diff(group, prepend=-1))
+    alone = np.diff(begins, append=len(rows)) == 1
+    several = ~alone[group]
+    shared = rows.filter(several).with_columns(pl.Series("__group", group[several]))
+    frame = combiner.merge([shared], by=["__group"]).sort("__group").drop("__group")
+    grown = pl.concat([rows.select(combiner.keys)[begins[~alone]], frame], how="horizontal")
+    whole: pl.DataFrame = pl.concat([rows[begins[alone]].select(grown.columns), grown])
+    place = np.where(alone, np.cumsum(alone), alone.sum() + np.cumsum(~alone)) - 1
+    return whole.select(pl.all().gather(place))

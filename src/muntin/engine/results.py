@@ -40,7 +40,8 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     if isinstance(spec.windows, Sessions):
         # What vanished has no value, not even a count of nothing.
         gone = told[columns.EMISSION] == "retract"
-        values = [v.zip_with(~gone, v.clear(len(v))) for v in values]
+        if gone.any():
+            values = [v.zip_with(~gone, v.clear(len(v))) for v in values]
     return identity.with_columns(
         *values, told[columns.EMISSION], told[columns.REVISION].cast(pl.Int64)
     )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.combine import Combined
 from muntin.engine.firing import Moment, due, may_be_due
-from muntin.engine.gather import SessionCombiner, grouped, joined, merged
+from muntin.engine.gather import SessionCombiner, grouped, merged
 from muntin.engine.kept import Kept, share
 from muntin.engine.keyed import KeyedRuns
 from muntin.engine.results import overflows, results
@@ -115,7 +115,7 @@ class SessionShard:
         if not fresh:
             nothing = self._no_sessions()
             return nothing, nothing, self.combiner.nothing_rejected
-        new = joined(fresh, self.combiner).with_columns(
+        new = pl.concat(fresh, how="diagonal").with_columns(
             pl.lit(0, dtype=pl.Int64).alias(FIRED), pl.col(columns.MESSAGES).alias(UNTOLD)
         )
         old = self._open(new.select(self.keys).unique(), moment)
@@ -305,10 +305,13 @@ class SessionShard:
             self.waiting.drop_before(None)
             return
         last, zero = pl.col(columns.LAST), pl.lit(0, dtype=pl.Int64)
+        kept = moment.closed_after
+        if self.state.watermark is not None:
+            kept = self.combiner.sessions.ended(self.state.watermark - self.spec.firing.retention)
         gone = vanished.join(rows, on=self._identity, how="anti")
-        self.sessions.append(
-            pl.concat([gone.with_columns(zero.alias(columns.MESSAGES)), rows], how="diagonal")
-        )
+        versions = [gone.with_columns(zero.alias(columns.MESSAGES)), rows]
+        # Most sessions of a large batch have come and gone within it.
+        self.sessions.append(pl.concat(versions, how="diagonal").filter(last > kept))
         self.ends.append(rows.filter(last > moment.after).select(self._bounds))
         if self.spec.firing.on_wall_clock or self.spec.firing.grace:
             unspoken = [rows.select(*self._bounds, UNTOLD)]

@@ -61,7 +61,6 @@ _UNUSUAL = (
     "spark.sql.caseSensitive",
 )
 # Less isn't worth a second task.
-_BYTES_OF_A_PART = 4 << 20
 _ROWS_OF_A_PART = 250_000
 _MOST_PARTS = 4
 _FILES_LOOKED_AT = 1000
@@ -100,13 +99,23 @@ def _parted(listed: DataFrame, path: str) -> DataFrame:
     """
     folder = os.path.join(path, "**") if os.path.isdir(path) else path
     there = islice(iglob(folder, recursive=True), _FILES_LOOKED_AT)
-    largest = max((os.path.getsize(f) for f in there if os.path.isfile(f)), default=0)
+    largest = max((f for f in there if os.path.isfile(f)), key=os.path.getsize, default=None)
     cores = listed.sparkSession.sparkContext.defaultParallelism
-    parts = max(1, min(cores, _MOST_PARTS, largest // _BYTES_OF_A_PART))
+    parts = max(1, min(cores, _MOST_PARTS, _rows(largest) // _ROWS_OF_A_PART))
     counted = listed.withColumn("parts", F.lit(parts))
     whole = [counted.withColumn("part", F.lit(part)) for part in range(parts)]
     # A batch of many files has tasks enough already.
     return reduce(DataFrame.union, whole).coalesce(cores) if parts > 1 else whole[0]
+
+
+def _rows(path: str | None) -> int:
+    """How many rows a file says it has; 0 where it can't be asked, which its reader will tell."""
+    if path is None:
+        return 0
+    try:
+        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+    except (OSError, pl.exceptions.PolarsError):
+        return 0
 
 
 def _as_written(spark: SparkSession) -> bool:

@@ -1,4 +1,4 @@
-"""A shard's store over Spark's: one map state of numbered blobs, the manifest among them."""
+"""Numbered blobs in Spark's state: one map state holds them, the manifest among them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ _MANIFEST = -1
 
 
 class SparkBlobs:
-    """``muntin.engine.runs.Blobs`` in Spark's state store; committed by Spark with the batch."""
+    """``muntin.engine.runs.Blobs`` in Spark's state store; committed by Spark with the batch.
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._blobs = handle.getMapState("blobs", "number long", "blob binary")
+    Like every state variable, it holds what belongs to the grouping key that is being processed.
+
+    Args:
+        handle: What Spark gives to a processor's ``init``, the only place where this may be made.
+        name: The name of the state variable.
+    """
+
+    def __init__(self, handle: StatefulProcessorHandle, name: str = "blobs") -> None:
+        self._blobs = handle.getMapState(name, "number long", "blob binary")
 
     def load(self) -> str | None:
         """See ``Blobs``."""

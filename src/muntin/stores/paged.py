@@ -95,6 +95,7 @@ class PagedKeyValue(KeyValueInPages):
                 self._blobs.remove(page.number)
 
     def _read(self, number: int) -> Rows:
+        self._require_open()
         try:
             blob = self._blobs.get(number)
         except KeyError as error:

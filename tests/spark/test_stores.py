@@ -1,0 +1,235 @@
+"""Stores in the state of a real query: the contract's whole suite, batches, a failure, restarts."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, TwsTester
+from tests.contract import forms
+
+import muntin.spark.stores
+from muntin.model.errors import MuntinError, OptionError
+from muntin.spark.stores import spark_state
+from muntin.stores import Image, KeyValue, MessageStore, Session, SessionStore, WindowStore, memory
+
+SUITE = "the contract"
+FEED = pa.schema([("key", pa.string()), ("n", pa.int64()), ("time", pa.int64())])
+TOLD = "key string, said string"
+
+# Times of the messages of each key, by batch; in the last one the early times have expired.
+BATCHES: list[dict[str, list[int]]] = [
+    {"a": [*range(0, 60, 3)], "b": [5], SUITE: [0]},
+    {"a": [70, 1, 64, 70], "c": [3, 2, 1]},
+    {"b": [6, 300], "c": [400, 401, 4]},
+]
+
+
+def take(kv: KeyValue, times: list[int]) -> str:
+    """Keep messages in all three stores, and say all that they hold then."""
+    messages = MessageStore(kv, retention=100, most_rows=15)
+    windows = WindowStore(kv, retention=100, minimum=1)
+    sessions = SessionStore(kv, retention=100, minimum=1)
+    for time in times:
+        offset = kv.marks.get("offset", -1) + 1
+        messages.add({"at": time}, time=time, offset=offset)
+        start = time // 10 * 10
+        windows.put("n", start, (windows.get("n", start) or 0) + 1)
+        merged, n = Session("n", time, time), 1
+        for session, count in list(sessions.find_sessions("n", time - 5, time + 5)):
+            sessions.remove(session)
+            n += count
+            merged = Session("n", min(merged.start, session.start), max(merged.end, session.end))
+        sessions.put(merged, n)
+        kv.flush({"offset": offset})
+    messages.retire(100)
+    kv.flush()
+    return json.dumps(
+        {
+            "messages": [list(row) for row in messages.get_messages()],
+            "windows": [list(row) for row in windows.fetch_all(reverse=True)],
+            "sessions": [[*session, n] for session, n in sessions.fetch_all()],
+            "figures": [messages.observed, windows.expired, sessions.expired, kv.marks],
+        },
+        default=str,
+    )
+
+
+class Recorder:
+    """Remembers the state variable that is made, so that a test can clear it."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.variable: Any = None
+
+    def getMapState(self, *told: Any) -> Any:  # noqa: N802
+        self.variable = self.handle.getMapState(*told)
+        return self.variable
+
+
+class Outcomes:
+    """A plugin of pytest that keeps how each test ended."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or not report.passed:
+            self.told[report.nodeid] = "passed" if report.passed else str(report.longrepr)
+
+
+class Keeper(StatefulProcessor):
+    """Runs ``take`` on each batch of a key, and the contract's suite where that is the key.
+
+    Args:
+        fuse: While this file is there, a batch with the key ``c`` fails after it has flushed.
+    """
+
+    def __init__(self, fuse: str) -> None:
+        self.fuse = fuse
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.recorder = Recorder(handle)
+        self.state = spark_state(self.recorder, page_bytes=forms.PAGE_BYTES)  # type: ignore[arg-type]
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        if key[0] == SUITE:
+            for test, outcome in self.suite().items():
+                yield Row(key=SUITE, said=json.dumps([test, outcome]))
+            return
+        times = [row["time"] for row in sorted(rows, key=lambda row: row["n"])]
+        with self.state.open() as kv:
+            yield Row(key=key[0], said=take(kv, times))
+        if key[0] == "c" and Path(self.fuse).exists():
+            raise forms.PulledPlugError
+
+    def suite(self) -> dict[str, str]:
+        """Run the contract's tests in this process, on the state of this key."""
+        state, recorder = self.state, self.recorder
+
+        class LiveForm(forms.StateForm):
+            name, slow = "spark", True
+
+            def __init__(self, folder: Path) -> None:
+                recorder.variable.clear()
+                self.state = state
+
+        forms.FORMS = (LiveForm,)
+        root, outcomes = Path(forms.__file__).parents[2], Outcomes()
+        options = ["-p", "no:cacheprovider", "-p", "no:timeout", "-o", "addopts=", "-q"]
+        importing = ["--import-mode=importlib", "-W", "ignore::pytest.PytestConfigWarning"]
+        where = [f"--rootdir={root}", str(root / "tests/contract")]
+        pytest.main([*options, *importing, *where], plugins=[outcomes])
+        return outcomes.told
+
+    def close(self) -> None:
+        self.state.close()
+
+
+class Stream:
+    """A query over one file a batch, started anew as often as it is asked."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.fuse = folder / "fuse"
+        self.told: list[tuple[int, str, str]] = []
+        (folder / "source").mkdir()
+
+    def add(self, batch: dict[str, list[int]]) -> None:
+        rows = [{"key": k, "n": n, "time": t} for k, ts in batch.items() for n, t in enumerate(ts)]
+        number = len(list((self.folder / "source").iterdir()))
+        path = self.folder / f"source/{number}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows[::-1], FEED), path)
+
+    def run(self) -> None:
+        """Read what is there, from the checkpoint on."""
+        reader = self.spark.readStream.schema("key string, n long, time long")
+        frame = reader.option("maxFilesPerTrigger", 1).parquet(f"{self.folder}/source")
+        kept = frame.groupBy("key").transformWithState(
+            Keeper(str(self.fuse)), TOLD, outputMode="append", timeMode="None"
+        )
+
+        def collect(batch: DataFrame, number: int) -> None:
+            self.told += [(number, row["key"], row["said"]) for row in batch.collect()]
+
+        writer = kept.writeStream.foreachBatch(collect).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", f"{self.folder}/checkpoint")
+        writer.start().awaitTermination()
+
+
+def in_memory() -> list[tuple[int, str, str]]:
+    """What the same batches come to in memory, opened anew for each."""
+    images: dict[str, Image] = {}
+    return [
+        (number, key, take(memory(images.setdefault(key, Image())), times))
+        for number, batch in enumerate(BATCHES)
+        for key, times in batch.items()
+        if key != SUITE
+    ]
+
+
+def test_the_state_of_a_query_keeps_the_contract(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path)
+    stream.add(BATCHES[0])
+    stream.run()
+    outcomes = [json.loads(said) for _, key, said in stream.told if key == SUITE]
+    assert [told for told in outcomes if told[1] != "passed"] == []
+    # As many as every other form has, each once.
+    assert len(outcomes) == len({test for test, _ in outcomes}) > 90
+
+    stream.add(BATCHES[1])
+    stream.fuse.touch()
+    with pytest.raises(StreamingQueryException, match="PulledPlugError"):
+        stream.run()
+    stream.fuse.unlink()
+    stream.add(BATCHES[2])
+    stream.run()
+    told = [row for row in stream.told if row[1] != SUITE]
+    assert sorted(told) == sorted(in_memory())
+
+
+def test_one_key_at_a_time() -> None:
+    holder = forms.Holder()
+    tester = TwsTester(holder)
+    tester.test("a", [])
+    of_a = holder.state.open()
+    windows = WindowStore(of_a, retention=100)
+    for time in range(20):
+        windows.put("n", time, "of a")
+    windows.flush()
+    of_a = holder.state.open()
+    unread = WindowStore(of_a, retention=100).fetch_all()
+    tester.test("b", [])
+    of_b = holder.state.open()
+    assert list(of_b.scan()) == []
+    for call in (of_a.flush, of_a.snapshot, lambda: list(unread)):
+        with pytest.raises(MuntinError, match="closed; open it again"):
+            call()
+    tester.test("a", [])
+    assert len(list(WindowStore(holder.state.open(), retention=100).fetch_all())) == 20
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"name": ""}, "name='' names no state"), ({"page_bytes": 0}, "page_bytes=0 is no size")],
+)
+def test_options_that_cannot_work(options: dict[str, Any], message: str) -> None:
+    class Wrong(forms.Holder):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.state = spark_state(handle, **options)
+
+    with pytest.raises(OptionError, match=message):
+        TwsTester(Wrong())
+
+
+def test_examples() -> None:
+    outcome = doctest.testmod(muntin.spark.stores)
+    assert (outcome.failed, outcome.attempted > 5) == (0, True)
