@@ -24,8 +24,11 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
         ``emission``, ``revision``.
     """
     spec = combiner.spec
+    gone = told[columns.EMISSION] == "retract"
     if isinstance(spec.windows, Sessions):
-        told = arranged(told, [columns.FIRST, *combiner.keys, columns.LAST])
+        # Only what vanished begins where another session of its key does.
+        ties = [columns.LAST] if gone.any() else []
+        told = arranged(told, [columns.FIRST, *combiner.keys, *ties])
         end = told[columns.LAST] + spec.windows.gap
     else:
         told = arranged(told, [columns.WINDOW, *combiner.keys])
@@ -37,11 +40,10 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     )
     named = zip(combiner.algebras, spec.aggregates, strict=True)
     values = [algebra.lower(told).alias(name) for algebra, name in named]
-    if isinstance(spec.windows, Sessions):
+    if gone.any():
         # What vanished has no value, not even a count of nothing.
-        gone = told[columns.EMISSION] == "retract"
-        if gone.any():
-            values = [v.zip_with(~gone, v.clear(len(v))) for v in values]
+        there = told[columns.EMISSION] != "retract"
+        values = [v.zip_with(there, v.clear(len(v))) for v in values]
     return identity.with_columns(
         *values, told[columns.EMISSION], told[columns.REVISION].cast(pl.Int64)
     )

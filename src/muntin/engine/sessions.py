@@ -30,6 +30,8 @@ from muntin.engine.told import Told
 from muntin.model.policies import Every
 
 FIRED, UNTOLD = "fired", "untold"
+# Of a session that is part of another now: whether it is no longer the same, and where that begins.
+_VANISHED, _INTO = "vanished", "into"
 _KEPT = "kept"
 _SEGMENTS = 8
 
@@ -76,17 +78,17 @@ class SessionShard:
         moment = Moment.of(
             windows, firing.grace, (judged, state.watermark), (state.wall, wall), final
         )
-        changed, vanished, late = self._take(combined, moment)
-        passed = self._passed(changed, moment)
-        ready = self._woken(changed, moment)
+        changed, absorbed, late = self._take(combined, moment)
+        passed = self._passed(absorbed, moment)
+        ready = self._woken(absorbed, moment)
         silent = pl.concat([passed, ready], how="diagonal")
         told, rows, still = self._speak(changed, silent, moment)
-        gone = vanished.filter(pl.col(FIRED) > 0)
+        gone = absorbed.filter(pl.col(_VANISHED) & (pl.col(FIRED) > 0))
         told = pl.concat([self._retracted(gone), told], how="diagonal")
         for part in combined:
             state.count(part.counts)
         overflowed = overflows(told, self.combiner)
-        self._keep(rows, still, vanished, moment, final)
+        self._keep(rows, still, absorbed, moment, final)
         state.wall = wall
         state.save({"sessions": self.sessions, "ends": self.ends, "waiting": self.waiting})
         return Told(
@@ -105,7 +107,8 @@ class SessionShard:
         """Merge new messages into sessions.
 
         Returns:
-            The sessions that have new messages, those that vanished, and the late messages.
+            The sessions that have new messages, the stored ones that are part of those, and the
+            late messages.
         """
         raw = [c.raw for c in combined if c.raw is not None]
         doubtful = pl.concat(raw) if raw else None
@@ -114,7 +117,9 @@ class SessionShard:
             fresh.append(self.combiner.lift(doubtful))
         if not fresh:
             nothing = self._no_sessions()
-            return nothing, nothing, self.combiner.nothing_rejected
+            into = pl.lit(0, dtype=pl.Int64).alias(_INTO)
+            absorbed = nothing.with_columns(pl.lit(False).alias(_VANISHED), into)
+            return nothing, absorbed, self.combiner.nothing_rejected
         new = pl.concat(fresh, how="diagonal").with_columns(
             pl.lit(0, dtype=pl.Int64).alias(FIRED), pl.col(columns.MESSAGES).alias(UNTOLD)
         )
@@ -136,24 +141,26 @@ class SessionShard:
         olds = np.add.reduceat(was.astype(np.int64), begins)
         news = np.diff(np.append(begins, len(rows))) - olds
         whole = merged(rows.drop("old", FIRED, UNTOLD), group, self.combiner)
+        begin = whole[columns.FIRST].to_numpy()
         sums = [np.add.reduceat(rows[c].to_numpy(), begins) for c in (FIRED, UNTOLD)]
         lost = (whole[columns.LAST].to_numpy() <= moment.closed_before) & (olds == 0)
         taken = (news > 0) & ~lost
         # One old session in it, and no place is new: the session is still the same one.
         firsts = np.minimum.reduceat(np.where(was, rows[columns.FIRST].to_numpy(), 2**62), begins)
         lasts = np.maximum.reduceat(np.where(was, rows[columns.LAST].to_numpy(), -(2**62)), begins)
-        same = (olds == 1) & (whole[columns.FIRST].to_numpy() == firsts)
+        same = (olds == 1) & (begin == firsts)
         same &= whole[columns.LAST].to_numpy() == lasts
         untold = np.where(same, sums[1], whole[columns.MESSAGES].to_numpy())
         whole = whole.with_columns(
             pl.Series(FIRED, np.where(same, sums[0], 0)), pl.Series(UNTOLD, untold)
         )
-        vanished = rows.filter(pl.Series(was & (taken & ~same)[group])).drop("old")
+        became = pl.Series(_VANISHED, ~same[group]), pl.Series(_INTO, begin[group])
+        absorbed = rows.with_columns(*became).filter(pl.Series(was & taken[group])).drop("old")
         late = self._rejected(rows, group, lost, doubtful)
         changed = whole.filter(pl.Series(taken))
         self.kept.add(changed)
-        self.kept.add(rows.filter(pl.Series(was & taken[group])), -1)
-        return changed, vanished, late
+        self.kept.add(absorbed, -1)
+        return changed, absorbed, late
 
     def _rejected(
         self,
@@ -178,12 +185,12 @@ class SessionShard:
         self.state.count({"late": len(aside), "counted": len(doubtful) - len(aside)})
         return self.combiner.set_aside([aside])
 
-    def _passed(self, changed: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+    def _passed(self, absorbed: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """Sessions without new messages that the watermark has just passed."""
         ended = self.ends.read(None, moment.after)
-        return self._asked(ended, moment.before + 1, moment.after, changed)
+        return self._asked(ended, moment.before + 1, moment.after, absorbed)
 
-    def _woken(self, changed: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+    def _woken(self, absorbed: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """Sessions without new messages whose changes are due by the clock, or by closing."""
         low = self.waiting.low
         if low is None:
@@ -192,12 +199,12 @@ class SessionShard:
         opened = moment.closed_before + 1
         if self._clock_due(moment):
             waiting = self.waiting.read()
-            ahead = self._asked(waiting, moment.after + 1, None, changed)
-            past = self._asked(waiting, opened, moment.before, changed)
+            ahead = self._asked(waiting, moment.after + 1, None, absorbed)
+            past = self._asked(waiting, opened, moment.before, absorbed)
             return pl.concat([past, ahead], how="diagonal")
         if low <= moment.closed_after:
             high = min(moment.closed_after, moment.before)
-            return self._asked(self.waiting.read(opened, high), opened, high, changed)
+            return self._asked(self.waiting.read(opened, high), opened, high, absorbed)
         return self._no_sessions()
 
     def _asked(
@@ -207,7 +214,7 @@ class SessionShard:
         high: int | None,
         but: pl.DataFrame,
     ) -> pl.DataFrame:
-        """Sessions that some rows name, as they are now, but for those of this batch."""
+        """Sessions that some rows name, as they are now, but for those absorbed in this batch."""
         frames = [frame.select(self._bounds) for frame, _, _ in named]
         if not frames:
             return self._no_sessions()
@@ -217,26 +224,12 @@ class SessionShard:
             asked = asked.filter(last >= low)
         if high is not None:
             asked = asked.filter(last <= high)
-        asked = asked.unique()
+        asked = asked.unique().join(but, on=self._identity, how="anti")
         if not len(asked):
             return self._no_sessions()
         there = self._newest(self.sessions.of(asked.select(self.keys).unique()))
         there = there.join(asked, on=self._bounds, how="semi")
-        there = there.filter(pl.col(columns.MESSAGES) > 0)
-        return self._without(there, but)
-
-    def _without(self, sessions: pl.DataFrame, changed: pl.DataFrame) -> pl.DataFrame:
-        """Sessions that no group of this batch has taken in."""
-        if not len(changed) or not len(sessions):
-            return sessions
-        mine = changed.select(
-            *self.keys,
-            pl.col(columns.FIRST).alias("__first"),
-            pl.col(columns.LAST).alias("__last"),
-        )
-        both = sessions.join(mine, on=self.keys)
-        inside = pl.col(columns.FIRST).is_between("__first", "__last")
-        return sessions.join(both.filter(inside), on=self._identity, how="anti")
+        return there.filter(pl.col(columns.MESSAGES) > 0)
 
     def _speak(
         self, changed: pl.DataFrame, silent: pl.DataFrame, moment: Moment
@@ -294,7 +287,7 @@ class SessionShard:
         self,
         rows: pl.DataFrame,
         still: pl.DataFrame,
-        vanished: pl.DataFrame,
+        absorbed: pl.DataFrame,
         moment: Moment,
         final: bool,
     ) -> None:
@@ -305,13 +298,11 @@ class SessionShard:
             self.waiting.drop_before(None)
             return
         last, zero = pl.col(columns.LAST), pl.lit(0, dtype=pl.Int64)
-        kept = moment.closed_after
-        if self.state.watermark is not None:
-            kept = self.combiner.sessions.ended(self.state.watermark - self.spec.firing.retention)
-        gone = vanished.join(rows, on=self._identity, how="anti")
-        versions = [gone.with_columns(zero.alias(columns.MESSAGES)), rows]
+        edge = self._edge(moment)
+        gone = absorbed.filter(pl.col(columns.FIRST) != pl.col(_INTO)).drop(_VANISHED, _INTO)
         # Most sessions of a large batch have come and gone within it.
-        self.sessions.append(pl.concat(versions, how="diagonal").filter(last > kept))
+        versions = [gone.with_columns(zero.alias(columns.MESSAGES)), rows.filter(last >= edge)]
+        self.sessions.append(pl.concat(versions, how="diagonal"))
         self.ends.append(rows.filter(last > moment.after).select(self._bounds))
         if self.spec.firing.on_wall_clock or self.spec.firing.grace:
             unspoken = [rows.select(*self._bounds, UNTOLD)]
@@ -322,13 +313,19 @@ class SessionShard:
             waits = (pl.col(UNTOLD) > 0) & (last > moment.closed_after)
             self.waiting.append(pl.concat(unspoken).filter(waits).select(self._bounds))
             self.waiting.drop_before(moment.closed_after + 1)
-        if self.state.watermark is not None:
-            kept = self.state.watermark - self.spec.firing.retention
-            expired = self.combiner.sessions.ended(kept) + 1
-            self.sessions.drop_before(self.kept.first(moment.closed_after + 1, expired))
+        self.sessions.drop_before(edge)
         if self.kept.most is not None:
             self.state.extra[_KEPT] = self.kept.entries()
         self.ends.drop_before(moment.after + 1)
+
+    def _edge(self, moment: Moment) -> int:
+        """The least last place of the sessions that are kept."""
+        if self.state.watermark is None:
+            return moment.closed_after
+        kept = self.state.watermark - self.spec.firing.retention
+        expired = self.combiner.sessions.ended(kept) + 1
+        first = self.kept.first(moment.closed_after + 1, expired)
+        return expired if first is None else first
 
     def _open(self, who: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """The sessions of some keys that may still change."""

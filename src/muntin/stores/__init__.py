@@ -63,5 +63,5 @@ def rocks(path: str | Path, *, sync: bool = True) -> RocksKeyValue:
 
 
 def paged(blobs: Blobs) -> PagedKeyValue:
-    """Rows in numbered blobs, for instance in Spark's state."""
+    """Rows in numbered blobs; ``muntin.spark.stores.spark_state`` has them in Spark's state."""
     return PagedKeyValue(blobs)

@@ -103,6 +103,15 @@ def test_a_row_within_a_longer_one_does_not_end_it() -> None:
     assert told_of(joined([rows], made)) == [("a", 0, 50, 3), ("b", 51, 51, 1)]
 
 
+@pytest.mark.parametrize("far", [10**6, 4 * 10**18])
+def test_no_axis_is_too_long(far: int) -> None:
+    rows = rows_of(
+        ("a", -far, 40 - far), ("a", 10 - far, 12 - far), ("a", far, far), ("b", -far, far)
+    )
+    _, group = grouped([rows], query())
+    assert group.tolist() == [0, 0, 1, 2]
+
+
 def test_rows_of_other_keys_are_no_bridge() -> None:
     rows = rows_of(("a", 0, 100), ("b", 5, 5), ("b", 30, 31))
     _, group = grouped([rows], query())

@@ -90,6 +90,15 @@ def test_a_session_speaks_when_it_has_ended() -> None:
     assert run.said(reached=99) == []
 
 
+@pytest.mark.parametrize(("retention", "rows"), [(0, 1), (488, 1), (489, 2), (490, 3)])
+def test_only_what_is_kept_is_stored(retention: int, rows: int) -> None:
+    # The sessions that end at 11 and 12 have come and gone when the batch ends at 500.
+    run = Run(retention=retention)
+    told = run.said(("a", 0), ("b", 1), ("a", 500))
+    assert told == [("a", 0, 0, 1, "full", 0), ("b", 1, 1, 1, "full", 0)]
+    assert run.shard.sessions.rows == rows
+
+
 def test_a_session_that_is_open_at_the_gap_ends_earlier() -> None:
     run = Run(closed="left")
     assert run.said(("a", 0), ("a", 10)) == [("a", 0, 0, 1, "full", 0)]
