@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from muntin.model import cumulating, days, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Duration, Length, instant, measure
+from muntin.model.axis import Axis, Duration, Length, instant, measure
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
 from muntin.model.policies import Firing, policy
@@ -168,6 +168,17 @@ class Sentence:
         """Let each firing tell only what is new since the window's last one."""
         return replace(self, _firing=replace(self._firing, accumulate=False))
 
+    def firing_on(self, axis: Axis) -> Firing:
+        """The policies, with all lengths measured on an axis.
+
+        Raises:
+            OptionError: When the grace or the retention isn't measured on it.
+        """
+        along, kept = windows.along, self._kept
+        grace = along("grace", self._grace, axis, zero=True)
+        retention = grace if kept is None else along("keep", kept, axis, zero=True)
+        return replace(self._firing, grace=grace, retention=retention)
+
     def _spec(self, aggregates: Mapping[str, Aggregate], keys: tuple[str, ...] = ()) -> WindowSpec:
         """The query, if it is complete.
 
@@ -180,17 +191,12 @@ class Sentence:
             )
         if not aggregates:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
-        axis = self._windows.axis
-        grace = windows.along("grace", self._grace, axis, zero=True)
-        kept = grace
-        if self._kept is not None:
-            kept = windows.along("keep", self._kept, axis, zero=True)
         return WindowSpec(
             keys=keys,
             time=self._time,
             windows=self._windows,
             aggregates=aggregates,
-            firing=replace(self._firing, grace=grace, retention=kept),
+            firing=self.firing_on(self._windows.axis),
             lateness=self._lateness,
             max_ahead=self._max_ahead,
             offset=self._offset,
