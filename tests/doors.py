@@ -10,9 +10,12 @@ To add a door: write a class with the attributes and the methods of ``Door``, an
 from __future__ import annotations
 
 import math
+import re
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
@@ -25,7 +28,12 @@ from muntin.engine.operator import shard
 from muntin.engine.oracle import Oracle, Step
 from muntin.engine.runs import FrameCache, MemoryBlobs
 from muntin.engine.told import Shard
+from muntin.model.axis import instant
+from muntin.model.errors import OptionError
+from muntin.model.sessions import Sessions
 from muntin.model.spec import DUPLICATES, REASONS, WindowSpec
+from muntin.standalone import SessionAggregator, WindowedAggregator
+from muntin.stores import Image, KeyValue, memory, rocks
 
 
 @dataclass(frozen=True)
@@ -160,6 +168,142 @@ class EngineDoor:
         return Step(firings, rejected, {**zeros, **counts}, watermark)
 
 
+@dataclass(frozen=True)
+class StandaloneDoor:
+    """An operator of its own; a step is a batch (or its messages, one by one) and a timeout.
+
+    Attributes:
+        store: ``memory`` or ``rocks``.
+        restart: Whether each step ends with a flush, and the next one opens what was flushed.
+        single: Whether messages are handed over one by one.
+        tables: Whether batches are tables; else they are lists of dictionaries.
+    """
+
+    store: str = "memory"
+    restart: bool = False
+    single: bool = False
+    tables: bool = False
+    tells_watermark: bool = True
+
+    @property
+    def name(self) -> str:
+        ways = "-restarted" * self.restart + "-single" * self.single + "-tables" * self.tables
+        return f"standalone-{self.store}{ways}"
+
+    def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
+        return True
+
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+        """Run an operator."""
+        with tempfile.TemporaryDirectory() as folder:
+            run = OperatorRun(self, spec, Path(folder), steps[0].wall if steps else 0)
+            told = [run.step(step) for step in steps]
+            run.operator.close()
+        return told
+
+
+class OperatorRun:
+    """An operator, its store, and the clock of the steps."""
+
+    def __init__(self, door: StandaloneDoor, spec: WindowSpec, folder: Path, wall: int) -> None:
+        self.door = door
+        self.spec = spec
+        self.folder = folder
+        self.image = Image()
+        self.now = wall
+        self.operator = self.opened()
+
+    def opened(self) -> WindowedAggregator | SessionAggregator:
+        words = {"string": str, "long": int, "double": float, "boolean": bool}
+        types: dict[str, Any] = {name: words[kind] for name, kind in self.spec.types.items()}
+        if self.spec.time is not None:
+            types[self.spec.time] = str if self.door.tables else int
+        made = SessionAggregator if isinstance(self.spec.windows, Sessions) else WindowedAggregator
+        store: KeyValue = memory(self.image)
+        if self.door.store == "rocks":
+            store = rocks(self.folder / "state", sync=False)
+        return made(self.spec, store, schema=types, clock=lambda: self.now)
+
+    def step(self, step: Batch) -> Step:
+        operator = self.operator
+        before = Counter(operator.counts)
+        if self.door.single:
+            for message in step.messages:
+                operator.add_message(**as_arguments(self.spec, message))
+            if step.final:
+                operator.add_messages([], final=True)
+            self.now = step.wall
+        else:
+            self.now = step.wall
+            operator.add_messages(self._batch(step), final=step.final)
+        operator.timeout(step.wall)
+        counts = Counter(operator.counts)
+        counts.subtract(before)
+        ends = step.final and self.spec.axis == "time"
+        watermark = math.inf if ends else operator.watermark
+        bounds = pl.col("window_start", "window_end").cast(pl.Int64)
+        firings = operator.get_result().with_columns(bounds).to_dicts()
+        if not self.door.single:  # then a step is many, each in its order
+            firings.sort(key=lambda row: _spoken_order(row, self.spec))
+        rejected = [self._rejected(row) for row in operator.rejected.to_dicts()]
+        operator.flush()
+        if self.door.restart:
+            operator.close()
+            self.operator = self.opened()
+        zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
+        return Step(firings, rejected, {**zeros, **counts}, watermark)
+
+    def _batch(self, step: Batch) -> Any:
+        if not self.door.tables:
+            return step.messages
+        messages = frame(self.spec, step).select(*schema(self.spec), columns.TIME)
+        if self.spec.time is None:
+            return messages.drop(columns.TIME)
+        text = pl.col(columns.TIME).cast(pl.Datetime("us")).cast(pl.String)
+        iso = pl.coalesce(text, self.spec.time).alias(self.spec.time)
+        return messages.with_columns(iso).drop(columns.TIME)
+
+    def _rejected(self, row: dict[str, Any]) -> dict[str, Any]:
+        """A rejected message as the oracle says it."""
+        unread, time = row.pop("unread"), self.spec.time
+        if self.door.tables and self.spec.axis == "time":
+            row["watermark"] = micros(row["watermark"])
+        if time is None:
+            return row
+        text = re.fullmatch(rf"{time}='(.*)'", unread or "")
+        held = text[1] if text else row[time]
+        return {**row, time: micros(held) if self.door.tables else held}
+
+
+def as_arguments(spec: WindowSpec, message: dict[str, Any]) -> dict[str, Any]:
+    """A message as ``add_message`` takes it."""
+    partition, offset = spec.offset or (None, None)
+    own = [key for key in spec.keys if key not in (partition, offset)]
+    fields = {n: v for n, v in message.items() if n not in (*own, spec.time, partition, offset)}
+    key = tuple(message[name] for name in own)
+    arguments: dict[str, Any] = {"value": fields}
+    if own:
+        arguments["key"] = key[0] if len(own) == 1 else key
+    if spec.time is not None:
+        arguments["time"] = message[spec.time]
+    if spec.offset is not None:
+        arguments |= {"partition": message[partition], "offset": message[offset]}
+    return arguments
+
+
+def micros(time: Any) -> Any:
+    """A time as microseconds, where it is one."""
+    try:
+        return instant("time", time)
+    except OptionError:
+        return time
+
+
+def _spoken_order(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:
+    keys = tuple(row[key] for key in spec.keys)
+    return row["window_start"], keys, row["emission"] != "retract", row["window_end"]
+
+
 def schema(spec: WindowSpec) -> dict[str, pl.DataType]:
     """The Polars types of a query's input columns; times come as text, since some are no times."""
     types = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
@@ -207,5 +351,12 @@ def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) 
     return {**row, spec.time: text if time is None else time, "watermark": watermark}
 
 
-DOORS: list[Door] = [OracleDoor(), EngineDoor(), EngineDoor(3), EngineDoor(2, restart=True)]
+DOORS: list[Door] = [
+    OracleDoor(),
+    EngineDoor(),
+    EngineDoor(3),
+    EngineDoor(2, restart=True),
+    StandaloneDoor(),
+    StandaloneDoor("rocks", restart=True),
+]
 """Every door that the transcripts are run through without Spark."""

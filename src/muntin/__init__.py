@@ -38,12 +38,15 @@ from muntin.model.errors import (
     MissingExtraError,
     MuntinError,
     OptionError,
+    RefusedError,
+    SelectorDisabledError,
     SettingError,
     SpecChangedError,
     StateCorruptedError,
 )
 
 if TYPE_CHECKING:
+    from muntin import standalone, stores
     from muntin.spark.join import join
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
@@ -54,6 +57,8 @@ __all__ = [
     "MissingExtraError",
     "MuntinError",
     "OptionError",
+    "RefusedError",
+    "SelectorDisabledError",
     "SettingError",
     "SpecChangedError",
     "StateCorruptedError",
@@ -80,7 +85,9 @@ __all__ = [
     "quantile",
     "rows",
     "session",
+    "standalone",
     "stddev",
+    "stores",
     "sum",
     "to_duckdb",
     "to_parquet",
@@ -89,8 +96,9 @@ __all__ = [
     "windowed",
 ]
 
-# The Spark door is opened at the first use, so that the model and the engine can be used where
-# pyspark isn't.
+# A door is opened at the first use, so that each can be used where the others' libraries aren't:
+# the model and the standalone operators need no pyspark.
+_DOORS = ("standalone", "stores")
 _SPARK = {
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",
@@ -102,8 +110,10 @@ _SPARK = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _SPARK:
-        raise AttributeError(f"module 'muntin' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_SPARK[name]), name)
+    if name in _DOORS:
+        return import_module(f"muntin.{name}")
+    if name in _SPARK:
+        return getattr(import_module(_SPARK[name]), name)
+    raise AttributeError(f"module 'muntin' has no attribute {name!r}")

@@ -17,8 +17,8 @@ from muntin.engine.combine import Combined, Combiner
 from muntin.engine.firing import Moment, due, may_be_due
 from muntin.engine.keyed import KeyedRuns
 from muntin.engine.overlap import compose, in_windows
-from muntin.engine.panes import first_window, grid_of, window_end
-from muntin.engine.results import overflows, results
+from muntin.engine.panes import first_window, grid_of, window_end, window_start
+from muntin.engine.results import described, overflows, results
 from muntin.engine.runs import Blobs, FrameCache, Runs
 from muntin.engine.state import State
 from muntin.engine.told import Told
@@ -87,6 +87,24 @@ class ArrivalShard:
             self.changes.rows,
             self.cells.rows,
         )
+
+    def standing(
+        self, start: int | None, end: int | None, who: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``Shard``; only windows that aren't full yet are kept."""
+        frames = self.cells.everything() if who is None else self.cells.of(who)
+        stored = self._newest(frames).drop(_PLACE)
+        heads = stored.select(*self.keys, HEAD).unique()
+        panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
+        held = self._composed(panes).join(heads, on=self.keys)
+        first = window_start(held[columns.WINDOW], self.windows)
+        after = window_end(held[columns.WINDOW], self.windows)
+        wanted = after > held[HEAD]
+        if start is not None:
+            wanted &= after > start
+        if end is not None:
+            wanted &= first <= end
+        return described(held.drop(HEAD).filter(wanted), self.combiner)
 
     def _numbered(
         self, combined: Sequence[Combined]

@@ -52,6 +52,12 @@ class OnceShard:
             judged[1].latest = judged[1].clock = None
         return self.inner.step(judged, wall, final=final)
 
+    def standing(
+        self, start: int | None, end: int | None, who: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``Shard``."""
+        return self.inner.standing(start, end, who)
+
 
 class LanesShard:
     """Windows over source offsets, each partition an axis of its own; see ``Shard``.
@@ -97,6 +103,16 @@ class LanesShard:
         state.extra[_LANES] = [(p, lane.manifest) for p, lane in self.lanes.items()]
         state.save({})
         return self._together(told, aside)
+
+    def standing(
+        self, start: int | None, end: int | None, who: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``Shard``."""
+        inner = [self.make(self.combiner, lane, self.cache) for lane in self.lanes.values()]
+        held = [no_results(self.combiner).drop(columns.EMISSION, columns.REVISION)]
+        held += [shard.standing(start, end, who) for shard in inner]
+        order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
+        return pl.concat(held).sort(order, maintain_order=True)
 
     def _by_partition(self, taken: pl.DataFrame) -> dict[Any, pl.DataFrame]:
         assert self.spec.offset is not None

@@ -16,7 +16,7 @@ from muntin.engine.firing import Moment, due, may_be_due
 from muntin.engine.kept import Kept, share
 from muntin.engine.overlap import compose, in_windows
 from muntin.engine.panes import kept_from
-from muntin.engine.results import overflows, results
+from muntin.engine.results import described, overflows, results
 from muntin.engine.runs import Blobs, FrameCache, Merge, Ranged, Runs, join_runs, ranged
 from muntin.engine.state import State
 from muntin.engine.told import Told
@@ -109,6 +109,26 @@ class PanedShard:
             self.early.rows + self.late.rows,
             self.cells.rows + self.marks.rows,
         )
+
+    def standing(
+        self, start: int | None, end: int | None, who: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``Shard``."""
+        windows, earliest, latest = self.windows, self.cells.low, self.cells.high
+        if earliest is None or latest is None:
+            return described(self._no_windows(), self.combiner)
+        if start is not None:
+            earliest = max(earliest, windows.pane_of(start))
+        if end is not None:
+            latest = min(latest, windows.pane_of(end))
+        low, high = windows.first_window(earliest), windows.last_window(latest)
+        if self.state.watermark is not None:
+            kept = windows.ended(self.state.watermark - self.spec.firing.retention) + 1
+            low = max(low, kept)
+        held = self._compose([], low, high, who if self._by_key else None)
+        if who is not None and not self._by_key:
+            held = held.join(who, on=self.keys, how="semi")
+        return described(held, self.combiner)
 
     def _full(self, fresh: list[Ranged], changes: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """The windows whose end the watermark has just passed."""

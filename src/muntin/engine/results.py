@@ -49,6 +49,18 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     )
 
 
+def described(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
+    """What windows hold, in the order and columns of results but for emission and revision.
+
+    Args:
+        held: ``window`` (sessions: ``first`` and ``last``), the keys and the partials.
+        combiner: The query.
+    """
+    emission, revision = pl.lit("").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
+    lowered = results(held.with_columns(emission, revision), combiner)
+    return lowered.drop(columns.EMISSION, columns.REVISION)
+
+
 def no_results(combiner: Combiner) -> pl.DataFrame:
     """Results of nothing, which have the columns and types of all others."""
     nothing = combiner.no_cells

@@ -23,7 +23,7 @@ from muntin.engine.firing import Moment, due, may_be_due
 from muntin.engine.gather import SessionCombiner, grouped, merged
 from muntin.engine.kept import Kept, share
 from muntin.engine.keyed import KeyedRuns
-from muntin.engine.results import overflows, results
+from muntin.engine.results import described, overflows, results
 from muntin.engine.runs import Blobs, FrameCache, Runs
 from muntin.engine.state import State
 from muntin.engine.told import Told
@@ -100,6 +100,22 @@ class SessionShard:
             self.waiting.rows,
             self.sessions.rows,
         )
+
+    def standing(
+        self, start: int | None, end: int | None, who: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``Shard``."""
+        frames = self.sessions.everything() if who is None else self.sessions.of(who)
+        windows = self.combiner.sessions
+        wanted = [pl.col(columns.MESSAGES) > 0]
+        if self.state.watermark is not None:
+            kept = windows.ended(self.state.watermark - self.spec.firing.retention)
+            wanted.append(pl.col(columns.LAST) > kept)
+        if start is not None:
+            wanted.append(pl.col(columns.LAST) + windows.gap > start)
+        if end is not None:
+            wanted.append(pl.col(columns.FIRST) <= end)
+        return described(self._newest(frames).filter(*wanted), self.combiner)
 
     def _take(
         self, combined: Sequence[Combined], moment: Moment

@@ -60,3 +60,17 @@ class Shard(Protocol):
         Returns:
             What is to be told; the store holds the new state, not yet committed.
         """
+
+    def standing(
+        self, start: int | None, end: int | None, who: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """What the windows within retention hold that reach into a stretch of the axis.
+
+        Args:
+            start: Where the stretch begins; ``None`` is open.
+            end: Where it ends, included; ``None`` is open.
+            who: The keys wanted, under the engine's names and each once; all where not given.
+
+        Returns:
+            The columns of results but ``emission`` and ``revision``; by window start, then key.
+        """

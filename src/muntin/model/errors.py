@@ -41,6 +41,17 @@ class StateCorruptedError(MuntinError):
     """A stored blob can't be read back as it was written."""
 
 
+class RefusedError(MuntinError):
+    """What is downstream can't take an output now; it is kept, and sent again later."""
+
+
+class SelectorDisabledError(RefusedError):
+    """An operator takes no messages while its outputs wait to be sent; the message says the cure.
+
+    Source: the Samza SQL window operator design (the message selector is disabled).
+    """
+
+
 class MissingExtraError(MuntinError, ImportError):
     """An optional part of muntin isn't installed; the message says what to install."""
 

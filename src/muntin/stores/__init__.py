@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from muntin.stores.blobs import KeyValueBlobs
 from muntin.stores.kv import KeyValue
 from muntin.stores.layout import Layout, message_layout
 from muntin.stores.memory import Image, MemoryKeyValue
@@ -33,6 +34,7 @@ __all__ = [
     "Blobs",
     "Image",
     "KeyValue",
+    "KeyValueBlobs",
     "Layout",
     "Message",
     "MessageStore",

@@ -1,0 +1,218 @@
+"""The sentence that says a query, as far as all doors share it.
+
+``windowed(…).hopping(…).early(…).late(…).keep(…).agg(…)``: each step returns a new value, and
+whatever can't work is refused where it is said. A door adds how the sentence begins (a DataFrame on
+Spark, nothing where an operator runs by itself) and what ``agg`` makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from muntin.model import cumulating, days, sessions, sliding, windows
+from muntin.model.aggregates import Aggregate
+from muntin.model.axis import Axis, Duration, Length, instant, measure
+from muntin.model.errors import OptionError
+from muntin.model.kinds import Kind
+from muntin.model.policies import Firing, policy
+from muntin.model.sessions import Closed
+from muntin.model.spec import WindowSpec
+
+Origin = str | int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentence:
+    """What has been said so far; a door's ``windowed`` begins it."""
+
+    _time: str | None
+    _lateness: int
+    _max_ahead: int | None
+    _offset: tuple[str, str] | None = None
+    _windows: Kind | None = None
+    _firing: Firing = Firing()
+    # On which axis these are measured is known when the windows are.
+    _grace: Length = "0 seconds"
+    _kept: Length | None = None
+
+    def tumbling(self, size: Length, *, origin: Origin = None, zone: str | None = None) -> Self:
+        """Windows of one size, one after the other.
+
+        Args:
+            size: Length of a window.
+            origin: A moment (or a row's number) at which some window starts; the epoch where it
+                isn't given.
+            zone: A time zone, for windows of whole calendar days in it (23 to 25 hours long).
+        """
+        start = _origin(origin)
+        if zone is not None:
+            return replace(self, _windows=days.days(size, zone, origin=start))
+        return replace(self, _windows=windows.tumbling(size, origin=start))
+
+    def hopping(
+        self,
+        size: Length,
+        slide: Length,
+        *,
+        origin: Origin = None,
+        zone: str | None = None,
+    ) -> Self:
+        """Overlapping windows of one size that start every ``slide``.
+
+        The slide needn't divide the size. A message is stored once, however many windows hold it.
+
+        Args:
+            size: Length of a window.
+            slide: Distance between two starts, at most the size.
+            origin: A moment (or a row's number) at which some window starts; the epoch where it
+                isn't given.
+            zone: A time zone, for windows of whole calendar days in it.
+        """
+        start = _origin(origin)
+        if zone is not None:
+            return replace(self, _windows=days.days(size, zone, slide=slide, origin=start))
+        return replace(self, _windows=windows.hopping(size, slide, origin=start))
+
+    def cumulating(self, size: Length, step: Length, *, origin: Origin = None) -> Self:
+        """Windows that start every ``size`` and tell the result so far at each ``step``.
+
+        Args:
+            size: Length of the longest window.
+            step: Distance between two ends; it divides the size.
+            origin: A moment (or a row's number) at which some window starts; the epoch where it
+                isn't given.
+        """
+        return replace(self, _windows=cumulating.cumulating(size, step, origin=_origin(origin)))
+
+    def sliding(self, size: Length) -> Self:
+        """Windows that move with the messages, one for each distinct set within ``size``.
+
+        Args:
+            size: How far apart the first and the last place of a window are. Both belong to it,
+                and ``window_end`` is the last place.
+        """
+        return replace(self, _windows=sliding.sliding(size))
+
+    def session(self, gap: Length, *, closed: Closed = "both") -> Self:
+        """Windows that messages open and silence ends.
+
+        A session that grows into another is taken back (``emission`` is ``retract``, the
+        aggregates are null) and told anew. ``window_end`` is the last message plus the gap.
+
+        Args:
+            gap: The silence that ends a session.
+            closed: Whether messages exactly a gap apart share a session: ``both`` as Kafka
+                Streams and Spark have it, ``left`` as KIP-94 words it.
+        """
+        return replace(self, _windows=sessions.session(gap, closed=closed))
+
+    def early(
+        self, *, each: bool = False, rows: int | None = None, every: Duration | None = None
+    ) -> Self:
+        """Let current windows speak before they are full (``emission`` is ``early``).
+
+        Args:
+            each: After each batch that changed the window.
+            rows: After so many new messages in the window.
+            every: When the wall clock passes a multiple of this, also without input.
+        """
+        firing = replace(self._firing, early=policy("early", each, rows, every))
+        return replace(self, _firing=firing)
+
+    def late(
+        self,
+        *,
+        grace: Length,
+        each: bool = False,
+        rows: int | None = None,
+        every: Duration | None = None,
+    ) -> Self:
+        """Take late messages for a while after a window's end, and speak again for them.
+
+        Args:
+            grace: How long after its end a window takes messages; ``rows(N)`` for windows that are
+                measured in rows.
+            each: Speak after each batch that changed the window.
+            rows: Speak after so many late messages in the window.
+            every: Speak when the wall clock passes a multiple of this; 10 seconds by default.
+
+        A window that closes with something untold speaks once more.
+        """
+        measure("grace", grace, zero=True)
+        chosen = self._firing.late
+        if each or rows is not None or every is not None:
+            chosen = policy("late", each, rows, every)
+        return replace(self, _firing=replace(self._firing, late=chosen), _grace=grace)
+
+    def keep(self, retention: Length, *, rows: int | None = None) -> Self:
+        """Keep a window's state for some time after its end; by default as long as the grace.
+
+        Args:
+            retention: How long after its end a window is kept; ``rows(N)`` for windows that are
+                measured in rows. Not less than the grace.
+            rows: How many messages may be kept in windows that take no more. Each shard keeps its
+                part of them. The oldest go first, and those of one stretch of time together. What
+                windows say doesn't depend on it.
+
+        Raises:
+            OptionError: When there may be less than one row.
+        """
+        measure("keep", retention, zero=True)
+        if rows is not None and rows < 1:
+            raise OptionError("rows", rows, "keeps nothing", "give 1 or more, or leave it away")
+        return replace(self, _firing=replace(self._firing, rows=rows), _kept=retention)
+
+    def deltas(self) -> Self:
+        """Let each firing tell only what is new since the window's last one."""
+        return replace(self, _firing=replace(self._firing, accumulate=False))
+
+    def firing_on(self, axis: Axis) -> Firing:
+        """The policies, with all lengths measured on an axis.
+
+        Raises:
+            OptionError: When the grace or the retention isn't measured on it.
+        """
+        along, kept = windows.along, self._kept
+        grace = along("grace", self._grace, axis, zero=True)
+        retention = grace if kept is None else along("keep", kept, axis, zero=True)
+        return replace(self._firing, grace=grace, retention=retention)
+
+    def _spec(self, aggregates: Mapping[str, Aggregate], keys: tuple[str, ...] = ()) -> WindowSpec:
+        """The query, if it is complete.
+
+        Raises:
+            OptionError: When windows or aggregates are missing, or something can't work.
+        """
+        if self._windows is None:
+            raise OptionError(
+                "agg", ", ".join(aggregates), "comes before the windows", "call .tumbling() first"
+            )
+        if not aggregates:
+            raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
+        return WindowSpec(
+            keys=keys,
+            time=self._time,
+            windows=self._windows,
+            aggregates=aggregates,
+            firing=self.firing_on(self._windows.axis),
+            lateness=self._lateness,
+            max_ahead=self._max_ahead,
+            offset=self._offset,
+        )
+
+    def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The keys, and before them the partition where windows lie on its offsets."""
+        on_rows = self._windows is not None and self._windows.axis == "rows"
+        if self._offset is not None and on_rows:
+            partition = self._offset[0]
+            if not keys or not isinstance(keys[0], str) or keys[0] != partition:
+                return (partition, *keys)
+        return keys
+
+
+def _origin(origin: Origin) -> int:
+    if origin is None or isinstance(origin, int):
+        return origin or 0
+    return instant("origin", origin)

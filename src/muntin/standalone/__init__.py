@@ -1,0 +1,22 @@
+"""Window operators that run by themselves: no Spark, one process, a store of their own.
+
+Source: the Samza SQL window operator design. ``WindowedAggregator`` and ``SessionAggregator`` take
+messages, one by one or in batches, and tell what their windows say; state is kept in memory or in
+RocksDB, and flushed with the offsets in one write.
+
+Example:
+    >>> from muntin import count
+    >>> from muntin.standalone import WindowedAggregator, windowed
+    >>> op = WindowedAggregator(windowed(key="page", time="at").tumbling("1 minute").agg(n=count()))
+    >>> op.add_messages([{"page": "home", "at": "2026-01-01T09:00:10"}], final=True)
+    >>> op.get_result()["n"].to_list()
+    [1]
+"""
+
+from __future__ import annotations
+
+from muntin.standalone.aggregator import SessionAggregator, WindowedAggregator
+from muntin.standalone.operator import Flushed
+from muntin.standalone.sentence import Windowed, windowed
+
+__all__ = ["Flushed", "SessionAggregator", "Windowed", "WindowedAggregator", "windowed"]

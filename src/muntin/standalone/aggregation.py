@@ -1,0 +1,260 @@
+"""What is inside an aggregating operator: one shard of the engine over one store.
+
+Messages come as frames and results leave as frames, in the types of the messages. Nothing in here
+knows what is done with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns, operator
+from muntin.engine.combine import Combiner
+from muntin.engine.results import no_results
+from muntin.engine.runs import Blobs, FrameCache
+from muntin.engine.told import Shard, Told
+from muntin.model.errors import OptionError
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+from muntin.standalone.cuts import (
+    ALWAYS,
+    NEVER,
+    by_message,
+    cuts,
+    last_end,
+    late_by_message,
+    next_edge,
+)
+from muntin.standalone.intake import JUDGED, UNREAD, Intake, reach
+from muntin.standalone.kept import KeptMessages
+
+# The wall clock of steps before anybody has told the time.
+_UNTOLD = -(2**62)
+_ROW = "__muntin_row"
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What some messages made the windows say.
+
+    Attributes:
+        results: The firings.
+        rejected: The messages that no window took, with ``reason``, ``watermark`` and ``unread``.
+    """
+
+    results: pl.DataFrame
+    rejected: pl.DataFrame
+
+
+class Aggregation:
+    """The windows of one operator.
+
+    Args:
+        spec: The query.
+        blobs: Where windows are kept.
+        messages: Where messages are kept, if they are to be.
+
+    Attributes:
+        wall: The wall clock, as it was last told; ``None`` before the first time.
+
+    Raises:
+        OptionError: When messages can't be kept, since windows count arrivals.
+    """
+
+    def __init__(self, spec: WindowSpec, blobs: Blobs, messages: Blobs | None = None) -> None:
+        if messages is not None and spec.by_arrival:
+            cure = 'give offset=("partition", "offset"), or leave keep_messages away'
+            raise OptionError("keep_messages", True, "needs a position for each message", cure)
+        self.spec = spec
+        self.blobs = blobs
+        self.wall: int | None = None
+        self._messages = messages
+        self._cache = FrameCache()
+        self._kept: KeptMessages | None = None
+
+    def open(self, intake: Intake) -> None:
+        """Open what was stored, now that the types of all columns are known.
+
+        Raises:
+            OptionError: When a column has a type that can't be taken.
+            SpecChangedError: When the store was written by another query.
+        """
+        assert intake.columns is not None
+        schema = dict(intake.schema)
+        read = [*self.spec.keys, *(c for a in self.spec.aggregates.values() for c in a.columns)]
+        spec = replace(self.spec, types={name: str(schema[name]) for name in read})
+        self._visible = list(intake.columns)
+        self._moment = intake.moment
+        if self._messages is not None:
+            schema[_ROW] = pl.Int64()
+            partition = spec.offset[0] if spec.axis == "rows" and spec.offset else None
+            horizon = reach(spec) + spec.firing.retention
+            self._kept = KeptMessages(self._messages, self._cache, horizon, partition)
+        self.combiner: Combiner = operator.combiner(spec, pl.Schema(schema))
+        self.shard: Shard = operator.shard(self.combiner, self.blobs, self._cache)
+        walls = [w for w in (self.wall, self.shard.state.wall) if w not in (None, _UNTOLD)]
+        self.wall = max((w for w in walls if w is not None), default=None)
+        nothing = Told(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
+        self.silence = self._spoken(nothing)
+
+    @property
+    def watermark(self) -> int | None:
+        """The watermark in force, microseconds."""
+        return self.shard.state.watermark
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages so far, by what became of them."""
+        return dict(self.shard.state.counts)
+
+    @property
+    def reached(self) -> dict[Any, int]:
+        """For each partition the offset behind the last one taken."""
+        offsets = self.shard.state.offsets
+        return {p: offsets.reached(p) or 0 for p in offsets.partitions}
+
+    def take(self, messages: pl.DataFrame, *, final: bool = False) -> list[Spoken]:
+        """Take a batch: one step.
+
+        Args:
+            messages: The batch.
+            final: Whether the input ends here, so that every window speaks.
+        """
+        return [self._step(messages, final)]
+
+    def take_each(self, messages: pl.DataFrame) -> list[Spoken]:
+        """Take single messages: as if each were a batch of its own."""
+        found = cuts(messages, self.combiner, self.shard)
+        if found.judged is not None:
+            messages = messages.with_columns(found.judged.alias(JUDGED))
+        ends = [*found.starts[1:], len(messages)]
+        return [
+            self._step(messages[start:end], False)
+            for start, end in zip(found.starts, ends, strict=True)
+        ]
+
+    def tick(self, wall: int) -> list[Spoken]:
+        """Let the clock tell what is due; it never goes back."""
+        self.wall = wall if self.wall is None else max(self.wall, wall)
+        return [self._step(None, False)]
+
+    def due(self) -> tuple[int, int]:
+        """Which single messages make something due at once: those outside of two times.
+
+        Returns:
+            A message before the first time, or at or after the second, may let a window speak.
+        """
+        spec, watermark = self.spec, self.watermark
+        moving = spec.axis == "rows" or isinstance(spec.windows, Sessions | Sliding)
+        if moving or watermark is None or by_message(spec, self.combiner):
+            return NEVER, ALWAYS
+        first = last_end(spec.windows, watermark) if late_by_message(spec) else ALWAYS
+        return first, next_edge(spec.windows, spec.firing.grace, watermark) + spec.lateness
+
+    def standing(
+        self, start: int | None, end: int | None, who: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """What the windows hold that reach into a stretch; see ``Shard.standing``."""
+        if who is not None:
+            types = {key: self.combiner.schema[key] for key in self.spec.keys}
+            who = who.cast(types).rename(dict(zip(types, self.combiner.keys, strict=True)))  # type: ignore[arg-type]
+        return self._timed(self.shard.standing(start, end, who))
+
+    def messages(self, start: int | None, end: int | None) -> pl.DataFrame:
+        """The kept messages from a position to another, both included, by position and offset.
+
+        Raises:
+            OptionError: When none are kept.
+        """
+        if self._kept is None:
+            cure = "make the operator with keep_messages=True"
+            raise OptionError("keep_messages", False, "keeps no messages to get", cure)
+        nothing = pl.DataFrame(schema=self.combiner.schema).select(*self._visible, columns.TIME)
+        found = self._kept.between(start, end, self._edge, nothing)
+        order = [columns.TIME, *(self.spec.offset or ())[::-1]]
+        return found.sort(order, maintain_order=True).select(self._visible)
+
+    def _step(self, messages: pl.DataFrame | None, final: bool) -> Spoken:
+        state = self.shard.state
+        if state.wall == _UNTOLD:
+            state.wall = None
+        if messages is None:
+            messages = pl.DataFrame(schema=self.combiner.schema)
+        elif self._kept is not None:
+            messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
+        new = self._new(messages)
+        combined = self.combiner.combine(messages, state.watermark, state.offsets)
+        wall = _UNTOLD if self.wall is None else self.wall
+        told = self.shard.step([combined], wall, final=final)
+        if self._kept is not None:
+            self._keep(new, told, final)
+        return self._spoken(told)
+
+    def _new(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """The messages that weren't here before; looked for only where messages are kept."""
+        if self._kept is None or self.spec.offset is None:
+            return messages
+        return messages.filter(~self.shard.state.offsets.known(messages, *self.spec.offset))
+
+    def _keep(self, new: pl.DataFrame, told: Told, final: bool) -> None:
+        assert self._kept is not None
+        if final:
+            self._kept.drop_before(lambda partition: NEVER)
+        else:
+            taken = new.join(told.rejected.select(_ROW), on=_ROW, how="anti")
+            if self.spec.axis == "rows":
+                assert self.spec.offset is not None
+                at = pl.col(self.spec.offset[1]).cast(pl.Int64)
+                taken = taken.with_columns(at.alias(columns.TIME))
+            self._kept.add(taken.select(*self._visible, columns.TIME))
+            self._kept.drop_before(self._edge)
+        self._kept.save()
+
+    def _edge(self, partition: Any) -> int | None:
+        """The first position that some window within retention depends on."""
+        watermark = self.watermark
+        if self.spec.axis == "rows":
+            watermark = self.shard.state.offsets.reached(partition)
+        if watermark is None:
+            return None
+        windows, past = self.spec.windows, watermark - self.spec.firing.retention
+        if not isinstance(windows, Sessions):
+            numbered = self.combiner.numbered
+            return numbered.start(numbered.ended(past) + 1)
+        held = self.shard.standing(None, None)
+        if partition is not None:
+            held = held.filter(pl.col(self.spec.keys[0]) == partition)
+        first = held[columns.WINDOW_START].min()
+        edge = windows.ended(past) + 1
+        return min(edge, first) if isinstance(first, int) else edge
+
+    def _spoken(self, told: Told) -> Spoken:
+        return Spoken(self._timed(told.results), self._rejected(told))
+
+    def _timed(self, results: pl.DataFrame) -> pl.DataFrame:
+        """Window bounds in the type of the messages' times."""
+        if self.spec.axis == "rows" or self._moment.is_integer():
+            return results
+        bounds = (columns.WINDOW_START, columns.WINDOW_END)
+        return results.with_columns(self._as_moment(pl.col(*bounds)))
+
+    def _as_moment(self, micros: pl.Expr) -> pl.Expr:
+        return micros.cast(self._moment)
+
+    def _rejected(self, told: Told) -> pl.DataFrame:
+        frame, time = told.rejected, self.spec.time
+        if time is not None and len(frame) and (frame[columns.REASON] == "overflow").any():
+            # Rows that stand for windows have only the engine's own time.
+            moment = self._as_moment(pl.col(columns.TIME)).cast(frame.schema[time])
+            frame = frame.with_columns(pl.coalesce(time, moment).alias(time))
+        watermark = pl.coalesce(JUDGED, pl.lit(told.judged, dtype=pl.Int64))
+        return frame.select(
+            *self._visible,
+            columns.REASON,
+            self._as_moment(watermark).alias(columns.WATERMARK),
+            pl.col(UNREAD).alias("unread"),
+        )

@@ -1,0 +1,164 @@
+"""Where single messages must be cut: so that steps over the parts tell what a step each would.
+
+The engine takes a batch in one step: it judges all messages by the watermark that was in force when
+the batch began, and lets windows speak at its end. That makes no difference to messages which are
+not behind the watermark, however far they move it. So a cut is needed before a message that is
+behind the watermark when the watermark has passed the edge of a window since the last cut, and
+around each message that makes a window speak by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from muntin.engine import columns
+from muntin.engine.combine import Combiner
+from muntin.engine.told import Shard
+from muntin.model.kinds import Kind
+from muntin.model.policies import Each, EveryRows
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+
+# Before and beyond every position.
+NEVER, ALWAYS = 2**62, -(2**62)
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """How messages are taken in.
+
+    Attributes:
+        starts: Where the steps begin; the first is 0.
+        judged: The watermark before each message, on the time axis; null before the first.
+    """
+
+    starts: list[int]
+    judged: pl.Series | None = None
+
+
+def by_message(spec: WindowSpec, combiner: Combiner) -> bool:
+    """Whether each message may make its window speak, so that it is a step of its own."""
+    early = None if combiner.slides_by_rows else spec.firing.early
+    return isinstance(early, Each | EveryRows)
+
+
+def late_by_message(spec: WindowSpec) -> bool:
+    """Whether each late message may make its window speak."""
+    return spec.firing.grace > 0 and isinstance(spec.firing.late, Each | EveryRows)
+
+
+def cuts(messages: pl.DataFrame, combiner: Combiner, shard: Shard) -> Cuts:
+    """Cut messages that came one by one.
+
+    Args:
+        messages: The frame that they make.
+        combiner: The query.
+        shard: Where the windows are; it isn't changed.
+    """
+    spec = combiner.spec
+    known = _known(messages, spec, shard)
+    counts = _count(messages, spec) & ~known
+    if spec.axis == "rows":
+        judged = None
+        starts = [0] if spec.offset is None else _by_offset(messages, spec, shard, counts)
+    else:
+        before = _watermarks(messages, spec, shard, counts)
+        judged = pl.Series(np.where(before <= ALWAYS // 2, 0, before))
+        judged = judged.set(pl.Series(before <= ALWAYS // 2), None)
+        starts = _by_time(messages, spec, before, counts)
+    if by_message(spec, combiner):
+        starts = list(range(len(messages)))
+    return Cuts([start for start in starts if start < len(messages)] or [0], judged)
+
+
+def next_edge(windows: Kind, grace: int, watermark: int) -> int:
+    """The least watermark at which some window has ended or closed that hadn't."""
+    if isinstance(windows, Sessions | Sliding):
+        return watermark + 1
+    ending = windows.end(windows.ended(watermark) + 1)
+    closing = windows.end(windows.ended(watermark - grace) + 1) + grace
+    return min(ending, closing)
+
+
+def last_end(windows: Kind, watermark: int) -> int:
+    """Messages from here on belong to no window that has ended."""
+    if isinstance(windows, Sessions | Sliding):
+        return watermark
+    return windows.end(windows.ended(watermark))
+
+
+def _known(messages: pl.DataFrame, spec: WindowSpec, shard: Shard) -> NDArray[np.bool_]:
+    if spec.offset is None:
+        return np.zeros(len(messages), dtype=np.bool_)
+    return shard.state.offsets.known(messages, *spec.offset)
+
+
+def _count(messages: pl.DataFrame, spec: WindowSpec) -> NDArray[np.bool_]:
+    """Which messages may count, and so move the watermark."""
+    bad = [pl.col(c) for c in (columns.MALFORMED, columns.FUTURE) if c in messages.columns]
+    bad += [pl.col(c).is_null() for c in (columns.TIME, *spec.keys, *(spec.offset or ()))]
+    counts: NDArray[np.bool_] = messages.select(~pl.any_horizontal(bad)).to_series().to_numpy()
+    return counts
+
+
+def _watermarks(
+    messages: pl.DataFrame, spec: WindowSpec, shard: Shard, counts: NDArray[np.bool_]
+) -> Positions:
+    """The watermark before each message."""
+    times = messages[columns.TIME].fill_null(0).to_numpy() - spec.lateness
+    moved = np.maximum.accumulate(np.where(counts, times, ALWAYS))
+    start = shard.state.watermark
+    before = np.concatenate([[ALWAYS], moved[:-1]])
+    return before if start is None else np.maximum(before, start)
+
+
+def _by_time(
+    messages: pl.DataFrame, spec: WindowSpec, before: Positions, counts: NDArray[np.bool_]
+) -> list[int]:
+    times = messages[columns.TIME].fill_null(0).to_numpy()
+    windows, grace = spec.windows, spec.firing.grace
+    after = np.maximum(before, np.where(counts, times - spec.lateness, ALWAYS))
+    alone = late_by_message(spec)
+
+    def edge_at(watermark: int) -> int:
+        return ALWAYS if watermark <= ALWAYS // 2 else next_edge(windows, grace, watermark)
+
+    starts, edge = [0], edge_at(int(before[0]))
+    for row in np.flatnonzero(counts & (times < before)).tolist():
+        watermark, time = int(before[row]), int(times[row])
+        if watermark >= edge:
+            starts.append(row)
+            edge = edge_at(watermark)
+        if isinstance(windows, Sessions) or (alone and time < last_end(windows, watermark)):
+            starts += [row, row + 1]
+            edge = edge_at(int(after[row]))
+    return sorted(set(starts))
+
+
+def _by_offset(
+    messages: pl.DataFrame, spec: WindowSpec, shard: Shard, counts: NDArray[np.bool_]
+) -> list[int]:
+    """Each message behind its partition begins a step, and mostly has it for itself."""
+    assert spec.offset is not None
+    partition, offset = spec.offset
+    at = pl.col(offset).cast(pl.Int64)
+    before = messages.select(at.cum_max().shift(1).forward_fill().over(partition)).to_series()
+    there = before.fill_null(ALWAYS).to_numpy()
+    for value in messages[partition].drop_nulls().unique():
+        reached = shard.state.offsets.reached(value)
+        if reached is not None:
+            mine = (messages[partition] == value).fill_null(False).to_numpy()
+            there = np.where(mine, np.maximum(there, reached - 1), there)
+    places = messages.select(at.fill_null(NEVER)).to_series().to_numpy()
+    alone = late_by_message(spec) or isinstance(spec.windows, Sessions)
+    starts = {0}
+    for row in np.flatnonzero(counts & (places < there)).tolist():
+        starts |= {row, row + 1} if alone else {row}
+    return sorted(starts)

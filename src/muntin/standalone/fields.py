@@ -1,0 +1,123 @@
+"""Python values to typed columns; what doesn't fit is set aside as text, never guessed at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from numbers import Integral
+from typing import Any
+
+import polars as pl
+
+from muntin.model.axis import instant
+from muntin.model.errors import OptionError
+
+# The first and the last microsecond of the years 1 to 9999, which is what a datetime can hold.
+LEAST, GREATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+Unread = dict[int, list[str]]
+"""The cells of a row that couldn't be read, as text."""
+
+
+def micros_of(time: Any) -> int | str | None:
+    """A time in microseconds since the epoch; as text where it can't be read, ``None`` is none.
+
+    Args:
+        time: Microseconds, a datetime (a naive one is UTC), or ISO 8601 text.
+
+    Example:
+        >>> micros_of("1970-01-01T00:00:01"), micros_of(5), micros_of("soon"), micros_of(None)
+        (1000000, 5, 'soon', None)
+    """
+    if time is None:
+        return None
+    found: int | None = None
+    if isinstance(time, datetime | str):
+        try:
+            found = instant("time", time)
+        except OptionError:
+            return str(time)
+    elif isinstance(time, Integral) and not isinstance(time, bool):
+        found = int(time)
+    return str(time) if found is None or not LEAST <= found <= GREATEST else found
+
+
+def type_of_time(time: Any) -> pl.DataType:
+    """The type of a column of such times: whole microseconds, or timestamps."""
+    if isinstance(time, Integral):
+        return pl.Int64()
+    naive = isinstance(time, datetime) and time.tzinfo is None
+    return pl.Datetime("us") if naive else pl.Datetime("us", "UTC")
+
+
+def type_of(name: str, values: Sequence[Any]) -> pl.DataType:
+    """The type of a field, out of its first values.
+
+    Raises:
+        OptionError: When all are null, or the first one has a type that no column has.
+
+    Example:
+        >>> type_of("price", [None, 5, 2.5])
+        Float64
+    """
+    kinds = {type(value) for value in values if value is not None}
+    if {int, float} <= kinds:
+        return pl.Float64()
+    first = next((value for value in values if value is not None), None)
+    dtype = pl.Null() if first is None else pl.Series([first], strict=False).dtype
+    if dtype in (pl.Null, pl.Object):
+        problem = "has no value yet that tells its type" if first is None else "has no known type"
+        raise OptionError(
+            "schema", name, problem, f"give schema={{{name!r}: float}}, or str, int …"
+        )
+    return dtype
+
+
+def column(name: str, values: Sequence[Any], dtype: pl.DataType, unread: Unread) -> pl.Series:
+    """A typed column; what doesn't fit is null, and noted.
+
+    Args:
+        name: The column's name.
+        values: One value a row.
+        dtype: Its type.
+        unread: Where cells are noted that couldn't be read.
+    """
+    try:
+        return pl.Series(name, values, dtype=dtype, strict=True)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        pass
+    kept = list(values)
+    for row, value in enumerate(values):
+        try:
+            pl.Series([value], dtype=dtype, strict=True)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+            kept[row] = None
+            unread.setdefault(row, []).append(f"{name}={value!r}")
+    return pl.Series(name, kept, dtype=dtype, strict=True)
+
+
+def times(name: str, values: Sequence[int | str | None], unread: Unread) -> pl.Series:
+    """Times in microseconds; text is what couldn't be read, and is noted."""
+    kept = list(values)
+    for row, value in enumerate(values):
+        if isinstance(value, str):
+            kept[row] = None
+            unread.setdefault(row, []).append(f"{name}={value!r}")
+    return pl.Series(name, kept, dtype=pl.Int64)
+
+
+def schema_of(given: Mapping[str, Any]) -> pl.Schema:
+    """A schema out of Python or Polars types by name.
+
+    Raises:
+        OptionError: When something in it is no type.
+
+    Example:
+        >>> schema_of({"price": float})
+        Schema({'price': Float64})
+    """
+    try:
+        return pl.DataFrame(schema=dict(given)).schema
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        cure = "give a type for each name: str, int, float, bool, datetime, or a Polars type"
+        raise OptionError("schema", given, "isn't a schema", cure) from error

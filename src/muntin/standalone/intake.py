@@ -1,0 +1,319 @@
+"""Messages on their way in: tables of any make, or rows of Python values, to frames for the engine.
+
+The columns of the first messages are those of all: a table that lacks one or has another type is
+refused, which is a mistake of the program; a single value that doesn't fit is data, and its message
+is rejected as malformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.model.errors import OptionError
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
+from muntin.standalone.fields import (
+    GREATEST,
+    LEAST,
+    Unread,
+    column,
+    micros_of,
+    schema_of,
+    times,
+    type_of,
+    type_of_time,
+)
+
+# Columns that travel with a message through the engine: the cells that couldn't be read, and the
+# watermark that it was judged by where that isn't its batch's.
+UNREAD, JUDGED = "__muntin_unread", "__muntin_judged"
+
+_UTC = pl.Datetime("us", "UTC")
+
+
+class Intake:
+    """Makes the frames of one operator.
+
+    Args:
+        spec: The query.
+        clock: The wall clock, for messages too far ahead of it.
+        schema: Types of the fields by name; those of the first messages where it isn't given.
+
+    Attributes:
+        columns: The types of all columns; ``None`` before they are known.
+
+    Raises:
+        OptionError: When the schema lacks a field that the query needs.
+    """
+
+    def __init__(
+        self,
+        spec: WindowSpec,
+        clock: Callable[[], int],
+        schema: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.clock = clock
+        self.columns: pl.Schema | None = None
+        self._given = schema
+        self.forget()
+
+    def forget(self) -> None:
+        """Know no columns but those of the schema that was given, if one was."""
+        self.columns = None
+        if self._given is not None:
+            known = dict(schema_of(self._given))
+            if self.spec.time is not None:
+                known.setdefault(self.spec.time, _UTC)
+            for name in self.spec.offset or ():
+                known.setdefault(name, pl.Int64())
+            self.adopt(pl.Schema(known))
+
+    def adopt(self, schema: pl.Schema) -> None:
+        """Let these be the columns from now on.
+
+        Raises:
+            OptionError: When one is missing that the query needs, or can't be a time or an offset.
+        """
+        for option, name in self._needed():
+            if name not in schema:
+                cure = f"give messages that have it, or one of {', '.join(schema)}"
+                raise OptionError(option, name, "isn't a field of the messages", cure)
+        time, (partition, offset) = self.spec.time, self.spec.offset or (None, None)
+        if time is not None and not _is_time(schema[time]):
+            cure = "give timestamps, whole microseconds, or ISO 8601 text"
+            raise OptionError("time", time, f"has type {schema[time]}", cure)
+        if offset is not None and not schema[offset].is_integer():
+            raise OptionError("offset", offset, f"has type {schema[offset]}", "give integers")
+        if partition is not None and not (
+            schema[partition].is_integer() or schema[partition] == pl.String
+        ):
+            cure = "give integers or text"
+            raise OptionError("offset", partition, f"has type {schema[partition]}", cure)
+        self.columns = schema
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The types of what the engine gets."""
+        assert self.columns is not None
+        hidden = {UNREAD: pl.String(), JUDGED: pl.Int64(), columns.TIME: pl.Int64()}
+        return pl.Schema({**self.columns, **hidden})
+
+    @property
+    def moment(self) -> pl.DataType:
+        """The type of a point in time, as the time field has it."""
+        time = self.spec.time
+        dtype = _UTC if time is None or self.columns is None else self.columns[time]
+        if dtype.is_integer():
+            return pl.Int64()
+        return pl.Datetime("us", dtype.time_zone) if isinstance(dtype, pl.Datetime) else _UTC
+
+    def batch(self, given: Any) -> pl.DataFrame | None:
+        """The frame of a batch; ``None`` where it has neither rows nor columns.
+
+        Args:
+            given: A Polars, pandas or Arrow table, or a list of dictionaries.
+
+        Raises:
+            OptionError: When it isn't one, or its columns don't fit.
+        """
+        if isinstance(given, Sequence) and all(isinstance(row, Mapping) for row in given):
+            return self._of_mappings(given) if given else None
+        try:
+            frame = given if isinstance(given, pl.DataFrame) else pl.DataFrame(given)
+        except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+            cure = "give a Polars, pandas or Arrow table, or a list of dictionaries"
+            raise OptionError("batch", type(given).__name__, "isn't a table", cure) from error
+        if self.columns is None:
+            self.adopt(frame.schema)
+        frame = self._fitting(frame)
+        time = self.spec.time
+        if time is None:
+            return self._finished(frame.with_columns(pl.lit(0, dtype=pl.Int64).alias(columns.TIME)))
+        place, odd = _read_times(frame[time])
+        beyond = self._beyond(place)
+        if beyond is not None:
+            text = (f"{time}=" + place.cast(pl.String)).alias(UNREAD)
+            told = frame.select(pl.when(~beyond).then(pl.col(time))).to_series()
+            frame = frame.with_columns(told, text.set(~beyond, None))
+            place, odd = place.set(beyond, None), beyond if odd is None else odd | beyond
+        return self._finished(frame.with_columns(place.alias(columns.TIME)), malformed=odd)
+
+    def rows(
+        self,
+        cells: Mapping[str, Sequence[Any]],
+        sample: pl.DataType | None = None,
+        future: Sequence[bool] | None = None,
+    ) -> pl.DataFrame:
+        """The frame of messages that came as Python values.
+
+        Args:
+            cells: The values by field, one a message; times as ``micros_of`` gives them.
+            sample: The type of times, should it not be known yet.
+            future: Which messages are too far ahead; they are judged here where it isn't given.
+
+        Raises:
+            OptionError: When the type of a field can't be told.
+        """
+        time = self.spec.time
+        if self.columns is None:
+            self.adopt(self._inferred(cells, sample))
+        assert self.columns is not None
+        unread: Unread = {}
+        made = {n: column(n, cells[n], d, unread) for n, d in self.columns.items() if n != time}
+        length = len(next(iter(cells.values())))
+        if time is None:
+            place = pl.Series(columns.TIME, [0], dtype=pl.Int64).new_from_index(0, length)
+        else:
+            place = times(time, cells[time], unread)
+            beyond = self._beyond(place)
+            if beyond is not None:
+                for row in beyond.arg_true():
+                    unread.setdefault(row, []).append(f"{time}={place[row]}")
+                place = place.set(beyond, None)
+            made[time] = self._told_time(cells[time], place, self.columns[time])
+        frame = pl.DataFrame([made[n] for n in self.columns])
+        odd = None
+        if unread:
+            told = ["; ".join(unread[row]) if row in unread else None for row in range(length)]
+            frame = frame.with_columns(pl.Series(UNREAD, told, dtype=pl.String))
+            odd = pl.Series([row in unread for row in range(length)])
+        ahead = None if future is None else pl.Series(future, dtype=pl.Boolean)
+        return self._finished(frame.with_columns(place.alias(columns.TIME)), odd, ahead)
+
+    def _of_mappings(self, given: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+        fields: Iterable[str] = self.columns or dict.fromkeys(
+            [name for _, name in self._needed()] + [name for row in given for name in row]
+        )
+        cells: dict[str, list[Any]] = {f: [row.get(f) for row in given] for f in fields}
+        sample = None
+        if self.spec.time is not None:
+            raw = cells[self.spec.time]
+            sample = type_of_time(next((t for t in raw if t is not None), None))
+            cells[self.spec.time] = [micros_of(time) for time in raw]
+        return self.rows(cells, sample)
+
+    def _inferred(
+        self, cells: Mapping[str, Sequence[Any]], sample: pl.DataType | None
+    ) -> pl.Schema:
+        found = {}
+        for name, values in cells.items():
+            given = sample if name == self.spec.time else None
+            found[name] = given or type_of(name, values)
+        return pl.Schema(found)
+
+    def _told_time(
+        self, given: Sequence[int | str | None], place: pl.Series, dtype: pl.DataType
+    ) -> pl.Series:
+        """The time field itself, out of its microseconds."""
+        time = place.name
+        if dtype != pl.String:
+            return place.cast(dtype if dtype.is_integer() else pl.Datetime("us")).cast(dtype)
+        texts = place.cast(pl.Datetime("us")).cast(pl.String).to_list()
+        told = [g if isinstance(g, str) else t for g, t in zip(given, texts, strict=True)]
+        return pl.Series(time, told, dtype=pl.String)
+
+    def _finished(
+        self,
+        frame: pl.DataFrame,
+        malformed: pl.Series | None = None,
+        future: pl.Series | None = None,
+    ) -> pl.DataFrame:
+        """Add what travels with the messages, and the flags that some of them need."""
+        if UNREAD not in frame.columns:
+            frame = frame.with_columns(pl.lit(None, dtype=pl.String).alias(UNREAD))
+        frame = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(JUDGED))
+        if malformed is not None and malformed.any():
+            frame = frame.with_columns(malformed.alias(columns.MALFORMED))
+        if future is None and self.spec.max_ahead is not None and self.spec.time is not None:
+            future = frame[columns.TIME] > self.clock() + self.spec.max_ahead
+        if future is not None and future.any():
+            frame = frame.with_columns(future.fill_null(False).alias(columns.FUTURE))
+        return frame
+
+    def _beyond(self, place: pl.Series) -> pl.Series | None:
+        """Which times lie so far out that their windows can't be told; ``None`` where none do."""
+        room = 0 if self.moment.is_integer() else reach(self.spec)
+        least, greatest = place.min(), place.max()
+        if not isinstance(least, int) or not isinstance(greatest, int):
+            return None
+        if least >= LEAST + room and greatest <= GREATEST - room:
+            return None
+        return ((place < LEAST + room) | (place > GREATEST - room)).fill_null(False)
+
+    def _fitting(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The known columns of a table, in their order and types."""
+        assert self.columns is not None
+        if frame.schema == self.columns:
+            return frame
+        fitted = []
+        for name, dtype in self.columns.items():
+            if name not in frame.columns:
+                cure = "give all batches the same columns"
+                raise OptionError("batch", name, "is missing, the first messages had it", cure)
+            found = frame[name]
+            if found.dtype != dtype and not _widens(found.dtype, dtype):
+                problem = f"has type {found.dtype}, the first messages had {dtype}"
+                raise OptionError("batch", name, problem, "cast it, or give schema={…}")
+            try:
+                fitted.append(found if found.dtype == dtype else found.cast(dtype))
+            except pl.exceptions.PolarsError as error:
+                problem = f"has values beyond {dtype}, which the first messages had"
+                raise OptionError("batch", name, problem, "give schema={…}") from error
+        return pl.DataFrame(fitted)
+
+    def _needed(self) -> list[tuple[str, str]]:
+        """The fields that the query reads, each with the option that names it."""
+        spec = self.spec
+        found = [("key", key) for key in spec.keys]
+        found += [("time", spec.time)] if spec.time is not None else []
+        found += [("offset", name) for name in spec.offset or ()]
+        for name, aggregate in spec.aggregates.items():
+            found += [(f"agg {name}", str(field)) for field in aggregate.columns]
+        return found
+
+
+def reach(spec: WindowSpec) -> int:
+    """How far from a message's position its windows and the watermark may lie, on the axis."""
+    windows = spec.windows
+    if isinstance(windows, Sessions):
+        return spec.lateness + windows.reach
+    return spec.lateness + windows.end(0) - windows.start(0)
+
+
+def _is_time(dtype: pl.DataType) -> bool:
+    return dtype.is_integer() or isinstance(dtype, pl.Datetime | pl.Date | pl.String)
+
+
+def _widens(found: pl.DataType, wanted: pl.DataType) -> bool:
+    """Whether a column can be cast without loss."""
+    if found == pl.Null:
+        return True
+    if found.is_integer():
+        return wanted.is_integer() or wanted.is_float()
+    if found.is_float():
+        return wanted.is_float()
+    if isinstance(found, pl.Categorical | pl.Enum):
+        return wanted == pl.String
+    return isinstance(found, pl.Datetime) and isinstance(wanted, pl.Datetime)
+
+
+def _read_times(times: pl.Series) -> tuple[pl.Series, pl.Series | None]:
+    """A column's times in microseconds, and which of them can't be read, if any can't."""
+    dtype = times.dtype
+    if dtype == pl.String:
+        read = [micros_of(text) for text in times]
+        odd = pl.Series([isinstance(time, str) for time in read], dtype=pl.Boolean)
+        known = [None if isinstance(time, str) else time for time in read]
+        return pl.Series(known, dtype=pl.Int64), odd
+    if dtype.is_integer() or dtype == pl.Datetime("us"):
+        place = times.cast(pl.Int64)
+    elif isinstance(dtype, pl.Datetime) and dtype.time_unit == "us":
+        place = times.to_physical()
+    else:
+        place = times.cast(pl.Datetime("us")).to_physical()
+    return place, None

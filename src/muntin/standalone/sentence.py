@@ -1,0 +1,75 @@
+"""The sentence that says a query where there is no DataFrame to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muntin.model.aggregates import Aggregate
+from muntin.model.axis import Duration, micros
+from muntin.model.errors import OptionError
+from muntin.model.sentence import Sentence
+from muntin.model.spec import WindowSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windowed(Sentence):
+    """A key, an event time, and (soon) windows; made by ``windowed``."""
+
+    _keys: tuple[str, ...]
+
+    def agg(self, **aggregates: Aggregate) -> WindowSpec:
+        """Say what the windows compute; output name = aggregate, over fields by name.
+
+        Returns:
+            The query, for an operator.
+
+        Raises:
+            OptionError: Naming what can't work.
+        """
+        for name, aggregate in aggregates.items():
+            for column in aggregate.columns:
+                if not isinstance(column, str):
+                    cure = "name a field of the messages"
+                    raise OptionError("agg", f"{name}={aggregate}", "reads no field", cure)
+        return self._spec(aggregates, self._all_keys(self._keys))
+
+
+def windowed(
+    *,
+    key: str | Sequence[str] = (),
+    time: str | None = None,
+    offset: tuple[str, str] | None = None,
+    lateness: Duration = "0 seconds",
+    max_ahead: Duration | None = "1 day",
+) -> Windowed:
+    """Begin a windowed aggregation over messages that are handed to an operator.
+
+    The words are those of ``muntin.windowed``, which begins with a DataFrame.
+
+    Args:
+        key: The fields of the key. Without any, the windows are those of all messages together.
+        time: The field of the event time. Windows that are measured in rows need none.
+        offset: The fields of a message's partition and of its offset in it. A message whose
+            offset was taken before changes nothing, also after a restart, and the operator can
+            say from where to replay. Windows that are measured in rows lie on the offsets of a
+            partition then, and the partition is the first key; without offsets they count a
+            key's messages as they arrive.
+        lateness: How far the watermark trails the greatest event time.
+        max_ahead: How far ahead of the operator's clock an event time may be; what is further is
+            rejected and doesn't move the watermark. ``None`` takes anything.
+
+    Example:
+        >>> from muntin import count
+        >>> spec = windowed(key="user", time="ts", lateness="30 s").tumbling("10 s").agg(n=count())
+        >>> str(spec.windows), spec.keys, spec.lateness
+        ('tumbling 10 seconds', ('user',), 30000000)
+    """
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    return Windowed(
+        _keys=keys,
+        _time=time,
+        _lateness=micros("lateness", lateness),
+        _max_ahead=None if max_ahead is None else micros("max_ahead", max_ahead),
+        _offset=offset,
+    )
