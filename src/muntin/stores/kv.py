@@ -2,9 +2,9 @@
 
 Three forms keep the same promises, and one suite of tests holds them to it: ``memory`` (this
 process), ``rocks`` (RocksDB on a disk) and ``paged`` (numbered blobs; in Spark's state,
-``muntin.spark.stores``). Source of the promises: the Samza SQL window operator design (message store and window
-metadata are flushed together with the offset) and the in-memory window store's proposal (a fetch
-is a snapshot).
+``muntin.spark.stores``). Source of the promises: the Samza SQL window operator design (message
+store and window metadata are flushed together with the offset) and the in-memory window store's
+proposal (a fetch is a snapshot).
 """
 
 from __future__ import annotations
