@@ -103,7 +103,7 @@ def joined(told: list[Step]) -> Step:
 
 def in_order(firings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """By window; what one window says stays in its order."""
-    return sorted(firings, key=lambda row: (row["window_start"], row["key"], row["window_end"]))
+    return sorted(firings, key=lambda row: (row["window_start"], row.get("key"), row["window_end"]))
 
 
 def of_rejected(step: Step) -> list[dict[str, Any]]:
