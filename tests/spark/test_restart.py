@@ -126,6 +126,35 @@ def test_late_messages_are_told_apart_in_the_first_batch(
     ]
 
 
+def test_what_is_told_again_in_the_first_batch_holds_nothing_back(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The tasks don't know the offsets taken then, and leave it to the shards."""
+    windows = (
+        mt.windowed(feed.stream(spark), time="at", offset=("key", "value"))
+        .tumbling("10 seconds")
+        .agg(n=mt.count())
+    )
+
+    def run() -> mt.WindowedQuery:
+        sink = mt.to_duckdb(f"{tmp_path}/out.duckdb", "t")
+        run = windows.start(checkpoint=f"{tmp_path}/checkpoint", available_now=True, results=sink)
+        assert run.await_end(timeout=240)
+        return run
+
+    feed.add(("p", at(1), 0), ("p", at(12), 1))
+    assert run().figures.watermark == _micros(12)
+    feed.add(
+        ("p", at(12), 1), ("p", at(1), 0), ("p", at(99), 1), ("p", at(15), 2), ("p", at(31), 3)
+    )
+    figures = run().figures
+
+    assert figures.counts == {"seen": 7, "counted": 4, "duplicates": 3}
+    assert figures.watermark == _micros(31)
+    found = rows(tmp_path / "out.duckdb", "SELECT epoch_us(window_start), n FROM t ORDER BY ALL")
+    assert found == [(_micros(0), 1), (_micros(10), 2)]
+
+
 def test_what_waits_for_the_clock_is_told_after_a_restart(
     spark: SparkSession, tmp_path: Path
 ) -> None:
