@@ -96,7 +96,8 @@ class EngineDoor:
 
     Attributes:
         buckets: How many shards the keys are spread over.
-        restart: Whether every step begins with new shards over what the old ones stored.
+        restart: Whether every step begins with new shards over what the old ones stored; what comes
+            before the shards doesn't know then which offsets were taken.
         repeat: Whether every step fails once before its stores are committed; what the process has
             in its caches is kept.
     """

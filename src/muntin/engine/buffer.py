@@ -70,7 +70,7 @@ class Buffer:
         )
 
         most = share(firing.rows, spec.buckets)
-        self.kept = Kept(columns.TIME, span, most, stored.get("kept", ()))
+        self.kept = Kept(columns.TIME, span, most, stored.get("kept"))
 
     def entries(self) -> dict[str, Any]:
         """The buffer's part of the manifest."""

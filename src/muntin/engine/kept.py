@@ -8,7 +8,7 @@ deletion always makes progress).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any
 
 import polars as pl
 
@@ -36,19 +36,24 @@ class Kept:
         span: How many places make a segment of the table.
         most: How many messages may be kept; ``None``: any number.
         stored: What ``entries`` gave when the manifest was written.
+
+    Attributes:
+        floor: Before this place the limit has left nothing, or not everything; ``None`` where it
+            has never been passed. A window that begins before it can't be read any more.
     """
 
     def __init__(
-        self, axis: str, span: int, most: int | None, stored: Iterable[tuple[int, int]] = ()
+        self, axis: str, span: int, most: int | None, stored: dict[str, Any] | None = None
     ) -> None:
         self.axis = axis
         self.most = most
         self._width = max(1, span // _A_SEGMENT)
-        self._counts = dict(stored)
+        self.floor: int | None = stored["floor"] if stored else None
+        self._counts: dict[int, int] = dict(stored["counts"] if stored else ())
 
-    def entries(self) -> list[tuple[int, int]]:
-        """Stretches and their messages; plain JSON."""
-        return list(self._counts.items())
+    def entries(self) -> dict[str, Any]:
+        """The floor, and the stretches with their messages; plain JSON."""
+        return {"floor": self.floor, "counts": list(self._counts.items())}
 
     def add(self, rows: pl.DataFrame, sign: int = 1) -> None:
         """Count the messages of rows, or take them away again."""
@@ -73,9 +78,9 @@ class Kept:
         held = sum(self._counts[at] for at in past)
         for at in past:
             end = (at + 1) * self._width
-            gone = expired is not None and end <= expired
-            if not gone and held <= self.most:
-                break
+            if expired is None or end > expired:
+                if held <= self.most:
+                    break
+                self.floor = end
             held -= self._counts.pop(at)
-            expired = end if expired is None else max(expired, end)
-        return expired
+        return max((p for p in (expired, self.floor) if p is not None), default=None)

@@ -73,7 +73,7 @@ class PanedShard:
         self.early = table("early", columns.WINDOW)
         self.late = table("late", columns.WINDOW)
         most = share(self.spec.firing.rows, self.spec.buckets)
-        self.kept = Kept(columns.PANE, span, most, self.state.extra.get(_KEPT, ()))
+        self.kept = Kept(columns.PANE, span, most, self.state.extra.get(_KEPT))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""

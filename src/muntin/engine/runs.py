@@ -3,8 +3,8 @@
 The rows lie on an axis (a pane or a window number) that is cut into **segments**. Each batch adds
 one small blob, a **run**, to each segment that it touches; when a segment has gathered too many
 runs of like size, they are folded into one, so that a row is rewritten a few times in its life and
-never because of a batch that doesn't concern it. What has expired goes by whole segments. This is
-a log-structured merge tree in columns.
+never because of a batch that doesn't concern it. What has expired goes by whole runs, and else when
+its run is folded. This is a log-structured merge tree in columns.
 """
 
 from __future__ import annotations

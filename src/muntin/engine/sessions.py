@@ -66,7 +66,7 @@ class SessionShard:
             for name in ("ends", "waiting")
         )
         most = share(self.spec.firing.rows, self.spec.buckets)
-        self.kept = Kept(columns.LAST, width, most, self.state.extra.get(_KEPT, ()))
+        self.kept = Kept(columns.LAST, width, most, self.state.extra.get(_KEPT))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""
