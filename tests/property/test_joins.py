@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -9,12 +10,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.join_doors import EngineJoinDoor, OracleJoinDoor
+from tests.join_doors import EngineJoinDoor, JoinBatch, OracleJoinDoor
 from tests.property.joins import EARLY, Query, queries
 
 from muntin.engine import runs
 from muntin.engine.oracle.joins import JoinStep
-from muntin.model.joins import HOWS, How, Joint, Together, Within
+from muntin.model.joins import HOWS, SIDES, How, Joint, Together, Within
+from muntin.model.policies import Each, Every
 
 DOORS = [
     EngineJoinDoor(),
@@ -55,6 +57,25 @@ def test_rows_are_those_of_duckdb_however_the_input_arrives(how: How, data: st.D
         for row in step.rows
     ]
     assert sorted(rows, key=repr) == sorted(by_duckdb(query), key=repr)
+
+
+@given(query=queries(policies=[Every(20), Every(50)]))
+def test_policies_change_when_rows_are_told_and_not_which(query: Query) -> None:
+    query.steps.append(JoinBatch(wall=query.steps[-1].wall, final=True))
+    spec = at_once = query.spec
+    for name in SIDES:
+        side = spec.side(name)
+        # What is kept by its own clock alone may be gone before it is let in.
+        firing = replace(side.firing, retention=side.firing.grace)
+        spec = spec.with_side(name, replace(side, firing=firing))
+        each = replace(firing, early=Each(), late=Each())
+        at_once = at_once.with_side(name, replace(side, firing=each))
+    told = []
+    for one in (spec, at_once):
+        steps = EngineJoinDoor().run(one, query.types, query.steps)
+        rows = [tuple(v for n, v in r.items() if n != "emission") for s in steps for r in s.rows]
+        told.append(sorted(rows, key=repr))
+    assert told[0] == told[1]
 
 
 def comparable(step: JoinStep) -> tuple[Any, ...]:

@@ -4,6 +4,8 @@ Which messages are kept is a matter of places alone, so that what has expired go
 segments. Sorted by time first, a table finds the messages of a stretch, and in it those of some
 keys; sorted by keys first, it finds those of some keys among all, and what has expired is left out
 as it is folded.
+
+A message whose time is over is **held** while one that is its partner waits to be let in.
 """
 
 from __future__ import annotations
@@ -64,9 +66,9 @@ class Buffer:
             self.messages = Runs(
                 columns.TIME, span, blobs, cache, pl.concat, stored.get("messages", {}), self.keys
             )
-        self.matched, self.waiting = (
+        self.matched, self.waiting, self.held = (
             Runs(columns.TIME, span, blobs, cache, pl.concat, stored.get(name, {}))
-            for name in ("matched", "waiting")
+            for name in ("matched", "waiting", "held")
         )
 
         most = share(firing.rows, spec.buckets)
@@ -74,14 +76,14 @@ class Buffer:
 
     def entries(self) -> dict[str, Any]:
         """The buffer's part of the manifest."""
-        tables = {"messages": self.messages, "matched": self.matched, "waiting": self.waiting}
-        entries: dict[str, Any] = {name: table.entries() for name, table in tables.items()}
+        tables = ("messages", "matched", "waiting", "held")
+        entries: dict[str, Any] = {name: getattr(self, name).entries() for name in tables}
         return entries | {"from": self.from_place, "kept": self.kept.entries()}
 
     @property
     def rows(self) -> int:
         """How many messages are stored."""
-        return self.messages.rows + self.waiting.rows
+        return self.messages.rows + self.waiting.rows + self.held.rows
 
     def near(self, who: pl.DataFrame, asked: int, low: int, high: int) -> pl.DataFrame:
         """The stored messages in a stretch, at least those of some keys.
@@ -92,19 +94,37 @@ class Buffer:
             low: The first place.
             high: The last place.
         """
+        held = self._within(_frames(self.held.read(low, high)), low, high)
+        if self.from_place is not None:
+            low = max(low, self.from_place)
         if isinstance(self.messages, KeyedRuns):
             frames = self.messages.of(who)
         else:
             few = self.messages.rows > _FEW * asked
             found = self.messages.of(who, low, high) if few else self.messages.read(low, high)
-            frames = [frame for frame, _, _ in found]
-        return self._within(frames, low, high)
+            frames = _frames(found)
+        return pl.concat([self._within(frames, low, high), held])
 
     def between(self, low: int | None, high: int) -> pl.DataFrame:
         """All stored messages in a stretch."""
         if isinstance(self.messages, KeyedRuns):
             return self._within(self.messages.everything(), low, high)
         return self._within(_frames(self.messages.read(low, high)), low, high)
+
+    def hold(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Keep messages beyond their time, in place of those that were kept so.
+
+        Returns:
+            Those.
+        """
+        before = pl.concat([self.empty, *_frames(self.held.read())])
+        if len(before) or len(messages):
+            self.held.rewrite(messages)
+        return before
+
+    def not_let_in(self) -> pl.DataFrame:
+        """What waits to be let in."""
+        return pl.concat([self.empty, *_frames(self.waiting.read())])
 
     def unmatched(self, messages: pl.DataFrame, high: int | None) -> pl.DataFrame:
         """Those of some messages, none of them beyond a place, that have found no partner."""
@@ -113,8 +133,7 @@ class Buffer:
 
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages."""
-        # Whether a message came late is told with its own arrival only.
-        self.messages.append(messages.with_columns(pl.lit(False).alias(LATE)))
+        self.messages.append(messages)
         self.kept.add(messages.select(columns.TIME, pl.lit(1).alias(columns.MESSAGES)))
 
     def limited(self) -> int | None:
@@ -128,10 +147,7 @@ class Buffer:
 
     def take_waiting(self, ready: pl.Expr) -> pl.DataFrame:
         """Remove some of what waits to be let in."""
-        frames = _frames(self.waiting.read())
-        if not frames:
-            return self.empty
-        waiting = pl.concat(frames)
+        waiting = self.not_let_in()
         mask = waiting.select(ready).to_series()
         if not mask.any():
             return self.empty
@@ -145,7 +161,12 @@ class Buffer:
         self.from_place = place
         self.kept.first(FOREVER, place)
         self.messages.drop_before(place)
-        self.matched.drop_before(place)
+        self.matched.drop_before(self.first_of(place))
+
+    def first_of(self, kept: int) -> int:
+        """The first place of all that is kept, by its time from ``kept`` on or beyond it."""
+        held = self.held.low
+        return kept if held is None else min(kept, held)
 
     def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         rows = pl.concat(frames)
@@ -156,8 +177,6 @@ class Buffer:
         if not frames:
             return self.empty
         inside = pl.col(columns.TIME) <= high
-        places = [place for place in (low, self.from_place) if place is not None]
-        low = max(places, default=None)
         if low is not None:
             inside = inside & (pl.col(columns.TIME) >= low)
         return pl.concat(frames).filter(inside)

@@ -65,8 +65,7 @@ class JoinShard:
             wall: The wall clock, microseconds; the messages' own clock goes before it.
             final: Whether the input has ended.
         """
-        clocks = [a.clock for side in SIDES for a in arrived[side] if a.clock is not None]
-        wall = max([*clocks, self.state.wall or 0]) if clocks else wall
+        wall = clock_of(arrived, wall, self.state.wall)
         taken, rejected = {}, []
         for side in SIDES:
             taken[side], aside = self._admit(side, arrived[side])
@@ -139,3 +138,9 @@ class JoinShard:
                 reached = max(latest) - self.spec.side(side).lateness
                 mark = self.marks[side]
                 self.marks[side] = reached if mark is None else max(mark, reached)
+
+
+def clock_of(arrived: Batch, wall: int, last: int | None) -> int:
+    """The wall clock of a step: the messages' own where they have one, and never back."""
+    clocks = [a.clock for side in SIDES for a in arrived[side] if a.clock is not None]
+    return max([*clocks, *([] if last is None else [last])]) if clocks else wall

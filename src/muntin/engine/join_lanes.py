@@ -15,7 +15,7 @@ import polars as pl
 
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit
-from muntin.engine.join import Batch, JoinShard
+from muntin.engine.join import Batch, JoinShard, clock_of
 from muntin.engine.joiner import Arrived, Joiner
 from muntin.engine.offsets import Stretch
 from muntin.engine.once import Lane
@@ -52,6 +52,7 @@ class LanesJoinShard:
     def step(self, arrived: Batch, wall: int, *, final: bool = False) -> Told:
         """See ``JoinShard``."""
         rejected = []
+        wall = clock_of(arrived, wall, self.state.wall)
         for side in SIDES:
             for part in arrived[side]:
                 self.state.count(part.counts)
@@ -103,7 +104,6 @@ class LanesJoinShard:
         frames = [a.messages for a in arrived if len(a.messages)]
         messages = pl.concat(frames) if frames else self.joiner.no_messages(side)
         parts = messages.partition_by(partition, as_dict=True, maintain_order=True)
-        clock = max((a.clock for a in arrived if a.clock is not None), default=None)
         covered: dict[Any, list[Stretch]] = {}
         for part in arrived:
             for stretch in part.offsets:
@@ -115,7 +115,7 @@ class LanesJoinShard:
             mine = parts.get((name,), messages.clear()).with_columns(place)
             latest = max(high for _, _, high in stretches) + 1 - start
             nothing = messages.clear()
-            found[name] = Arrived(mine, nothing, {}, latest, clock, stretches)
+            found[name] = Arrived(mine, nothing, {}, latest, None, stretches)
         return found
 
     def _lane(
@@ -123,6 +123,8 @@ class LanesJoinShard:
     ) -> Told:
         lane = self.lanes.setdefault(partition, Lane(self.blobs, None))
         shard = JoinShard(self.joiner, lane, self.cache)
+        # A lane may be new here, or have slept; the clock has gone on.
+        shard.state.wall = self.state.wall
         mine = {
             side: [parts[side][partition]] if partition in parts[side] else [] for side in SIDES
         }

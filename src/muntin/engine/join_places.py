@@ -1,7 +1,8 @@
 """A join by places: partners lie near each other, or in one window, wherever else messages are.
 
 Which messages may still find partners follows from their places alone, so that what has expired is
-found and dropped by stretches of the axis.
+found and dropped by stretches of the axis. Only where a message waits to be let in, its partners
+are held until it is.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ class PlaceJoin:
     def _asked(self, side: SideName, asking: pl.DataFrame) -> pl.DataFrame:
         """The stored messages of a side that may be partners of new ones of the other."""
         buffer, there = self.buffers[side], OTHER[side]
-        if not len(asking) or not buffer.messages.rows:
+        if not len(asking) or not buffer.messages.rows + buffer.held.rows:
             return buffer.empty
         places = asking[columns.TIME]
         low, high = self.bound.partners(there, int(places.min()), int(places.max()))  # type: ignore[arg-type]
@@ -191,18 +192,40 @@ class PlaceJoin:
             moment: What is kept from where.
         """
         buffer, place = self.buffers[side], pl.col(columns.TIME)
+        # Whether a message came late is told with its own arrival only.
+        new = new.with_columns(pl.lit(False).alias(LATE))
         before, after = moment.before[side], moment.after[side]
         told = self.joiner.nothing_told()
         stays = new
         if after is not None:
             stays, goes = new.filter(place >= after), new.filter(place < after)
+            holds = self._still_asked(side, goes, after)
+            held = buffer.hold(holds)
             if side in self.spec.lonely and met is not None:
-                due = pl.concat([goes, buffer.between(before, after - 1)])
-                due = buffer.unmatched(due, after - 1).join(met, on=ID, how="anti")
+                due = pl.concat([goes, held, buffer.between(before, after - 1)])
+                due = buffer.unmatched(due, after - 1).join(
+                    pl.concat([met, holds]), on=ID, how="anti"
+                )
                 told = self.joiner.alone(side, due.sort(columns.TIME, ID))
         if met is not None:
             if self.spec.how == "semi":
                 stays = stays.join(met, on=ID, how="anti")
-            buffer.mark(met if after is None else met.filter(place >= after))
+            buffer.mark(met if after is None else met.filter(place >= buffer.first_of(after)))
         buffer.append(stays)
         return told
+
+    def _still_asked(self, side: SideName, goes: pl.DataFrame, after: int) -> pl.DataFrame:
+        """The messages before a place that have a partner which waits to be let in.
+
+        Args:
+            side: Whose messages.
+            goes: Those of them that aren't stored.
+            after: The first place that is kept without that.
+        """
+        waiting = self.buffers[OTHER[side]].not_let_in()
+        if not len(waiting):
+            return goes.clear()
+        over = pl.concat([goes, self._asked(side, waiting)])
+        over = over.filter(pl.col(columns.TIME) < after)
+        both = (over, waiting) if side == "left" else (waiting, over)
+        return self._partners(*both)[SIDES.index(side)].unique(ID)

@@ -228,13 +228,13 @@ class JoinOracle:
         here = [one for one in self._there if one.let_in]
         for one in here:
             for other in here:
-                if (one.side, other.side) != SIDES or one.key != other.key:
-                    continue
-                if one.lane == other.lane and self._partners(one, other):
+                if (one.side, other.side) == SIDES and self._partners(one, other):
                     yield one, other
 
     def _partners(self, one: Waiting, other: Waiting) -> bool:
         bound: Bound = self._spec.bound
+        if (one.key, one.lane) != (other.key, other.lane):
+            return False
         if isinstance(bound, Within):
             return -bound.before <= other.place - one.place <= bound.after
         if isinstance(bound, Together):
@@ -279,8 +279,19 @@ class JoinOracle:
         edge = min(edge, self._edge(one.side, mark))
         return edge - max(self._session(one)) >= bound.sessions.reach
 
+    def _still_asked(self, one: Waiting) -> bool:
+        """Whether a partner of a message waits to be let in."""
+        waits = [m for m in self._there if m.side != one.side and not m.let_in]
+        if one.side == "left":
+            return any(self._partners(one, other) for other in waits)
+        return any(self._partners(other, one) for other in waits)
+
     def _tell_alone(self, step: JoinStep, final: bool) -> None:
-        gone = [one for one in self._there if final or self._alone_for_good(one)]
+        gone = [
+            one
+            for one in self._there
+            if final or (self._alone_for_good(one) and not self._still_asked(one))
+        ]
         for one in gone:
             if one.side in self._spec.lonely and not one.matched:
                 left, right = (one, None) if one.side == "left" else (None, one)
