@@ -40,6 +40,7 @@ from muntin.model.errors import (
     OptionError,
     SettingError,
     SpecChangedError,
+    SqlError,
     StateCorruptedError,
 )
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
     from muntin.spark.sinks import to_duckdb, to_parquet
+    from muntin.spark.statements import sql
     from muntin.spark.windowed import windowed
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "OptionError",
     "SettingError",
     "SpecChangedError",
+    "SqlError",
     "StateCorruptedError",
     "WindowedQuery",
     "aggregate",
@@ -80,6 +83,7 @@ __all__ = [
     "quantile",
     "rows",
     "session",
+    "sql",
     "stddev",
     "sum",
     "to_duckdb",
@@ -95,6 +99,7 @@ _SPARK = {
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",
     "session": "muntin.spark.session",
+    "sql": "muntin.spark.statements",
     "to_duckdb": "muntin.spark.sinks",
     "to_parquet": "muntin.spark.sinks",
     "windowed": "muntin.spark.windowed",

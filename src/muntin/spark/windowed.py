@@ -194,13 +194,27 @@ class Windowed:
             OptionError: Naming what can't work: a column, a type, a size.
             SettingError: When the session lacks a setting that state needs.
         """
+        spec = self.spec(**aggregates)
+        require(self._frame.sparkSession)
+        return WindowedAggregate(
+            build(Request(self.input, self._all_keys(spec), spec, self._buckets))
+        )
+
+    def spec(self, **aggregates: Aggregate) -> WindowSpec:
+        """The query in one value, before its columns are looked for in the frame.
+
+        Keys that are expressions aren't named yet, and so aren't in it.
+
+        Raises:
+            OptionError: Naming what can't work: a size, a policy, a name.
+        """
         if self._windows is None:
             raise OptionError(
                 "agg", ", ".join(aggregates), "comes before the windows", "call .tumbling() first"
             )
         if not aggregates:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
-        spec = WindowSpec(
+        bare = WindowSpec(
             keys=(),
             time=self._time,
             windows=self._windows,
@@ -210,12 +224,14 @@ class Windowed:
             max_ahead=self._max_ahead,
             offset=self._offset,
         )
-        require(self._frame.sparkSession)
-        keys = self._keys
-        if self._offset is not None and spec.axis == "rows" and self._offset[0] not in keys[:1]:
-            # Offsets count within their partition.
-            keys = (self._offset[0], *keys)
-        return WindowedAggregate(build(Request(self.input, keys, spec, self._buckets)))
+        return replace(bare, keys=tuple(k for k in self._all_keys(bare) if isinstance(k, str)))
+
+    def _all_keys(self, spec: WindowSpec) -> tuple[Column | str, ...]:
+        offset = self._offset if spec.axis == "rows" else None
+        if offset is None or offset[0] in self._keys[:1]:
+            return self._keys
+        # Offsets count within their partition.
+        return (offset[0], *self._keys)
 
     def firing_on(self, axis: Axis) -> Firing:
         """The policies, with all lengths measured on an axis.

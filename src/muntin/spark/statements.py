@@ -1,0 +1,191 @@
+"""Queries that were lowered from SQL or from a file, bound to DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from muntin.model.aggregates import Aggregate
+from muntin.model.errors import OptionError, SqlError
+from muntin.model.pipeline import Column, Derived, Expression, Relation, Windowing, quoted
+from muntin.spark.plan import Request, build
+from muntin.spark.selected import SelectedAggregate, Shape
+from muntin.spark.session import require
+from muntin.spark.sources import Surroundings, read
+from muntin.spark.windowed import WindowedAggregate
+from muntin.sql import door
+
+if TYPE_CHECKING:
+    from muntin.sql.script import Question, Session
+
+Find = Callable[[str], DataFrame]
+
+
+def sql(
+    source: SparkSession | Mapping[str, DataFrame], statement: str, /, **tables: DataFrame
+) -> WindowedAggregate:
+    """A windowed aggregation out of SQL: the same object as the Python sentence gives.
+
+    Args:
+        source: A session, or DataFrames by the names that the statement knows them by.
+        statement: ``SELECT ... GROUP BY ... EMIT ...``, perhaps with ``CREATE`` statements before
+            it.
+        **tables: DataFrames by name. A name that isn't among them, nor among the tables that the
+            statement creates, is looked up in the session's catalog.
+
+    Returns:
+        ``.results``, ``.rejected``, ``.start(...)`` and ``.explain()``.
+
+    Raises:
+        SqlError: When the statement can't be run: the place, the problem and the cure.
+        MissingExtraError: When sqlglot isn't installed.
+
+    Example:
+        >>> views = sql(
+        ...     spark,
+        ...     "SELECT page, count(*) AS n FROM clicks WATERMARK ts DELAY OF INTERVAL 1 MINUTE "
+        ...     "GROUP BY page, TUMBLE(ts, INTERVAL 10 MINUTES)",
+        ...     clicks=clicks,
+        ... )  # doctest: +SKIP
+    """
+    frames = dict(tables)
+    spark: SparkSession | None
+    if isinstance(source, Mapping):
+        frames |= source
+        spark = next((frame.sparkSession for frame in frames.values()), None)
+    else:
+        spark = source
+    return asked(spark, door.question(statement), frames)
+
+
+def asked(
+    spark: SparkSession | None,
+    question: Question,
+    frames: Mapping[str, DataFrame],
+    around: Surroundings | None = None,
+) -> WindowedAggregate:
+    """A query with its tables found.
+
+    Args:
+        spark: The session, if there is one.
+        question: The query.
+        frames: DataFrames by name.
+        around: Where placeholders get their values.
+
+    Raises:
+        SqlError: When it can't be run, at the place where that is known.
+    """
+    lowered = question.lowered
+    here = around or Surroundings()
+    known = {name.lower(): frame for name, frame in frames.items()}
+
+    def find(name: str) -> DataFrame:
+        if name.lower() in known:
+            return known[name.lower()]
+        table = question.tables.get(name.lower())
+        if spark is not None and table is not None:
+            return read(spark, table, here)
+        if spark is not None:
+            return spark.table(name)
+        cure = "give it by its name, as in mt.sql(spark, statement, clicks=clicks)"
+        raise OptionError("FROM", name, "isn't known", cure)
+
+    try:
+        return bind(lowered.windowing, find)
+    except OptionError as error:
+        at = lowered.spans.get(error.option, (0, 1))
+        said = f"{error.option} {error.value!r} {error.problem}"
+        raise SqlError(question.text, at, said, error.cure) from error
+    except PySparkException as error:
+        said = first_line(error)
+        raise SqlError(question.text, (0, 1), said, "see what the table has") from error
+
+
+def first_line(error: Exception) -> str:
+    """What Spark says first, without what follows."""
+    return str(error).strip().splitlines()[0].rstrip(".;")
+
+
+def bind(windowing: Windowing, find: Find) -> WindowedAggregate:
+    """A windowed aggregation over DataFrames.
+
+    Args:
+        windowing: The query.
+        find: Gives the DataFrame of a name.
+
+    Raises:
+        OptionError: Naming the option, its value and the cure.
+    """
+    spec = windowing.spec
+    if spec.firing.rows is not None:
+        cure = "leave ROWS away: Spark's state keeps by time so far"
+        raise OptionError("keep", f"{spec.firing.rows} rows", "isn't counted", cure)
+    frame = rows(windowing.source, find)
+    require(frame.sparkSession)
+    keys = tuple(_key(frame, key) for key in windowing.keys)
+    time = None if spec.time is None else named(frame, spec.time)
+    offset = spec.offset and (named(frame, spec.offset[0]), named(frame, spec.offset[1]))
+    aggregates = {name: _reading(frame, agg) for name, agg in spec.aggregates.items()}
+    bare = replace(spec, keys=(), time=time, aggregates=aggregates, offset=offset)
+    clock = None if windowing.clock is None else named(frame, windowing.clock)
+    plan = build(Request(frame, keys, time, windowing.where, clock, bare, windowing.buckets))
+    shape = Shape.of(windowing)
+    if shape is None:
+        return WindowedAggregate(plan)
+    made = SelectedAggregate(plan, shape)
+    _ = made.results.schema  # Spark looks at the select list now, not when the query starts.
+    return made
+
+
+def rows(relation: Relation, find: Find) -> DataFrame:
+    """The rows of a relation."""
+    if not isinstance(relation, Derived):
+        return find(relation.name)
+    frame = rows(relation.source, find)
+    if relation.where is not None:
+        frame = frame.where(relation.where)
+    if relation.columns is None:
+        return frame
+    return frame.selectExpr(
+        *("*" if c.text == "*" else f"{c.text} AS {quoted(c.name)}" for c in relation.columns)
+    )
+
+
+def named(frame: DataFrame, name: str) -> str:
+    """A column's name as the frame has it; SQL doesn't care about capitals."""
+    if name in frame.columns:
+        return name
+    like = [column for column in frame.columns if column.lower() == name.lower()]
+    return like[0] if len(like) == 1 else name
+
+
+def _key(frame: DataFrame, key: Column) -> SparkColumn | str:
+    own = named(frame, key.name)
+    if key.bare:
+        return own if own == key.name else F.col(quoted(own)).alias(key.name)
+    if own in frame.columns:
+        cure = "give the key another name with AS"
+        raise OptionError("key", key.name, "is another column of the table", cure)
+    return F.expr(key.text).alias(key.name)
+
+
+def _reading(frame: DataFrame, aggregate: Aggregate) -> Aggregate:
+    def column(given: Any) -> Any:
+        if isinstance(given, Expression):
+            return F.expr(given.text)
+        return named(frame, given) if isinstance(given, str) else given
+
+    return replace(aggregate, column=column(aggregate.column), by=column(aggregate.by))
+
+
+def session() -> Session:
+    """Nothing defined yet, for statements that come one by one."""
+    from muntin.sql.script import session as new
+
+    return new()
