@@ -99,7 +99,6 @@ _SPARK = {
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",
     "session": "muntin.spark.session",
-    "sql": "muntin.spark.statements",
     "to_duckdb": "muntin.spark.sinks",
     "to_parquet": "muntin.spark.sinks",
     "windowed": "muntin.spark.windowed",
@@ -107,8 +106,10 @@ _SPARK = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _SPARK:
-        raise AttributeError(f"module 'muntin' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "sql":
+        return import_module("muntin.sql")
+    if name not in _SPARK:
+        raise AttributeError(f"module 'muntin' has no attribute {name!r}")
     return getattr(import_module(_SPARK[name]), name)

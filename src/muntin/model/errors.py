@@ -63,7 +63,12 @@ class SqlError(MuntinError, ValueError):
         # Tabs stay, so that the caret stands under what it points at.
         indent = "".join("\t" if c == "\t" else " " for c in shown[:column])
         where = f"line {line}: {self.problem}; {self.cure}"
-        return f"{where}\n  {shown.rstrip()}\n  {indent}{'^' * width}"
+        return f"{_printable(where)}\n  {_printable(shown).rstrip()}\n  {indent}{'^' * width}"
+
+
+def _printable(text: str) -> str:
+    """A line as one line on any terminal, with every character in its place."""
+    return "".join(c if c.isprintable() or c == "\t" else "·" for c in text)
 
 
 class SettingError(MuntinError):

@@ -99,7 +99,9 @@ def asked(
     try:
         return bind(lowered.windowing, find)
     except OptionError as error:
-        at = lowered.spans.get(error.option, (0, 1))
+        # Of an aggregate the error's value begins with its name.
+        part = f"agg {str(error.value).partition('=')[0]}" if error.option == "agg" else ""
+        at = lowered.spans.get(part) or lowered.spans.get(error.option, (0, 1))
         said = f"{error.option} {error.value!r} {error.problem}"
         raise SqlError(question.text, at, said, error.cure) from error
     except PySparkException as error:

@@ -221,7 +221,7 @@ def _setting(cursor: Cursor) -> Setting:
     if not cursor.takes_kind(TokenType.EQ):
         cursor.fail(None, f"{name} has no value", f"write SET {name} = '...'")
     value, span = _value(cursor)
-    return Setting(name, name_span, cursor.filled(value, span), span)
+    return Setting(name, name_span, value, span)
 
 
 GRAMMAR = Grammar(statement, read_call, lengths.length)

@@ -156,8 +156,7 @@ class Grouping(SelectList):
             asked = call(self.scope, item.scalar)
             if asked.around == "{}":
                 told = name or self.scope.plain(item.scalar).lower()
-                self.show(item, told, quoted(self.computed(asked.aggregate, told)))
-                self.spans.setdefault("agg", item.span)
+                self.show(item, told, quoted(self.computed(asked.aggregate, item.span, told)))
                 return
         text = self._after(item.scalar)
         key = self.key_of(item.scalar)
@@ -180,8 +179,8 @@ class Grouping(SelectList):
             self.scope.fail(self.scope.span(node), "OVER can't stand beside GROUP BY", cure)
         elif name_of(node):
             asked = call(self.scope, node)
-            value = quoted(self.computed(asked.aggregate))
-            swaps[self.scope.span(node)] = asked.around.format(value)
+            span = self.scope.span(node)
+            swaps[span] = asked.around.format(quoted(self.computed(asked.aggregate, span)))
         elif isinstance(node, exp.Column):
             self._reference(node, swaps)
         else:

@@ -208,6 +208,7 @@ def finished(
         said = f"{error.option} {error.problem}"
         if error.option in ("agg", "key"):
             said = f"{error.value} {error.problem}"
+            at = spans.get(f"agg {error.value}", at)
         raise SqlError(scope.text, at, said, error.cure) from error
     windowing = Windowing(
         resolved.relation,

@@ -194,8 +194,9 @@ class PerRow(SelectList):
             swaps[self.scope.span(node)] = quoted(key)
         elif isinstance(node, exp.Window):
             asked = call(self.scope, node.this)
-            name = self.computed(asked.aggregate, alone if asked.around == "{}" else None)
-            swaps[self.scope.span(node)] = asked.around.format(quoted(name))
+            span = self.scope.span(node)
+            name = self.computed(asked.aggregate, span, alone if asked.around == "{}" else None)
+            swaps[span] = asked.around.format(quoted(name))
         elif isinstance(node, exp.Column):
             swaps[self.scope.span(node)] = self._of_row(node)
         else:
@@ -213,4 +214,4 @@ class PerRow(SelectList):
             problem = "rows that share key and time may differ in this"
             self.scope.fail(self.scope.span(node), problem, cure)
         column: Any = own if own is not None else Expression(self.scope.plain(node))
-        return quoted(self.computed(model.last(column), None))
+        return quoted(self.computed(model.last(column), self.scope.span(node)))

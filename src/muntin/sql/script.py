@@ -75,12 +75,17 @@ class Session:
         if name not in _SETTINGS:
             cure = f"the settings are {', '.join(_SETTINGS)}"
             raise SqlError(cursor.sql, setting.name_span, f"{setting.name} isn't a setting", cure)
-        if name == "buckets" and not (setting.value.isdigit() and int(setting.value)):
+        if name == "checkpoint":
+            # Filled in when the pipeline runs, as options are.
+            self.settings[name] = setting.value
+            return
+        value = cursor.filled(setting.value, setting.value_span)
+        if name == "buckets" and not (value.isdigit() and int(value)):
             cure = "give a whole number, 1 or more"
             raise SqlError(cursor.sql, setting.value_span, "buckets isn't a number", cure)
-        if name == "trigger" and setting.value.lower() != "available now":
-            _period(cursor.sql, setting.value, setting.value_span)
-        self.settings[name] = setting.value
+        if name == "trigger" and value.lower() != "available now":
+            _period(cursor.sql, value, setting.value_span)
+        self.settings[name] = value
 
     @property
     def trigger(self) -> int | None:
@@ -144,7 +149,7 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
         made.settings.get("checkpoint"),
         made.trigger,
         made.available_now,
-        frozenset(cursor.used | holes),
+        frozenset(cursor.used | holes | names(made.settings.get("checkpoint", ""))),
     )
 
 

@@ -64,7 +64,7 @@ class SelectList:
         meant = normal(node, self.scope)
         return next((name for known, name in self._named if known == meant), None)
 
-    def computed(self, aggregate: Aggregate, name: str | None = None) -> str:
+    def computed(self, aggregate: Aggregate, span: Span, name: str | None = None) -> str:
         """The name under which an aggregate is computed, the same for the same one."""
         for known, same in self.aggregates.items():
             if same == aggregate:
@@ -73,6 +73,7 @@ class SelectList:
         if name in self.aggregates:
             name = f"__muntin_a{len(self.aggregates)}"
         self.aggregates[name] = aggregate
+        self.spans[f"agg {name}"] = span
         return name
 
     def show(self, item: Item, name: str, text: str) -> None:
@@ -102,7 +103,7 @@ class SelectList:
         if not self.keys:
             self.keys.append(Column(ALL, "0"))
         if not self.aggregates:
-            self.computed(count())
+            self.computed(count(), self.select.span)
 
     def spec(self, meant: Meant, firing: Firing, **options: Any) -> WindowSpec:
         """The query in the model's words."""

@@ -143,6 +143,9 @@ def meaning(text: str, call: WindowCall) -> Meant:
     table = placed.of("DATA")
     time, offset = placed.axis_columns()
     spans = {label.lower(): a.span for label, a in placed.by_label.items()}
+    for option in ("time", "offset"):
+        if "timecol" in spans:
+            spans.setdefault(option, spans["timecol"])
     try:
         windows = placed.windows()
     except OptionError as error:

@@ -254,8 +254,11 @@ def test_windows_of_all_rows_have_a_key_that_isnt_shown():
 
 
 def test_offsets_are_partitioned():
-    text = f"""SELECT max(value) AS m FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(`partition`, offset),
-        3 ROWS)) GROUP BY {BOUNDS} EMIT EARLY EVERY 1 MINUTE"""
+    text = f"""
+        SELECT max(value) AS m
+        FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(`partition`, offset), 3 ROWS))
+        GROUP BY {BOUNDS} EMIT EARLY EVERY 1 MINUTE
+    """
     twin = sentence(offset=("partition", "offset")).tumbling(mt.rows(3)).early(every="1 minute")
     assert lowered(text).spec == twin.spec(m=mt.max("value"))
 
