@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError, StateCorruptedError
+from muntin.spark.explain import noted
 from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import REJECTED, RESULTS, Plan
 from muntin.spark.processor import FIGURES
@@ -202,6 +203,8 @@ def start(
         cure = "write its .results and .rejected instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
     handle = WindowedQuery()
+    if noted(plan, name):
+        return handle
     sinks = {
         RESULTS: (sink(results), plan.results),
         REJECTED: (sink(rejected), plan.rejected),

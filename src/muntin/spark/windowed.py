@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 
+from muntin.explain.size import Rates
 from muntin.model import cumulating, days, sessions, sliding
 from muntin.model import windows as model
 from muntin.model.aggregates import Aggregate
@@ -311,9 +312,14 @@ class WindowedAggregate:
 
         return start(self.plan, checkpoint, results, rejected, name, every, available_now)
 
-    def explain(self) -> str:
-        """The panes, the policies and the state in words."""
-        return explain(self.plan.spec, self.plan.buckets, self.plan.columnar)
+    def explain(self, *, rate: float | None = None, keys: int = 1000) -> str:
+        """The windows on a ruler, the policies, the state, and what to be careful of, in words.
+
+        Args:
+            rate: How many messages come in a second; with it the size of the state is estimated.
+            keys: How many keys send within a window.
+        """
+        return explain(self.plan, None if rate is None else Rates(rate, keys))
 
 
 def windowed(
