@@ -194,11 +194,6 @@ def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path
             None,
         ),
         ("SELECT key, count(*) FROM no_such GROUP BY key, TUMBLE(at, 1 HOUR)", "no_such", None),
-        (
-            "SELECT key, count(*) FROM t GROUP BY key, TUMBLE(at, 1 HOUR) EMIT RETAIN 1 DAY ROWS 9",
-            "Spark's state keeps by time",
-            "RETAIN 1 DAY ROWS 9",
-        ),
     ],
 )
 def test_what_the_table_lacks_is_refused_at_its_place(
@@ -215,6 +210,53 @@ def test_what_the_table_lacks_is_refused_at_its_place(
 def test_tables_are_known_by_name_alone_without_a_session() -> None:
     with pytest.raises(mt.SqlError, match="give it by its name"):
         mt.sql({}, "SELECT key, count(*) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)")
+
+
+ORDERS = [(0, 1, 0, 1, "8:59:10"), (0, 2, 5, 3, "9:00:00"), (0, 3, 9, 9, "8:59:30")]
+SHIPMENTS = [
+    (0, 1000, 0, 3, "9:00:10"),
+    (0, 1001, 2, 1, "9:00:10"),
+    (0, 1002, 3, 1, "9:01:10"),
+    (0, 1003, 1, 9, "9:01:20"),
+]
+
+
+@pytest.mark.parametrize(
+    "over", ["ROWS 3 PRECEDING", "ORDER BY time RANGE '2' min PRECEDING"], ids=["rows", "time"]
+)
+def test_the_joins_of_the_samza_design(spark: SparkSession, over: str) -> None:
+    def frame(rows: list[tuple[Any, ...]], value: str) -> DataFrame:
+        made = spark.createDataFrame(
+            rows, f"part int, off long, {value} long, id long, clock string"
+        )
+        moment = F.concat(F.lit("2026-01-01 "), F.lpad("clock", 8, "0")).cast("timestamp")
+        return made.withColumn("time", moment).drop("clock")
+
+    offsets = " OFFSET FOR (part, off)" if over.startswith("ROWS") else ""
+    text = f"""SELECT id, value, cost FROM Shipments{offsets}
+               JOIN Orders{offsets} OVER ({over}) ON Orders.id = Shipments.id"""
+    joined = mt.sql(spark, text, Orders=frame(ORDERS, "value"), Shipments=frame(SHIPMENTS, "cost"))
+    assert joined.results.columns == ["id", "value", "cost", "emission"]
+    assert told(joined.results, "id", "value", "cost") == [
+        (1, 0, 2),
+        (1, 0, 3),
+        (3, 5, 0),
+        (9, 9, 1),
+    ]
+
+
+def test_columns_of_a_join_may_say_whose_they_are(spark: SparkSession) -> None:
+    rows = [(1, 10, at(5))]
+    left = spark.createDataFrame(rows, "id long, value long, ts timestamp")
+    right = spark.createDataFrame([(1, 3, at(4)), (2, 7, at(4))], left.schema)
+    over = "OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING)"
+    text = f"""SELECT a.id AS k, a.value - b.value AS d FROM a JOIN b {over} ON a.id = b.id
+               WHERE b.value < 5"""
+    assert told(mt.sql(spark, text, a=left, b=right).results, "k", "d") == [(1, 7)]
+    with pytest.raises(mt.SqlError, match=r"is a column of both sides; write a\.value or b\.value"):
+        mt.sql(spark, text.replace("a.value - b", "value - b"), a=left, b=right)
+    with pytest.raises(mt.SqlError, match="isn't a column of b"):
+        mt.sql(spark, text.replace("= b.id", "= b.nope"), a=left, b=right)
 
 
 PIPELINE = """

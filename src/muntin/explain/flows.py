@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muntin.explain.cautions import never_late_by
+from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
 from muntin.explain.story import Circumstances, story
-from muntin.model.pipeline import Derived, Flow, Pipeline, Relation, Table
+from muntin.model.pipeline import Derived, Flow, Pipeline, Relation, Table, Windowing
 
 
 def stories(pipeline: Pipeline, rates: Rates | None = None) -> Iterator[tuple[str, str]]:
@@ -18,18 +19,29 @@ def stories(pipeline: Pipeline, rates: Rates | None = None) -> Iterator[tuple[st
         rates: What comes in, if that is known.
     """
     for flow in pipeline.flows:
-        yield flow.name, story(flow.windowing.spec, _known(flow, pipeline, rates))
+        yield flow.name, "\n".join(_said(flow, pipeline, rates))
 
 
-def _known(flow: Flow, pipeline: Pipeline, rates: Rates | None) -> Circumstances:
-    made = flow.windowing
+def _said(flow: Flow, pipeline: Pipeline, rates: Rates | None) -> Iterator[str]:
+    made = flow.query
+    if isinstance(made, Windowing):
+        yield story(made.spec, _known(made, flow, pipeline, rates))
+        return
+    yield explain_join(made.spec, made.buckets, None)
+    for side, relation in zip(made.names, (made.left, made.right), strict=True):
+        name = _origin(relation)
+        table = pipeline.tables.get(name.lower())
+        yield f"reads     {name if table is None else f'{name} ({_place(table)})'} as {side}"
+    if made.where is not None:
+        yield f"shows     pairs for which {made.where}"
+    yield f"writes    {_targets(flow, pipeline)}"
+
+
+def _known(made: Windowing, flow: Flow, pipeline: Pipeline, rates: Rates | None) -> Circumstances:
     name = _origin(made.source)
     table = pipeline.tables.get(name.lower())
     source = name if table is None else f"{name} ({_place(table)})"
     chosen = " chosen and computed row by row," if isinstance(made.source, Derived) else ""
-    targets = [f"results to {_target(pipeline, flow.results)}"] if flow.results else []
-    if flow.rejected:
-        targets.append(f"rejected messages to {_target(pipeline, flow.rejected)}")
     return Circumstances(
         made.buckets,
         None,
@@ -38,8 +50,15 @@ def _known(flow: Flow, pipeline: Pipeline, rates: Rates | None) -> Circumstances
         made.where,
         made.having,
         f"{source},{chosen}".rstrip(","),
-        "; ".join(targets) or None,
+        _targets(flow, pipeline) or None,
     )
+
+
+def _targets(flow: Flow, pipeline: Pipeline) -> str:
+    targets = [f"results to {_target(pipeline, flow.results)}"] if flow.results else []
+    if flow.rejected:
+        targets.append(f"rejected messages to {_target(pipeline, flow.rejected)}")
+    return "; ".join(targets)
 
 
 def _origin(relation: Relation) -> str:

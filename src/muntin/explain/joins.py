@@ -8,13 +8,15 @@ from muntin.model.axis import phrase
 from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
 
 
-def explain_join(spec: JoinSpec, buckets: int, columnar: Mapping[SideName, bool]) -> str:
+def explain_join(
+    spec: JoinSpec, buckets: int | None, columnar: Mapping[SideName, bool] | None
+) -> str:
     """Say what a join does.
 
     Args:
         spec: The join.
-        buckets: In how many shards its keys are kept.
-        columnar: Whether the workers read an input's files themselves, by side.
+        buckets: In how many shards its keys are kept, if that is known.
+        columnar: Whether the workers read an input's files themselves, by side, if that is known.
     """
     left, right = spec.left, spec.right
     pairs = [
@@ -25,18 +27,23 @@ def explain_join(spec: JoinSpec, buckets: int, columnar: Mapping[SideName, bool]
     lines = [f"join      {spec.how}, on {', '.join(pairs)}", f"partners  {spec.bound}"]
     for name in SIDES:
         side = spec.side(name)
-        reads = "Parquet, in columns, by the workers" if columnar[name] else "rows"
+        place = "in order of offsets" if side.time is None else f"on {side.time}"
+        reads = ""
+        if columnar is not None:
+            how = "Parquet, in columns, by the workers" if columnar[name] else "rows"
+            reads = f"reads {how}; "
         let_in = side.firing.early
         late = "rejected"
         if side.firing.grace:
             late = f"taken for {phrase(side.firing.grace)}, let in {side.firing.late}"
         lines += [
-            f"{name:9} reads {reads}; on {side.time}, watermark {phrase(side.lateness)} behind",
+            f"{name:9} {reads}{place}, watermark {phrase(side.lateness)} behind",
             f"          let in: {let_in}; late: {late}",
             f"          kept {_patience(spec, name)}",
         ]
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
-    lines.append(f"state     {buckets} shards; a row a message, by {order} ({chosen})")
+    shards = "a shard a shuffle partition" if buckets is None else f"{buckets} shards"
+    lines.append(f"state     {shards}; a row a message, by {order} ({chosen})")
     return "\n".join(lines)
 
 

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muntin.model.axis import DAY
+from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 
-ALL = "__muntin_all"
-"""The key of windows that aren't parted by any key; results don't show it."""
 AHEAD = DAY
 """How far ahead of the wall clock a message may be, where nothing else is said."""
 
@@ -142,18 +141,48 @@ class Windowing:
 
 
 @dataclass(frozen=True)
+class Joining:
+    """A join of two relations.
+
+    Attributes:
+        left: Where the left side's messages come from.
+        right: Where the right side's come from.
+        names: What the sides' columns are qualified by.
+        spec: The join.
+        columns: What is shown of each pair, in order; ``None`` shows it as it is.
+        where: Which pairs are shown.
+        bare: The columns that are named without saying whose they are.
+        clocks: The columns that say when a message arrived, left and right.
+        buckets: In how many shards the keys are kept.
+    """
+
+    left: Relation
+    right: Relation
+    names: tuple[str, str]
+    spec: JoinSpec
+    columns: tuple[Column, ...] | None = None
+    where: str | None = None
+    bare: tuple[str, ...] = ()
+    clocks: tuple[str | None, str | None] = (None, None)
+    buckets: int | None = None
+
+
+Query = Windowing | Joining
+
+
+@dataclass(frozen=True)
 class Flow:
-    """A windowed aggregation and where it goes.
+    """A query and where it goes.
 
     Attributes:
         name: The query's name, and of its folder in the checkpoint.
-        windowing: What is computed.
+        query: What is computed.
         results: The table that takes the results.
         rejected: The table that takes the rejected messages.
     """
 
     name: str
-    windowing: Windowing
+    query: Query
     results: str | None = None
     rejected: str | None = None
 

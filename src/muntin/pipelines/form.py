@@ -69,7 +69,7 @@ class QueryForm(_Part):
         {}, description="More columns of the source: names and Spark SQL expressions."
     )
     where: Text | None = Field(None, description="Which messages, in Spark SQL.")
-    key: Text | list[Text] = Field(description="The key columns.")
+    key: Text | list[Text] = Field([], description="The key columns.")
     windows: WindowsForm
     early: PolicyForm | None = None
     late: PolicyForm | None = None

@@ -111,7 +111,7 @@ class _Reader:
                 raise OptionError(part, table, "is no table of this file", "add it to [tables]")
         self.place = f"queries.{name}"
         source = self.tables.get(query.source.lower())
-        keys = [query.key] if isinstance(query.key, str) else query.key
+        keys = [query.key] if isinstance(query.key, str) else list(query.key)
         computed = {n: self._aggregate(name, n, text) for n, text in query.agg.items()}
         self.place = f"queries.{name}"
         windows = _windows(query.windows)

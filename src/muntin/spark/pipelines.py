@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.pipeline import Flow, Pipeline
 from muntin.model.placeholders import filled
+from muntin.spark.join import Joined
 from muntin.spark.query import WindowedQuery
 from muntin.spark.sinks import Sink
 from muntin.spark.sources import Surroundings, read, sink
@@ -23,12 +24,12 @@ class PipelineError(MuntinError):
     """A query of a pipeline can't be built; the message names it."""
 
 
-def aggregates(
+def queries(
     spark: SparkSession,
     pipeline: Pipeline,
     given: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
-) -> dict[str, WindowedAggregate]:
+) -> dict[str, WindowedAggregate | Joined]:
     """The queries of a pipeline by name, not started.
 
     Args:
@@ -50,7 +51,7 @@ def aggregates(
     found = {}
     for flow in pipeline.flows:
         try:
-            found[flow.name] = bind(flow.windowing, find)
+            found[flow.name] = bind(flow.query, find)
         except PySparkException as error:
             raise PipelineError(f"{flow.name}: {first_line(error)}") from error
         except OptionError as error:
@@ -81,7 +82,7 @@ def start(
         cure = "write SET checkpoint = 'folder'"
         raise OptionError("checkpoint", None, "isn't set", cure)
     folder = filled("checkpoint", pipeline.checkpoint, around.given, around.environment)
-    built = aggregates(spark, pipeline, given, environment)
+    built = queries(spark, pipeline, given, environment)
     sinks = {flow.name: _sinks(flow, pipeline, around) for flow in pipeline.flows}
     every = None if pipeline.trigger is None else timedelta(microseconds=pipeline.trigger)
     started = []

@@ -109,7 +109,7 @@ def build(request: Request) -> Plan:
         processor, TOLD, outputMode="append", timeMode="None"
     )
     columnar = reader is not as_sent
-    return Plan(spec, told, results, rejected, buckets, columnar, request.clock)
+    return Plan(spec, told, results, rejected, buckets, columnar, given.clock)
 
 
 def _named(

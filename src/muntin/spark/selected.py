@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from muntin.engine import columns
-from muntin.model.pipeline import ALL, Column, Windowing, quoted
+from muntin.model.pipeline import Column, Windowing, quoted
 from muntin.model.sessions import Sessions
+from muntin.spark.join import Joined
+from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import RESULTS, Plan
 from muntin.spark.query import WindowedQuery
 from muntin.spark.sinks import Batch, Sink, SinkLike, sink
@@ -44,7 +46,7 @@ class Shape:
         """The shape of a query; ``None`` where firings are shown as they are told."""
         if windowing.columns is None:
             return None
-        keys = [key.name for key in windowing.keys if key.name != ALL]
+        keys = [key.name for key in windowing.keys]
         return cls(
             windowing.columns,
             windowing.having,
@@ -80,8 +82,45 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class PairShape:
+    """What is shown of pairs.
+
+    Attributes:
+        columns: The columns, in order; ``None`` is all of them.
+        where: Which pairs.
+        sides: For each side its name, and its columns with their names among the pairs'.
+    """
+
+    columns: tuple[Column, ...] | None
+    where: str | None
+    sides: tuple[tuple[str, dict[str, str]], ...]
+
+    def of_frame(self, frame: DataFrame) -> DataFrame:
+        """Pairs in this shape."""
+        there = set(frame.columns)
+        qualified = []
+        for side, names in self.sides:
+            known = {own: told for own, told in names.items() if told in there}
+            fields = ", ".join(f"{_text(own)}, {quoted(told)}" for own, told in known.items())
+            if known:
+                # A column may be named by its side, as a field of a struct of that name.
+                qualified.append(f"named_struct({fields}) AS {quoted(side)}")
+        whole = frame.selectExpr("*", *qualified)
+        if self.where is not None:
+            whole = whole.where(self.where)
+        if self.columns is None:
+            return whole.select(*frame.columns)
+        shown = [f"{c.text} AS {quoted(c.name)}" for c in self.columns if c.name != "emission"]
+        return whole.selectExpr(*shown, columns.EMISSION)
+
+
+def _text(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@dataclass(frozen=True)
 class _ShapedBatch(Batch):
-    shape: Shape | None = None
+    shape: Shape | PairShape | None = None
 
     @property
     def frame(self) -> DataFrame:
@@ -91,23 +130,27 @@ class _ShapedBatch(Batch):
 
     def table(self) -> pa.Table:
         """The rows, fetched to the driver as one Arrow table."""
-        target = to_arrow_schema(self.schema, timezone="UTC")
-        return self.frame.toArrow().cast(target)
+        frame = self.frame
+        return frame.toArrow().cast(to_arrow_schema(frame.schema, timezone="UTC"))
 
 
 class _Shaped:
     """A sink that gets results in a shape."""
 
-    def __init__(self, target: Sink, shape: Shape) -> None:
+    def __init__(self, target: Sink, shape: Shape | PairShape) -> None:
         self.target = target
         self.shape = shape
 
     def write(self, batch: Batch) -> None:
         """See ``Sink``."""
-        keys = self.shape.identity[:-3]
-        parts = {**vars(batch), "keys": keys, "shape": self.shape}
-        shaped = _ShapedBatch(**parts)
-        self.target.write(replace(shaped, schema=shaped.frame.schema))
+        # The columns of ``schema`` are those before they are shaped: both need it.
+        self.target.write(_ShapedBatch(**vars(batch), shape=self.shape))
+
+
+def shaped(target: SinkLike | None, shape: Shape | PairShape) -> Sink | None:
+    """A sink that gets results in a shape."""
+    made = sink(target)
+    return None if made is None else _Shaped(made, shape)
 
 
 class SelectedAggregate(WindowedAggregate):
@@ -133,6 +176,26 @@ class SelectedAggregate(WindowedAggregate):
 
     def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
         """See ``WindowedAggregate.start``."""
-        target = sink(results)
-        shaped = None if target is None else _Shaped(target, self.shape)
-        return super().start(results=shaped, **options)
+        return super().start(results=shaped(results, self.shape), **options)
+
+
+class SelectedJoin(Joined):
+    """A join whose pairs have a shape of their own.
+
+    Args:
+        plan: The pipeline.
+        shape: What is shown of pairs.
+    """
+
+    def __init__(self, plan: JoinPlan, shape: PairShape) -> None:
+        super().__init__(plan)
+        self.shape = shape
+
+    @cached_property
+    def results(self) -> DataFrame:
+        """Every pair as a row, with the columns that were selected, and ``emission``."""
+        return self.shape.of_frame(self.plan.unpacked(RESULTS))
+
+    def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
+        """See ``Joined.start``."""
+        return super().start(results=shaped(results, self.shape), **options)

@@ -13,9 +13,22 @@ from pyspark.sql import functions as F
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import Column, Derived, Expression, Relation, Windowing, quoted
+from muntin.model.joins import SIDES, JoinSpec, Side
+from muntin.model.pipeline import (
+    Column,
+    Derived,
+    Expression,
+    Joining,
+    Query,
+    Relation,
+    Windowing,
+    quoted,
+)
+from muntin.spark.inputs import Input
+from muntin.spark.join import Joined
+from muntin.spark.joining import build_join
 from muntin.spark.plan import Request, build
-from muntin.spark.selected import SelectedAggregate, Shape
+from muntin.spark.selected import PairShape, SelectedAggregate, SelectedJoin, Shape
 from muntin.spark.session import require
 from muntin.spark.sources import Surroundings, read
 from muntin.spark.windowed import WindowedAggregate
@@ -25,12 +38,14 @@ if TYPE_CHECKING:
     from muntin.sql.script import Question, Session
 
 Find = Callable[[str], DataFrame]
+# Behind the names of right columns that the left side has too.
+_SUFFIX = "_right"
 
 
 def sql(
     source: SparkSession | Mapping[str, DataFrame], statement: str, /, **tables: DataFrame
-) -> WindowedAggregate:
-    """A windowed aggregation out of SQL: the same object as the Python sentence gives.
+) -> WindowedAggregate | Joined:
+    """A windowed aggregation or a join out of SQL: the same object as the Python sentence gives.
 
     Args:
         source: A session, or DataFrames by the names that the statement knows them by.
@@ -69,7 +84,7 @@ def asked(
     question: Question,
     frames: Mapping[str, DataFrame],
     around: Surroundings | None = None,
-) -> WindowedAggregate:
+) -> WindowedAggregate | Joined:
     """A query with its tables found.
 
     Args:
@@ -97,7 +112,7 @@ def asked(
         raise OptionError("FROM", name, "isn't known", cure)
 
     try:
-        return bind(lowered.windowing, find)
+        return bind(lowered.query, find)
     except OptionError as error:
         # Of an aggregate the error's value begins with its name.
         part = f"agg {str(error.value).partition('=')[0]}" if error.option == "agg" else ""
@@ -114,20 +129,21 @@ def first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0].rstrip(".;")
 
 
-def bind(windowing: Windowing, find: Find) -> WindowedAggregate:
-    """A windowed aggregation over DataFrames.
+def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
+    """A query over DataFrames.
 
     Args:
-        windowing: The query.
+        query: The query.
         find: Gives the DataFrame of a name.
 
     Raises:
         OptionError: Naming the option, its value and the cure.
     """
+    return _joined(query, find) if isinstance(query, Joining) else _aggregated(query, find)
+
+
+def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     spec = windowing.spec
-    if spec.firing.rows is not None:
-        cure = "leave ROWS away: Spark's state keeps by time so far"
-        raise OptionError("keep", f"{spec.firing.rows} rows", "isn't counted", cure)
     frame = rows(windowing.source, find)
     require(frame.sparkSession)
     keys = tuple(_key(frame, key) for key in windowing.keys)
@@ -136,13 +152,58 @@ def bind(windowing: Windowing, find: Find) -> WindowedAggregate:
     aggregates = {name: _reading(frame, agg) for name, agg in spec.aggregates.items()}
     bare = replace(spec, keys=(), time=time, aggregates=aggregates, offset=offset)
     clock = None if windowing.clock is None else named(frame, windowing.clock)
-    plan = build(Request(frame, keys, time, windowing.where, clock, bare, windowing.buckets))
+    given = Input(frame, time, windowing.where, clock, spec.max_ahead, offset)
+    plan = build(Request(given, keys, bare, windowing.buckets))
     shape = Shape.of(windowing)
     if shape is None:
         return WindowedAggregate(plan)
     made = SelectedAggregate(plan, shape)
     _ = made.results.schema  # Spark looks at the select list now, not when the query starts.
     return made
+
+
+def _joined(joining: Joining, find: Find) -> Joined:
+    """A join over DataFrames."""
+    frames = {"left": rows(joining.left, find), "right": rows(joining.right, find)}
+    require(frames["left"].sparkSession)
+    spec, inputs = joining.spec, {}
+    for place, side in enumerate(SIDES):
+        frame = frames[side]
+        known = _side(frame, spec.side(side), joining.names[place])
+        spec = spec.with_side(side, known)
+        clock = joining.clocks[place] and named(frame, str(joining.clocks[place]))
+        inputs[side] = Input(frame, known.time, None, clock, known.max_ahead, known.offset)
+    plan = build_join(inputs, spec, _SUFFIX, joining.buckets)
+    if joining.columns is None and joining.where is None:
+        return Joined(plan)
+    shape = _pair_shape(joining, spec, frames["left"], frames["right"])
+    made = SelectedJoin(plan, shape)
+    _ = made.results.schema
+    return made
+
+
+def _side(frame: DataFrame, side: Side, name: str) -> Side:
+    keys = tuple(named(frame, key) for key in side.keys)
+    for key in keys:
+        if key not in frame.columns:
+            cure = f"give some of {', '.join(frame.columns)}"
+            raise OptionError("on", key, f"isn't a column of {name}", cure)
+    time = side.time and named(frame, side.time)
+    offset = side.offset and (named(frame, side.offset[0]), named(frame, side.offset[1]))
+    return replace(side, keys=keys, time=time, offset=offset)
+
+
+def _pair_shape(joining: Joining, spec: JoinSpec, left: DataFrame, right: DataFrame) -> PairShape:
+    same = dict(zip(spec.right.keys, spec.left.keys, strict=True))
+    told = {c: same.get(c, f"{c}{_SUFFIX}" if c in left.columns else c) for c in right.columns}
+    both = {c.lower() for c in left.columns} & {c.lower() for c in right.columns}
+    keys = {two.lower() for two, one in same.items() if two.lower() == one.lower()}
+    for name in joining.bare:
+        if name.lower() in both - keys:
+            cure = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
+            raise OptionError("SELECT", name, "is a column of both sides", cure)
+    sides = (joining.names[0], {c: c for c in left.columns}), (joining.names[1], told)
+    return PairShape(joining.columns, joining.where, sides)
 
 
 def rows(relation: Relation, find: Find) -> DataFrame:

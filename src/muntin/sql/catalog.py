@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import AHEAD, Reading, Relation, Table
 from muntin.sql.cursor import Span
-from muntin.sql.syntax import Watermark
+from muntin.sql.syntax import Source
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,15 @@ class Marks:
     offset: tuple[str, str] | None = None
     clock: str | None = None
 
-    def marked(self, text: str, mark: Watermark | None) -> Marks:
-        """The same with a watermark of the query's own.
+    def marked(self, text: str, source: Source) -> Marks:
+        """The same with what the query itself says of its source.
 
         Raises:
-            SqlError: When there is one already.
+            SqlError: When there is a watermark already.
         """
+        if source.offset is not None:
+            return replace(self, offset=source.offset).marked(text, replace(source, offset=None))
+        mark = source.watermark
         if mark is None:
             return self
         if self.time is not None:

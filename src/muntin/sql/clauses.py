@@ -55,6 +55,8 @@ def emit(cursor: Cursor) -> Emit | None:
         cure = "leave one of them away: on close, a window speaks when it is full"
         cursor.fail(closes, "ON CLOSE and early firings exclude each other", cure)
     spans["emit"] = cursor.since(start)
+    if closes is not None:
+        spans["closes"] = closes
     return Emit(**found, spans=spans)
 
 
@@ -121,6 +123,21 @@ def watermark_of_source(cursor: Cursor) -> Watermark | None:
         return None
     cursor.takes("WATERMARK")
     return _delayed(cursor, cursor._prev.start)
+
+
+def offset_columns(cursor: Cursor) -> tuple[str, str] | None:
+    """Read ``OFFSET FOR (partition, offset)``, if it comes next."""
+    if not cursor.takes("OFFSET", "FOR"):
+        return None
+    cure = "write OFFSET FOR (partition, offset)"
+    cursor.needs("(", cure=cure)
+    first, _ = cursor.name("a column")
+    if not cursor.takes_kind(TokenType.COMMA):
+        cursor.fail(None, "OFFSET has two columns", cure)
+    second, _ = cursor.name("a column")
+    if not cursor.takes_kind(TokenType.R_PAREN):
+        cursor.fail(None, "OFFSET FOR isn't closed", "close its parenthesis")
+    return first, second
 
 
 def _delayed(cursor: Cursor, start: int) -> Watermark:

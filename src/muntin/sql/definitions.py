@@ -118,13 +118,8 @@ def _part(cursor: Cursor, parts: _Parts) -> None:
             cursor.fail((start, cursor.here), "the table has two watermarks", "leave one away")
         parts.watermark = clauses.watermark_of_table(cursor)
         return
-    if cursor.takes("OFFSET", "FOR"):
-        cursor.needs("(", cure="write OFFSET FOR (partition, offset)")
-        first, _ = cursor.name("a column")
-        if not cursor.takes_kind(TokenType.COMMA):
-            cursor.fail(None, "OFFSET has two columns", "write OFFSET FOR (partition, offset)")
-        parts.offset = (first, cursor.name("a column")[0])
-        _closed(cursor, "OFFSET FOR")
+    if cursor.sees("OFFSET", "FOR"):
+        parts.offset = clauses.offset_columns(cursor)
         return
     if cursor.takes("CLOCK", "FOR"):
         parts.clock = cursor.name("a column")[0]

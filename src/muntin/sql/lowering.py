@@ -6,20 +6,18 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model.axis import Axis
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import Column, Derived, Windowing
-from muntin.model.policies import Each, Firing
+from muntin.model.pipeline import Column, Derived, Query, Windowing
 from muntin.sql import overs
 from muntin.sql.aggregates import name_of
 from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
 from muntin.sql.expressions import Scope, walk
+from muntin.sql.firings import emit_spans, firing
 from muntin.sql.grouping import Grouping
-from muntin.sql.joins import JoinSelect, join_of
-from muntin.sql.lengths import Length
+from muntin.sql.joins import join_of
 from muntin.sql.selectlist import SelectList
-from muntin.sql.syntax import CreateView, Emit, Select, Source, WindowCall
+from muntin.sql.syntax import CreateView, Select, Source, WindowCall
 from muntin.sql.windowcalls import Meant, meaning, same_call
 
 _WINDOWS = (
@@ -33,15 +31,15 @@ class Lowered:
     """A windowed query and where its parts stand.
 
     Attributes:
-        windowing: The query.
+        query: The query.
         spans: Where the options of the Python sentence stand in the text.
     """
 
-    windowing: Windowing
+    query: Query
     spans: dict[str, Span]
 
 
-def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolved | JoinSelect:
+def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolved:
     """Lower a query.
 
     Args:
@@ -59,7 +57,7 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
     for view in select.views:
         add_view(cursor, view, catalog)
     if select.joins:
-        return join_of(cursor, select, catalog)
+        return Lowered(*join_of(cursor, select, catalog))
     call, resolved = _source(cursor, select.source, catalog)
     scope = Scope(cursor, resolved.qualifiers)
     over = any(isinstance(n, exp.Window) for i in select.items if i.scalar for n in walk(i.scalar))
@@ -105,7 +103,7 @@ def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCal
         resolved = replace(found, qualifiers=names)
     else:
         resolved = catalog.resolve(item, source.alias)
-    return call, replace(resolved, marks=resolved.marks.marked(text, source.watermark))
+    return call, replace(resolved, marks=resolved.marks.marked(text, source))
 
 
 def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
@@ -220,46 +218,3 @@ def finished(
         marks.clock,
     )
     return Lowered(windowing, spans)
-
-
-def emit_spans(emitted: Emit | None) -> dict[str, Span]:
-    """Where the parts of ``EMIT`` stand, by the names that the model's errors give them."""
-    spans = {} if emitted is None else dict(emitted.spans)
-    for theirs, ours in (("keep", "retain"), ("deltas", "deltas")):
-        if ours in spans:
-            spans[theirs] = spans[ours]
-    return spans
-
-
-def firing(text: str, emitted: Emit | None, axis: Axis) -> Firing:
-    """The policies that ``EMIT`` asks for, as the sentence would set them.
-
-    Raises:
-        SqlError: When two parts of it don't fit each other.
-    """
-    made = Firing()
-    if emitted is None:
-        return made
-    spans = emitted.spans
-    if emitted.changes and emitted.early is not None:
-        cure = "CHANGES tells every change: leave EARLY away"
-        raise SqlError(text, spans["early"], "CHANGES and EARLY exclude each other", cure)
-    if emitted.late is not None and emitted.grace is None:
-        cure = "add for example GRACE 1 HOUR"
-        raise SqlError(text, spans["late"], "without a grace nothing is late, but rejected", cure)
-    early = Each() if emitted.changes else emitted.early
-    made = replace(made, early=early, accumulate=not emitted.deltas)
-    if emitted.grace is not None:
-        grace = _along(text, emitted.grace, axis, "grace")
-        late = emitted.late or (Each() if emitted.changes else made.late)
-        made = replace(made, late=late, grace=grace, retention=grace)
-    if emitted.retain is not None:
-        made = replace(made, retention=_along(text, emitted.retain, axis, "RETAIN"))
-    return replace(made, rows=emitted.retain_rows)
-
-
-def _along(text: str, found: Length, axis: Axis, what: str) -> int:
-    if found.axis != axis:
-        cure = "write for example 1 HOUR" if axis == "time" else "write for example 3 ROWS"
-        raise SqlError(text, found.span, f"{what} isn't measured in {axis}", cure)
-    return found.value

@@ -140,10 +140,11 @@ def _source(cursor: Cursor) -> Source:
             cure = f"the window functions are {', '.join(KINDS)}: {FORMS['TUMBLE']}"
             cursor.fail(None, f"{item} isn't a function that gives rows", cure)
     del streamed  # `STREAM t` says what every table here is.
-    mark = clauses.watermark_of_source(cursor)
+    mark, offset = clauses.watermark_of_source(cursor), clauses.offset_columns(cursor)
     alias = _alias(cursor, "a table")
     mark = mark or clauses.watermark_of_source(cursor)
-    return Source(item, alias, mark, cursor.since(start))
+    offset = offset or clauses.offset_columns(cursor)
+    return Source(item, alias, mark, cursor.since(start), offset)
 
 
 def _table_function(cursor: Cursor) -> Any:

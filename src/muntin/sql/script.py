@@ -13,7 +13,6 @@ from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor, Span, read
 from muntin.sql.definitions import GRAMMAR
 from muntin.sql.expressions import Scope
-from muntin.sql.joins import JoinSelect
 from muntin.sql.lowering import Lowered, add_view, lower
 from muntin.sql.syntax import (
     CreateTable,
@@ -26,7 +25,6 @@ from muntin.sql.syntax import (
 )
 
 _SETTINGS = ("checkpoint", "trigger", "buckets")
-NO_JOIN = ("joins need an operator that this version lacks", "window one stream, without JOIN")
 
 
 @dataclass(frozen=True)
@@ -166,22 +164,19 @@ def _flow(cursor: Cursor, insert: Insert, made: Session, flows: list[Flow]) -> F
     if any(flow.name == insert.into for flow in flows):
         cure = "give each query a table of its own"
         raise SqlError(text, insert.into_span, f"{insert.into} is written twice", cure)
-    windowing = _with_buckets(lowered, made)
     into = made.catalog.tables[insert.into.lower()].name
     rejected = insert.rejected and made.catalog.tables[insert.rejected.lower()].name
-    return Flow(into, windowing.windowing, into, rejected)
+    return Flow(into, _with_buckets(lowered, made).query, into, rejected)
 
 
 def _with_buckets(lowered: Lowered, made: Session) -> Lowered:
     if made.buckets is None:
         return lowered
-    return replace(lowered, windowing=replace(lowered.windowing, buckets=made.buckets))
+    return replace(lowered, query=replace(lowered.query, buckets=made.buckets))
 
 
 def _lowered(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered:
     found = lower(cursor, select, catalog)
-    if isinstance(found, JoinSelect):
-        raise SqlError(cursor.sql, found.span, *NO_JOIN)
     if isinstance(found, Resolved):
         cure = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
         raise SqlError(cursor.sql, select.span, "this query has no windows", cure)

@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from muntin.model.aggregates import Aggregate, count
-from muntin.model.pipeline import ALL, Column, quoted
+from muntin.model.pipeline import Column, quoted
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
 from muntin.sql.cursor import Span
@@ -100,8 +100,6 @@ class SelectList:
         if offset is not None and not any(k.name == offset[0] for k in self.keys[:1]):
             # Offsets count within their partition.
             self.keys.insert(0, Column(offset[0], quoted(offset[0])))
-        if not self.keys:
-            self.keys.append(Column(ALL, "0"))
         if not self.aggregates:
             self.computed(count(), self.select.span)
 
@@ -121,8 +119,8 @@ class SelectList:
 
         What identifies a window is always shown, in front of the first column that doesn't.
         """
-        identity = [*(key.name for key in self.keys if key.name != ALL), START, END]
-        default = [*(key.name for key in self.keys), START, END, *self.aggregates, *OWN]
+        identity = [*(key.name for key in self.keys), START, END]
+        default = [*identity, *self.aggregates, *OWN]
         chosen = {column.name for column in self.outputs}
         missing = [Column(name, quoted(name)) for name in identity if name not in chosen]
         lead = 0

@@ -75,12 +75,14 @@ class Source:
         alias: The name that its columns may be qualified by.
         watermark: Its watermark.
         span: Where it stands.
+        offset: The columns of ``OFFSET FOR (partition, offset)``.
     """
 
     item: str | Select | WindowCall
     alias: str | None
     watermark: Watermark | None
     span: Span
+    offset: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)

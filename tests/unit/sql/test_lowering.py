@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sql.twins import lowered, sentence
 
 import muntin as mt
-from muntin.model.pipeline import ALL, Column, Derived, Expression, Reading
+from muntin.model.pipeline import Column, Derived, Expression, Reading
 
 BOUNDS = "window_start, window_end"
 AT = sentence(key="k", time="ts")
@@ -148,10 +148,16 @@ def test_emit(emit, twin):
 
 
 def test_rows_may_be_retained_by_number():
-    kept = lowered(
-        select("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))", "EMIT RETAIN 1 DAY ROWS 5000000")
-    )
-    assert (kept.spec.firing.rows, kept.spec.firing.retention) == (5_000_000, 86_400_000_000)
+    source = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
+    kept = lowered(select(source, "EMIT RETAIN 1 DAY ROWS 5000000"))
+    assert kept.spec == HOURS.keep("1 day", rows=5_000_000).spec(n=mt.count())
+
+
+def test_lengths_on_the_rows_axis_are_rows():
+    source = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(p, o), 3 ROWS))"
+    kept = lowered(select(source, "EMIT GRACE 2 ROWS RETAIN 9 ROWS").replace("k", "p"))
+    twin = sentence(key="p", offset=("p", "o")).tumbling(mt.rows(3))
+    assert kept.spec == twin.late(grace=mt.rows(2)).keep(mt.rows(9)).spec(n=mt.count())
 
 
 X = "x"
@@ -247,10 +253,10 @@ def test_spark_windows_are_structs():
     assert lowered(aliased).having == "window_end > '2'"
 
 
-def test_windows_of_all_rows_have_a_key_that_isnt_shown():
+def test_windows_of_all_rows_have_no_key():
     found = lowered(select("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))").replace("k, ", ""))
-    assert found.keys == (Column(ALL, "0"),)
-    assert ALL not in [column.name for column in found.columns]
+    assert found.spec == sentence(time="ts").tumbling("1 hour").spec(n=mt.count())
+    assert found.columns is None
 
 
 def test_offsets_are_partitioned():

@@ -206,11 +206,6 @@ CASES = [
     ("SELECT sum(x) OVER w FROM t", "there is no window w", "sum(x) OVER w"),
     (f"SELECT k, sum(x) OVER {OVER} FROM t GROUP BY k", "can't stand beside OVER", None),
     (f"SELECT k, sum(x) OVER {OVER} FROM {HOUR} {G}", "can't stand beside GROUP BY", None),
-    ("SELECT a.k FROM a JOIN b ON a.k = b.k", "joins need", "JOIN b ON a.k = b.k"),
-    ("SELECT a.k FROM a JOIN b ON a.k > b.k", "equal columns", "a.k > b.k"),
-    ("SELECT a.k FROM a CROSS JOIN b", "needs equal columns", "CROSS"),
-    ("SELECT a.k FROM a, b", "needs equal columns", ","),
-    ("SELECT a.k FROM a JOIN b", "has no condition", "^"),
     ("SELECT x FROM t GROUP BY TUMBLE(ts, 1 HOUR), ${x}", "stands outside of quotes", None),
     ("SELECT count(*) FROM t WHERE a = '${x}' GROUP BY TUMBLE(ts, 1 HOUR)", "--set x", "${x}"),
 ]

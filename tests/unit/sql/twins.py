@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from muntin.model.errors import SqlError
-from muntin.model.pipeline import Windowing
+from muntin.model.pipeline import Joining, Windowing
 from muntin.spark.windowed import Windowed, windowed
 from muntin.sql.door import question
 
@@ -16,14 +16,23 @@ def sentence(**options: Any) -> Windowed:
 
 
 def lowered(text: str, **given: str) -> Windowing:
-    """What a query is lowered to."""
-    return question(text, given).lowered.windowing
+    """What a query of windows is lowered to."""
+    found = question(text, given).lowered.query
+    assert isinstance(found, Windowing)
+    return found
+
+
+def joined(text: str) -> Joining:
+    """What a join is lowered to."""
+    found = question(text).lowered.query
+    assert isinstance(found, Joining)
+    return found
 
 
 def refused(text: str) -> tuple[str, str]:
     """What a text is refused for, and the place that the caret points at."""
     try:
-        lowered(text)
+        question(text)
     except SqlError as error:
         lines = str(error).splitlines()
         assert len(lines) == 3
