@@ -73,7 +73,8 @@ def _parts(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
     if known.where is not None:
         yield "takes", f"messages for which {known.where}; the others are counted as filtered"
     place = f"on {spec.time}" if spec.axis == "time" else _rows_place(spec)
-    yield "windows", f"{spec.windows}, by {', '.join(spec.keys)} {place}"
+    whose = f"by {', '.join(spec.keys)}" if spec.keys else "of all messages"
+    yield "windows", f"{spec.windows}, {whose} {place}"
     yield "panes", _panes(spec.windows)
     yield "computes", ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items())
     yield from _speaking(spec)
