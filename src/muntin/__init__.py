@@ -42,6 +42,7 @@ from muntin.model.errors import (
     SelectorDisabledError,
     SettingError,
     SpecChangedError,
+    SqlError,
     StateCorruptedError,
 )
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
     from muntin.spark.sinks import to_duckdb, to_parquet
+    from muntin.spark.statements import sql
     from muntin.spark.windowed import windowed
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "SelectorDisabledError",
     "SettingError",
     "SpecChangedError",
+    "SqlError",
     "StateCorruptedError",
     "WindowedQuery",
     "aggregate",
@@ -85,6 +88,7 @@ __all__ = [
     "quantile",
     "rows",
     "session",
+    "sql",
     "standalone",
     "stddev",
     "stores",
@@ -98,7 +102,7 @@ __all__ = [
 
 # A door is opened at the first use, so that each can be used where the others' libraries aren't:
 # the model and the standalone operators need no pyspark.
-_DOORS = ("standalone", "stores")
+_DOORS = ("sql", "standalone", "stores")
 _SPARK = {
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",

@@ -1,1 +1,1 @@
-"""The command line: ``muntin run`` and ``muntin demo``."""
+"""The command line, a module a command."""

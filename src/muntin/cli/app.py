@@ -23,6 +23,7 @@ def build() -> typer.Typer:
     except ImportError as error:
         raise MissingExtraError("the command muntin", "cli") from error
     from muntin.cli.demo import demo
+    from muntin.cli.explain import explain, schema
     from muntin.cli.run import run
 
     app = typer.Typer(
@@ -34,6 +35,8 @@ def build() -> typer.Typer:
     )
     app.command()(run)
     app.command()(demo)
+    app.command()(explain)
+    app.command()(schema)
     return app
 
 

@@ -1,4 +1,4 @@
-"""A user's pipeline: a Python file with a function ``pipeline(spark, **settings)``."""
+"""A user's pipeline: SQL, TOML, or Python with a function ``pipeline(spark, **settings)``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,33 @@ from pathlib import Path
 from typing import Any
 
 from muntin.model.errors import OptionError
+from muntin.pipelines.files import SUFFIXES, read
 
 _NAME = "pipeline"
+
+
+def opened(path: Path, given: dict[str, str]) -> Callable[[Any], list[Any]]:
+    """What starts the queries of a pipeline, in a session.
+
+    Args:
+        path: The file.
+        given: What ``--set`` gave.
+
+    Raises:
+        MuntinError: When it can't be run, before any session is needed.
+    """
+    if path.suffix in SUFFIXES:
+        made = read(path, given)
+
+        def start(spark: Any) -> list[Any]:
+            from muntin.spark.pipelines import start as start_all
+
+            return list(start_all(spark, made, given))
+
+        return start
+    function = load(path)
+    check_fits(function, given)
+    return lambda spark: started(function(spark, **given))
 
 
 def load(path: Path) -> Callable[..., Any]:
@@ -21,7 +46,7 @@ def load(path: Path) -> Callable[..., Any]:
         OptionError: When there is no such file or function.
     """
     if not path.is_file():
-        cure = "give the path of a Python file with a function pipeline(spark)"
+        cure = "give the path of a file in SQL or TOML, or in Python with pipeline(spark)"
         raise OptionError("PIPELINE", str(path), "isn't a file", cure)
     # What lies beside the file can be imported, as when Python itself runs it.
     sys.path.insert(0, str(path.resolve().parent))

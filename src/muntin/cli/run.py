@@ -9,15 +9,15 @@ import typer
 from rich.console import Console
 
 from muntin.cli.failure import told
-from muntin.cli.pipelines import check_fits, load, settings, started
+from muntin.cli.pipelines import opened, settings
 from muntin.cli.watch import watch
 
 
 def run(
-    pipeline: Annotated[Path, typer.Argument(help="A Python file with def pipeline(spark): ...")],
+    pipeline: Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")],
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="An argument for pipeline, as text."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A value that it asks for, as text."),
     ] = None,
     until_quiet: Annotated[
         bool,
@@ -28,19 +28,19 @@ def run(
 ) -> None:
     """Run the queries of a pipeline until they end, or until Ctrl-C.
 
-    The file has a function pipeline(spark, **settings) that starts one or several queries and
-    returns what .start() gave.
+    A file of SQL statements (.sql) or of TOML (.toml) says what to read, to compute and to write.
+    One of Python (.py) has a function pipeline(spark, **settings) that starts one or several
+    queries and returns what .start() gave.
     """
     console = Console()
     with told():
         given = settings(set_ or [])
-        function = load(pipeline)
-        check_fits(function, given)
+        begin = opened(pipeline, given)
         import muntin as mt
 
         console.print("Starting Spark …", style="dim")
         spark = mt.session(pipeline.stem)
         try:
-            watch(started(function(spark, **given)), console, until_quiet=until_quiet)
+            watch(begin(spark), console, until_quiet=until_quiet)
         finally:
             spark.stop()

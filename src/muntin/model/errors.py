@@ -29,6 +29,48 @@ class OptionError(MuntinError, ValueError):
         super().__init__(f"{option}={value!r} {problem}; {cure}")
 
 
+class SqlError(MuntinError, ValueError):
+    r"""A statement can't work; the message shows the place with a caret and says what would.
+
+    Args:
+        text: The whole text.
+        span: Where in it the problem lies: the first character, and the one behind the last.
+        problem: What is wrong.
+        cure: What to write instead.
+
+    Example:
+        >>> print(SqlError("SELECT x\nFORM t", (9, 13), "FORM isn't known here", "write FROM"))
+        line 2: FORM isn't known here; write FROM
+          FORM t
+          ^^^^
+    """
+
+    def __init__(self, text: str, span: tuple[int, int], problem: str, cure: str) -> None:
+        self.text = text
+        self.span = span
+        self.problem = problem
+        self.cure = cure
+        super().__init__(f"{problem}; {cure}")
+
+    def __str__(self) -> str:
+        # A span behind the last character is the end of the text, which has no line of its own.
+        start = min(max(self.span[0], 0), len(self.text.rstrip()))
+        before = self.text[:start]
+        line = before.count("\n") + 1
+        column = start - (before.rfind("\n") + 1)
+        shown = self.text.split("\n")[line - 1]
+        width = max(1, min(self.span[1] - start, len(shown) - column))
+        # Tabs stay, so that the caret stands under what it points at.
+        indent = "".join("\t" if c == "\t" else " " for c in shown[:column])
+        where = f"line {line}: {self.problem}; {self.cure}"
+        return f"{_printable(where)}\n  {_printable(shown).rstrip()}\n  {indent}{'^' * width}"
+
+
+def _printable(text: str) -> str:
+    """A line as one line on any terminal, with every character in its place."""
+    return "".join(c if c.isprintable() or c == "\t" else "·" for c in text)
+
+
 class SettingError(MuntinError):
     """A setting of the Spark session is missing or wrong; the message names it and its value."""
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from muntin.model.axis import Axis, Duration, Length
 from muntin.model.errors import OptionError
 from muntin.model.joins import How, JoinSpec, Side, SideName, StateLayout, bound_of, firing_of
-from muntin.spark.explain import explain_join
+from muntin.spark.explain import explain
 from muntin.spark.inputs import Input
 from muntin.spark.joining import JoinPlan, build_join
 from muntin.spark.processor import REJECTED, RESULTS
@@ -84,7 +84,7 @@ class Joined:
 
     def explain(self) -> str:
         """Who are partners, how long one waits, and how the state lies, in words."""
-        return explain_join(self.plan.spec, self.plan.buckets, self.plan.columnar)
+        return explain(self.plan)
 
 
 def join(

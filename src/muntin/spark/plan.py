@@ -47,6 +47,7 @@ class Plan:
         rejected: The columns of rejected messages.
         buckets: How many shards.
         columnar: Whether the workers read the input's files themselves.
+        clock: The column that says when a message arrived.
     """
 
     spec: WindowSpec
@@ -55,6 +56,7 @@ class Plan:
     rejected: StructType
     buckets: int
     columnar: bool
+    clock: str | None = None
 
     @property
     def keys(self) -> tuple[str, ...] | None:
@@ -106,7 +108,8 @@ def build(request: Request) -> Plan:
     told = rows.groupBy("slot").transformWithState(
         processor, TOLD, outputMode="append", timeMode="None"
     )
-    return Plan(spec, told, results, rejected, buckets, columnar=reader is not as_sent)
+    columnar = reader is not as_sent
+    return Plan(spec, told, results, rejected, buckets, columnar, given.clock)
 
 
 def _named(

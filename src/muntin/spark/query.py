@@ -13,10 +13,12 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError, StateCorruptedError
+from muntin.spark.explain import noted
 from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import REJECTED, RESULTS, Plan
 from muntin.spark.processor import FIGURES
@@ -202,6 +204,8 @@ def start(
         cure = "write its .results and .rejected instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
     handle = WindowedQuery()
+    if noted(plan, name):
+        return handle
     sinks = {
         RESULTS: (sink(results), plan.results),
         REJECTED: (sink(rejected), plan.rejected),
@@ -227,9 +231,15 @@ def start(
     writer = writer.outputMode("append")
     if name is not None:
         writer = writer.queryName(name)
-    if available_now:
-        writer = writer.trigger(availableNow=True)
-    elif every is not None:
-        writer = writer.trigger(processingTime=f"{micros('every', every) // 1000} milliseconds")
-    handle.query = writer.start()
+    handle.query = _triggered(writer, every, available_now).start()
     return handle
+
+
+def _triggered(
+    writer: DataStreamWriter, every: Duration | None, available_now: bool
+) -> DataStreamWriter:
+    if available_now:
+        return writer.trigger(availableNow=True)
+    if every is not None:
+        return writer.trigger(processingTime=f"{micros('every', every) // 1000} milliseconds")
+    return writer

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 
+from muntin.explain.size import Rates
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.model.sentence import Sentence
+from muntin.model.spec import WindowSpec
 from muntin.spark.explain import explain
 from muntin.spark.inputs import Input
 from muntin.spark.plan import REJECTED, RESULTS, Plan, Request, build
@@ -51,6 +53,17 @@ class Windowed(Sentence):
         require(self._frame.sparkSession)
         keys = self._all_keys(self._keys)
         return WindowedAggregate(build(Request(self.input, keys, spec, self._buckets)))
+
+    def spec(self, **aggregates: Aggregate) -> WindowSpec:
+        """The query in one value, before its columns are looked for in the frame.
+
+        Keys that are expressions aren't named yet, and so aren't in it.
+
+        Raises:
+            OptionError: Naming what can't work: a size, a policy, a name.
+        """
+        named = tuple(key for key in self._all_keys(self._keys) if isinstance(key, str))
+        return self._spec(aggregates, named)
 
     @property
     def input(self) -> Input:
@@ -120,9 +133,14 @@ class WindowedAggregate:
 
         return start(self.plan, checkpoint, results, rejected, name, every, available_now)
 
-    def explain(self) -> str:
-        """The panes, the policies and the state in words."""
-        return explain(self.plan.spec, self.plan.buckets, self.plan.columnar)
+    def explain(self, *, rate: float | None = None, keys: int = 1000) -> str:
+        """The windows on a ruler, the policies, the state, and what to be careful of, in words.
+
+        Args:
+            rate: How many messages come in a second; with it the size of the state is estimated.
+            keys: How many keys send within a window.
+        """
+        return explain(self.plan, None if rate is None else Rates(rate, keys))
 
 
 def windowed(

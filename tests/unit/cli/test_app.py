@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,8 @@ def file(tmp_path: Path):
 def test_help_names_the_commands():
     told = invoke("--help")
     assert told.exit_code == 0
-    assert "run" in told.stdout
+    for command in ("run", "explain", "schema"):
+        assert command in told.stdout
     assert "demo" in told.stdout
 
 
@@ -75,6 +77,42 @@ def test_a_missing_file_is_named():
     told = invoke("run", "nowhere.py")
     assert told.exit_code == 1
     assert "PIPELINE='nowhere.py' isn't a file; give the path" in flat(told.stderr)
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("suffix", ["sql", "toml"])
+def test_a_file_is_explained_as_it_stands(suffix):
+    told = invoke("explain", str(ROOT / f"examples/flights/pipeline.{suffix}"), "--rate", "100")
+    assert told.exit_code == 0
+    said = flat(told.stdout)
+    assert "hopping 1 hour by 5 minutes, by origin on scheduled" in said
+    assert "for 100 messages a second of 1,000 keys about" in said
+    assert "(duckdb at ${out}/flights.duckdb)" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "said"),
+    [
+        ("SELECT k FROM t", [], "line 1: nobody takes this query's rows"),
+        ("SELECT k FROM t", ["--set", "x=1"], "it asks for nothing"),
+        ("SELECT '${x}' FROM t", [], "lacks x; give --set x=..."),
+        ("INSERT INTO o SELECT", [], "line 1: the end isn't a column"),
+    ],
+)
+def test_sql_is_refused_at_its_place_before_spark_starts(tmp_path, text, args, said):
+    path = tmp_path / "mine.sql"
+    path.write_text(text)
+    told = invoke("run", str(path), *args)
+    assert told.exit_code == 1
+    assert said in flat(told.stderr)
+    assert "Starting Spark" not in told.output
+
+
+def test_the_schema_is_printed():
+    told = invoke("schema")
+    assert json.loads(told.stdout)["title"] == "muntin pipeline"
 
 
 def test_the_demo_refuses_no_flights():

@@ -220,6 +220,7 @@ def test_facts() -> None:
         "left late": "each message",
         "left grace": "1 second",
         "left keep": "1 minute",
+        "left keep rows": "any",
         "left lateness": "1 second",
         "left offset": "partition, offset",
         "left type of id": "Int64",
@@ -230,6 +231,7 @@ def test_facts() -> None:
         "right late": "each message",
         "right grace": "0 seconds",
         "right keep": "0 seconds",
+        "right keep rows": "any",
         "right lateness": "0 seconds",
     }
 

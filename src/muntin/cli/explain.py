@@ -1,0 +1,72 @@
+"""``muntin explain``: what a pipeline's queries do, without starting any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from muntin.cli.failure import told
+from muntin.cli.pipelines import check_fits, load, settings
+from muntin.explain.flows import stories
+from muntin.explain.size import Rates
+from muntin.pipelines.files import SUFFIXES, read
+
+
+def explain(
+    pipeline: Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A value that the pipeline asks for."),
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.0, help="Messages a second, to estimate the state's size.")
+    ] = None,
+    keys: Annotated[int, typer.Option(min=1, help="Keys that send within a window.")] = 1000,
+) -> None:
+    """Say what the queries of a pipeline do: windows, firings, state, and what to be careful of.
+
+    SQL and TOML are explained as they stand. A pipeline in Python is built to see its queries,
+    but none is started.
+    """
+    console = Console()
+    rates = None if rate is None else Rates(rate, keys)
+    with told():
+        given = settings(set_ or [])
+        if pipeline.suffix in SUFFIXES:
+            found = list(stories(read(pipeline, given, whole=False), rates))
+        else:
+            found = _built(pipeline, given, rates)
+    for name, text in found:
+        console.print(f"[bold]{name}[/]", highlight=False)
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        console.print()
+
+
+def _built(path: Path, given: dict[str, str], rates: Rates | None) -> list[tuple[str, str]]:
+    """Build a pipeline in Python, and note what it would start."""
+    function = load(path)
+    check_fits(function, given)
+    import muntin as mt
+    from muntin.spark.explain import explain as words
+    from muntin.spark.explain import only_noted
+
+    spark = mt.session(path.stem)
+    try:
+        with only_noted() as noted:
+            function(spark, **given)
+        return [(name or f"query {i}", words(plan, rates)) for i, (name, plan) in enumerate(noted)]
+    finally:
+        spark.stop()
+
+
+def schema() -> None:
+    """Print the JSON Schema of a pipeline in TOML, for editors."""
+    import json
+
+    from muntin.pipelines.files import schema as made
+
+    with told():
+        print(json.dumps(made(), indent=2))

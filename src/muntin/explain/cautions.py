@@ -1,0 +1,115 @@
+"""What may surprise somebody who runs a query: what grows, what waits, what floods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muntin.explain.size import Rates, amount, load
+from muntin.model.axis import phrase
+from muntin.model.kinds import Paned
+from muntin.model.pipeline import Table
+from muntin.model.policies import Each
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+
+# A message in more windows than this makes many more results than it is worth.
+MANY_WINDOWS = 100
+_STAMPED = {"rate", "rate-micro-batch", "kafka"}
+_NOW = re.compile(r"\b(current_timestamp|localtimestamp|now)\b", re.IGNORECASE)
+# Results for each message that comes in.
+FLOOD = 10
+
+
+def cautions(
+    spec: WindowSpec, rates: Rates | None = None, never_late: str | None = None
+) -> list[str]:
+    """What to be careful of in a query.
+
+    Args:
+        spec: The query.
+        rates: What comes in, if that is known.
+        never_late: Why the event-time column can't be late, if it can't.
+
+    Returns:
+        A sentence for each.
+    """
+    return [*_state(spec), *_time(spec, never_late), *_output(spec, rates)]
+
+
+def _state(spec: WindowSpec) -> Iterator[str]:
+    whole = [name for name, aggregate in spec.aggregates.items() if aggregate.full_state]
+    if whole:
+        names = ", ".join(whole)
+        yield f"large state: {names} keeps every message of every open window"
+    if spec.by_arrival:
+        yield (
+            "unbounded state: windows that count arrivals have no end in time, "
+            "so every key is kept for ever; offset=(partition, offset) bounds them"
+        )
+    if isinstance(spec.windows, Sessions) and spec.axis == "time":
+        gap = phrase(spec.windows.gap)
+        yield (
+            f"a session that is never silent for {gap} never ends: "
+            "a key that a machine feeds may not be a visit"
+        )
+
+
+def _time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
+    if spec.axis != "time":
+        return
+    if never_late is not None and spec.lateness:
+        yield (
+            f"{spec.time} is never late ({never_late}), so a lateness of "
+            f"{phrase(spec.lateness)} only delays every result by as much"
+        )
+    if never_late is None and not spec.lateness and not spec.firing.grace:
+        yield (
+            "neither lateness nor grace: the first message of a new window rejects "
+            "whatever still comes for the one before"
+        )
+    if spec.max_ahead is None:
+        yield "no max_ahead: one clock that runs ahead closes everybody's windows"
+
+
+def _output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
+    windows, each = spec.windows, 1
+    if isinstance(windows, Paned):
+        each = windows.last_window(0) - windows.first_window(0) + 1
+    if each > MANY_WINDOWS:
+        yield (
+            f"the slide is small: a message counts in {each:,} windows, "
+            "so that the output may dwarf the input"
+        )
+    if rates is not None:
+        told = load(spec, rates).told
+        if told > FLOOD * rates.rows:
+            yield (
+                f"about {amount(told)} results a second for {amount(rates.rows)} messages a "
+                "second: a larger slide, fewer early firings or deltas() say less"
+            )
+    if isinstance(spec.firing.early, Each) and (each > 1 or isinstance(windows, Sliding)):
+        yield "early for each message: every batch tells all windows that it touched"
+
+
+def never_late_by(
+    spec: WindowSpec, clock: str | None = None, table: Table | None = None
+) -> str | None:
+    """Why a column of event times can't be late, by what is known of it.
+
+    Args:
+        spec: The query.
+        clock: The column that says when a message arrived.
+        table: The table that it is a column of.
+    """
+    if spec.time is not None and spec.time == clock:
+        return "it says when a message arrived"
+    if table is None or spec.time is None:
+        return None
+    if table.connector in _STAMPED and spec.time == "timestamp":
+        return f"the source {table.connector} makes it when the message is made or arrives"
+    for column in table.computed:
+        if column.name == spec.time and _NOW.search(column.text):
+            return f"it is {column.text}, the time of reading"
+    return None

@@ -1,0 +1,74 @@
+"""The queries of a pipeline file in words, without anything being run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from muntin.explain.cautions import never_late_by
+from muntin.explain.joins import explain_join
+from muntin.explain.size import Rates
+from muntin.explain.story import Circumstances, story
+from muntin.model.pipeline import Derived, Flow, Pipeline, Relation, Table, Windowing
+
+
+def stories(pipeline: Pipeline, rates: Rates | None = None) -> Iterator[tuple[str, str]]:
+    """Every query's name, and what it does.
+
+    Args:
+        pipeline: The pipeline.
+        rates: What comes in, if that is known.
+    """
+    for flow in pipeline.flows:
+        yield flow.name, "\n".join(_said(flow, pipeline, rates))
+
+
+def _said(flow: Flow, pipeline: Pipeline, rates: Rates | None) -> Iterator[str]:
+    made = flow.query
+    if isinstance(made, Windowing):
+        yield story(made.spec, _known(made, flow, pipeline, rates))
+        return
+    yield explain_join(made.spec, made.buckets, None)
+    for side, relation in zip(made.names, (made.left, made.right), strict=True):
+        name = _origin(relation)
+        table = pipeline.tables.get(name.lower())
+        yield f"reads     {name if table is None else f'{name} ({_place(table)})'} as {side}"
+    if made.where is not None:
+        yield f"shows     pairs for which {made.where}"
+    yield f"writes    {_targets(flow, pipeline)}"
+
+
+def _known(made: Windowing, flow: Flow, pipeline: Pipeline, rates: Rates | None) -> Circumstances:
+    name = _origin(made.source)
+    table = pipeline.tables.get(name.lower())
+    source = name if table is None else f"{name} ({_place(table)})"
+    chosen = " chosen and computed row by row," if isinstance(made.source, Derived) else ""
+    return Circumstances(
+        made.buckets,
+        None,
+        rates,
+        never_late_by(made.spec, made.clock, table),
+        made.where,
+        made.having,
+        f"{source},{chosen}".rstrip(","),
+        _targets(flow, pipeline) or None,
+    )
+
+
+def _targets(flow: Flow, pipeline: Pipeline) -> str:
+    targets = [f"results to {_target(pipeline, flow.results)}"] if flow.results else []
+    if flow.rejected:
+        targets.append(f"rejected messages to {_target(pipeline, flow.rejected)}")
+    return "; ".join(targets)
+
+
+def _origin(relation: Relation) -> str:
+    return _origin(relation.source) if isinstance(relation, Derived) else relation.name
+
+
+def _place(table: Table) -> str:
+    path = table.options.get("path")
+    return table.connector if path is None else f"{table.connector} at {path}"
+
+
+def _target(pipeline: Pipeline, name: str) -> str:
+    return f"{name} ({_place(pipeline.tables[name.lower()])})"

@@ -1,0 +1,57 @@
+"""A join in words: who are partners, how long one waits, and how the state lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muntin.model.axis import phrase
+from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
+
+
+def explain_join(
+    spec: JoinSpec, buckets: int | None, columnar: Mapping[SideName, bool] | None
+) -> str:
+    """Say what a join does.
+
+    Args:
+        spec: The join.
+        buckets: In how many shards its keys are kept, if that is known.
+        columnar: Whether the workers read an input's files themselves, by side, if that is known.
+    """
+    left, right = spec.left, spec.right
+    pairs = [
+        one if one == other else f"{one} = {other}"
+        for one, other in zip(left.keys, right.keys, strict=True)
+    ]
+    chosen = "forced" if spec.layout else "chosen by the reach of partners"
+    lines = [f"join      {spec.how}, on {', '.join(pairs)}", f"partners  {spec.bound}"]
+    for name in SIDES:
+        side = spec.side(name)
+        place = "in order of offsets" if side.time is None else f"on {side.time}"
+        reads = ""
+        if columnar is not None:
+            how = "Parquet, in columns, by the workers" if columnar[name] else "rows"
+            reads = f"reads {how}; "
+        let_in = side.firing.early
+        late = "rejected"
+        if side.firing.grace:
+            late = f"taken for {phrase(side.firing.grace)}, let in {side.firing.late}"
+        lines += [
+            f"{name:9} {reads}{place}, watermark {phrase(side.lateness)} behind",
+            f"          let in: {let_in}; late: {late}",
+            f"          kept {_patience(spec, name)}",
+        ]
+    order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
+    shards = "a shard a shuffle partition" if buckets is None else f"{buckets} shards"
+    lines.append(f"state     {shards}; a row a message, by {order} ({chosen})")
+    return "\n".join(lines)
+
+
+def _patience(spec: JoinSpec, name: SideName) -> str:
+    """How long a side's messages are kept, in words."""
+    other = OTHER[name]
+    text = f"until the {other} side's watermark leaves no room for a partner"
+    kept = spec.side(name).kept
+    if kept is not None:
+        return f"{text}, at most {phrase(kept)} behind its own"
+    return f"{text}; without end while the {other} side is silent: .keep() bounds it"

@@ -1,0 +1,228 @@
+"""Windows on a ruler: bars over ticks, drawn with plain characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from muntin.model.axis import (
+    DAY,
+    HOUR,
+    MICROSECOND,
+    MILLISECOND,
+    MINUTE,
+    SECOND,
+    Axis,
+    say,
+)
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import Days
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.windows import Windows
+
+WIDTH = 64
+# Of windows that overlap more, some are drawn.
+MOST_BARS = 6
+_UNITS = (
+    (DAY, "days"),
+    (HOUR, "hours"),
+    (MINUTE, "minutes"),
+    (SECOND, "seconds"),
+    (MILLISECOND, "milliseconds"),
+    (MICROSECOND, "microseconds"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One window over the ruler.
+
+    Attributes:
+        start: Where it begins.
+        end: Where it ends.
+        silence: Where the silence at its end begins, for a session.
+        said: What stands behind it.
+    """
+
+    start: int
+    end: int
+    silence: int | None = None
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What is drawn of some windows.
+
+    Attributes:
+        bars: Lines of windows; those of a line don't overlap.
+        ticks: What is labelled below them.
+        edges: Where panes meet.
+        messages: Where messages lie, above the windows.
+        axis: What positions are measured on.
+        note: What is said below.
+    """
+
+    bars: tuple[tuple[Bar, ...], ...]
+    ticks: tuple[int, ...]
+    edges: tuple[int, ...] = ()
+    messages: tuple[int, ...] = ()
+    axis: Axis = "time"
+    note: str = ""
+
+
+def ruler(windows: Kind, width: int = WIDTH) -> list[str]:
+    r"""Draw some windows of a kind.
+
+    Args:
+        windows: The windows.
+        width: How many characters the longest bar may reach.
+
+    Returns:
+        The lines.
+
+    Example:
+        >>> from muntin.model.windows import hopping
+        >>> print("\n".join(ruler(hopping("10 minutes", "4 minutes"), 37)))
+        |-------------------|
+                |-------------------|
+                        |-----------|
+        +-------+-------+---+---+---+   panes
+        0       4       8   10  12  14  minutes
+    """
+    return drawn(picture(windows), width)
+
+
+def picture(windows: Kind) -> Picture:
+    """What to draw of some windows."""
+    if isinstance(windows, Sessions):
+        return _sessions(windows)
+    if isinstance(windows, Sliding):
+        return _sliding(windows)
+    if isinstance(windows, Cumulating):
+        return _cumulating(windows)
+    if isinstance(windows, Days):
+        grid = Windows(windows.grid.size * DAY, windows.grid.slide * DAY)
+        note = f"whole days of {windows.zone}, 23 to 25 hours long"
+        return replace(_grid(grid), note=note)
+    return _grid(replace(windows, origin=0))
+
+
+def _grid(windows: Windows) -> Picture:
+    size, slide, axis = windows.size, windows.slide, windows.axis
+    if size == slide:
+        bars = tuple(Bar(windows.start(k), windows.end(k)) for k in range(3))
+        return Picture((bars,), tuple(k * size for k in range(4)), axis=axis)
+    overlapping = -(-size // slide)
+    step = max(1, -(-overlapping // MOST_BARS))
+    shown = range(0, overlapping + 1, step)
+    lines = tuple((Bar(windows.start(k), windows.end(k)),) for k in shown)
+    if step > 1:
+        ticks = (0, size, windows.end(shown[-1]))
+        note = f"one begins every {say(slide, axis)}: {overlapping:,} hold a message"
+        return Picture(lines, ticks, axis=axis, note=note)
+    edges = {windows.start(k) for k in shown} | {windows.end(k) for k in shown}
+    return Picture(lines, tuple(sorted(edges)), tuple(sorted(edges)), axis=axis)
+
+
+def _cumulating(windows: Cumulating) -> Picture:
+    size, step = windows.size, windows.step
+    every = max(1, -(-windows.steps // MOST_BARS))
+    ends = [*range(every, windows.steps, every), windows.steps]
+    lines = [(Bar(0, k * step),) for k in ends]
+    lines.append((Bar(size, size + ends[0] * step),))
+    ticks = (0, *(k * step for k in ends), size + ends[0] * step)
+    note = f"one ends every {say(step, windows.axis)}" if every > 1 else ""
+    edges = () if every > 1 else ticks
+    return Picture(tuple(lines), ticks, edges, axis=windows.axis, note=note)
+
+
+def _sliding(windows: Sliding) -> Picture:
+    size = windows.size
+    if windows.axis == "rows":
+        lines = tuple((Bar(max(0, k - size), k),) for k in range(1, size + 3)[-MOST_BARS:])
+        last = max(bar.end for line in lines for bar in line)
+        return Picture(lines, (0, size, last), axis="rows", note="one ends with each message")
+    first, second = 0, size // 2
+    lines = ((Bar(first - size, first),), (Bar(second - size, second),))
+    behind = (Bar(first, first + size, said="just behind the first message"),)
+    note = "one ends with each message, one begins just behind it"
+    ticks = (first - size, first, second, first + size)
+    return Picture((*lines, behind), ticks, messages=(first, second), note=note)
+
+
+def _sessions(windows: Sessions) -> Picture:
+    gap = windows.gap
+    messages = (0, gap // 3, gap, 3 * gap)
+    bars = (Bar(0, 2 * gap, silence=gap), Bar(3 * gap, 4 * gap, silence=3 * gap))
+    ticks = (0, gap, 2 * gap, 3 * gap, 4 * gap)
+    unit = say(gap, windows.axis)
+    others = " of messages of other keys" if windows.axis == "rows" else ""
+    note = f"a silence of {unit}{others} ends a session"
+    return Picture((bars,), ticks, messages=messages, axis=windows.axis, note=note)
+
+
+def drawn(made: Picture, width: int = WIDTH) -> list[str]:
+    """A picture as lines.
+
+    Args:
+        made: What to draw.
+        width: How many characters the longest bar may reach.
+    """
+    places = [p for line in made.bars for bar in line for p in (bar.start, bar.end)]
+    low, high = min([*places, *made.ticks]), max([*places, *made.ticks])
+
+    def column(place: int) -> int:
+        return (place - low) * (width - 1) // max(1, high - low)
+
+    lines = []
+    if made.messages:
+        lines.append(_marked([(column(p), "●") for p in made.messages]) + "  messages")
+    for line in made.bars:
+        shown = _marked([part for bar in line for part in _bar(bar, column)])
+        said = "".join(f"  {bar.said}" for bar in line if bar.said)
+        lines.append(shown + said)
+    if made.edges:
+        columns = sorted({column(p) for p in made.edges})
+        track = "".join("+" if c in columns else "-" for c in range(columns[0], columns[-1] + 1))
+        lines.append(" " * columns[0] + track + "  panes")
+    lines.append(_ticks(made, column))
+    if made.note:
+        lines.append(made.note)
+    return lines
+
+
+def _bar(bar: Bar, column: object) -> list[tuple[int, str]]:
+    assert callable(column)
+    start, end = column(bar.start), max(column(bar.end), column(bar.start) + 1)
+    silence = end if bar.silence is None else column(bar.silence)
+    middle = "".join("-" if c <= silence else "~" for c in range(start + 1, end))
+    return [(start, "|" + middle + "|")]
+
+
+def _marked(parts: Sequence[tuple[int, str]]) -> str:
+    """Pieces at their columns; a later one covers an earlier one."""
+    length = max((at + len(text) for at, text in parts), default=0)
+    line = [" "] * length
+    for at, text in parts:
+        line[at : at + len(text)] = list(text)
+    return "".join(line)
+
+
+def _ticks(made: Picture, column: object) -> str:
+    assert callable(column)
+    factor, unit = 1, "rows"
+    if made.axis == "time":
+        factor, unit = next(
+            (f, name) for f, name in _UNITS if all(tick % f == 0 for tick in made.ticks)
+        )
+    line, free = "", 0
+    for tick in sorted(set(made.ticks)):
+        label, at = f"{tick // factor:,}", column(tick)
+        # A label that would run into the one before is left away.
+        if at >= free:
+            line += " " * (at - len(line)) + label
+            free = len(line) + 1
+    return f"{line}  {unit}"

@@ -1,0 +1,193 @@
+"""A query in words: its windows, when they speak, its state, and what Spark does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from textwrap import wrap
+
+from muntin.explain.cautions import cautions
+from muntin.explain.ruler import ruler
+from muntin.explain.size import Rates, amount, load, memory
+from muntin.model.axis import phrase, say
+from muntin.model.days import Days
+from muntin.model.kinds import Kind
+from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
+
+_INDENT = 10
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What is known of a query beyond its spec.
+
+    Attributes:
+        buckets: In how many shards its keys are kept, if that is known.
+        columnar: Whether the workers read the input's files themselves, if that is known.
+        rates: What comes in, if that is known.
+        never_late: Why the event-time column can't be late, if it can't.
+        where: Which messages are taken.
+        having: Which firings hold.
+        source: What is read.
+        target: What is written.
+    """
+
+    buckets: int | None = None
+    columnar: bool | None = None
+    rates: Rates | None = None
+    never_late: str | None = None
+    where: str | None = None
+    having: str | None = None
+    source: str | None = None
+    target: str | None = None
+
+
+def story(spec: WindowSpec, known: Circumstances | None = None) -> str:
+    """Say what a query does.
+
+    Args:
+        spec: The query.
+        known: What is known beyond it.
+    """
+    known = known or Circumstances()
+    lines: list[str] = []
+    for title, text in _parts(spec, known):
+        lines += _titled(title, text)
+        if title == "windows":
+            lines += ["", *(" " * _INDENT + line for line in ruler(spec.windows)), ""]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _titled(title: str, text: str) -> list[str]:
+    found = wrap(text, 100 - _INDENT, break_long_words=False, break_on_hyphens=False)
+    first, *rest = found or [""]
+    return [f"{title:<{_INDENT}}{first}", *(" " * _INDENT + line for line in rest)]
+
+
+def _parts(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
+    yield "reads", _reads(known)
+    if known.where is not None:
+        yield "takes", f"messages for which {known.where}; the others are counted as filtered"
+    place = f"on {spec.time}" if spec.axis == "time" else _rows_place(spec)
+    whose = f"by {', '.join(spec.keys)}" if spec.keys else "of all messages"
+    yield "windows", f"{spec.windows}, {whose} {place}"
+    yield "panes", _panes(spec.windows)
+    yield "computes", ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items())
+    yield from _speaking(spec)
+    if known.having is not None:
+        yield "having", f"{known.having}; a window that was told and holds no more is taken back"
+    yield from _state(spec, known)
+    yield "spark", _spark(spec, known)
+    if known.target is not None:
+        yield "writes", known.target
+    for caution in cautions(spec, known.rates, known.never_late):
+        yield "careful", caution
+
+
+def _reads(known: Circumstances) -> str:
+    source = "" if known.source is None else f"{known.source}: "
+    if known.columnar is None:
+        return source.removesuffix(": ") or "a DataFrame"
+    if known.columnar:
+        return f"{source}Parquet, in columns, by the workers"
+    return f"{source}rows, as Spark hands them over"
+
+
+def _rows_place(spec: WindowSpec) -> str:
+    if spec.offset is None:
+        return "in the order of arrival"
+    return f"on {spec.offset[1]} of each {spec.offset[0]}"
+
+
+def _panes(windows: Kind) -> str:
+    if isinstance(windows, Sessions):
+        return "none: stretches of activity are merged, and those that grow together told anew"
+    if isinstance(windows, Sliding):
+        return "every place is its own; at most two windows begin or end with a message"
+    grid = windows.grid if isinstance(windows, Days) else windows
+    if isinstance(grid, Windows):
+        slide = f"{grid.panes_per_window:,} a window, {grid.panes_per_slide} a slide"
+        return f"{slide}; a message is stored once a pane"
+    return f"up to {windows.panes_per_window:,} a window; a message is stored once a pane"
+
+
+def _speaking(spec: WindowSpec) -> Iterator[tuple[str, str]]:
+    firing = spec.firing
+    early = "never" if firing.early is None else f"while it is current, {policy(firing.early)}"
+    yield "early", early
+    yield "full", f"once, {_full(spec)}"
+    if firing.grace:
+        grace = say(firing.grace, spec.axis)
+        yield "late", f"taken for {grace} after the end, told {policy(firing.late)}"
+    elif spec.by_arrival:
+        yield "late", "never: windows follow the order of arrival"
+    else:
+        yield "late", "rejected: there is no grace"
+    yield "tells", "the whole result so far" if firing.accumulate else "what is new"
+    if spec.max_ahead is None:
+        yield "future", "any time is taken"
+    elif spec.axis == "time":
+        ahead = phrase(spec.max_ahead)
+        yield "future", f"rejected beyond {ahead} ahead of the wall clock"
+
+
+def policy(chosen: Policy) -> str:
+    """When a window speaks, as part of a sentence."""
+    if isinstance(chosen, Each):
+        return "after each batch that changed it"
+    if isinstance(chosen, EveryRows):
+        return f"after {chosen.rows:,} new messages"
+    assert isinstance(chosen, Every)
+    return f"every {phrase(chosen.period)} of wall clock if it has changed"
+
+
+def _full(spec: WindowSpec) -> str:
+    if spec.axis == "rows":
+        return "when its last row has come"
+    trails = f"{phrase(spec.lateness)} behind the latest event time"
+    behind = trails if spec.lateness else "the latest event time"
+    if isinstance(spec.windows, Sessions):
+        return f"when the watermark ({behind}) is {phrase(spec.windows.gap)} past its last message"
+    return f"when the watermark ({behind}) reaches its end"
+
+
+def _state(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
+    shards = "a shard a shuffle partition" if known.buckets is None else f"{known.buckets} shards"
+    kept = say(spec.firing.retention, spec.axis)
+    until = f"kept until {kept} after its last window"
+    if spec.by_arrival:
+        until = "kept until its window is full"
+    if spec.firing.rows is not None:
+        until += f", and at most {spec.firing.rows:,} messages of closed windows"
+    yield "state", f"{shards}; {_row(spec.windows)}, {until}"
+    if known.rates is None:
+        return
+    made, rates = load(spec, known.rates), known.rates
+    panes = f" in {made.panes:,} panes" if made.panes > 1 else ""
+    yield (
+        "size",
+        f"for {amount(rates.rows)} messages a second of {amount(rates.keys)} keys about "
+        f"{amount(made.rows)} rows{panes}, {memory(made.bytes)} before compression; "
+        f"about {amount(made.told)} results a second",
+    )
+
+
+def _row(windows: Kind) -> str:
+    if isinstance(windows, Sessions):
+        return "a row a session and change"
+    return "a row a key and place" if isinstance(windows, Sliding) else "a row a key and pane"
+
+
+def _spark(spec: WindowSpec, known: Circumstances) -> str:
+    before = "combines each batch before the shuffle, a row a key and pane"
+    if spec.by_arrival or isinstance(spec.windows, Sessions) or spec.offset is not None:
+        before = "sorts each batch by key before the shuffle"
+    buckets = "each partition" if known.buckets is None else f"{known.buckets} partitions"
+    said = f"{before}; then transformWithState in {buckets}, with the state in RocksDB"
+    if spec.firing.on_wall_clock:
+        said += "; a heartbeat wakes the shards when no input arrives"
+    return said

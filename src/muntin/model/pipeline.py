@@ -1,0 +1,208 @@
+"""A pipeline in one frozen value: tables, windowed queries over them, and where results go.
+
+SQL and TOML files are both lowered to this, and the door that runs them reads nothing else. Parts
+that are expressions stay as the text that Spark SQL will read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muntin.model.axis import DAY
+from muntin.model.joins import JoinSpec
+from muntin.model.spec import WindowSpec
+
+AHEAD = DAY
+"""How far ahead of the wall clock a message may be, where nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A scalar expression in Spark SQL, where an aggregate takes a column.
+
+    Attributes:
+        text: The expression, as Spark SQL reads it.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A named column that an expression makes.
+
+    Attributes:
+        name: Its name.
+        text: The expression, as Spark SQL reads it.
+    """
+
+    name: str
+    text: str
+
+    @property
+    def bare(self) -> bool:
+        """Whether it is just the column of that name."""
+        return self.text in (self.name, quoted(self.name))
+
+
+def quoted(name: str) -> str:
+    """A name as Spark SQL reads any name.
+
+    Example:
+        >>> quoted("a`b")
+        '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The rows of a table, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Rows of a relation, chosen and computed one by one.
+
+    Attributes:
+        source: Where rows come from.
+        columns: What is made of each; ``None`` leaves them as they are.
+        where: Which rows.
+    """
+
+    source: Relation
+    columns: tuple[Column, ...] | None = None
+    where: str | None = None
+
+
+Relation = Reading | Derived
+
+
+@dataclass(frozen=True)
+class Table:
+    """A source or a sink.
+
+    Attributes:
+        name: Its name.
+        connector: What kind, for example ``parquet``.
+        columns: Names and types of what the source holds, as Spark's DDL.
+        computed: Columns that are computed from those.
+        options: Everything else, with ``${name}`` where a value is filled in.
+        time: The event-time column.
+        lateness: How far the watermark trails the greatest event time, microseconds.
+        max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
+        offset: The columns of a message's partition and of its offset in it.
+        clock: The column that says when a message arrived.
+        stream: Whether it is read as a stream.
+    """
+
+    name: str
+    connector: str
+    columns: str | None = None
+    computed: tuple[Column, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    time: str | None = None
+    lateness: int = 0
+    max_ahead: int | None = AHEAD
+    offset: tuple[str, str] | None = None
+    clock: str | None = None
+    stream: bool = True
+
+
+@dataclass(frozen=True)
+class Windowing:
+    """A windowed aggregation over a relation.
+
+    Attributes:
+        source: Where messages come from.
+        spec: The query; its keys are the names in ``keys``.
+        keys: The key columns.
+        where: Which messages to take.
+        columns: What is shown of each firing, in order; ``None`` shows it as it is.
+        having: Which firings hold. One that holds no more after it was told is taken back.
+        clock: The column that says when a message arrived.
+        buckets: In how many shards the keys are kept.
+    """
+
+    source: Relation
+    spec: WindowSpec
+    keys: tuple[Column, ...]
+    where: str | None = None
+    columns: tuple[Column, ...] | None = None
+    having: str | None = None
+    clock: str | None = None
+    buckets: int | None = None
+
+
+@dataclass(frozen=True)
+class Joining:
+    """A join of two relations.
+
+    Attributes:
+        left: Where the left side's messages come from.
+        right: Where the right side's come from.
+        names: What the sides' columns are qualified by.
+        spec: The join.
+        columns: What is shown of each pair, in order; ``None`` shows it as it is.
+        where: Which pairs are shown.
+        bare: The columns that are named without saying whose they are.
+        clocks: The columns that say when a message arrived, left and right.
+        buckets: In how many shards the keys are kept.
+    """
+
+    left: Relation
+    right: Relation
+    names: tuple[str, str]
+    spec: JoinSpec
+    columns: tuple[Column, ...] | None = None
+    where: str | None = None
+    bare: tuple[str, ...] = ()
+    clocks: tuple[str | None, str | None] = (None, None)
+    buckets: int | None = None
+
+
+Query = Windowing | Joining
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A query and where it goes.
+
+    Attributes:
+        name: The query's name, and of its folder in the checkpoint.
+        query: What is computed.
+        results: The table that takes the results.
+        rejected: The table that takes the rejected messages.
+    """
+
+    name: str
+    query: Query
+    results: str | None = None
+    rejected: str | None = None
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Everything that a pipeline file says.
+
+    Attributes:
+        tables: Sources and sinks by name.
+        flows: The queries, in order.
+        checkpoint: The folder of the queries' progress and state.
+        trigger: A batch at most this often, microseconds; ``None`` is as fast as possible.
+        available_now: Whether to read what is there now, then end.
+        names: What ``--set`` may give: the names that the file asks for.
+    """
+
+    tables: Mapping[str, Table]
+    flows: tuple[Flow, ...]
+    checkpoint: str | None = None
+    trigger: int | None = None
+    available_now: bool = False
+    names: frozenset[str] = frozenset()

@@ -1,0 +1,71 @@
+"""Placeholders in pipeline files: ``${name}`` is given, ``${env:NAME}`` comes from the environment.
+
+A secret is never written into a file nor given on the command line, where others may read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from muntin.model.errors import OptionError
+
+_NAME = re.compile(r"\$\{(\w+)\}")
+_EITHER = re.compile(r"\$\{(env:)?(\w+)\}")
+_SECRET = re.compile(r"password|passwd|secret|token|credential|jaas|private.?key", re.IGNORECASE)
+_FROM_ENVIRONMENT = re.compile(r"\$\{env:\w+\}")
+
+
+def names(value: str) -> set[str]:
+    """The names that ``--set`` must give for a value.
+
+    Example:
+        >>> sorted(names("${out}/${env:HOME}/${day}"))
+        ['day', 'out']
+    """
+    return set(_NAME.findall(value))
+
+
+def check_secret(option: str, value: str) -> None:
+    """Refuse a secret that doesn't come from the environment alone.
+
+    Raises:
+        OptionError: Naming the option, not the value.
+
+    Example:
+        >>> check_secret("password", "${env:DB_PASSWORD}")
+    """
+    if _SECRET.search(option) and not _FROM_ENVIRONMENT.fullmatch(value.strip()):
+        cure = f"write {option} = '${{env:NAME}}', and set NAME in the environment"
+        raise OptionError(option, "(hidden)", "is a secret in plain sight", cure)
+
+
+def filled(
+    option: str, value: str, given: Mapping[str, str], environment: Mapping[str, str]
+) -> str:
+    """A value with its placeholders replaced.
+
+    Args:
+        option: The option's name, for the error.
+        value: The value as it was written.
+        given: What ``--set`` gave.
+        environment: The environment's variables.
+
+    Raises:
+        OptionError: When a placeholder has no value, or a secret isn't one.
+
+    Example:
+        >>> filled("path", "${out}/a", {"out": "/data"}, {})
+        '/data/a'
+    """
+    check_secret(option, value)
+
+    def one(found: re.Match[str]) -> str:
+        secret, name = found.groups()
+        source = environment if secret else given
+        if name not in source:
+            cure = f"set {name} in the environment" if secret else f"give --set {name}=..."
+            raise OptionError(option, found.group(), "has no value", cure)
+        return source[name]
+
+    return _EITHER.sub(one, value)

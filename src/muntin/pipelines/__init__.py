@@ -1,0 +1,1 @@
+"""Pipeline files: SQL and TOML, both read into the one value that Spark's door starts."""

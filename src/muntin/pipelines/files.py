@@ -1,0 +1,69 @@
+"""Pipeline files by their suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.pipeline import Pipeline
+from muntin.model.placeholders import names
+from muntin.sql import door
+
+SUFFIXES = (".sql", ".toml")
+
+
+def read(path: Path, given: Mapping[str, str], *, whole: bool = True) -> Pipeline:
+    """The pipeline of a file.
+
+    Args:
+        path: A file of SQL statements (``.sql``) or of TOML (``.toml``).
+        given: What ``--set`` gave.
+        whole: Whether all that the file asks for must be given; otherwise what is missing stays
+            as it is written, which is enough to explain it.
+
+    Raises:
+        OptionError: When there is no such file, or what is given doesn't fit it.
+        SqlError: When a statement can't be run.
+        PipelineFileError: When an entry can't be.
+        MissingExtraError: When the extra ``sql`` isn't installed.
+    """
+    if not path.is_file():
+        cure = f"give the path of a file that ends with {', '.join(SUFFIXES)} or .py"
+        raise OptionError("PIPELINE", str(path), "isn't a file", cure)
+    text = path.read_text(encoding="utf-8")
+    asked = names(text)
+    for name in given:
+        if name not in asked:
+            said = f"it asks for {', '.join(sorted(asked))}" if asked else "it asks for nothing"
+            raise OptionError("--set", name, f"isn't asked for by {path.name}", said)
+    missing = sorted(asked - given.keys())
+    if missing and whole:
+        cure = "give " + " ".join(f"--set {name}=..." for name in missing)
+        raise OptionError("--set", None, f"lacks {', '.join(missing)}", cure)
+    known = {name: f"${{{name}}}" for name in missing} | dict(given)
+    if path.suffix == ".sql":
+        return door.pipeline(text, known)
+    _need()
+    from muntin.pipelines.toml import pipeline
+
+    return pipeline(text, known)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a pipeline in TOML.
+
+    Raises:
+        MissingExtraError: When pydantic isn't installed.
+    """
+    _need()
+    from muntin.pipelines.form import schema as made
+
+    return made()
+
+
+def _need() -> None:
+    if find_spec("pydantic") is None:
+        raise MissingExtraError("a pipeline in TOML", "sql")

@@ -1,0 +1,106 @@
+"""The form of a pipeline in TOML, checked by pydantic; its JSON Schema helps editors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+LENGTH = 'A duration, "10 minutes" or "PT10M"; or a number of messages, "3 rows".'
+
+
+class _Part(BaseModel):
+    """A part of the file: what it doesn't know is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+
+
+class TableForm(_Part):
+    """A source or a sink."""
+
+    connector: Text = Field(description="parquet, csv, json, kafka, rate, duckdb, …")
+    path: Text | None = Field(None, description="Short for options.path.")
+    columns: dict[Text, Text] | None = Field(None, description="Names and types, as Spark's.")
+    computed: dict[Text, Text] = Field({}, description="Names and Spark SQL expressions.")
+    time: Text | None = Field(None, description="The event-time column.")
+    lateness: Text = Field("0 seconds", description="How far the watermark trails.")
+    max_ahead: Text = Field(
+        "1 day", description='How far ahead of the wall clock a message may be, or "any".'
+    )
+    offset: list[Text] | None = Field(
+        None, min_length=2, max_length=2, description="Columns of partition and offset."
+    )
+    clock: Text | None = Field(None, description="The column that says when a message arrived.")
+    mode: Literal["stream", "batch"] = Field("stream", description="How it is read.")
+    options: dict[Text, str | int | float | bool] = Field(
+        {}, description="What the connector takes; secrets only as ${env:NAME}."
+    )
+
+
+class PolicyForm(_Part):
+    """When a window speaks: one of these."""
+
+    each: bool = Field(False, description="After each batch that changed it.")
+    rows: int | None = Field(None, ge=1, description="After so many new messages.")
+    every: Text | None = Field(None, description="When the wall clock passes a multiple of this.")
+
+
+class WindowsForm(_Part):
+    """Which windows: one of tumbling, hopping, cumulating, sliding and session."""
+
+    tumbling: Text | None = Field(None, description=f"The size. {LENGTH}")
+    hopping: Text | None = Field(None, description=f"The size; needs slide. {LENGTH}")
+    cumulating: Text | None = Field(None, description=f"The longest size; needs step. {LENGTH}")
+    sliding: Text | None = Field(None, description=f"The size. {LENGTH}")
+    session: Text | None = Field(None, description=f"The gap. {LENGTH}")
+    slide: Text | None = Field(None, description="The distance between two starts.")
+    step: Text | None = Field(None, description="The distance between two ends.")
+    origin: Text | None = Field(None, description="A moment at which some window starts.")
+    zone: Text | None = Field(None, description="A time zone, for whole calendar days.")
+    closed: Literal["both", "left"] | None = Field(None, description="Of sessions: their edges.")
+
+
+class QueryForm(_Part):
+    """A windowed aggregation, and where it goes."""
+
+    source: Text = Field(alias="from", description="The table that it reads.")
+    columns: dict[Text, Text] = Field(
+        {}, description="More columns of the source: names and Spark SQL expressions."
+    )
+    where: Text | None = Field(None, description="Which messages, in Spark SQL.")
+    key: Text | list[Text] = Field([], description="The key columns.")
+    windows: WindowsForm
+    early: PolicyForm | None = None
+    late: PolicyForm | None = None
+    grace: Text | None = Field(None, description=f"How long late messages are taken. {LENGTH}")
+    keep: Text | None = Field(None, description=f"How long state is kept. {LENGTH}")
+    deltas: bool = Field(False, description="Whether a firing tells only what is new.")
+    agg: dict[Text, Text] = Field(
+        min_length=1, description='Names and aggregates in SQL, "quantile(delay, 0.95)".'
+    )
+    having: Text | None = Field(None, description="Which firings hold, in Spark SQL.")
+    into: Text = Field(description="The table that takes the results.")
+    rejected: Text | None = Field(None, description="The table that takes rejected messages.")
+
+
+class PipelineForm(_Part):
+    """A pipeline of muntin: tables, and queries over them."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, title="muntin pipeline", populate_by_name=True
+    )
+    json_schema: str | None = Field(None, alias="$schema", description="For editors.")
+    checkpoint: Text = Field(description="The folder of the queries' progress and state.")
+    trigger: Text | None = Field(
+        None, description='A batch at most this often, "5 seconds"; or "available now".'
+    )
+    buckets: int | None = Field(None, ge=1, description="In how many shards keys are kept.")
+    tables: dict[Text, TableForm] = Field(min_length=1)
+    queries: dict[Text, QueryForm] = Field(min_length=1)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a pipeline file."""
+    made = PipelineForm.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}

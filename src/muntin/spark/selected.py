@@ -1,0 +1,201 @@
+"""Results as a select list shows them: columns of one's own, and ``HAVING``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from muntin.engine import columns
+from muntin.model.pipeline import Column, Windowing, quoted
+from muntin.model.sessions import Sessions
+from muntin.spark.join import Joined
+from muntin.spark.joining import JoinPlan
+from muntin.spark.plan import RESULTS, Plan
+from muntin.spark.query import WindowedQuery
+from muntin.spark.sinks import Batch, Sink, SinkLike, sink
+from muntin.spark.windowed import WindowedAggregate
+
+_HOLDS = "__muntin_holds"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is shown of firings.
+
+    Attributes:
+        columns: The columns, in order.
+        having: Which firings hold; ``None`` is all of them.
+        identity: The columns that identify a window.
+        accumulate: Whether a firing tells the whole result.
+        retracts: Whether windows may vanish.
+    """
+
+    columns: tuple[Column, ...]
+    having: str | None
+    identity: tuple[str, ...]
+    accumulate: bool
+    retracts: bool
+
+    @classmethod
+    def of(cls, windowing: Windowing) -> Shape | None:
+        """The shape of a query; ``None`` where firings are shown as they are told."""
+        if windowing.columns is None:
+            return None
+        keys = [key.name for key in windowing.keys]
+        return cls(
+            windowing.columns,
+            windowing.having,
+            (*keys, columns.WINDOW_START, columns.WINDOW_END, columns.REVISION),
+            windowing.spec.firing.accumulate,
+            isinstance(windowing.spec.windows, Sessions),
+        )
+
+    def of_frame(self, frame: DataFrame) -> DataFrame:
+        """Firings in this shape.
+
+        A window whose newer firing doesn't hold is taken back: it may have been told before.
+        """
+        if self.having is None:
+            # What vanished has no value, whatever is computed of it.
+            alive = f"{columns.EMISSION} <> 'retract'" if self.retracts else None
+            return frame.selectExpr(*(self._shown(c, alive) for c in self.columns))
+        frame = frame.selectExpr("*", f"coalesce(({self.having}), false) AS {_HOLDS}")
+        told = f"{_HOLDS} OR {columns.EMISSION} = 'retract'"
+        if self.accumulate:
+            told += f" OR {columns.REVISION} > 0"
+        return frame.where(told).selectExpr(*(self._shown(c, _HOLDS) for c in self.columns))
+
+    def _shown(self, column: Column, alive: str | None) -> str:
+        name, text = quoted(column.name), column.text
+        if alive is None or (column.bare and column.name in self.identity):
+            return f"{text} AS {name}"
+        if column.text == columns.EMISSION and self.having is not None:
+            return f"CASE WHEN {_HOLDS} THEN {columns.EMISSION} ELSE 'retract' END AS {name}"
+        if column.text in (columns.WINDOW_START, columns.WINDOW_END, columns.EMISSION):
+            return f"{text} AS {name}"
+        return f"CASE WHEN {alive} THEN {text} END AS {name}"
+
+
+@dataclass(frozen=True)
+class PairShape:
+    """What is shown of pairs.
+
+    Attributes:
+        columns: The columns, in order; ``None`` is all of them.
+        where: Which pairs.
+        sides: For each side its name, and its columns with their names among the pairs'.
+    """
+
+    columns: tuple[Column, ...] | None
+    where: str | None
+    sides: tuple[tuple[str, dict[str, str]], ...]
+
+    def of_frame(self, frame: DataFrame) -> DataFrame:
+        """Pairs in this shape."""
+        there = set(frame.columns)
+        qualified = []
+        for side, names in self.sides:
+            known = {own: told for own, told in names.items() if told in there}
+            fields = ", ".join(f"{_text(own)}, {quoted(told)}" for own, told in known.items())
+            if known:
+                # A column may be named by its side, as a field of a struct of that name.
+                qualified.append(f"named_struct({fields}) AS {quoted(side)}")
+        whole = frame.selectExpr("*", *qualified)
+        if self.where is not None:
+            whole = whole.where(self.where)
+        if self.columns is None:
+            return whole.select(*frame.columns)
+        shown = [f"{c.text} AS {quoted(c.name)}" for c in self.columns if c.name != "emission"]
+        return whole.selectExpr(*shown, columns.EMISSION)
+
+
+def _text(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@dataclass(frozen=True)
+class _ShapedBatch(Batch):
+    shape: Shape | PairShape | None = None
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows, as a DataFrame."""
+        assert self.shape is not None
+        return self.shape.of_frame(Batch.frame.fget(self))  # type: ignore[attr-defined]
+
+    def table(self) -> pa.Table:
+        """The rows, fetched to the driver as one Arrow table."""
+        frame = self.frame
+        return frame.toArrow().cast(to_arrow_schema(frame.schema, timezone="UTC"))
+
+
+class _Shaped:
+    """A sink that gets results in a shape."""
+
+    def __init__(self, target: Sink, shape: Shape | PairShape) -> None:
+        self.target = target
+        self.shape = shape
+
+    def write(self, batch: Batch) -> None:
+        """See ``Sink``."""
+        # The columns of ``schema`` are those before they are shaped: both need it.
+        self.target.write(_ShapedBatch(**vars(batch), shape=self.shape))
+
+
+def shaped(target: SinkLike | None, shape: Shape | PairShape) -> Sink | None:
+    """A sink that gets results in a shape."""
+    made = sink(target)
+    return None if made is None else _Shaped(made, shape)
+
+
+class SelectedAggregate(WindowedAggregate):
+    """A windowed aggregation whose results have a shape of their own.
+
+    Args:
+        plan: The pipeline.
+        shape: What is shown of firings.
+    """
+
+    def __init__(self, plan: Plan, shape: Shape) -> None:
+        super().__init__(plan)
+        self.shape = shape
+
+    @cached_property
+    def results(self) -> DataFrame:
+        """Every firing as a row, with the columns that were selected.
+
+        What identifies a window is always there, and so are ``emission`` and ``revision``. A
+        firing for which ``HAVING`` doesn't hold (any more) is a ``retract`` with null columns.
+        """
+        return self.shape.of_frame(self.plan.unpacked(RESULTS))
+
+    def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
+        """See ``WindowedAggregate.start``."""
+        return super().start(results=shaped(results, self.shape), **options)
+
+
+class SelectedJoin(Joined):
+    """A join whose pairs have a shape of their own.
+
+    Args:
+        plan: The pipeline.
+        shape: What is shown of pairs.
+    """
+
+    def __init__(self, plan: JoinPlan, shape: PairShape) -> None:
+        super().__init__(plan)
+        self.shape = shape
+
+    @cached_property
+    def results(self) -> DataFrame:
+        """Every pair as a row, with the columns that were selected, and ``emission``."""
+        return self.shape.of_frame(self.plan.unpacked(RESULTS))
+
+    def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
+        """See ``Joined.start``."""
+        return super().start(results=shaped(results, self.shape), **options)

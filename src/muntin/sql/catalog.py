@@ -1,0 +1,97 @@
+"""The tables and views that statements have named so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from muntin.model.errors import SqlError
+from muntin.model.pipeline import AHEAD, Reading, Relation, Table
+from muntin.sql.cursor import Span
+from muntin.sql.syntax import Source
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What a relation says about its messages' places.
+
+    Attributes:
+        time: The event-time column.
+        lateness: How far the watermark trails, microseconds.
+        max_ahead: How far ahead of the wall clock a message may be.
+        offset: The columns of partition and offset.
+        clock: The column that says when a message arrived.
+    """
+
+    time: str | None = None
+    lateness: int = 0
+    max_ahead: int | None = AHEAD
+    offset: tuple[str, str] | None = None
+    clock: str | None = None
+
+    def marked(self, text: str, source: Source) -> Marks:
+        """The same with what the query itself says of its source.
+
+        Raises:
+            SqlError: When there is a watermark already.
+        """
+        if source.offset is not None:
+            return replace(self, offset=source.offset).marked(text, replace(source, offset=None))
+        mark = source.watermark
+        if mark is None:
+            return self
+        if self.time is not None:
+            cure = "leave this one away, or the one of the table"
+            raise SqlError(text, mark.span, f"{self.time} has a watermark already", cure)
+        return replace(self, time=mark.column, lateness=mark.lateness, max_ahead=mark.ahead)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A relation, its marks, and the names that its columns may be qualified by."""
+
+    relation: Relation
+    marks: Marks
+    qualifiers: frozenset[str]
+
+
+@dataclass
+class Catalog:
+    """What has been named so far; names are compared without case.
+
+    Attributes:
+        tables: Sources and sinks.
+        views: Relations under a name.
+    """
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    views: dict[str, Resolved] = field(default_factory=dict)
+
+    def inner(self) -> Catalog:
+        """A copy that may name more."""
+        return Catalog(dict(self.tables), dict(self.views))
+
+    def add_table(self, text: str, span: Span, table: Table) -> None:
+        """Name a table."""
+        self._check_new(text, span, table.name)
+        self.tables[table.name.lower()] = table
+
+    def add_view(self, text: str, span: Span, name: str, resolved: Resolved) -> None:
+        """Name a view."""
+        self._check_new(text, span, name)
+        self.views[name.lower()] = resolved
+
+    def _check_new(self, text: str, span: Span, name: str) -> None:
+        if name.lower() in self.tables or name.lower() in self.views:
+            raise SqlError(text, span, f"{name} is there already", "give it another name")
+
+    def resolve(self, name: str, alias: str | None) -> Resolved:
+        """A relation by its name; one that isn't here is left to whoever runs the query."""
+        names = frozenset({(alias or name.rpartition(".")[2]).lower()})
+        view = self.views.get(name.lower())
+        if view is not None:
+            return replace(view, qualifiers=names)
+        table = self.tables.get(name.lower())
+        if table is None:
+            return Resolved(Reading(name), Marks(), names)
+        marks = Marks(table.time, table.lateness, table.max_ahead, table.offset, table.clock)
+        return Resolved(Reading(table.name), marks, names)

@@ -1,0 +1,162 @@
+"""The clauses of streams: ``EMIT`` and ``WATERMARK``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot.tokens import TokenType
+
+from muntin.model.pipeline import AHEAD
+from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.sql import lengths
+from muntin.sql.cursor import Cursor, Span
+from muntin.sql.syntax import Emit, Watermark
+
+_EMIT = (
+    "write EMIT with some of EARLY EVERY 5 SECONDS, LATE EVERY 10 SECONDS, GRACE 1 HOUR, "
+    "RETAIN 1 DAY ROWS 1000000, DELTAS, or ON CLOSE, or CHANGES"
+)
+_POLICY = "write EVERY 5 SECONDS, EVERY 100 ROWS or EACH"
+_WATERMARK = (
+    "write WATERMARK FOR ts AS ts - INTERVAL '30' SECOND, "
+    "or WATERMARK ts DELAY OF INTERVAL 30 SECONDS"
+)
+
+
+def emit(cursor: Cursor) -> Emit | None:
+    """Read ``EMIT ...``, if it comes next."""
+    if not cursor.takes("EMIT"):
+        return None
+    start = cursor._prev.start
+    found: dict[str, Any] = {}
+    spans: dict[str, Span] = {}
+    closes: Span | None = None
+    while True:
+        begin, word = cursor.here, cursor.word
+        cursor.takes_kind(TokenType.COMMA)
+        if (
+            cursor.takes("ON", "CLOSE")
+            or cursor.takes("ON", "WINDOW", "CLOSE")
+            or cursor.takes("FINAL")
+        ):
+            closes = cursor.since(begin)
+        else:
+            part = _part(cursor)
+            if part is None:
+                break
+            twice = part.keys() & found.keys()
+            if twice:
+                cursor.fail((begin, cursor.here), f"EMIT says {word} twice", "say it once")
+            found |= part
+            spans |= dict.fromkeys(part, cursor.since(begin))
+    if not found and closes is None:
+        cursor.fail(None, "EMIT doesn't say when", _EMIT)
+    if closes is not None and ("early" in found or "changes" in found):
+        cure = "leave one of them away: on close, a window speaks when it is full"
+        cursor.fail(closes, "ON CLOSE and early firings exclude each other", cure)
+    spans["emit"] = cursor.since(start)
+    if closes is not None:
+        spans["closes"] = closes
+    return Emit(**found, spans=spans)
+
+
+def _part(cursor: Cursor) -> dict[str, Any] | None:
+    if cursor.takes("EARLY"):
+        return {"early": _policy(cursor)}
+    if cursor.takes("LATE"):
+        return {"late": _policy(cursor)}
+    if cursor.takes("GRACE"):
+        return {"grace": lengths.length(cursor)}
+    if cursor.takes("RETAIN"):
+        return _retain(cursor)
+    if cursor.takes("DELTAS"):
+        return {"deltas": True}
+    if cursor.takes("CHANGES"):
+        return {"changes": True}
+    return None
+
+
+def _retain(cursor: Cursor) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if cursor.word != "ROWS":
+        found["retain"] = lengths.length(cursor)
+    if cursor.word == "ROWS":
+        found["retain_rows"] = lengths.length(cursor).value
+    return found
+
+
+def _policy(cursor: Cursor) -> Policy:
+    if cursor.takes("EACH"):
+        cursor.takes("MESSAGE") or cursor.takes("ROW")
+        return Each()
+    cursor.needs("EVERY", cure=_POLICY)
+    if cursor.takes("ROW") or cursor.takes("MESSAGE"):
+        return Each()
+    every = lengths.length(cursor)
+    if every.axis == "number":
+        cursor.fail(every.span, "a period needs a unit", _POLICY)
+    if every.value == 0:
+        cursor.fail(every.span, "the period is zero", _POLICY)
+    return EveryRows(every.value) if every.axis == "rows" else Every(every.value)
+
+
+def watermark_of_table(cursor: Cursor) -> Watermark:
+    """Read ``FOR ts AS ts - INTERVAL ...``, behind ``WATERMARK`` in ``CREATE TABLE``."""
+    start = cursor._prev.start
+    if not cursor.takes("FOR"):
+        return _delayed(cursor, start)
+    column, _ = cursor.name("a column")
+    cursor.needs("AS", cure=_WATERMARK)
+    again, span = cursor.name("a column")
+    if again != column:
+        cure = f"write WATERMARK FOR {column} AS {column} - INTERVAL '30' SECOND"
+        cursor.fail(span, f"the watermark of {column} follows {again}", cure)
+    delay = 0
+    if cursor.takes_kind(TokenType.DASH):
+        delay = _time(cursor, "the watermark's delay", _WATERMARK)
+    return _ahead(cursor, column, delay, start)
+
+
+def watermark_of_source(cursor: Cursor) -> Watermark | None:
+    """Read ``WATERMARK ts DELAY OF INTERVAL ...`` behind a table, if it comes next."""
+    if cursor.word != "WATERMARK" or cursor.second in (",", ")", ""):
+        return None
+    cursor.takes("WATERMARK")
+    return _delayed(cursor, cursor._prev.start)
+
+
+def offset_columns(cursor: Cursor) -> tuple[str, str] | None:
+    """Read ``OFFSET FOR (partition, offset)``, if it comes next."""
+    if not cursor.takes("OFFSET", "FOR"):
+        return None
+    cure = "write OFFSET FOR (partition, offset)"
+    cursor.needs("(", cure=cure)
+    first, _ = cursor.name("a column")
+    if not cursor.takes_kind(TokenType.COMMA):
+        cursor.fail(None, "OFFSET has two columns", cure)
+    second, _ = cursor.name("a column")
+    if not cursor.takes_kind(TokenType.R_PAREN):
+        cursor.fail(None, "OFFSET FOR isn't closed", "close its parenthesis")
+    return first, second
+
+
+def _delayed(cursor: Cursor, start: int) -> Watermark:
+    column, _ = cursor.name("a column")
+    cursor.needs("DELAY", "OF", cure=_WATERMARK)
+    return _ahead(cursor, column, _time(cursor, "the watermark's delay", _WATERMARK), start)
+
+
+def _ahead(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
+    ahead: int | None = AHEAD
+    says = cursor.takes("MAX", "AHEAD")
+    if says:
+        cure = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
+        ahead = None if cursor.takes("ANY") else _time(cursor, "how far ahead", cure)
+    return Watermark(column, delay, ahead, bool(says), cursor.since(start))
+
+
+def _time(cursor: Cursor, what: str, cure: str) -> int:
+    found = lengths.length(cursor)
+    if found.axis != "time":
+        cursor.fail(found.span, f"{what} isn't a duration", cure)
+    return found.value

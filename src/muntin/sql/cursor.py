@@ -1,0 +1,330 @@
+"""sqlglot's parser as a cursor that our own grammar moves.
+
+Statements and clauses are read by this package; scalar expressions are left to sqlglot, whose Spark
+dialect is asked for their extent and their parts only. What Spark is handed is the text as it was
+written, so nothing is lost in translation. The dialect knows no function but those with a syntax of
+their own: every other one is Spark's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from muntin.model.errors import SqlError
+
+Span = tuple[int, int]
+_PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
+_SPAN, _CALL, _LENGTH = "span", "call", "length"
+# Deeper than anybody writes, and less deep than Python's stack.
+DEEPEST = 120
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What the cursor calls where our own grammar begins.
+
+    Attributes:
+        statement: Reads a statement.
+        window_call: Reads a window call behind its parenthesis; gets its name and its start.
+        length: Reads a length.
+    """
+
+    statement: Callable[[Cursor], Any]
+    window_call: Callable[[Cursor, str, int], Any]
+    length: Callable[[Cursor], Any]
+
+
+class WindowNode(exp.Expression, exp.Func):
+    """A call of a window function inside an expression; what it says is in ``call_of``."""
+
+    arg_types = {"this": True}  # noqa: RUF012  # sqlglot's own form
+    _sql_names = ["MUNTIN_WINDOW"]  # noqa: RUF012
+
+
+class LengthNode(exp.Expression):
+    """A length inside ``OVER (...)``; what it says is in ``length_of``."""
+
+    arg_types = {"this": True}  # noqa: RUF012
+
+
+class Cursor(SparkParser):
+    """A place in a text of statements, and what can be read there."""
+
+    FUNCTIONS: ClassVar[Any] = {}
+    FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
+    grammar: Grammar
+    given: Mapping[str, str]
+    used: set[str]
+    depth: int
+
+    def fail(self, span: Span | Token | None, problem: str, cure: str) -> NoReturn:
+        """Refuse the text.
+
+        Args:
+            span: Where; the next token for ``None``.
+            problem: What is wrong.
+            cure: What to write instead.
+        """
+        if span is None:
+            span = self.next_span
+        if isinstance(span, Token):
+            span = (span.start, span.end + 1)
+        raise SqlError(self.sql, span, problem, cure)
+
+    def raise_error(self, message: str, token: Token | None = None) -> None:
+        """Sqlglot's own complaints, in our words."""
+        self.fail(token or None, f"this can't be read: {_plain(message)}", "mend the expression")
+
+    @property
+    def ended(self) -> bool:
+        """Whether the statement has ended."""
+        return self._index >= self._tokens_size
+
+    @property
+    def next_span(self) -> Span:
+        """Where the next token is; behind the last one at the end."""
+        if not self.ended:
+            return self._curr.start, self._curr.end + 1
+        end = self._prev.end + 1 if self._index else len(self.sql)
+        return end, end + 1
+
+    @property
+    def here(self) -> int:
+        """Where the next token begins."""
+        return self.next_span[0]
+
+    def since(self, start: int) -> Span:
+        """The span from a place to the end of what was read last."""
+        return start, max(start + 1, self._prev.end + 1)
+
+    def sees(self, *words: str) -> bool:
+        """Whether these words come next."""
+        return self._match_text_seq(*words, advance=False)
+
+    def takes(self, *words: str) -> bool:
+        """Read these words, if they come next."""
+        return self._match_text_seq(*words)
+
+    def needs(self, *words: str, cure: str) -> None:
+        """Read these words, which must come next."""
+        if not self.takes(*words):
+            found = "the end" if self.ended else repr(self._curr.text)
+            self.fail(None, f"{found} stands where {' '.join(words)} should", cure)
+
+    def sees_kind(self, kind: TokenType) -> bool:
+        """Whether a token of this kind comes next."""
+        return not self.ended and self._curr.token_type == kind
+
+    def takes_kind(self, kind: TokenType) -> Token | None:
+        """Read a token of this kind, if it comes next."""
+        if not self.sees_kind(kind):
+            return None
+        self._advance()
+        return self._prev
+
+    @property
+    def second(self) -> str:
+        """The text of the token after the next, in capitals; empty behind the end."""
+        return self._next.text.upper() if self._index + 1 < self._tokens_size else ""
+
+    @property
+    def word(self) -> str:
+        """The next token in capitals; empty for a string, a quoted name, and at the end."""
+        excluded = self.ended or self._curr.token_type in self.TEXT_MATCH_EXCLUDED_TOKENS
+        return "" if excluded else self._curr.text.upper()
+
+    def name(self, what: str) -> tuple[str, Span]:
+        """Read a name.
+
+        Args:
+            what: What is named, for the error.
+        """
+        start = self.here
+        found = None if self.ended else self._parse_id_var(any_token=False)
+        if not isinstance(found, exp.Identifier):
+            shown = "the end" if self.ended else repr(self._curr.text)
+            self.fail(None, f"{shown} isn't a name of {what}", "write a name, or `a name`")
+        return found.name, self.since(start)
+
+    def text(self, what: str) -> tuple[str, Span]:
+        """Read a string, as it stands.
+
+        Args:
+            what: What it says, for the error.
+        """
+        token = self.takes_kind(TokenType.STRING)
+        if token is None:
+            self.fail(None, f"{what} is missing", "write it in quotes: '...'")
+        return token.text, (token.start, token.end + 1)
+
+    def filled(self, text: str, span: Span) -> str:
+        """A string with its placeholders replaced by what was given.
+
+        Raises:
+            SqlError: When one wasn't given.
+        """
+
+        def value(found: re.Match[str]) -> str:
+            name = found.group(1)
+            self.used.add(name)
+            if name not in self.given:
+                self.fail(span, f"${{{name}}} has no value", f"give --set {name}=...")
+            return self.given[name]
+
+        return _PLACEHOLDER.sub(value, text)
+
+    def scalar(self, what: str) -> exp.Expr:
+        """Read an expression.
+
+        Args:
+            what: What it is, for the error.
+        """
+        start = self.here
+        self.depth = 0
+        found: exp.Expr | None = None if self.ended else self._parse_disjunction()
+        if found is None:
+            shown = "the end" if self.ended else repr(self._curr.text)
+            self.fail(None, f"{shown} isn't {what}", f"write {what} here")
+        query = found.find(exp.Query)
+        if query is not None:
+            self.fail(self.since(start), "a query within an expression isn't taken", "join instead")
+        if isinstance(found, exp.Identifier | exp.DataType | exp.Interval | exp.Tuple | exp.Star):
+            self.fail(
+                self.since(start), f"this isn't {what}", "write a column, or a function of it"
+            )
+        found.meta[_SPAN] = self.since(start)
+        return found
+
+    def _parse_disjunction(self) -> Any:
+        self.depth = getattr(self, "depth", 0) + 1
+        try:
+            if self.depth > DEEPEST:
+                self.fail(None, "the expression is nested too deep", "compute a part of it before")
+            return super()._parse_disjunction()
+        finally:
+            self.depth -= 1
+
+    def _parse_unary(self) -> Any:
+        self.depth = getattr(self, "depth", 0) + 1
+        try:
+            if self.depth > DEEPEST:
+                self.fail(None, "the expression is nested too deep", "compute a part of it before")
+            return super()._parse_unary()
+        finally:
+            self.depth -= 1
+
+    def _parse_function_call(self, *args: Any, **options: Any) -> Any:
+        start = self.here
+        found = super()._parse_function_call(*args, **options)
+        if isinstance(found, exp.Expr):
+            found.meta[_SPAN] = self.since(start)
+        return found
+
+    def _parse_window_spec(self) -> Any:
+        self._match(TokenType.BETWEEN)
+        if self.takes("UNBOUNDED"):
+            value: Any = "UNBOUNDED"
+        elif self.takes("CURRENT", "ROW"):
+            value = "CURRENT ROW"
+        else:
+            value = LengthNode(this="length")
+            value.meta[_LENGTH] = self.grammar.length(self)
+        side = self._prev.text.upper() if self._match_texts(self.WINDOW_SIDES) else None
+        return {"value": value, "side": side}
+
+    def _parse_statement(self) -> Any:
+        return self.grammar.statement(self)
+
+
+def _calling(name: str) -> Callable[[Cursor], exp.Expr]:
+    def call(cursor: Cursor) -> exp.Expr:
+        named = cursor._tokens[cursor._index - 2]
+        node = WindowNode(this=name)
+        node.meta[_CALL] = cursor.grammar.window_call(cursor, name, named.start)
+        return node
+
+    return call
+
+
+KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+BOUNDS = tuple(f"{kind}_{end}" for kind in KINDS for end in ("START", "END"))
+SPARK = ("WINDOW", "SESSION_WINDOW")
+
+# The functions whose arguments aren't a list of expressions.
+_OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY")
+Cursor.FUNCTION_PARSERS = {
+    **{name: SparkParser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX},
+    **{name: _calling(name) for name in (*KINDS, *BOUNDS, *SPARK)},
+}
+
+
+class Dialect(Spark):
+    """Spark's SQL, with windows."""
+
+    Parser = Cursor
+
+
+def call_of(node: exp.Expr) -> Any:
+    """What a window call inside an expression says."""
+    return node.meta[_CALL]
+
+
+def length_of(node: exp.Expr) -> Any:
+    """What a length inside ``OVER`` says."""
+    return node.meta[_LENGTH]
+
+
+def span_of(node: exp.Expr) -> Span | None:
+    """Where a node stands in the text, if that is known."""
+    meta = node._meta or {}
+    if _SPAN in meta:
+        found: Span = meta[_SPAN]
+        return found
+    if "start" in meta:
+        return meta["start"], meta["end"] + 1
+    inner = [span for child in node.iter_expressions() if (span := span_of(child))]
+    if not inner:
+        return None
+    return min(start for start, _ in inner), max(end for _, end in inner)
+
+
+def read(
+    text: str, grammar: Grammar, given: Mapping[str, str] | None = None
+) -> tuple[list[Any], Cursor]:
+    """Read all statements of a text.
+
+    Args:
+        text: The text.
+        grammar: What reads them.
+        given: What placeholders are replaced by.
+
+    Raises:
+        SqlError: When it can't be read.
+    """
+    cursor = Cursor(dialect=Dialect)
+    cursor.grammar = grammar
+    cursor.given, cursor.used, cursor.depth = given or {}, set(), 0
+    try:
+        tokens = Dialect().tokenize(text)
+    except TokenError as error:
+        at = (error.end or len(text) or 1) - 1
+        problem = "this can't be read: a quote or a comment doesn't end"
+        raise SqlError(text, (at, at + 1), problem, "end it") from error
+    try:
+        found = cursor.parse(tokens, text)
+    except RecursionError as error:
+        raise SqlError(text, (0, 1), "this is nested too deep", "write it in steps") from error
+    return [one for one in found if one is not None], cursor
+
+
+def _plain(message: str) -> str:
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,222 @@
+"""Reading whole statements: ``CREATE``, ``INSERT``, ``SET``, ``EXPLAIN`` and ``SELECT``."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from muntin.sql import clauses, lengths
+from muntin.sql.cursor import Cursor, Grammar, Span
+from muntin.sql.queries import query
+from muntin.sql.syntax import (
+    CreateTable,
+    CreateView,
+    Explain,
+    Insert,
+    Setting,
+    Statement,
+    Watermark,
+)
+from muntin.sql.windowcalls import read_call
+
+_STATEMENTS = "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN"
+_TABLE = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', path = '...')"
+
+
+def statement(cursor: Cursor) -> Statement | None:
+    """Read one statement; ``None`` where there is none.
+
+    Raises:
+        SqlError: When it can't be read.
+    """
+    cursor.depth = 0
+    if cursor.ended or cursor.sees_kind(TokenType.SEMICOLON):
+        cursor._advance(len(cursor._tokens))
+        return None
+    if cursor.word in ("SELECT", "WITH"):
+        return _alone(cursor, query(cursor))
+    if cursor.takes("EXPLAIN"):
+        return _alone(cursor, Explain(query(cursor)))
+    if cursor.takes("CREATE"):
+        return _alone(cursor, _create(cursor))
+    if cursor.takes("INSERT", "INTO"):
+        return _alone(cursor, _insert(cursor))
+    if cursor.takes("SET"):
+        return _alone(cursor, _setting(cursor))
+    cursor.fail(None, f"{cursor._curr.text!r} doesn't begin a statement", _STATEMENTS)
+
+
+Found = TypeVar("Found")
+
+
+def _alone(cursor: Cursor, found: Found) -> Found:
+    if not cursor.ended:
+        cure = "end the statement with a semicolon before the next"
+        cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", cure)
+    return found
+
+
+def _create(cursor: Cursor) -> CreateTable | CreateView:
+    start = cursor._prev.start
+    cursor.takes("OR", "REPLACE")
+    cursor.takes("TEMPORARY") or cursor.takes("TEMP")
+    if cursor.takes("VIEW"):
+        cursor.takes("IF", "NOT", "EXISTS")
+        name, span = cursor.name("a view")
+        cursor.needs("AS", cure=f"write CREATE VIEW {name} AS SELECT ...")
+        return CreateView(name, query(cursor), span)
+    cursor.takes("STREAMING")
+    cursor.needs("TABLE", cure=_TABLE)
+    cursor.takes("IF", "NOT", "EXISTS")
+    name, span = cursor.name("a table")
+    parts = _Parts()
+    if cursor.takes_kind(TokenType.L_PAREN):
+        while True:
+            _part(cursor, parts)
+            if not cursor.takes_kind(TokenType.COMMA):
+                break
+        _closed(cursor, "the list of columns")
+    cursor.needs("WITH", "(", cure=_TABLE)
+    options, spans = _options(cursor)
+    del span
+    return CreateTable(
+        name,
+        tuple(parts.columns),
+        tuple(parts.computed),
+        parts.watermark,
+        parts.offset,
+        parts.clock,
+        options,
+        spans,
+        cursor.since(start),
+    )
+
+
+class _Parts:
+    """What stands between the parentheses of ``CREATE TABLE``."""
+
+    def __init__(self) -> None:
+        self.columns: list[tuple[str, str]] = []
+        self.computed: list[tuple[str, exp.Expr]] = []
+        self.watermark: Watermark | None = None
+        self.offset: tuple[str, str] | None = None
+        self.clock: str | None = None
+
+
+def _closed(cursor: Cursor, what: str) -> None:
+    if not cursor.takes_kind(TokenType.R_PAREN):
+        cursor.fail(None, f"{what} isn't closed", "close its parenthesis, or write a comma")
+
+
+def _part(cursor: Cursor, parts: _Parts) -> None:
+    start = cursor.here
+    if cursor.word == "WATERMARK" and cursor.second != ",":
+        cursor.takes("WATERMARK")
+        if parts.watermark is not None:
+            cursor.fail((start, cursor.here), "the table has two watermarks", "leave one away")
+        parts.watermark = clauses.watermark_of_table(cursor)
+        return
+    if cursor.sees("OFFSET", "FOR"):
+        parts.offset = clauses.offset_columns(cursor)
+        return
+    if cursor.takes("CLOCK", "FOR"):
+        parts.clock = cursor.name("a column")[0]
+        return
+    if cursor.word in ("PRIMARY", "UNIQUE", "CONSTRAINT", "FOREIGN", "CHECK"):
+        cure = "leave it away; OFFSET FOR (partition, offset) takes every message once"
+        cursor.fail(None, f"{cursor.word} isn't kept here", cure)
+    _column(cursor, parts, start)
+
+
+def _column(cursor: Cursor, parts: _Parts, start: int) -> None:
+    name, span = cursor.name("a column")
+    taken = {n.lower() for n, _ in (*parts.columns, *parts.computed)}
+    if name.lower() in taken:
+        cursor.fail(span, f"{name} is defined twice", "give each column a name of its own")
+    if cursor.takes("AS"):
+        parts.computed.append((name, cursor.scalar("an expression")))
+        return
+    kind = None if cursor.ended else cursor._parse_types(schema=True)
+    if kind is None:
+        shown = "the end" if cursor.ended else repr(cursor._curr.text)
+        cure = f"write for example {name} STRING, {name} BIGINT or {name} AS expression"
+        cursor.fail(None, f"{shown} isn't a type", cure)
+    if cursor.takes("METADATA"):
+        cursor.fail(
+            cursor.since(start), "METADATA isn't needed", "Kafka's columns have their names"
+        )
+    cursor.takes("NOT", "NULL")
+    if cursor.takes("COMMENT"):
+        cursor.text("the comment")
+    parts.columns.append((name, _type(kind)))
+
+
+def _type(kind: exp.Expr) -> str:
+    return kind.sql(dialect="spark")
+
+
+def _options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
+    """``connector = 'parquet', 'path' = '...'``: keys with or without quotes, in any case."""
+    options: dict[str, str] = {}
+    spans: dict[str, Span] = {}
+    while not cursor.sees_kind(TokenType.R_PAREN):
+        if options and not cursor.takes_kind(TokenType.COMMA):
+            cursor.fail(None, "the options aren't closed", "write name = 'value', ...")
+        start = cursor.here
+        key = _key(cursor)
+        if key in options:
+            cursor.fail((start, cursor.here), f"{key} is given twice", "give it once")
+        if not cursor.takes_kind(TokenType.EQ):
+            cursor.fail(None, f"{key} has no value", f"write {key} = '...'")
+        options[key], spans[key] = _value(cursor)
+    _closed(cursor, "WITH")
+    return options, spans
+
+
+def _key(cursor: Cursor) -> str:
+    if cursor.sees_kind(TokenType.STRING):
+        return cursor.text("the option")[0]
+    key, _ = cursor.name("an option")
+    while cursor.takes_kind(TokenType.DOT):
+        key += "." + cursor.name("an option")[0]
+    return key
+
+
+def _value(cursor: Cursor) -> tuple[str, Span]:
+    number = cursor.takes_kind(TokenType.NUMBER)
+    if number is not None:
+        return number.text, (number.start, number.end + 1)
+    if cursor.word in ("TRUE", "FALSE"):
+        span = cursor.next_span
+        value = cursor.word.lower()
+        cursor._advance()
+        return value, span
+    return cursor.text("the value")
+
+
+def _insert(cursor: Cursor) -> Insert:
+    cursor.takes("TABLE")
+    into, into_span = cursor.name("a table")
+    rejected, rejected_span = None, None
+    if cursor.takes("REJECTED"):
+        cursor.needs("INTO", cure="write INSERT INTO results REJECTED INTO rejected SELECT ...")
+        rejected, rejected_span = cursor.name("a table")
+    if cursor.sees_kind(TokenType.L_PAREN) or cursor.word not in ("SELECT", "WITH"):
+        cure = f"write INSERT INTO {into} SELECT ..."
+        cursor.fail(None, "INSERT takes a query, and its columns by name", cure)
+    return Insert(into, into_span, rejected, rejected_span, query(cursor))
+
+
+def _setting(cursor: Cursor) -> Setting:
+    start = cursor.here
+    name = _key(cursor)
+    name_span = (start, cursor._prev.end + 1)
+    if not cursor.takes_kind(TokenType.EQ):
+        cursor.fail(None, f"{name} has no value", f"write SET {name} = '...'")
+    value, span = _value(cursor)
+    return Setting(name, name_span, value, span)
+
+
+GRAMMAR = Grammar(statement, read_call, lengths.length)

@@ -1,0 +1,125 @@
+"""Expressions as text: what Spark SQL is handed, with some parts put in place of others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlglot import exp
+
+from muntin.model.errors import SqlError
+from muntin.model.pipeline import quoted
+from muntin.sql.cursor import Cursor, Span, span_of
+
+Swaps = dict[Span, str]
+_HOLE = re.compile(r"\$\{\w+\}")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names may be qualified by, and the text that all places refer to.
+
+    Attributes:
+        cursor: The text.
+        qualifiers: Names of the relation, in lower case.
+    """
+
+    cursor: Cursor
+    qualifiers: frozenset[str]
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return self.cursor.sql
+
+    def fail(self, span: Span, problem: str, cure: str) -> NoReturn:
+        """Refuse the text."""
+        raise SqlError(self.text, span, problem, cure)
+
+    def span(self, node: exp.Expr) -> Span:
+        """Where a node stands.
+
+        Raises:
+            SqlError: When that can't be known.
+        """
+        found = span_of(node)
+        if found is None:
+            parent = node.parent
+            while parent is not None and span_of(parent) is None:
+                parent = parent.parent
+            at = (0, 1) if parent is None else span_of(parent) or (0, 1)
+            raise SqlError(self.text, at, "this part can't be told apart", "name it in a view")
+        return found
+
+    def own(self, column: exp.Column) -> str | None:
+        """The name of a column, unless it is a field of another one."""
+        parts = [part.name for part in column.parts]
+        if len(parts) == 1:
+            return parts[0]
+        if len(parts) == 2 and parts[0].lower() in self.qualifiers:
+            return parts[1]
+        return None
+
+    def plain(self, node: exp.Expr) -> str:
+        """An expression over the columns of the relation, without qualifiers.
+
+        Raises:
+            SqlError: When it holds what can't stand there.
+        """
+        swaps: Swaps = {}
+        for found in walk(node):
+            if isinstance(found, exp.Column) and len(found.parts) > 1:
+                if found.parts[0].name.lower() in self.qualifiers:
+                    rest = ".".join(quoted(part.name) for part in found.parts[1:])
+                    swaps[self.span(found)] = rest
+            elif isinstance(found, exp.Window):
+                cure = "compute OVER (...) in the select list, on its own"
+                self.fail(self.span(found), "OVER can't stand here", cure)
+        return self.rendered(node, swaps)
+
+    def rendered(self, node: exp.Expr, swaps: Swaps) -> str:
+        """The text of a node with some spans replaced and placeholders filled in."""
+        for hole in node.find_all(exp.Placeholder, exp.Parameter):
+            at = span_of(hole) or self.span(node)
+            self.fail(at, "a placeholder stands outside of quotes", "write '${name}'")
+        start, end = self.span(node)
+        pieces: list[str] = []
+        for (low, high), text in sorted(swaps.items()):
+            pieces += [self._filled(start, low), text]
+            start = high
+        return "".join([*pieces, self._filled(start, end)])
+
+    def _filled(self, start: int, end: int) -> str:
+        def value(found: re.Match[str]) -> str:
+            at = (start + found.start(), start + found.end())
+            given = self.cursor.filled(found.group(), at)
+            return given.replace("\\", "\\\\").replace("'", "\\'").replace('"', '\\"')
+
+        return _HOLE.sub(value, self.text[start:end])
+
+
+def walk(node: exp.Expr) -> Iterator[exp.Expr]:
+    """A node and all that it is made of."""
+    yield node
+    for child in node.iter_expressions():
+        if isinstance(child, exp.Expr):
+            yield from walk(child)
+
+
+def normal(node: exp.Expr, scope: Scope) -> exp.Expr:
+    """A node that equals others of its meaning: without qualifiers, quotes and capitals."""
+
+    def plainer(found: exp.Expr) -> exp.Expr:
+        if isinstance(found, exp.Column):
+            name = scope.own(found)
+            if name is not None:
+                return exp.Column(this=exp.Identifier(this=name.lower(), quoted=False))
+        if isinstance(found, exp.Identifier):
+            return exp.Identifier(this=found.name.lower(), quoted=False)
+        if isinstance(found, exp.Anonymous):
+            found.set("this", found.name.lower())
+        return found
+
+    return node.copy().transform(plainer)

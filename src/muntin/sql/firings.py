@@ -1,0 +1,65 @@
+"""``EMIT`` as the policies that the Python sentence would set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from muntin.model.axis import Axis
+from muntin.model.errors import SqlError
+from muntin.model.policies import Each, Firing
+from muntin.sql.cursor import Span
+from muntin.sql.lengths import Length
+from muntin.sql.syntax import Emit
+
+
+def emit_spans(emitted: Emit | None) -> dict[str, Span]:
+    """Where the parts of ``EMIT`` stand, by the names that the model's errors give them."""
+    spans = {} if emitted is None else dict(emitted.spans)
+    for theirs, ours in (("keep", "retain"), ("deltas", "deltas")):
+        if ours in spans:
+            spans[theirs] = spans[ours]
+    return spans
+
+
+def firing(text: str, emitted: Emit | None, axis: Axis, *, join: bool = False) -> Firing:
+    """The policies that ``EMIT`` asks for, as the sentence would set them.
+
+    Args:
+        text: The whole text, for errors.
+        emitted: What was written.
+        axis: What the windows are measured on.
+        join: Whether it is of a join, which tells each pair once.
+
+    Raises:
+        SqlError: When two parts of it don't fit each other.
+    """
+    made = Firing()
+    if emitted is None:
+        return made
+    spans = emitted.spans
+    for part in ("closes", "deltas") if join else ():
+        if part in spans:
+            cure = "leave it away: a pair is told once, as soon as its second message is there"
+            raise SqlError(text, spans[part], "a join doesn't wait for windows to close", cure)
+    if emitted.changes and emitted.early is not None:
+        cure = "CHANGES tells every change: leave EARLY away"
+        raise SqlError(text, spans["early"], "CHANGES and EARLY exclude each other", cure)
+    if emitted.late is not None and emitted.grace is None:
+        cure = "add for example GRACE 1 HOUR"
+        raise SqlError(text, spans["late"], "without a grace nothing is late, but rejected", cure)
+    early = Each() if emitted.changes else emitted.early
+    made = replace(made, early=early, accumulate=not emitted.deltas)
+    if emitted.grace is not None:
+        grace = _along(text, emitted.grace, axis, "grace")
+        late = emitted.late or (Each() if emitted.changes else made.late)
+        made = replace(made, late=late, grace=grace, retention=grace)
+    if emitted.retain is not None:
+        made = replace(made, retention=_along(text, emitted.retain, axis, "RETAIN"))
+    return replace(made, rows=emitted.retain_rows)
+
+
+def _along(text: str, found: Length, axis: Axis, what: str) -> int:
+    if found.axis != axis:
+        cure = "write for example 1 HOUR" if axis == "time" else "write for example 3 ROWS"
+        raise SqlError(text, found.span, f"{what} isn't measured in {axis}", cure)
+    return found.value

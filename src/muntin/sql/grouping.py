@@ -1,0 +1,204 @@
+"""The select list of a windowed query: its keys, its aggregates, and what is shown of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from muntin.model.pipeline import quoted
+from muntin.sql.aggregates import call, name_of
+from muntin.sql.cursor import BOUNDS, SPARK, WindowNode, call_of
+from muntin.sql.expressions import Scope, Swaps, walk
+from muntin.sql.selectlist import END, OWN, START, SelectList
+from muntin.sql.syntax import Item, Select, WindowCall
+
+_STRUCT = f"named_struct('start', {START}, 'end', {END})"
+
+
+class Grouping(SelectList):
+    """What ``GROUP BY``, the select list and ``HAVING`` come to.
+
+    Args:
+        scope: The text and its names.
+        select: The query.
+        window: The window call.
+        from_call: Whether the call stands behind ``FROM``.
+        partition: What a session's table is parted by.
+
+    Raises:
+        SqlError: When they don't fit each other.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        select: Select,
+        window: WindowCall,
+        from_call: bool,
+        partition: Sequence[exp.Expr] = (),
+    ) -> None:
+        super().__init__(scope, select)
+        self.window = window
+        self.from_call = from_call
+        self._aliases = {i.alias.lower(): i for i in select.items if i.alias and i.scalar}
+        self._struct_names = {"window", "session_window"} if window.name in SPARK else set()
+        for name, item in self._aliases.items():
+            if isinstance(item.scalar, WindowNode) and self._struct(item.scalar):
+                self._struct_names.add(name)
+        self._group()
+        self._check_partition(partition)
+        for item in select.items:
+            self._output(item)
+        if select.having is not None:
+            self.having = self._after(select.having)
+
+    def _group(self) -> None:
+        """Tell keys from bounds of windows."""
+        bounds: set[str] = set()
+        for written in self.select.group:
+            node = self._meant(written)
+            bound = self._bound(node)
+            if bound == _STRUCT:
+                bounds |= {START, END}
+            elif bound is not None:
+                bounds.add(bound)
+            else:
+                self._key(written, node)
+        if not bounds:
+            cure = f"add {self._form()} to GROUP BY"
+            self.scope.fail(self.select.group_span, "the query isn't grouped by windows", cure)
+        missing = [name for name in (START, END) if name not in bounds]
+        if self.from_call and missing:
+            cure = f"add {', '.join(missing)} to GROUP BY"
+            self.scope.fail(self.select.group_span, "windows aren't grouped by their bounds", cure)
+
+    def _form(self) -> str:
+        if self.from_call:
+            return f"{START}, {END}"
+        start, end = self.window.span
+        written = self.scope.text[start:end]
+        return written.replace("_START(", "(").replace("_END(", "(")
+
+    def _meant(self, node: exp.Expr) -> exp.Expr:
+        """What an ordinal or an alias in ``GROUP BY`` stands for."""
+        if isinstance(node, exp.Literal) and not node.is_string:
+            place = int(node.name) if node.name.isdigit() else 0
+            if not 1 <= place <= len(self.select.items):
+                cure = f"give a number from 1 to {len(self.select.items)}, or a column"
+                self.scope.fail(self.scope.span(node), f"there is no column {node.name}", cure)
+            scalar = self.select.items[place - 1].scalar
+            if scalar is None:
+                self.scope.fail(self.scope.span(node), "* isn't one column", "name the columns")
+            return scalar
+        if isinstance(node, exp.Column) and len(node.parts) == 1:
+            item = self._aliases.get(node.name.lower())
+            if item is not None and item.scalar is not None and self._groups(node, item.scalar):
+                return item.scalar
+        return node
+
+    def _groups(self, named: exp.Column, scalar: exp.Expr) -> bool:
+        """Whether a name in ``GROUP BY`` means a select item, and not the column of that name."""
+        columns = [n for n in walk(scalar) if isinstance(n, exp.Column)]
+        same = any((self.scope.own(c) or "").lower() == named.name.lower() for c in columns)
+        return not same and not any(name_of(n) for n in walk(scalar))
+
+    def _key(self, written: exp.Expr, node: exp.Expr) -> None:
+        span = self.scope.span(written)
+        for inner in walk(node):
+            if name_of(inner):
+                self.scope.fail(span, "an aggregate isn't grouped by", "leave it away")
+            if isinstance(inner, WindowNode):
+                self.scope.fail(span, "a window isn't part of a key", "group by the window alone")
+        self.key(node, span)
+
+    def _check_partition(self, partition: Sequence[exp.Expr]) -> None:
+        for node in partition:
+            if self.key_of(node) is None:
+                cure = "add it to GROUP BY"
+                self.scope.fail(self.scope.span(node), "sessions are parted by this", cure)
+
+    def _struct(self, node: WindowNode) -> bool:
+        return call_of(node).name in SPARK
+
+    def _bound(self, node: exp.Expr) -> str | None:
+        """The column of results that a bound of windows is; ``None`` for everything else."""
+        if isinstance(node, WindowNode):
+            name = call_of(node).name
+            if name in BOUNDS:
+                return START if name.endswith("_START") else END
+            return _STRUCT
+        if not isinstance(node, exp.Column):
+            return None
+        parts = [part.name.lower() for part in node.parts]
+        if len(parts) == 2 and parts[0] in self._struct_names and parts[1] in ("start", "end"):
+            return START if parts[1] == "start" else END
+        own = self.scope.own(node)
+        if own is None:
+            return None
+        if own.lower() in self._struct_names:
+            return _STRUCT
+        return own.lower() if own.lower() in (START, END) else None
+
+    def _output(self, item: Item) -> None:
+        if item.scalar is None:
+            cure = "name the columns, as in SELECT key, window_start, count(*) AS n"
+            self.scope.fail(item.span, "* is no column of a group", cure)
+        bound = self._bound(item.scalar)
+        name = item.alias
+        if bound is not None:
+            default = self.window.name.lower() if bound == _STRUCT else bound
+            if isinstance(item.scalar, exp.Column) and bound != _STRUCT:
+                default = item.scalar.name.lower()
+            self.show(item, name or default, bound)
+            return
+        if name_of(item.scalar):
+            asked = call(self.scope, item.scalar)
+            if asked.around == "{}":
+                told = name or self.scope.plain(item.scalar).lower()
+                self.show(item, told, quoted(self.computed(asked.aggregate, item.span, told)))
+                return
+        text = self._after(item.scalar)
+        key = self.key_of(item.scalar)
+        self.show(item, name or key or self.scope.plain(item.scalar).lower(), text)
+
+    def _after(self, node: exp.Expr) -> str:
+        """An expression over results: keys, bounds and aggregates by their names there."""
+        swaps: Swaps = {}
+        self._swap(node, swaps)
+        return self.scope.rendered(node, swaps)
+
+    def _swap(self, node: exp.Expr, swaps: Swaps) -> None:
+        key, bound = self.key_of(node), self._bound(node)
+        if key is not None:
+            swaps[self.scope.span(node)] = quoted(key)
+        elif bound is not None:
+            swaps[self.scope.span(node)] = bound
+        elif isinstance(node, exp.Window):
+            cure = "compute it from the table that you write to"
+            self.scope.fail(self.scope.span(node), "OVER can't stand beside GROUP BY", cure)
+        elif name_of(node):
+            asked = call(self.scope, node)
+            span = self.scope.span(node)
+            swaps[span] = asked.around.format(quoted(self.computed(asked.aggregate, span)))
+        elif isinstance(node, exp.Column):
+            self._reference(node, swaps)
+        else:
+            for child in node.iter_expressions():
+                if isinstance(child, exp.Expr):
+                    self._swap(child, swaps)
+
+    def _reference(self, node: exp.Column, swaps: Swaps) -> None:
+        span, own = self.scope.span(node), self.scope.own(node)
+        if own is not None and own.lower() in OWN:
+            swaps[span] = own.lower()
+            return
+        shown = {column.name.lower(): column for column in self.outputs}
+        if own is not None and own.lower() in shown:
+            # An alias in HAVING, or of an item before this one.
+            swaps[span] = f"({shown[own.lower()].text})"
+            return
+        if own is not None and own.lower() == "window_time":
+            self.scope.fail(span, "window_time isn't kept", "write window_end")
+        cure = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
+        self.scope.fail(span, "this column isn't one value in a group", cure)

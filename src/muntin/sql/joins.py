@@ -1,0 +1,197 @@
+"""Joins of streams, lowered to the spec that the Python sentence ``join`` makes.
+
+``SELECT id, value, cost FROM Shipments JOIN Orders OVER (ROWS 3 PRECEDING) ON Orders.id =
+Shipments.id`` is the first statement of the Samza SQL window operator design. A side without a
+window would have to be kept for ever there; here its partners lie no further than the other side's
+window reaches, either way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from muntin.model.errors import OptionError, SqlError
+from muntin.model.joins import Bound, How, JoinSpec, Side, Within, firing_of
+from muntin.model.pipeline import Column, Joining
+from muntin.sql.catalog import Catalog, Resolved
+from muntin.sql.cursor import Cursor, Span
+from muntin.sql.expressions import Scope, walk
+from muntin.sql.firings import emit_spans, firing
+from muntin.sql.lengths import Length
+from muntin.sql.overs import frame_of, order_of
+from muntin.sql.syntax import Join, Select, Source
+
+_ON = "write ON Orders.id = Shipments.id"
+_OVER = "write JOIN Orders OVER (ORDER BY time RANGE INTERVAL '2' MINUTE PRECEDING) ON ..."
+
+
+@dataclass(frozen=True)
+class _Half:
+    """One side of a join as it was written."""
+
+    resolved: Resolved
+    name: str
+    length: Length | None
+    kind: str | None
+    time: str | None
+
+
+def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, dict[str, Span]]:
+    """A join, and where its parts stand.
+
+    Args:
+        cursor: The text.
+        select: The query.
+        catalog: What has been named so far.
+
+    Raises:
+        SqlError: When it isn't one of two streams over equal columns and a bounded time.
+    """
+    text = cursor.sql
+    _check(cursor, select)
+    join = select.joins[0]
+    left = _half(cursor, select.source, catalog, join.left_over)
+    right = _half(cursor, join.source, catalog, join.over)
+    if left.name.lower() == right.name.lower():
+        cure = "give one of them another name, as in JOIN t AS other"
+        raise SqlError(text, join.source.span, f"both sides are called {left.name}", cure)
+    bound = _bound(cursor, join, left, right)
+    # The design's implicit condition: both sides have a time of the same name.
+    left = replace(left, time=left.time or right.time)
+    right = replace(right, time=right.time or left.time)
+    pairs = _pairs(cursor, join, left, right)
+    spans = {"within": join.span, "on": join.span, **emit_spans(select.emit)}
+    said = firing_of(firing(text, select.emit, bound.axis, join=True))
+    sides = []
+    for half, keys in ((left, [one for one, _ in pairs]), (right, [two for _, two in pairs])):
+        marks = half.resolved.marks
+        time = half.time if bound.axis == "time" else None
+        late = marks.lateness if bound.axis == "time" else 0
+        side = Side(tuple(keys), time, None, said, late, marks.max_ahead, marks.offset)
+        sides.append(side)
+    how: How = join.how  # type: ignore[assignment]
+    try:
+        spec = JoinSpec(sides[0], sides[1], bound, how)
+    except OptionError as error:
+        at = spans.get(error.option, join.span)
+        raise SqlError(text, at, f"{error.option} {error.problem}", _cure(error)) from error
+    columns, bare = _shown(cursor, select)
+    scope = Scope(cursor, frozenset())
+    where = None if select.where is None else scope.rendered(select.where, {})
+    relations = left.resolved.relation, right.resolved.relation
+    clocks = left.resolved.marks.clock, right.resolved.marks.clock
+    made = Joining(*relations, (left.name, right.name), spec, columns, where, bare, clocks)
+    return made, spans
+
+
+def _cure(error: OptionError) -> str:
+    if error.option == "within":
+        return "write OFFSET FOR (partition, offset) behind each table"
+    if error.option == "time":
+        return "write WATERMARK ts DELAY OF INTERVAL '1' MINUTE behind each table"
+    return error.cure
+
+
+def _check(cursor: Cursor, select: Select) -> None:
+    text = cursor.sql
+    if len(select.joins) > 1:
+        cure = "join two streams here, and the third in a query of its own"
+        raise SqlError(text, select.joins[1].span, "three streams aren't joined at once", cure)
+    if select.group or select.having is not None:
+        cure = "write the pairs to a table, and group that"
+        raise SqlError(text, select.group_span, "GROUP BY can't stand beside JOIN", cure)
+    if select.distinct:
+        raise SqlError(text, select.span, "DISTINCT can't stand beside JOIN", "leave it away")
+
+
+def _half(cursor: Cursor, source: Source, catalog: Catalog, over: exp.Window | None) -> _Half:
+    if not isinstance(source.item, str):
+        cure = "name it with CREATE VIEW, and join that"
+        raise SqlError(cursor.sql, source.span, "a side of a join is a table or a view", cure)
+    resolved = catalog.resolve(source.item, source.alias)
+    resolved = replace(resolved, marks=resolved.marks.marked(cursor.sql, source))
+    name = source.alias or source.item.rpartition(".")[2]
+    if over is None:
+        return _Half(resolved, name, None, None, resolved.marks.time)
+    scope = Scope(cursor, resolved.qualifiers)
+    kind, length = frame_of(scope, over)
+    order = order_of(scope, over)
+    if kind == "RANGE" and order is None:
+        raise SqlError(cursor.sql, scope.span(over), "RANGE needs the column of event times", _OVER)
+    marked = resolved.marks.time
+    if kind == "RANGE" and marked is not None and order != marked:
+        problem = f"the watermark is one of {marked}, the window is ordered by {order}"
+        raise SqlError(cursor.sql, scope.span(over), problem, f"order by {marked}")
+    return _Half(resolved, name, length, kind, order or marked)
+
+
+def _bound(cursor: Cursor, join: Join, left: _Half, right: _Half) -> Bound:
+    lengths = [half.length for half in (left, right) if half.length is not None]
+    if not lengths:
+        raise SqlError(cursor.sql, join.span, "nothing bounds a pair in time or rows", _OVER)
+    kinds = {half.kind for half in (left, right) if half.kind is not None}
+    if len(kinds) > 1:
+        raise SqlError(cursor.sql, lengths[1].span, "one side has ROWS, the other RANGE", _OVER)
+    # Partners on a side lie as far before as its window reaches back.
+    before = right.length or lengths[0]
+    after = left.length or lengths[0]
+    return Within(before.value, after.value, "rows" if kinds == {"ROWS"} else "time")
+
+
+def _shown(cursor: Cursor, select: Select) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
+    """The select list, and the columns in it (and in ``WHERE``) that don't say whose they are."""
+    scope = Scope(cursor, frozenset())
+    scalars = [item.scalar for item in select.items if item.scalar is not None]
+    if select.where is not None:
+        scalars.append(select.where)
+    bare = []
+    for scalar in scalars:
+        for node in walk(scalar):
+            if isinstance(node, exp.Column) and len(node.parts) == 1:
+                bare.append(node.name)
+            if isinstance(node, exp.Window):
+                cure = "compute it from the pairs"
+                scope.fail(scope.span(node), "OVER can't stand beside JOIN", cure)
+    if len(select.items) == 1 and select.items[0].scalar is None:
+        return None, tuple(bare)
+    found: list[Column] = []
+    for item in select.items:
+        if item.scalar is None:
+            scope.fail(item.span, "* stands beside other columns", "name the columns")
+        text = scope.rendered(item.scalar, {})
+        last = item.scalar.name if isinstance(item.scalar, exp.Column) else text
+        name = item.alias or last
+        if any(name.lower() == column.name.lower() for column in found):
+            cure = "give it another name with AS"
+            scope.fail(item.span, f"two columns are called {name}", cure)
+        found.append(Column(name, text))
+    return tuple(found), tuple(bare)
+
+
+def _pairs(cursor: Cursor, join: Join, left: _Half, right: _Half) -> tuple[tuple[str, str], ...]:
+    if join.using:
+        return tuple((name, name) for name in join.using)
+    assert join.on is not None
+    found = []
+    for part in join.on.flatten() if isinstance(join.on, exp.And) else [join.on]:
+        pair = _pair(part, left, right)
+        if pair is None:
+            scope = Scope(cursor, frozenset())
+            problem = "a join is one of equal columns, one of each side"
+            raise SqlError(cursor.sql, scope.span(part), problem, _ON)
+        found.append(pair)
+    return tuple(found)
+
+
+def _pair(node: exp.Expr, left: _Half, right: _Half) -> tuple[str, str] | None:
+    if not isinstance(node, exp.EQ):
+        return None
+    sides = {left.name.lower(): 0, right.name.lower(): 1}
+    found: dict[int, str] = {}
+    for column in (node.this, node.expression):
+        parts = [p.name for p in column.parts] if isinstance(column, exp.Column) else []
+        if len(parts) == 2 and parts[0].lower() in sides:
+            found[sides[parts[0].lower()]] = parts[1]
+    return (found[0], found[1]) if len(found) == 2 else None

@@ -1,0 +1,158 @@
+"""Lengths: ``INTERVAL '10' MINUTE``, ``10 MINUTES``, ``'10 minutes'``, ``3 ROWS``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from sqlglot.tokens import TokenType
+
+from muntin.model import axis
+from muntin.model.errors import OptionError
+from muntin.sql.cursor import Cursor, Span
+
+CURE = "write for example INTERVAL '10' MINUTE, 10 MINUTES or 3 ROWS"
+_UNITS = {
+    "MICROSECOND": axis.MICROSECOND,
+    "MILLISECOND": axis.MILLISECOND,
+    "SECOND": axis.SECOND,
+    "SEC": axis.SECOND,
+    "MINUTE": axis.MINUTE,
+    "MIN": axis.MINUTE,
+    "HOUR": axis.HOUR,
+    "DAY": axis.DAY,
+    "WEEK": axis.WEEK,
+}
+_CALENDAR = ("MONTH", "QUARTER", "YEAR")
+# Of INTERVAL '1 02:30:00' DAY TO SECOND and its like, by the first and the last unit.
+_FIELDS = ("DAY", "HOUR", "MINUTE", "SECOND")
+_MOST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """A length and where it stands.
+
+    Attributes:
+        value: Microseconds, or a number of rows.
+        axis: What it is measured on; ``number`` where it doesn't say.
+        span: Where it stands.
+    """
+
+    value: int
+    axis: Literal["time", "rows", "number"]
+    span: Span
+
+    @property
+    def said(self) -> str:
+        """The length in words."""
+        return str(self.value) if self.axis == "number" else axis.say(self.value, self.axis)
+
+
+def starts(cursor: Cursor) -> bool:
+    """Whether a length comes next."""
+    if cursor.word == "INTERVAL" or cursor.sees_kind(TokenType.STRING):
+        return True
+    if cursor.word == "ROWS":
+        return True
+    unit = cursor.second
+    measured = _unit(unit) is not None or unit in _ROWS or unit.removesuffix("S") in _CALENDAR
+    return cursor.sees_kind(TokenType.NUMBER) and measured
+
+
+_ROWS = ("ROW", "ROWS")
+
+
+def length(cursor: Cursor) -> Length:
+    """Read a length.
+
+    Raises:
+        SqlError: When there is none, or it isn't one that can be measured.
+    """
+    start = cursor.here
+    if cursor.word in _ROWS:
+        cursor.takes(cursor.word)
+        return Length(_whole(cursor, start), "rows", cursor.since(start))
+    said = cursor.takes("INTERVAL")
+    if not (cursor.sees_kind(TokenType.NUMBER) or cursor.sees_kind(TokenType.STRING)):
+        shown = "the end" if cursor.ended else repr(cursor.word or "this")
+        cursor.fail(None, f"{shown} isn't a length", CURE)
+    if cursor.sees_kind(TokenType.NUMBER) and cursor.second in _ROWS and not said:
+        count = _whole(cursor, start)
+        cursor.takes(cursor.word)
+        return Length(count, "rows", cursor.since(start))
+    total, bare = 0, False
+    while cursor.sees_kind(TokenType.NUMBER) or cursor.sees_kind(TokenType.STRING):
+        value, bare = _part(cursor, start)
+        total += value
+        if bare:
+            break
+        cursor.takes("INTERVAL") if said else None
+    if total > _MOST:
+        cursor.fail(cursor.since(start), "this is longer than 100 000 years", "give less")
+    if bare:
+        return Length(total, "number", cursor.since(start))
+    return Length(total, "time", cursor.since(start))
+
+
+def _whole(cursor: Cursor, start: int) -> int:
+    token = cursor.takes_kind(TokenType.NUMBER)
+    if token is None or not token.text.isdigit() or not 0 < int(token.text) < _MOST:
+        cursor.fail(token, "a number of rows is 1 or more", "write for example 3 ROWS")
+    return int(token.text)
+
+
+def _part(cursor: Cursor, start: int) -> tuple[int, bool]:
+    """A number and its unit, or a string that has both; and whether it was a bare number."""
+    quoted = cursor.sees_kind(TokenType.STRING)
+    token = cursor.takes_kind(TokenType.STRING) or cursor.takes_kind(TokenType.NUMBER)
+    assert token is not None
+    text = cursor.filled(token.text, (token.start, token.end + 1)).strip()
+    unit = cursor.word
+    if _unit(unit) or unit.removesuffix("S") in _CALENDAR:
+        cursor.takes(unit)
+        if cursor.takes("TO"):
+            return _fields(cursor, text, unit, start), False
+        if unit.removesuffix("S") in _CALENDAR:
+            cure = "give days or less; whole local days take a time zone"
+            cursor.fail(cursor.since(start), f"{unit.lower()} has no fixed length", cure)
+        return _times(cursor, text, unit, cursor.since(start)), False
+    if quoted:
+        try:
+            return axis.micros("length", text), False
+        except (OptionError, OverflowError, ValueError):
+            cursor.fail(cursor.since(start), f"{text!r} isn't a length", CURE)
+    if not text.isdigit() or int(text) > _MOST:
+        cursor.fail(cursor.since(start), f"{text} isn't a length", CURE)
+    return int(text), True
+
+
+def _times(cursor: Cursor, text: str, unit: str, span: Span) -> int:
+    factor = _unit(unit)
+    if not re.fullmatch(r"\d{1,18}(\.\d{1,9})?", text):
+        cursor.fail(span, f"{text!r} is no number of {unit.lower()}", CURE)
+    found = Decimal(text) * (factor or 1)
+    if found != int(found):
+        cursor.fail(span, f"{text} {unit.lower()} isn't a whole number of microseconds", CURE)
+    return int(found)
+
+
+def _fields(cursor: Cursor, text: str, unit: str, start: int) -> int:
+    """``'1 02:30:00' DAY TO SECOND``."""
+    last, first = cursor.word.removesuffix("S"), unit.removesuffix("S")
+    cure = "write for example INTERVAL '1:30' HOUR TO MINUTE"
+    if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
+        cursor.fail(None, f"{first.lower()} to {last.lower() or 'nothing'} isn't a length", cure)
+    cursor.takes(cursor.word)
+    names = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
+    parts = re.split(r"[ :]", text)
+    span = cursor.since(start)
+    if len(parts) != len(names):
+        cursor.fail(span, f"{text!r} doesn't have {len(names)} parts", cure)
+    return sum(_times(cursor, p, name, span) for p, name in zip(parts, names, strict=True))
+
+
+def _unit(word: str) -> int | None:
+    return _UNITS.get(word) or _UNITS.get(word.removesuffix("S"))

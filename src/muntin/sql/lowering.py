@@ -1,0 +1,220 @@
+"""From a query as it was read to the value that the Python sentence makes: no more, no less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from muntin.model.errors import OptionError, SqlError
+from muntin.model.pipeline import Column, Derived, Query, Windowing
+from muntin.sql import overs
+from muntin.sql.aggregates import name_of
+from muntin.sql.catalog import Catalog, Resolved
+from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
+from muntin.sql.expressions import Scope, walk
+from muntin.sql.firings import emit_spans, firing
+from muntin.sql.grouping import Grouping
+from muntin.sql.joins import join_of
+from muntin.sql.selectlist import SelectList
+from muntin.sql.syntax import CreateView, Select, Source, WindowCall
+from muntin.sql.windowcalls import Meant, meaning, same_call
+
+_WINDOWS = (
+    "write for example FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) "
+    "GROUP BY ..., window_start, window_end"
+)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A windowed query and where its parts stand.
+
+    Attributes:
+        query: The query.
+        spans: Where the options of the Python sentence stand in the text.
+    """
+
+    query: Query
+    spans: dict[str, Span]
+
+
+def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolved:
+    """Lower a query.
+
+    Args:
+        cursor: The text.
+        select: The query.
+        catalog: What has been named so far.
+
+    Returns:
+        A windowed query, rows that are chosen and computed one by one, or a join.
+
+    Raises:
+        SqlError: When it can't be computed, with what can.
+    """
+    catalog = catalog.inner()
+    for view in select.views:
+        add_view(cursor, view, catalog)
+    if select.joins:
+        return Lowered(*join_of(cursor, select, catalog))
+    call, resolved = _source(cursor, select.source, catalog)
+    scope = Scope(cursor, resolved.qualifiers)
+    over = any(isinstance(n, exp.Window) for i in select.items if i.scalar for n in walk(i.scalar))
+    if over and call is None:
+        return _over(scope, select, resolved)
+    found = call or _grouped_by(scope, select)
+    if found is None:
+        return _rows(scope, select, resolved)
+    return _windowed(scope, select, resolved, found, from_call=call is not None)
+
+
+def add_view(cursor: Cursor, view: CreateView, catalog: Catalog) -> None:
+    """Name a query's rows.
+
+    Raises:
+        SqlError: When they are windows or a join.
+    """
+    found = lower(cursor, view.select, catalog)
+    if not isinstance(found, Resolved):
+        cure = "write the result to a table, and read that in a query of its own"
+        raise SqlError(cursor.sql, view.select.span, "windows over windows aren't taken", cure)
+    catalog.add_view(cursor.sql, view.span, view.name, found)
+
+
+def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCall | None, Resolved]:
+    """The relation behind ``FROM``, and the window function around it."""
+    text, item, call = cursor.sql, source.item, None
+    if isinstance(item, WindowCall):
+        call = item
+        meant = meaning(text, item)
+        if meant.table is None:
+            cure = f"write {item.name}(TABLE t, DESCRIPTOR(ts), ...)"
+            raise SqlError(text, item.span, f"{item.name} names no table", cure)
+        resolved = catalog.resolve(meant.table, None)
+        qualifiers = resolved.qualifiers | ({source.alias.lower()} if source.alias else set())
+        resolved = replace(resolved, qualifiers=qualifiers)
+    elif isinstance(item, Select):
+        found = lower(cursor, item, catalog)
+        if not isinstance(found, Resolved):
+            cure = "write the result to a table, and read that in a query of its own"
+            raise SqlError(text, item.span, "windows over windows aren't taken", cure)
+        names = frozenset({source.alias.lower()} if source.alias else ())
+        resolved = replace(found, qualifiers=names)
+    else:
+        resolved = catalog.resolve(item, source.alias)
+    return call, replace(resolved, marks=resolved.marks.marked(text, source))
+
+
+def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
+    """The one window function that a query groups by."""
+    places = [*select.group, *(item.scalar for item in select.items if item.scalar)]
+    if select.having is not None:
+        places.append(select.having)
+    calls = [call_of(n) for place in places for n in walk(place) if isinstance(n, WindowNode)]
+    if not calls:
+        return None
+    for other in calls[1:]:
+        if not same_call(calls[0], other, scope.text):
+            cure = "give all of them the same column and lengths"
+            scope.fail(other.span, "a query has windows of one kind", cure)
+    found: WindowCall = calls[0]
+    return found
+
+
+def _rows(scope: Scope, select: Select, resolved: Resolved) -> Resolved:
+    """Rows that are chosen and computed one by one."""
+    for item in select.items:
+        for node in walk(item.scalar) if item.scalar else ():
+            if name_of(node):
+                scope.fail(
+                    scope.span(node), "a stream doesn't end, so this needs windows", _WINDOWS
+                )
+    for part, what in ((select.having, "HAVING"), (select.group or None, "GROUP BY")):
+        if part is not None:
+            scope.fail(select.group_span, f"{what} needs windows here", _WINDOWS)
+    if select.emit is not None:
+        scope.fail(select.emit.spans["emit"], "rows without windows aren't emitted", _WINDOWS)
+    if select.distinct:
+        scope.fail(select.span, "DISTINCT would remember every row", "group by windows")
+    where = None if select.where is None else scope.plain(select.where)
+    if len(select.items) == 1 and select.items[0].scalar is None:
+        if where is None:
+            return resolved
+        return replace(resolved, relation=Derived(resolved.relation, None, where))
+    columns = []
+    for item in select.items:
+        if item.scalar is None:
+            columns.append(Column("*", "*"))
+            continue
+        text = scope.plain(item.scalar)
+        own = scope.own(item.scalar) if isinstance(item.scalar, exp.Column) else None
+        columns.append(Column(item.alias or own or text, text))
+    return replace(resolved, relation=Derived(resolved.relation, tuple(columns), where))
+
+
+def _windowed(
+    scope: Scope, select: Select, resolved: Resolved, call: WindowCall, from_call: bool
+) -> Lowered:
+    if select.distinct:
+        scope.fail(select.span, "DISTINCT isn't needed: a group is one row", "leave it away")
+    meant = meaning(scope.text, call)
+    grouping = Grouping(scope, select, call, from_call, meant.partition)
+    spans = {**meant.spans, **grouping.spans, **emit_spans(select.emit)}
+    return finished(scope, select, resolved, meant, grouping, spans)
+
+
+def _over(scope: Scope, select: Select, resolved: Resolved) -> Lowered:
+    meant, grouping = overs.per_row(scope, select, resolved)
+    return finished(
+        scope, select, resolved, meant, grouping, {**grouping.spans, **emit_spans(select.emit)}
+    )
+
+
+def finished(
+    scope: Scope,
+    select: Select,
+    resolved: Resolved,
+    meant: Meant,
+    grouping: SelectList,
+    spans: dict[str, Span],
+) -> Lowered:
+    """The query in one value.
+
+    Raises:
+        SqlError: When the model refuses it.
+    """
+    axis = meant.windows.axis
+    marks = resolved.marks
+    if axis == "time" and marks.time is not None and marks.time != meant.time:
+        cure = f"measure windows on {marks.time}, or give {meant.time} the watermark"
+        problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
+        scope.fail(spans.get("timecol", select.span), problem, cure)
+    offset = meant.offset or marks.offset
+    where = None if select.where is None else scope.plain(select.where)
+    try:
+        grouping.finish(offset if axis == "rows" else None)
+        spec = grouping.spec(
+            meant,
+            firing(scope.text, select.emit, axis),
+            lateness=marks.lateness if axis == "time" else 0,
+            max_ahead=marks.max_ahead,
+            offset=offset,
+        )
+    except OptionError as error:
+        at = spans.get(error.option, select.span)
+        said = f"{error.option} {error.problem}"
+        if error.option in ("agg", "key"):
+            said = f"{error.value} {error.problem}"
+            at = spans.get(f"agg {error.value}", at)
+        raise SqlError(scope.text, at, said, error.cure) from error
+    windowing = Windowing(
+        resolved.relation,
+        spec,
+        tuple(grouping.keys),
+        where,
+        grouping.shown(),
+        grouping.having,
+        marks.clock,
+    )
+    return Lowered(windowing, spans)

@@ -1,0 +1,217 @@
+"""Aggregates per row, ``OVER (... PRECEDING)``: windows that slide with the messages.
+
+Rows: every message has one window, so that its own columns are the last values in it. Time: every
+key and time has one, so that rows that share both are told once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from muntin.model import aggregates as model
+from muntin.model import sliding
+from muntin.model.axis import phrase, rows
+from muntin.model.errors import OptionError, SqlError
+from muntin.model.pipeline import Expression, quoted
+from muntin.sql.aggregates import call
+from muntin.sql.catalog import Resolved
+from muntin.sql.cursor import LengthNode, Span, length_of
+from muntin.sql.expressions import Scope, Swaps, normal, walk
+from muntin.sql.lengths import Length
+from muntin.sql.selectlist import END, SelectList
+from muntin.sql.syntax import Item, Select
+from muntin.sql.windowcalls import Meant
+
+_AT = "__muntin_at"
+_FRAMES = (
+    "write OVER (PARTITION BY key ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING), "
+    "or OVER (PARTITION BY key ROWS 9 PRECEDING)"
+)
+
+
+def frame_of(scope: Scope, window: exp.Window) -> tuple[str, Length]:
+    """The frame of ``OVER``: ``ROWS`` or ``RANGE``, and how far it reaches back.
+
+    Raises:
+        SqlError: When it has none, or one that doesn't end with the current row.
+    """
+    span, spec = scope.span(window), window.args.get("spec")
+    if spec is None:
+        scope.fail(span, "without a frame every row would be kept for ever", _FRAMES)
+    kind = str(spec.args.get("kind")).upper()
+    start, end = spec.args.get("start"), spec.args.get("end")
+    sides = spec.args.get("start_side"), spec.args.get("end_side")
+    if start == "UNBOUNDED" or not isinstance(start, LengthNode) or sides[0] != "PRECEDING":
+        scope.fail(span, "the frame doesn't begin a length before its row", _FRAMES)
+    if end not in (None, "CURRENT ROW") or spec.args.get("exclude"):
+        scope.fail(span, "the frame doesn't end with its row", _FRAMES)
+    length: Length = length_of(start)
+    if (kind == "ROWS" and length.axis == "time") or (kind == "RANGE" and length.axis != "time"):
+        scope.fail(length.span, f"{kind} isn't measured so", _FRAMES)
+    if kind not in ("ROWS", "RANGE"):
+        scope.fail(span, f"{kind} isn't a frame that is taken", _FRAMES)
+    return kind, length
+
+
+def order_of(scope: Scope, window: exp.Window) -> str | None:
+    """The one column that ``OVER`` orders by, ascending.
+
+    Raises:
+        SqlError: When it orders by something else.
+    """
+    order = window.args.get("order")
+    if order is None:
+        return None
+    ordered = order.expressions
+    one = ordered[0].this if len(ordered) == 1 and not ordered[0].args.get("desc") else None
+    own = scope.own(one) if isinstance(one, exp.Column) else None
+    if own is None:
+        cure = "order by the event-time column alone, ascending"
+        scope.fail(scope.span(order), "OVER is ordered by something else", cure)
+    return own
+
+
+def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, PerRow]:
+    """A query of aggregates per row.
+
+    Args:
+        scope: The text and its names.
+        select: The query.
+        resolved: Its relation.
+
+    Raises:
+        SqlError: When it can't be computed exactly, with what can.
+    """
+    if select.group or select.having is not None:
+        scope.fail(select.group_span, "GROUP BY can't stand beside OVER", "write two queries")
+    found = [n for i in select.items if i.scalar for n in walk(i.scalar)]
+    overs = [_named(scope, select, n) for n in found if isinstance(n, exp.Window)]
+    first = overs[0]
+    for other in overs[1:]:
+        if not _same(scope, first, other):
+            cure = "name one with WINDOW w AS (...) and write OVER w"
+            scope.fail(scope.span(other), "a query has frames of one kind", cure)
+    kind, length = frame_of(scope, first)
+    order = order_of(scope, first)
+    try:
+        if kind == "ROWS":
+            _check_rows(scope, first, order, resolved)
+            windows = sliding.sliding(rows(length.value + 1))
+            time = None
+        else:
+            time = _check_range(scope, first, order, select)
+            windows = sliding.sliding(phrase(length.value))
+    except OptionError as error:
+        raise SqlError(scope.text, length.span, error.problem, error.cure) from error
+    spans = {"size": length.span}
+    meant = Meant(windows, None, time, None, (), spans)
+    return meant, PerRow(scope, select, first, kind, time, spans)
+
+
+def _check_rows(scope: Scope, window: exp.Window, order: str | None, resolved: Resolved) -> None:
+    if resolved.marks.offset is not None:
+        cure = "read the table without OFFSET FOR, or use RANGE"
+        scope.fail(scope.span(window), "ROWS counts rows as they arrive, not offsets", cure)
+    if order is not None:
+        cure = "leave ORDER BY away, or use RANGE INTERVAL ... PRECEDING"
+        scope.fail(scope.span(window), "ROWS counts rows as they arrive, in no other order", cure)
+
+
+def _check_range(scope: Scope, window: exp.Window, order: str | None, select: Select) -> str:
+    if order is None:
+        scope.fail(scope.span(window), "RANGE needs the column of event times", _FRAMES)
+    if not select.distinct:
+        cure = "write SELECT DISTINCT: rows of the same key and time are told once"
+        scope.fail(select.span, "rows that share key and time can't be told apart", cure)
+    return order
+
+
+def _named(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
+    """A window, by its name where it has one."""
+    alias = window.args.get("alias")
+    if alias is None:
+        return window
+    found = select.named.get(alias.name.lower())
+    if found is None or window.args.get("spec"):
+        cure = f"add WINDOW {alias.name} AS (...), and write OVER {alias.name}"
+        scope.fail(scope.span(window), f"there is no window {alias.name}", cure)
+    return found
+
+
+def _same(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
+    def said(window: exp.Window) -> Any:
+        parts = [normal(node, scope) for node in window.args.get("partition_by") or []]
+        kind, length = frame_of(scope, window)
+        return parts, order_of(scope, window), kind, length.value
+
+    return bool(said(one) == said(other))
+
+
+class PerRow(SelectList):
+    """The select list of a query of aggregates per row; see ``Grouping``."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        select: Select,
+        window: exp.Window,
+        kind: str,
+        time: str | None,
+        spans: dict[str, Span],
+    ) -> None:
+        super().__init__(scope, select)
+        self.kind = kind
+        self.time = time
+        self.spans = spans
+        for node in window.args.get("partition_by") or []:
+            self.key(node, scope.span(node))
+        if kind == "RANGE":
+            # Windows that begin just behind a message have no row of their own.
+            self.aggregates[_AT] = model.last(time)
+            self.having = f"{END} = {_AT}"
+        for item in select.items:
+            self._output(item)
+
+    def _output(self, item: Item) -> None:
+        if item.scalar is None:
+            self.scope.fail(item.span, "* isn't taken here", "name the columns")
+        node = item.scalar
+        swaps: Swaps = {}
+        alone = isinstance(node, exp.Window)
+        name = item.alias or self._name(node)
+        self._swap(node, swaps, name if alone else None)
+        self.show(item, name, self.scope.rendered(node, swaps))
+
+    def _name(self, node: exp.Expr) -> str:
+        own = self.scope.own(node) if isinstance(node, exp.Column) else None
+        return own or self.scope.rendered(node, {}).lower()
+
+    def _swap(self, node: exp.Expr, swaps: Swaps, alone: str | None = None) -> None:
+        key = self.key_of(node)
+        if key is not None:
+            swaps[self.scope.span(node)] = quoted(key)
+        elif isinstance(node, exp.Window):
+            asked = call(self.scope, node.this)
+            span = self.scope.span(node)
+            name = self.computed(asked.aggregate, span, alone if asked.around == "{}" else None)
+            swaps[span] = asked.around.format(quoted(name))
+        elif isinstance(node, exp.Column):
+            swaps[self.scope.span(node)] = self._of_row(node)
+        else:
+            for child in node.iter_expressions():
+                if isinstance(child, exp.Expr):
+                    self._swap(child, swaps)
+
+    def _of_row(self, node: exp.Column) -> str:
+        """A column of the row that a window ends with."""
+        own = self.scope.own(node)
+        if self.kind == "RANGE":
+            if own is not None and own == self.time:
+                return _AT
+            cure = "leave it away, or write an aggregate of it OVER the same frame"
+            problem = "rows that share key and time may differ in this"
+            self.scope.fail(self.scope.span(node), problem, cure)
+        column: Any = own if own is not None else Expression(self.scope.plain(node))
+        return quoted(self.computed(model.last(column), self.scope.span(node)))

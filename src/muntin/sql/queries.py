@@ -1,0 +1,247 @@
+"""Reading ``SELECT``: from the select list to ``EMIT``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from muntin.sql import clauses
+from muntin.sql.cursor import KINDS, Cursor, Span
+from muntin.sql.syntax import CreateView, Item, Join, Select, Source
+from muntin.sql.windowcalls import FORMS, read_call
+
+# Words that end a list and so are no alias of what stands before them.
+_CLAUSES = {
+    "FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "WINDOW", "ORDER BY", "LIMIT", "JOIN", "INNER",
+    "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "NATURAL", "ON", "USING", "OVER", "WATERMARK",
+    "GROUP", "ORDER", "UNION", "EXCEPT", "INTERSECT", "QUALIFY", "OFFSET", "AS",
+}  # fmt: skip
+_REFUSED = {
+    "ORDER BY": ("ORDER BY would never end on a stream", "order the table that you write to"),
+    "LIMIT": ("LIMIT would end on a stream", "read the table that you write to"),
+    "OFFSET": ("OFFSET isn't taken", "read the table that you write to"),
+    "UNION": ("UNION isn't taken", "write two queries, or union the streams before"),
+    "EXCEPT": ("EXCEPT isn't taken", "write two queries"),
+    "INTERSECT": ("INTERSECT isn't taken", "write two queries"),
+    "QUALIFY": ("QUALIFY isn't taken", "choose rows from the table that you write to"),
+}
+_SELECT = "write SELECT ... FROM ... GROUP BY ... EMIT ..."
+
+
+def query(cursor: Cursor) -> Select:
+    """Read a query, with what ``WITH`` names before it."""
+    views: list[CreateView] = []
+    if cursor.takes("WITH"):
+        while True:
+            name, span = cursor.name("a view")
+            cursor.needs("AS", "(", cure=f"write WITH {name} AS (SELECT ...)")
+            views.append(CreateView(name, query(cursor), span))
+            _closed(cursor, "WITH")
+            if not cursor.takes_kind(TokenType.COMMA):
+                break
+    return _select(cursor, tuple(views))
+
+
+def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
+    start = cursor.here
+    cursor.needs("SELECT", cure=_SELECT)
+    cursor.depth += 1
+    if cursor.depth > 20:
+        cursor.fail(None, "queries are nested too deep", "name some of them with CREATE VIEW")
+    distinct = cursor.takes("DISTINCT")
+    items = [_item(cursor)]
+    while cursor.takes_kind(TokenType.COMMA):
+        items.append(_item(cursor))
+    head = cursor.since(start)
+    cursor.needs("FROM", cure="write FROM and a table, or AS before a column's name")
+    source = _source(cursor)
+    joins = _joins(cursor, source.span[1])
+    where = cursor.scalar("a condition") if cursor.takes_kind(TokenType.WHERE) else None
+    group, group_span = _group(cursor, head)
+    having = cursor.scalar("a condition") if cursor.takes_kind(TokenType.HAVING) else None
+    named = _named_windows(cursor)
+    if cursor.word in _REFUSED:
+        problem, cure = _REFUSED[cursor.word]
+        cursor.fail(None, problem, cure)
+    emitted = clauses.emit(cursor)
+    if not cursor.ended and not cursor.sees_kind(TokenType.R_PAREN):
+        cure = "the clauses are WHERE, GROUP BY, HAVING, WINDOW and EMIT, in this order"
+        cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", cure)
+    return Select(
+        tuple(items),
+        bool(distinct),
+        source,
+        joins,
+        where,
+        group,
+        having,
+        named,
+        emitted,
+        head,
+        group_span,
+        views,
+    )
+
+
+def _joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
+    """The joined tables behind a table that ends at a place."""
+    joins = []
+    left_over = _over(cursor)
+    while (join := _join(cursor, left_over)) is not None:
+        joins.append(join)
+        left_over = None
+    if left_over is not None:
+        span = cursor.since(after)
+        cure = "write an aggregate OVER (...), or JOIN a table"
+        cursor.fail(span, "a table alone has no OVER", cure)
+    return tuple(joins)
+
+
+def _closed(cursor: Cursor, what: str) -> None:
+    if not cursor.takes_kind(TokenType.R_PAREN):
+        cursor.fail(None, f"{what} isn't closed", "close its parenthesis")
+
+
+def _item(cursor: Cursor) -> Item:
+    start = cursor.here
+    if cursor.takes_kind(TokenType.STAR):
+        return Item(None, None, cursor.since(start))
+    if cursor.word in ("FROM", "WHERE", "GROUP BY", "HAVING", "AS"):
+        cursor.fail(None, f"{cursor.word} stands where a column should", "name a column")
+    scalar = cursor.scalar("a column")
+    span = cursor.since(start)
+    return Item(scalar, _alias(cursor, "a column"), span)
+
+
+def _alias(cursor: Cursor, what: str) -> str | None:
+    if cursor.takes("AS"):
+        return cursor.name(what)[0]
+    named = cursor.sees_kind(TokenType.IDENTIFIER) or cursor.sees_kind(TokenType.VAR)
+    if named and cursor.word not in _CLAUSES:
+        return cursor.name(what)[0]
+    return None
+
+
+def _source(cursor: Cursor) -> Source:
+    start = cursor.here
+    item: Any
+    streamed = cursor.second not in ("", ",", ")") and cursor.takes("STREAM")
+    if cursor.word == "TABLE" and cursor.second == "(":
+        cursor._advance(2)
+        item = _table_function(cursor)
+        _closed(cursor, "TABLE")
+    elif cursor.word in KINDS and cursor.second == "(":
+        item = _table_function(cursor)
+    elif cursor.takes_kind(TokenType.L_PAREN):
+        item = query(cursor)
+        _closed(cursor, "the query")
+    else:
+        item, _ = cursor.name("a table")
+        if cursor.sees_kind(TokenType.DOT):
+            while cursor.takes_kind(TokenType.DOT):
+                item += "." + cursor.name("a table")[0]
+        if cursor.sees_kind(TokenType.L_PAREN):
+            cure = f"the window functions are {', '.join(KINDS)}: {FORMS['TUMBLE']}"
+            cursor.fail(None, f"{item} isn't a function that gives rows", cure)
+    del streamed  # `STREAM t` says what every table here is.
+    mark, offset = clauses.watermark_of_source(cursor), clauses.offset_columns(cursor)
+    alias = _alias(cursor, "a table")
+    mark = mark or clauses.watermark_of_source(cursor)
+    offset = offset or clauses.offset_columns(cursor)
+    return Source(item, alias, mark, cursor.since(start), offset)
+
+
+def _table_function(cursor: Cursor) -> Any:
+    start, name = cursor.here, cursor.word
+    if name not in KINDS or cursor.second != "(":
+        cure = f"write one of {', '.join(KINDS)}: TABLE({FORMS['TUMBLE']})"
+        cursor.fail(None, f"{name or 'this'} isn't a window function", cure)
+    cursor._advance(2)
+    call = read_call(cursor, name, start)
+    _closed(cursor, name)
+    return call
+
+
+_HOW: dict[tuple[str, ...], str] = {
+    ("JOIN",): "inner",
+    ("INNER", "JOIN"): "inner",
+    ("LEFT", "SEMI", "JOIN"): "semi",
+    ("LEFT", "ANTI", "JOIN"): "anti",
+    ("SEMI", "JOIN"): "semi",
+    ("ANTI", "JOIN"): "anti",
+    ("LEFT", "OUTER", "JOIN"): "left",
+    ("LEFT", "JOIN"): "left",
+    ("RIGHT", "OUTER", "JOIN"): "right",
+    ("RIGHT", "JOIN"): "right",
+    ("FULL", "OUTER", "JOIN"): "full",
+    ("FULL", "JOIN"): "full",
+}
+
+
+def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
+    start = cursor.here
+    for words, how in _HOW.items():
+        if cursor.takes(*words):
+            source = _source(cursor)
+            over = _over(cursor)
+            on: exp.Expr | None = None
+            using: tuple[str, ...] = ()
+            if cursor.takes_kind(TokenType.ON):
+                on = cursor.scalar("a condition")
+            elif cursor.takes("USING", "("):
+                using = tuple(_names(cursor))
+            else:
+                cure = "write ON Orders.id = Shipments.id, or USING (id)"
+                cursor.fail(None, "the join has no condition", cure)
+            return Join(how, source, over, left_over, on, using, cursor.since(start))
+    if cursor.word in ("CROSS", "NATURAL") or cursor.sees_kind(TokenType.COMMA):
+        cursor.fail(None, "a join needs equal columns", "write JOIN ... ON a.id = b.id")
+    return None
+
+
+def _names(cursor: Cursor) -> list[str]:
+    names = [cursor.name("a column")[0]]
+    while cursor.takes_kind(TokenType.COMMA):
+        names.append(cursor.name("a column")[0])
+    _closed(cursor, "the list")
+    return names
+
+
+def _over(cursor: Cursor) -> exp.Window | None:
+    """``OVER (...)`` behind a table, as the Samza design has it."""
+    if cursor.word != "OVER":
+        return None
+    start = cursor.here
+    found = cursor._parse_window(exp.Null())
+    if not isinstance(found, exp.Window):
+        cursor.fail(cursor.since(start), "this is no OVER (...)", "write OVER (ROWS 3 PRECEDING)")
+    found.meta["span"] = cursor.since(start)
+    return found
+
+
+def _group(cursor: Cursor, head: Span) -> tuple[tuple[exp.Expr, ...], Span]:
+    start = cursor.here
+    if not cursor.takes_kind(TokenType.GROUP_BY):
+        return (), head
+    if cursor.word in ("ALL", "ROLLUP", "CUBE", "GROUPING"):
+        cursor.fail(None, f"GROUP BY {cursor.word} isn't taken", "name the columns")
+    found = [cursor.scalar("a column")]
+    while cursor.takes_kind(TokenType.COMMA):
+        found.append(cursor.scalar("a column"))
+    return tuple(found), cursor.since(start)
+
+
+def _named_windows(cursor: Cursor) -> dict[str, exp.Window]:
+    found: dict[str, exp.Window] = {}
+    if not cursor.takes("WINDOW"):
+        return found
+    while True:
+        name, span = cursor.name("a window")
+        window = cursor._parse_window(exp.Null(), alias=True)
+        if not isinstance(window, exp.Window) or name.lower() in found:
+            cursor.fail(span, "this is no named window", "write WINDOW w AS (...)")
+        found[name.lower()] = window
+        if not cursor.takes_kind(TokenType.COMMA):
+            return found

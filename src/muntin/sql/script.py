@@ -1,0 +1,247 @@
+"""A text of several statements: a pipeline, or one query that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from muntin.model.axis import micros
+from muntin.model.errors import OptionError, SqlError
+from muntin.model.pipeline import AHEAD, Column, Flow, Pipeline, Table
+from muntin.model.placeholders import names
+from muntin.sql.catalog import Catalog, Resolved
+from muntin.sql.cursor import Cursor, Span, read
+from muntin.sql.definitions import GRAMMAR
+from muntin.sql.expressions import Scope
+from muntin.sql.lowering import Lowered, add_view, lower
+from muntin.sql.syntax import (
+    CreateTable,
+    CreateView,
+    Explain,
+    Insert,
+    Select,
+    Setting,
+    Statement,
+)
+
+_SETTINGS = ("checkpoint", "trigger", "buckets")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One query that is asked for, with the tables that were defined before it.
+
+    Attributes:
+        text: The whole text.
+        lowered: The query.
+        tables: Sources by name.
+        explain: Whether ``EXPLAIN`` stands before it.
+    """
+
+    text: str
+    lowered: Lowered
+    tables: Mapping[str, Table]
+    explain: bool = False
+
+
+@dataclass
+class Session:
+    """Tables, views and settings that statements leave to those after them.
+
+    Attributes:
+        catalog: Tables and views.
+        settings: What ``SET`` said, as it was written.
+    """
+
+    catalog: Catalog
+    settings: dict[str, str]
+
+    def define(self, cursor: Cursor, statement: Statement) -> bool:
+        """Take a statement that defines something; whether it was one."""
+        if isinstance(statement, CreateTable):
+            self.catalog.add_table(cursor.sql, statement.span, table(cursor, statement))
+        elif isinstance(statement, CreateView):
+            add_view(cursor, statement, self.catalog)
+        elif isinstance(statement, Setting):
+            self._set(cursor, statement)
+        else:
+            return False
+        return True
+
+    def _set(self, cursor: Cursor, setting: Setting) -> None:
+        name = setting.name.lower()
+        if name not in _SETTINGS:
+            cure = f"the settings are {', '.join(_SETTINGS)}"
+            raise SqlError(cursor.sql, setting.name_span, f"{setting.name} isn't a setting", cure)
+        if name == "checkpoint":
+            # Filled in when the pipeline runs, as options are.
+            self.settings[name] = setting.value
+            return
+        value = cursor.filled(setting.value, setting.value_span)
+        if name == "buckets" and not (value.isdigit() and int(value)):
+            cure = "give a whole number, 1 or more"
+            raise SqlError(cursor.sql, setting.value_span, "buckets isn't a number", cure)
+        if name == "trigger" and value.lower() != "available now":
+            _period(cursor.sql, value, setting.value_span)
+        self.settings[name] = value
+
+    @property
+    def trigger(self) -> int | None:
+        """A batch at most this often, microseconds."""
+        said = self.settings.get("trigger", "available now")
+        return None if said.lower() == "available now" else micros("trigger", said)
+
+    @property
+    def available_now(self) -> bool:
+        """Whether to read what is there now, then end."""
+        return self.settings.get("trigger", "").lower() == "available now"
+
+    @property
+    def buckets(self) -> int | None:
+        """In how many shards keys are kept."""
+        return int(self.settings["buckets"]) if "buckets" in self.settings else None
+
+
+def session() -> Session:
+    """Nothing defined yet."""
+    return Session(Catalog(), {})
+
+
+def _period(text: str, value: str, span: Span) -> int:
+    try:
+        return micros("trigger", value, zero=False)
+    except OptionError as error:
+        cure = "write for example '5 seconds', or 'available now'"
+        raise SqlError(text, span, f"the trigger {error.problem}", cure) from error
+
+
+def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
+    """A text of ``CREATE``, ``SET`` and ``INSERT INTO`` statements as a pipeline.
+
+    Args:
+        text: The text.
+        given: What placeholders outside of options are replaced by.
+
+    Raises:
+        SqlError: When it can't be run, at the place.
+    """
+    statements, cursor = read(text, GRAMMAR, given)
+    made = session()
+    flows: list[Flow] = []
+    for one in statements:
+        if made.define(cursor, one):
+            continue
+        if not isinstance(one, Insert):
+            span = one.select.span if isinstance(one, Explain) else one.span
+            cure = "write INSERT INTO a_table before it, or use muntin explain or muntin sql"
+            raise SqlError(text, span, "nobody takes this query's rows", cure)
+        flows.append(_flow(cursor, one, made, flows))
+    if not flows:
+        end = len(text.rstrip())
+        cure = "end it with INSERT INTO a_table SELECT ..."
+        raise SqlError(text, (end, end + 1), "the pipeline runs no query", cure)
+    holes = {h for t in made.catalog.tables.values() for v in t.options.values() for h in names(v)}
+    return Pipeline(
+        made.catalog.tables,
+        tuple(flows),
+        made.settings.get("checkpoint"),
+        made.trigger,
+        made.available_now,
+        frozenset(cursor.used | holes | names(made.settings.get("checkpoint", ""))),
+    )
+
+
+def _flow(cursor: Cursor, insert: Insert, made: Session, flows: list[Flow]) -> Flow:
+    text = cursor.sql
+    lowered = _lowered(cursor, insert.select, made.catalog)
+    targets = [(insert.into, insert.into_span)]
+    if insert.rejected is not None and insert.rejected_span is not None:
+        targets.append((insert.rejected, insert.rejected_span))
+    for name, span in targets:
+        if name.lower() not in made.catalog.tables:
+            cure = f"write CREATE TABLE {name} WITH (connector = 'parquet', path = '...')"
+            raise SqlError(text, span, f"there is no table {name}", cure)
+    if any(flow.name == insert.into for flow in flows):
+        cure = "give each query a table of its own"
+        raise SqlError(text, insert.into_span, f"{insert.into} is written twice", cure)
+    into = made.catalog.tables[insert.into.lower()].name
+    rejected = insert.rejected and made.catalog.tables[insert.rejected.lower()].name
+    return Flow(into, _with_buckets(lowered, made).query, into, rejected)
+
+
+def _with_buckets(lowered: Lowered, made: Session) -> Lowered:
+    if made.buckets is None:
+        return lowered
+    return replace(lowered, query=replace(lowered.query, buckets=made.buckets))
+
+
+def _lowered(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered:
+    found = lower(cursor, select, catalog)
+    if isinstance(found, Resolved):
+        cure = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
+        raise SqlError(cursor.sql, select.span, "this query has no windows", cure)
+    return found
+
+
+def question(
+    text: str, given: Mapping[str, str] | None = None, made: Session | None = None
+) -> Question:
+    """The one query of a text, with what is defined before it.
+
+    Args:
+        text: Some definitions, then a ``SELECT``.
+        given: What placeholders are replaced by.
+        made: What earlier texts have defined; this one adds to it.
+
+    Raises:
+        SqlError: When there is no query, or it can't be run, at the place.
+    """
+    statements, cursor = read(text, GRAMMAR, given)
+    made = made or session()
+    asked: Select | None = None
+    explain = False
+    for one in statements:
+        if asked is not None:
+            cure = "ask one query at a time, as the last statement"
+            raise SqlError(text, asked.span, "another statement follows this query", cure)
+        if made.define(cursor, one):
+            continue
+        if isinstance(one, Insert):
+            cure = "ask with SELECT, and start() it with a sink; or run it with muntin run"
+            raise SqlError(text, one.into_span, "INSERT INTO starts a query", cure)
+        explain = isinstance(one, Explain)
+        asked = one.select if isinstance(one, Explain) else one
+    if asked is None:
+        end = len(text.rstrip())
+        raise SqlError(text, (end, end + 1), "no query is asked", "end with SELECT ... FROM ...")
+    lowered = _with_buckets(_lowered(cursor, asked, made.catalog), made)
+    return Question(text, lowered, made.catalog.tables, explain)
+
+
+def table(cursor: Cursor, made: CreateTable) -> Table:
+    """A table as the pipeline knows it."""
+    options = dict(made.options)
+    connector = options.pop("connector", None)
+    if connector is None:
+        cure = "add connector = 'parquet', or csv, json, kafka, rate, ..."
+        raise SqlError(cursor.sql, made.span, f"{made.name} has no connector", cure)
+    connector = cursor.filled(connector, made.spans["connector"])
+    mode = options.pop("mode", "stream")
+    if mode not in ("stream", "batch"):
+        cure = "write 'stream' or 'batch'"
+        raise SqlError(cursor.sql, made.spans["mode"], f"mode {mode!r} isn't known", cure)
+    mark, scope = made.watermark, Scope(cursor, frozenset({made.name.lower()}))
+    ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in made.columns)
+    return Table(
+        made.name,
+        connector,
+        ddl or None,
+        tuple(Column(name, scope.plain(node)) for name, node in made.computed),
+        options,
+        mark.column if mark else None,
+        mark.lateness if mark else 0,
+        mark.ahead if mark else AHEAD,
+        made.offset,
+        made.clock,
+        mode == "stream",
+    )

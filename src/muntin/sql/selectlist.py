@@ -1,0 +1,132 @@
+"""What every windowed query's select list comes to: keys, aggregates, and what is shown of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from muntin.model.aggregates import Aggregate, count
+from muntin.model.pipeline import Column, quoted
+from muntin.model.policies import Firing
+from muntin.model.spec import WindowSpec
+from muntin.sql.cursor import Span
+from muntin.sql.expressions import Scope, normal
+from muntin.sql.syntax import Item, Select
+from muntin.sql.windowcalls import Meant
+
+START, END = "window_start", "window_end"
+OWN = ("emission", "revision")
+
+
+class SelectList:
+    """The keys, the aggregates and the output of a windowed query, as they are found.
+
+    Args:
+        scope: The text and its names.
+        select: The query.
+
+    Attributes:
+        keys: The key columns.
+        aggregates: What is computed, by name.
+        outputs: What is shown, in the order of the select list.
+        having: Which firings hold.
+        spans: Where keys and aggregates stand.
+    """
+
+    def __init__(self, scope: Scope, select: Select) -> None:
+        self.scope = scope
+        self.select = select
+        self.keys: list[Column] = []
+        self.aggregates: dict[str, Aggregate] = {}
+        self.outputs: list[Column] = []
+        self.having: str | None = None
+        self.spans: dict[str, Span] = {}
+        self._named: list[tuple[exp.Expr, str]] = []
+
+    def key(self, node: exp.Expr, span: Span) -> None:
+        """Add a key, under the name that the select list gives it."""
+        text, meant = self.scope.plain(node), normal(node, self.scope)
+        own = self.scope.own(node) if isinstance(node, exp.Column) else None
+        name = own or text
+        for item in self.select.items:
+            if item.alias and item.scalar and normal(item.scalar, self.scope) == meant:
+                name = item.alias
+                break
+        if any(meant == known for known, _ in self._named):
+            return
+        self.keys.append(Column(name, quoted(own) if own else text))
+        self._named.append((meant, name))
+        self.spans.setdefault("key", span)
+
+    def key_of(self, node: exp.Expr) -> str | None:
+        """The name of the key that a node is."""
+        meant = normal(node, self.scope)
+        return next((name for known, name in self._named if known == meant), None)
+
+    def computed(self, aggregate: Aggregate, span: Span, name: str | None = None) -> str:
+        """The name under which an aggregate is computed, the same for the same one."""
+        for known, same in self.aggregates.items():
+            if same == aggregate:
+                return known
+        name = name or f"__muntin_a{len(self.aggregates)}"
+        if name in self.aggregates:
+            name = f"__muntin_a{len(self.aggregates)}"
+        self.aggregates[name] = aggregate
+        self.spans[f"agg {name}"] = span
+        return name
+
+    def show(self, item: Item, name: str, text: str) -> None:
+        """Add a column to the output.
+
+        Raises:
+            SqlError: When another one has its name.
+        """
+        cure = "give it another name with AS"
+        if any(name.lower() == shown.name.lower() for shown in self.outputs):
+            self.scope.fail(item.span, f"two columns are called {name}", cure)
+        mine = {key.name.lower(): quoted(key.name) for key in self.keys}
+        mine |= {START: START, END: END, **{own: own for own in OWN}}
+        if name.lower() in mine and text != mine[name.lower()]:
+            self.scope.fail(item.span, f"{name} is a column of the output already", cure)
+        self.outputs.append(Column(name, text))
+
+    def finish(self, offset: tuple[str, str] | None) -> None:
+        """Make keys and aggregates what the engine needs.
+
+        Args:
+            offset: The columns of partition and offset, where windows lie on offsets.
+        """
+        if offset is not None and not any(k.name == offset[0] for k in self.keys[:1]):
+            # Offsets count within their partition.
+            self.keys.insert(0, Column(offset[0], quoted(offset[0])))
+        if not self.aggregates:
+            self.computed(count(), self.select.span)
+
+    def spec(self, meant: Meant, firing: Firing, **options: Any) -> WindowSpec:
+        """The query in the model's words."""
+        return WindowSpec(
+            keys=tuple(key.name for key in self.keys),
+            time=meant.time,
+            windows=meant.windows,
+            aggregates=dict(self.aggregates),
+            firing=firing,
+            **options,
+        )
+
+    def shown(self) -> tuple[Column, ...] | None:
+        """What is shown of a firing; ``None`` where that is how it is told anyway.
+
+        What identifies a window is always shown, in front of the first column that doesn't.
+        """
+        identity = [*(key.name for key in self.keys), START, END]
+        default = [*identity, *self.aggregates, *OWN]
+        chosen = {column.name for column in self.outputs}
+        missing = [Column(name, quoted(name)) for name in identity if name not in chosen]
+        lead = 0
+        while lead < len(self.outputs) and self.outputs[lead].name in identity:
+            lead += 1
+        own = [Column(name, name) for name in OWN if name not in chosen]
+        whole = [*self.outputs[:lead], *missing, *self.outputs[lead:], *own]
+        plain = all(column.bare for column in whole) and self.having is None
+        return None if plain and [c.name for c in whole] == default else tuple(whole)

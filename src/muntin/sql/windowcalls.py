@@ -1,0 +1,319 @@
+"""Window functions as they were written, and the windows that they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from muntin.model import cumulating, days, sessions
+from muntin.model import windows as model
+from muntin.model.axis import Rows, instant, phrase
+from muntin.model.errors import OptionError, SqlError
+from muntin.model.kinds import Kind
+from muntin.sql import lengths
+from muntin.sql.cursor import BOUNDS, SPARK, Cursor, Span, span_of
+from muntin.sql.lengths import Length
+from muntin.sql.syntax import Argument, WindowCall
+
+FORMS = {
+    "TUMBLE": "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' MINUTE)",
+    "HOP": "HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '1' HOUR), slide then size",
+    "CUMULATE": "CUMULATE(TABLE t, DESCRIPTOR(ts), 1 HOUR, 1 DAY), step then size",
+    "SESSION": "SESSION(TABLE t PARTITION BY user, DESCRIPTOR(ts), INTERVAL '30' MINUTE)",
+    "WINDOW": "window(ts, '10 minutes', '5 minutes'), size then slide",
+    "SESSION_WINDOW": "session_window(ts, '5 minutes')",
+}
+# What stands at which place behind the table and the descriptor, or behind the time column.
+_PLACES = {
+    "TUMBLE": ("SIZE", "OFFSET"),
+    "HOP": ("SLIDE", "SIZE", "OFFSET"),
+    "CUMULATE": ("STEP", "SIZE", "OFFSET"),
+    "SESSION": ("GAP",),
+    "WINDOW": ("SIZE", "SLIDE", "OFFSET"),
+    "SESSION_WINDOW": ("GAP",),
+}
+_NAMED = {
+    "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET", "ORIGIN", "ZONE"),
+    "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET", "ORIGIN", "ZONE"),
+    "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET", "ORIGIN"),
+    "SESSION": ("DATA", "TIMECOL", "GAP", "CLOSED"),
+    "WINDOW": ("SIZE", "SLIDE", "OFFSET"),
+    "SESSION_WINDOW": ("GAP",),
+}
+_LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
+
+
+def read_call(cursor: Cursor, name: str, start: int) -> WindowCall:
+    """Read a window call behind its parenthesis, up to the closing one.
+
+    Args:
+        cursor: The text.
+        name: The function.
+        start: Where it stands.
+    """
+    found: list[Argument] = []
+    while not cursor.sees_kind(TokenType.R_PAREN):
+        if found and not cursor.takes_kind(TokenType.COMMA):
+            cursor.fail(None, f"{name} isn't closed", f"write {_form(name)}")
+        found.append(_argument(cursor, name))
+    return WindowCall(name, tuple(found), (start, cursor.next_span[1]))
+
+
+def _form(name: str) -> str:
+    return FORMS[name if name in FORMS else name.rpartition("_")[0]]
+
+
+def _argument(cursor: Cursor, name: str) -> Argument:
+    start, label = cursor.here, None
+    if cursor.second == "=>":
+        label = cursor.word
+        cursor._advance(2)
+    if cursor.takes("TABLE"):
+        table, _ = cursor.name("a table")
+        partition: list[exp.Expr] = []
+        if cursor.takes_kind(TokenType.PARTITION_BY):
+            wrapped = cursor.takes_kind(TokenType.L_PAREN)
+            partition.append(cursor.scalar("a column"))
+            # Without parentheses a comma may begin the next argument.
+            while wrapped and cursor.takes_kind(TokenType.COMMA):
+                partition.append(cursor.scalar("a column"))
+            if wrapped and not cursor.takes_kind(TokenType.R_PAREN):
+                cursor.fail(None, "PARTITION BY isn't closed", "close its parenthesis")
+        return Argument("table", table, cursor.since(start), label, tuple(partition))
+    if cursor.sees("DESCRIPTOR", "("):
+        return Argument("columns", _descriptor(cursor), cursor.since(start), label)
+    if cursor.sees_kind(TokenType.STRING) and label in ("ZONE", "CLOSED", "ORIGIN"):
+        text, span = cursor.text(str(label).lower())
+        return Argument("text", cursor.filled(text, span), span, label)
+    if label == "ORIGIN" and cursor.takes("TIMESTAMP"):
+        text, span = cursor.text("origin")
+        return Argument("moment", cursor.filled(text, span), cursor.since(start), label)
+    if lengths.starts(cursor):
+        return Argument("length", lengths.length(cursor), cursor.since(start), label)
+    scalar = cursor.scalar(f"an argument of {name}")
+    return Argument("scalar", scalar, cursor.since(start), label)
+
+
+def _descriptor(cursor: Cursor) -> tuple[str, ...]:
+    cursor.takes("DESCRIPTOR", "(")
+    names = [cursor.name("a column")[0]]
+    while cursor.takes_kind(TokenType.COMMA):
+        names.append(cursor.name("a column")[0])
+    if not cursor.takes_kind(TokenType.R_PAREN):
+        cursor.fail(None, "DESCRIPTOR isn't closed", "write DESCRIPTOR(ts)")
+    return tuple(names)
+
+
+@dataclass(frozen=True)
+class Meant:
+    """What a window call means.
+
+    Attributes:
+        windows: The windows.
+        table: The table it reads, if it says so.
+        time: The event-time column, if it says so.
+        offset: The columns of partition and offset, for windows measured in rows by offset.
+        partition: What the table is parted by.
+        spans: Where sizes stand, by the model's names of options.
+    """
+
+    windows: Kind
+    table: str | None
+    time: str | None
+    offset: tuple[str, str] | None
+    partition: tuple[exp.Expr, ...]
+    spans: dict[str, Span]
+
+
+def meaning(text: str, call: WindowCall) -> Meant:
+    """The windows that a call means.
+
+    Args:
+        text: The whole text, for errors.
+        call: What was written.
+
+    Raises:
+        SqlError: When it can't be meant so.
+    """
+    name = call.name.rpartition("_")[0] if call.name in BOUNDS else call.name
+    placed = _Placed(text, name, call)
+    table = placed.of("DATA")
+    time, offset = placed.axis_columns()
+    spans = {label.lower(): a.span for label, a in placed.by_label.items()}
+    for option in ("time", "offset"):
+        if "timecol" in spans:
+            spans.setdefault(option, spans["timecol"])
+    try:
+        windows = placed.windows()
+    except OptionError as error:
+        where = spans.get(error.option, call.span)
+        raise SqlError(text, where, placed.problem(error), error.cure) from error
+    if windows.axis == "time" and offset is not None:
+        placed.refuse("TIMECOL", "names two columns", "write DESCRIPTOR(ts)")
+    if windows.axis == "time" and time is None:
+        raise SqlError(text, call.span, "has no time column", f"write {FORMS[name]}")
+    if windows.axis == "rows" and time is not None:
+        cure = "write DESCRIPTOR(partition, offset), or leave it away to count by arrival"
+        placed.refuse("TIMECOL", "isn't needed by windows measured in rows", cure)
+    named = None if table is None else str(table.value)
+    return Meant(windows, named, time, offset, table.partition if table else (), spans)
+
+
+class _Placed:
+    """The arguments of a call by their names."""
+
+    def __init__(self, text: str, name: str, call: WindowCall) -> None:
+        self.text = text
+        self.name = name
+        self.call = call
+        self.by_label: dict[str, Argument] = {}
+        places = list(_PLACES[name])
+        for argument in call.arguments:
+            label = argument.label or self._place(argument, places)
+            if label not in _NAMED[name] and label not in ("DATA", "TIMECOL"):
+                known = ", ".join(_NAMED[name])
+                self._fail(argument.span, f"{name} has no argument {label}", f"it has {known}")
+            if label in self.by_label:
+                self._fail(argument.span, f"{label} is given twice", f"write {FORMS[name]}")
+            self._check(label, argument)
+            self.by_label[label] = argument
+
+    def _place(self, argument: Argument, places: list[str]) -> str:
+        if argument.kind == "table":
+            return "DATA"
+        if argument.kind == "columns":
+            return "TIMECOL"
+        if argument.kind == "scalar" and not {"TIMECOL"} & self.by_label.keys():
+            found = argument.value
+            if isinstance(found, exp.Column) and "DATA" not in self.by_label:
+                # FROM TUMBLE(t, DESCRIPTOR(ts), ...) names the table so.
+                later = any(a.kind == "columns" for a in self.call.arguments)
+                return "DATA" if later else "TIMECOL"
+        if argument.kind == "scalar" or not places:
+            self._fail(argument.span, f"{self.name} can't take this", f"write {FORMS[self.name]}")
+        return places.pop(0)
+
+    def _check(self, label: str, argument: Argument) -> None:
+        kinds = {"DATA": ("table", "scalar"), "TIMECOL": ("columns", "scalar")}
+        wanted: tuple[str, ...] = kinds.get(label, ())
+        if label in _LENGTHS:
+            wanted = ("length",)
+        if wanted and argument.kind not in wanted:
+            cure = lengths.CURE if label in _LENGTHS else f"write {FORMS[self.name]}"
+            self._fail(argument.span, f"this is no {label.lower()} of {self.name}", cure)
+        if isinstance(argument.value, Length) and argument.value.axis == "number":
+            self._fail(argument.span, "a length needs a unit", lengths.CURE)
+
+    def _fail(self, span: Span, problem: str, cure: str) -> NoReturn:
+        raise SqlError(self.text, span, problem, cure)
+
+    def refuse(self, label: str, problem: str, cure: str) -> NoReturn:
+        """Refuse an argument."""
+        found = self.by_label.get(label)
+        self._fail(found.span if found else self.call.span, problem, cure)
+
+    def of(self, label: str) -> Argument | None:
+        """An argument by its name; the table also where it was written as a column."""
+        found = self.by_label.get(label)
+        if found is not None and found.kind == "scalar":
+            return replace(found, value=self._column(found))
+        return found
+
+    def _column(self, argument: Argument) -> str:
+        node = argument.value
+        if not isinstance(node, exp.Column) or len(node.parts) > 2:
+            cure = "compute it in a view first, and name its column here"
+            self._fail(argument.span, "this isn't a column", cure)
+        assert isinstance(node, exp.Column)
+        return node.name
+
+    def axis_columns(self) -> tuple[str | None, tuple[str, str] | None]:
+        """The event-time column, or the columns of partition and offset."""
+        found = self.of("TIMECOL")
+        if found is None:
+            return None, None
+        if isinstance(found.value, str):
+            return found.value, None
+        assert isinstance(found.value, tuple)
+        if len(found.value) == 2:
+            return None, (found.value[0], found.value[1])
+        if len(found.value) > 2:
+            self.refuse("TIMECOL", "names too many columns", "write DESCRIPTOR(ts)")
+        return found.value[0], None
+
+    def length(self, label: str) -> Any:
+        """A length as the model takes it."""
+        found = self.by_label.get(label)
+        if found is None:
+            self._fail(self.call.span, f"{self.name} has no {label.lower()}", f"write {self.form}")
+        assert found is not None
+        assert isinstance(found.value, Length)
+        if found.value.value == 0:
+            self._fail(found.span, f"{label.lower()} is zero", "give more than nothing")
+        if found.value.axis == "rows":
+            return Rows(found.value.value)
+        return phrase(found.value.value)
+
+    @property
+    def form(self) -> str:
+        """How the function is written."""
+        return FORMS[self.name]
+
+    def origin(self) -> int:
+        """Where some window starts."""
+        moment, shift = self.by_label.get("ORIGIN"), self.by_label.get("OFFSET")
+        if moment is not None and shift is not None:
+            self.refuse("OFFSET", "is given beside ORIGIN", "give one of them")
+        if moment is not None:
+            try:
+                return instant("origin", str(moment.value))
+            except OptionError as error:
+                self._fail(moment.span, error.problem, "write ORIGIN => '2026-01-01T00:00:00'")
+        if shift is not None:
+            assert isinstance(shift.value, Length)
+            return shift.value.value
+        return 0
+
+    def windows(self) -> Kind:
+        """The windows."""
+        if self.name in ("SESSION", "SESSION_WINDOW"):
+            closed = self.by_label.get("CLOSED")
+            ends: Any = "both" if closed is None else closed.value
+            return sessions.session(self.length("GAP"), closed=ends)
+        zone = self.by_label.get("ZONE")
+        size, origin = self.length("SIZE"), self.origin()
+        if self.name == "CUMULATE":
+            return cumulating.cumulating(size, self.length("STEP"), origin=origin)
+        slide = self.length("SLIDE") if self.name == "HOP" or "SLIDE" in self.by_label else None
+        if zone is not None:
+            return days.days(size, str(zone.value), slide=slide, origin=origin)
+        if slide is None:
+            return model.tumbling(size, origin=origin)
+        return model.hopping(size, slide, origin=origin)
+
+    def problem(self, error: OptionError) -> str:
+        """What is wrong, in a sentence that names the option."""
+        return f"{error.option} {error.problem}"
+
+
+def same_call(one: WindowCall, other: WindowCall, text: str) -> bool:
+    """Whether two calls mean the same windows over the same column, whatever bound they ask for."""
+    first, second = meaning(text, one), meaning(text, other)
+    return (first.windows, first.time, first.offset) == (
+        second.windows,
+        second.time,
+        second.offset,
+    )
+
+
+def is_spark(call: WindowCall) -> bool:
+    """Whether a call is one of Spark's window functions."""
+    return call.name in SPARK
+
+
+def place(node: exp.Expr, otherwise: Span) -> Span:
+    """Where a node stands, or what contains it."""
+    return span_of(node) or otherwise

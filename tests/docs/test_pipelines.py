@@ -1,0 +1,50 @@
+"""What docs/pipelines.md and docs/sql.md show of files, errors and rulers is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from muntin.explain.ruler import ruler
+from muntin.explain.story import story
+from muntin.model.errors import SqlError
+from muntin.model.windows import hopping
+from muntin.pipelines.toml import pipeline
+from muntin.sql import door
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def fences(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text()
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [body for name, body in found if name == language]
+
+
+def test_the_pipelines_in_sql_and_in_toml_are_the_same() -> None:
+    (sql,), (toml,) = fences("pipelines.md", "sql"), fences("pipelines.md", "toml")
+    ours, theirs = door.pipeline(sql), pipeline(toml)
+    assert ours.flows == theirs.flows
+    assert ours.checkpoint == theirs.checkpoint
+
+
+def test_the_explanation_is_what_is_said() -> None:
+    (shown,) = fences("pipelines.md", "")
+    for line in ruler(hopping("10 minutes", "4 minutes")):
+        assert " " * 10 + line in shown
+    (sql,) = fences("pipelines.md", "sql")
+    said = story(door.pipeline(sql).flows[0].query.spec)
+    for part in ("early ", "full ", "late "):
+        (line,) = [line for line in shown.splitlines() if line.startswith(part)]
+        assert line in said.splitlines()
+
+
+def test_the_error_is_what_is_said() -> None:
+    (shown,) = fences("sql.md", "")
+    place = shown.splitlines()[1].strip()
+    text = f"SELECT page, count(*)\n\n{place}\nGROUP BY page, window_start, window_end"
+    with pytest.raises(SqlError) as caught:
+        door.question(text)
+    assert str(caught.value) == shown.rstrip()

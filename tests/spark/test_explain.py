@@ -1,0 +1,29 @@
+"""Explaining without starting: the queries of a pipeline in Python, and plans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+from muntin.spark.explain import explain, only_noted
+
+
+def test_queries_are_noted_and_not_started(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "messages")
+    feed.add(("a", at(1), 1))
+    windows = mt.windowed(feed.stream(spark), key="key", time="at", clock="at", lateness="1 minute")
+    counts = windows.tumbling("1 minute").agg(n=mt.count())
+    with only_noted() as found:
+        counts.start(name="counts", checkpoint=str(tmp_path / "checkpoint"))
+    assert [name for name, _ in found] == ["counts"]
+    assert not (tmp_path / "checkpoint").exists()
+    assert not spark.streams.active
+    said = explain(found[0][1])
+    assert "at is never late (it says when a message arrived)" in " ".join(said.split())
+    assert "tumbling 1 minute, by key on at" in counts.explain(rate=100)
+    assert "for 100 messages a second of 10 keys" in " ".join(
+        counts.explain(rate=100, keys=10).split()
+    )

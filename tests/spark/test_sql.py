@@ -1,0 +1,318 @@
+"""SQL gives the rows that its twin in Python gives, and that DuckDB or Spark SQL computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tests.spark.feed import Feed, at, rows
+
+import muntin as mt
+from muntin.spark import pipelines
+from muntin.sql.door import pipeline
+
+MESSAGES = [
+    (None, at(3), 4),
+    ("a", at(1), 7),
+    ("a", at(4), -2),
+    ("b", at(4), 5),
+    ("a", at(11), 3),
+    ("b", at(12.5), 8),
+    ("a", at(12.5), 1),
+    ("a", at(24), None),
+    ("b", at(61), 6),
+    ("a", at(75), 2),
+]
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    made = Feed(tmp_path / "messages")
+    made.add(*MESSAGES)
+    return made
+
+
+def told(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    """The rows of some columns, moments as seconds since the feed's day, in one order."""
+    shown = frame.select(*names).collect()
+    found = [tuple(_plain(value) for value in row) for row in shown]
+    return sorted(found, key=lambda row: [(v is not None, v) for v in row])
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "timestamp"):
+        return value.timestamp() - at(0).timestamp() % 86400 // 1
+    return value
+
+
+BOTH = [
+    (
+        """SELECT key, count(*) AS n, sum(value) AS total
+           FROM TABLE(HOP(TABLE t, DESCRIPTOR(`at`), INTERVAL '5' SECOND, INTERVAL '10' SECOND))
+           GROUP BY key, window_start, window_end""",
+        lambda t: (
+            mt.windowed(t, key="key", time="at")
+            .hopping("10 seconds", "5 seconds")
+            .agg(n=mt.count(), total=mt.sum("value"))
+        ),
+    ),
+    (
+        """SELECT key, count(*) AS n, sum(value) AS total FROM t WHERE value > 0
+           GROUP BY key, SESSION(at, INTERVAL '8' SECOND)""",
+        lambda t: (
+            mt.windowed(t, key="key", time="at", where="value > 0")
+            .session("8 seconds")
+            .agg(n=mt.count(), total=mt.sum("value"))
+        ),
+    ),
+    (
+        """SELECT key, count(*) AS n, sum(value) AS total
+           FROM TABLE(TUMBLE(TABLE t, 2 ROWS)) GROUP BY key, window_start, window_end""",
+        lambda t: (
+            mt.windowed(t, key="key").tumbling(mt.rows(2)).agg(n=mt.count(), total=mt.sum("value"))
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "twin"), BOTH)
+def test_the_rows_of_the_twin(spark: SparkSession, feed: Feed, text: str, twin: Any) -> None:
+    frame = feed.frame(spark)
+    ours, theirs = mt.sql(spark, text, t=frame), twin(frame)
+    columns = ["key", "window_start", "window_end", "n", "total", "emission", "revision"]
+    assert set(ours.results.columns) == set(columns)
+    assert told(ours.results, *columns) == told(theirs.results, *columns)
+    assert told(ours.rejected, "id", "reason") == told(theirs.rejected, "id", "reason")
+
+
+def test_hopping_windows_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> None:
+    text = """SELECT key, unix_micros(window_start) AS s, count(*) AS n, sum(value) AS t,
+              max(value) AS m FROM t GROUP BY key, HOP(`at`, 4 SECONDS, 10 SECONDS)"""
+    found = mt.sql({"t": feed.frame(spark)}, text).results.where("key IS NOT NULL")
+    ours = [tuple(row) for row in found.select("key", "s", "n", "t", "m").collect()]
+    assert sorted(ours, key=str) == sorted(feed.windows(10, 4, but=[0]), key=str)
+
+
+def test_spark_windows_are_those_of_spark(spark: SparkSession, feed: Feed) -> None:
+    frame = feed.frame(spark).where("key IS NOT NULL")
+    text = """SELECT key, window.start AS s, window.end AS e, count(value) AS n,
+              round(avg(value), 3) AS mean
+              FROM t GROUP BY key, window(at, '10 seconds', '5 seconds')"""
+    theirs = frame.groupBy("key", F.window("at", "10 seconds", "5 seconds")).agg(
+        F.count("value").alias("n"), F.round(F.avg("value"), 3).alias("mean")
+    )
+    theirs = theirs.select("key", "window.start", "window.end", "n", "mean")
+    ours = mt.sql(spark, text, t=frame).results
+    assert told(ours, "key", "s", "e", "n", "mean") == told(theirs, *theirs.columns)
+
+
+def test_spark_sessions_are_those_of_spark(spark: SparkSession, feed: Feed) -> None:
+    feed.frame(spark).where("key IS NOT NULL").createOrReplaceTempView("sessions_of_sql")
+    text = """SELECT key, session_window.start AS s, count(*) AS n
+              FROM sessions_of_sql GROUP BY key, session_window(at, '8 seconds')"""
+    ours = mt.sql(spark, text).results
+    assert told(ours, "key", "s", "n") == told(spark.sql(text), "key", "s", "n")
+
+
+def test_rows_before_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> None:
+    over = "OVER (PARTITION BY key {} ROWS 2 PRECEDING)"
+    text = "SELECT id, key, value * 2 AS v, sum(value) {0} AS s, count(*) {0} AS n FROM t"
+    frame = feed.frame(spark).where("key IS NOT NULL").coalesce(1)
+    ours = mt.sql(spark, text.format(over.format("")), t=frame).results
+    query = text.format(over.format("ORDER BY id"))
+    t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet' WHERE key IS NOT NULL) AS t"
+    theirs = duckdb.sql(query.removesuffix("t") + t).fetchall()
+    assert told(ours, "id", "key", "v", "s", "n") == sorted(theirs)
+
+
+def test_a_time_before_is_that_of_duckdb(spark: SparkSession, feed: Feed) -> None:
+    feed.add(("a", at(12.5), 9), ("b", at(13), 1))
+    text = """SELECT DISTINCT key, {seconds}({at}) AS moment, sum(value) OVER w AS s,
+              count(*) OVER w AS n FROM t
+              WINDOW w AS (PARTITION BY key ORDER BY {at} RANGE INTERVAL '9' SECOND PRECEDING)"""
+    frame = feed.frame(spark).where("key IS NOT NULL")
+    ours = mt.sql(spark, text.format(seconds="unix_seconds", at="at"), t=frame).results
+    t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet' WHERE key IS NOT NULL) AS t"
+    query = text.format(seconds="epoch", at='"at"').replace("FROM t", "FROM " + t)
+    theirs = duckdb.sql(query).fetchall()
+    found = [(k, m, s, n) for k, m, s, n in told(ours, "key", "moment", "s", "n")]
+    assert sorted(found, key=str) == sorted([(k, int(m), s, n) for k, m, s, n in theirs], key=str)
+
+
+def test_windows_of_all_rows(spark: SparkSession, feed: Feed) -> None:
+    text = "SELECT count(*) AS n, count(DISTINCT key) AS d FROM t GROUP BY TUMBLE(at, 1 MINUTE)"
+    found = mt.sql(spark, text, t=feed.frame(spark)).results
+    assert found.columns == ["window_start", "window_end", "n", "d", "emission", "revision"]
+    assert told(found, "n", "d") == [(2, 2), (8, 2)]
+
+
+def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "messages")
+    feed.add(("a", at(1), 1), ("b", at(2), 5))
+    feed.add(("a", at(3), 9), ("b", at(4), 5))
+    feed.add(("a", at(30), 0), ("b", at(31), 0))
+    text = """SELECT key, max(value) AS top, count(*) AS n FROM t
+              GROUP BY key, TUMBLE(at, 10 SECONDS) HAVING max(value) < 6 EMIT CHANGES"""
+    query = mt.sql(spark, text, t=feed.stream(spark)).start(
+        checkpoint=str(tmp_path / "checkpoint"),
+        results=mt.to_duckdb(str(tmp_path / "out.duckdb"), "tops", history="history"),
+        available_now=True,
+    )
+    assert query.await_end(120)
+    out = tmp_path / "out.duckdb"
+    history = rows(out, "SELECT batch, key, top, n, emission, revision FROM history ORDER BY ALL")
+    assert [row for row in history if row[1] == "a" and row[0] < 2] == [
+        (0, "a", 1, 1, "early", 0),
+        (1, "a", None, None, "retract", 1),
+    ]
+    kept = rows(out, "SELECT key, epoch(window_start)::BIGINT % 60, top, n FROM tops ORDER BY ALL")
+    assert kept == [("a", 30, 0, 1), ("b", 0, 5, 2), ("b", 30, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "place"),
+    [
+        ("SELECT k, count(*) FROM t GROUP BY k, TUMBLE(at, 1 HOUR)", "isn't a column", "k"),
+        (
+            "SELECT key, count(*) FROM t GROUP BY key, TUMBLE(value, 1 HOUR)",
+            "not timestamp",
+            "value",
+        ),
+        ("SELECT key, max(v) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)", "no such column", "max(v)"),
+        (
+            "SELECT key, nope(key) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)",
+            "UNRESOLVED_ROUTINE",
+            None,
+        ),
+        (
+            "SELECT upper(key) AS id, count(*) FROM t GROUP BY 1, TUMBLE(at, 1 HOUR)",
+            "another",
+            None,
+        ),
+        ("SELECT key, count(*) FROM no_such GROUP BY key, TUMBLE(at, 1 HOUR)", "no_such", None),
+    ],
+)
+def test_what_the_table_lacks_is_refused_at_its_place(
+    spark: SparkSession, feed: Feed, text: str, said: str, place: str | None
+) -> None:
+    with pytest.raises(mt.SqlError) as caught:
+        mt.sql(spark, text, t=feed.frame(spark))
+    assert said in str(caught.value)
+    if place is not None:
+        start, end = caught.value.span
+        assert text[start:end] == place
+
+
+def test_tables_are_known_by_name_alone_without_a_session() -> None:
+    with pytest.raises(mt.SqlError, match="give it by its name"):
+        mt.sql({}, "SELECT key, count(*) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)")
+
+
+ORDERS = [(0, 1, 0, 1, "8:59:10"), (0, 2, 5, 3, "9:00:00"), (0, 3, 9, 9, "8:59:30")]
+SHIPMENTS = [
+    (0, 1000, 0, 3, "9:00:10"),
+    (0, 1001, 2, 1, "9:00:10"),
+    (0, 1002, 3, 1, "9:01:10"),
+    (0, 1003, 1, 9, "9:01:20"),
+]
+
+
+@pytest.mark.parametrize(
+    "over", ["ROWS 3 PRECEDING", "ORDER BY time RANGE '2' min PRECEDING"], ids=["rows", "time"]
+)
+def test_the_joins_of_the_samza_design(spark: SparkSession, over: str) -> None:
+    def frame(rows: list[tuple[Any, ...]], value: str) -> DataFrame:
+        made = spark.createDataFrame(
+            rows, f"part int, off long, {value} long, id long, clock string"
+        )
+        moment = F.concat(F.lit("2026-01-01 "), F.lpad("clock", 8, "0")).cast("timestamp")
+        return made.withColumn("time", moment).drop("clock")
+
+    offsets = " OFFSET FOR (part, off)" if over.startswith("ROWS") else ""
+    text = f"""SELECT id, value, cost FROM Shipments{offsets}
+               JOIN Orders{offsets} OVER ({over}) ON Orders.id = Shipments.id"""
+    joined = mt.sql(spark, text, Orders=frame(ORDERS, "value"), Shipments=frame(SHIPMENTS, "cost"))
+    assert joined.results.columns == ["id", "value", "cost", "emission"]
+    assert told(joined.results, "id", "value", "cost") == [
+        (1, 0, 2),
+        (1, 0, 3),
+        (3, 5, 0),
+        (9, 9, 1),
+    ]
+
+
+def test_columns_of_a_join_may_say_whose_they_are(spark: SparkSession) -> None:
+    rows = [(1, 10, at(5))]
+    left = spark.createDataFrame(rows, "id long, value long, ts timestamp")
+    right = spark.createDataFrame([(1, 3, at(4)), (2, 7, at(4))], left.schema)
+    over = "OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING)"
+    text = f"""SELECT a.id AS k, a.value - b.value AS d FROM a JOIN b {over} ON a.id = b.id
+               WHERE b.value < 5"""
+    assert told(mt.sql(spark, text, a=left, b=right).results, "k", "d") == [(1, 7)]
+    with pytest.raises(mt.SqlError, match=r"is a column of both sides; write a\.value or b\.value"):
+        mt.sql(spark, text.replace("a.value - b", "value - b"), a=left, b=right)
+    with pytest.raises(mt.SqlError, match="isn't a column of b"):
+        mt.sql(spark, text.replace("= b.id", "= b.nope"), a=left, b=right)
+
+
+PIPELINE = """
+    CREATE TABLE messages (
+        id BIGINT, key STRING, `at` TIMESTAMP, value BIGINT, twice AS value * 2,
+        WATERMARK FOR `at` AS `at` - 2 SECONDS
+    ) WITH (connector = 'parquet', path = '${data}', maxFilesPerTrigger = 1);
+    CREATE TABLE totals WITH (connector = 'duckdb', path = '${out}/out.duckdb');
+    CREATE TABLE bad WITH (connector = 'parquet', path = '${out}/bad');
+    SET checkpoint = '${out}/checkpoints';
+    SET trigger = 'available now';
+    INSERT INTO totals REJECTED INTO bad
+    SELECT key, sum(twice) AS total FROM messages WHERE key <> '${not}'
+    GROUP BY key, TUMBLE(`at`, 10 SECONDS) EMIT GRACE 5 SECONDS
+"""
+
+
+def test_a_pipeline_from_source_to_sinks(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "messages")
+    feed.add(("a", at(1), 1), ("b", at(2), 5), ("c", at(3), 7))
+    feed.add(("a", at(13), 9), ("a", at(40), 1))
+    feed.add(("a", at(3), 100), ("b", at(31), 2))
+    given = {"data": str(feed.folder), "out": str(tmp_path), "not": "c"}
+    made = pipeline(PIPELINE, {"not": "c"})
+    assert made.names == {"data", "out", "not"}
+    for query in pipelines.start(spark, made, given, {}):
+        assert query.await_end(120)
+        assert query.figures.counts["filtered"] == 1
+    kept = rows(
+        tmp_path / "out.duckdb",
+        "SELECT key, epoch(window_start)::BIGINT % 60, total FROM totals ORDER BY ALL",
+    )
+    assert kept == [("a", 0, 2), ("a", 10, 18), ("b", 0, 10)]
+    bad = spark.read.parquet(str(tmp_path / "bad"))
+    assert [(row["id"], row["reason"]) for row in bad.collect()] == [(5, "late")]
+    assert (tmp_path / "checkpoints" / "totals").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("'${data}'", "'${nowhere}'", r"messages|path='\$\{nowhere\}' has no value"),
+        ("'duckdb', path = '${out}/out.duckdb'", "'duckdb'", "path=None is missing for duckdb"),
+        ("'duckdb', path", "'telegraph', path", "isn't written to; write to"),
+        ("maxFilesPerTrigger = 1", "password = 'x'", "secret in plain sight"),
+        ("SET checkpoint = '${out}/checkpoints';", "", "checkpoint=None isn't set"),
+        ("sum(twice)", "sum(thrice)", "totals: agg=.* reads no such column"),
+    ],
+)
+def test_what_a_pipeline_lacks_is_told_before_anything_starts(
+    spark: SparkSession, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    feed = Feed(tmp_path / "messages")
+    feed.add(("a", at(1), 1))
+    given = {"data": str(feed.folder), "out": str(tmp_path), "not": "c"}
+    assert old in PIPELINE
+    with pytest.raises(mt.MuntinError, match=said):
+        pipelines.start(spark, pipeline(PIPELINE.replace(old, new), given), given, {})
+    assert not (tmp_path / "checkpoints").exists()

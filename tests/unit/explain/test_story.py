@@ -1,0 +1,172 @@
+"""Queries in words: what is said, what it will cost, and what to be careful of."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.twins import sentence
+
+import muntin as mt
+from muntin.explain.cautions import cautions, never_late_by
+from muntin.explain.flows import stories
+from muntin.explain.size import Rates, amount, load, memory
+from muntin.explain.story import Circumstances, story
+from muntin.model.pipeline import Column, Table
+from muntin.sql.door import pipeline
+
+AT = sentence(key="k", time="ts", lateness="30 minutes")
+HOURS = AT.hopping("1 hour", "5 minutes")
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_every_part_of_a_query_is_said():
+    twin = HOURS.early(every="5 seconds").late(grace="6 hours", rows=10).keep("1 day", rows=1000)
+    known = Circumstances(
+        4, True, None, None, "x > 1", "n > 2", "flights (parquet at /data)", "results to out"
+    )
+    said = flat(story(twin.spec(n=mt.count()), known))
+    for part in (
+        "reads flights (parquet at /data): Parquet, in columns, by the workers",
+        "takes messages for which x > 1",
+        "windows hopping 1 hour by 5 minutes, by k on ts",
+        "panes 12 a window, 1 a slide",
+        "computes n=count()",
+        "early while it is current, every 5 seconds of wall clock if it has changed",
+        "full once, when the watermark (30 minutes behind the latest event time) reaches its end",
+        "late taken for 6 hours after the end, told after 10 new messages",
+        "tells the whole result so far",
+        "future rejected beyond 1 day ahead of the wall clock",
+        "having n > 2; a window that was told and holds no more is taken back",
+        "state 4 shards; a row a key and pane, kept until 1 day after its last window",
+        "and at most 1,000 messages of closed windows",
+        "transformWithState in 4 partitions, with the state in RocksDB; a heartbeat wakes",
+        "writes results to out",
+    ):
+        assert part in said
+    assert "careful" not in said
+
+
+@pytest.mark.parametrize(
+    ("twin", "said"),
+    [
+        (AT.session("10 minutes"), "is 10 minutes past its last message"),
+        (AT.sliding("10 minutes"), "at most two windows begin or end with a message"),
+        (AT.hopping("1 hour", "7 minutes"), "17 a window, 2 a slide"),
+        (AT.cumulating("1 day", "1 hour"), "up to 24 a window"),
+        (AT.tumbling("1 day", zone="Asia/Tokyo"), "whole days of Asia/Tokyo"),
+        (sentence(key="k").tumbling(mt.rows(3)), "by k in the order of arrival"),
+        (sentence(offset=("p", "o")).tumbling(mt.rows(3)), "by p on o of each p"),
+        (sentence(time="ts").tumbling("1 hour"), "tumbling 1 hour, of all messages on ts"),
+        (AT.tumbling("1 hour").deltas(), "tells what is new"),
+        (sentence(key="k", time="ts", max_ahead=None).tumbling("1 hour"), "any time is taken"),
+    ],
+)
+def test_kinds(twin, said):
+    assert said in flat(story(twin.spec(n=mt.count())))
+
+
+@pytest.mark.parametrize(
+    ("twin", "aggregate", "rates", "said"),
+    [
+        (HOURS, mt.median("x"), None, "large state: v keeps every message"),
+        (sentence(key="k").tumbling(mt.rows(3)), mt.count(), None, "unbounded state"),
+        (AT.session("10 minutes"), mt.count(), None, "never silent for 10 minutes never ends"),
+        (sentence(key="k", time="ts").tumbling("1 hour"), mt.count(), None, "neither lateness nor"),
+        (
+            sentence(key="k", time="ts", max_ahead=None).tumbling("1 s"),
+            mt.count(),
+            None,
+            "one clock",
+        ),
+        (AT.hopping("1 hour", "1 second"), mt.count(), None, "counts in 3,600 windows"),
+        (HOURS.early(each=True), mt.count(), None, "every batch tells all windows"),
+        (
+            AT.hopping("1 hour", "1 minute"),
+            mt.count(),
+            Rates(10, 100_000),
+            "results a second for 10 messages a second",
+        ),
+    ],
+)
+def test_what_to_be_careful_of(twin, aggregate, rates, said):
+    found = cautions(twin.spec(v=aggregate), rates)
+    assert [line for line in found if said in line], found
+
+
+def test_a_column_that_is_never_late_needs_no_lateness():
+    spec = (
+        sentence(key="k", time="timestamp", lateness="5 minutes")
+        .tumbling("1 hour")
+        .spec(n=mt.count())
+    )
+    rate, plain = Table("t", "rate"), Table("t", "parquet")
+    read = Table("t", "parquet", computed=(Column("timestamp", "current_timestamp()"),))
+    assert never_late_by(spec, None, plain) is None
+    for why in (never_late_by(spec, None, rate), never_late_by(spec, None, read)):
+        assert why is not None
+        assert any("timestamp is never late" in line for line in cautions(spec, None, why))
+    assert never_late_by(spec, "timestamp") == "it says when a message arrived"
+    assert not any("never late" in line for line in cautions(spec))
+
+
+def test_sizes_follow_from_rates():
+    spec = sentence(key="k", time="ts").hopping("1 hour", "5 minutes").spec(n=mt.count())
+    made = load(spec, Rates(1000, 100))
+    assert (made.panes, made.rows) == (12, 1200)
+    assert made.told == pytest.approx(100 / 300)
+    assert made.bytes == 1200 * made.row_bytes
+    longer = sentence(key="k", time="ts", lateness="1 hour").hopping("1 hour", "5 minutes")
+    assert load(longer.keep("22 hours").spec(n=mt.count()), Rates(1000, 100)).panes == 24 * 12
+
+
+def test_a_pane_holds_no_more_keys_than_messages():
+    spec = sentence(key="k", time="ts").tumbling("10 seconds").spec(n=mt.count())
+    assert load(spec, Rates(5, 1_000_000)).rows == 50
+
+
+def test_full_state_is_as_large_as_the_input():
+    spec = sentence(key="k", time="ts").tumbling("100 seconds").spec(v=mt.collect_list("x"))
+    made = load(spec, Rates(1000, 10))
+    assert made.bytes > 16 * 1000 * 100
+
+
+def test_early_firings_are_counted():
+    spec = sentence(key="k", time="ts").tumbling("100 seconds")
+    once = load(spec.spec(n=mt.count()), Rates(1000, 10)).told
+    often = load(spec.early(every="1 second").spec(n=mt.count()), Rates(1000, 10)).told
+    assert often == pytest.approx(101 * once)
+
+
+def test_numbers_at_a_glance():
+    assert [amount(n) for n in (0.0046, 12, 4_200_000, 3e9)] == [
+        "0.0046",
+        "12",
+        "4.2 million",
+        "3.0 billion",
+    ]
+    assert [memory(n) for n in (12, 3_400, 5e9)] == ["12 bytes", "3.4 kB", "5.0 GB"]
+
+
+def test_pipelines_are_told_with_their_tables():
+    made = pipeline(
+        """CREATE TABLE a (k STRING, timestamp TIMESTAMP, x INT,
+               WATERMARK FOR timestamp AS timestamp - 1 MINUTE) WITH (connector = 'rate');
+           CREATE TABLE b (k STRING, timestamp TIMESTAMP, y INT) WITH (connector = 'json');
+           CREATE TABLE o WITH (connector = 'parquet', path = '${out}/o');
+           CREATE TABLE p WITH (connector = 'parquet', path = '${out}/p');
+           INSERT INTO o REJECTED INTO p SELECT k, count(*) AS n FROM (SELECT * FROM a WHERE x > 1)
+           GROUP BY k, TUMBLE(timestamp, 1 HOUR);
+           INSERT INTO p SELECT x, y FROM a JOIN b
+           OVER (ORDER BY timestamp RANGE 1 MINUTE PRECEDING) ON a.k = b.k WHERE x > y"""
+    )
+    (one, windows), (two, pairs) = stories(made, Rates(10, 10))
+    assert (one, two) == ("o", "p")
+    said = flat(windows)
+    assert "reads a (rate), chosen and computed row by row" in said
+    assert "results to o (parquet at ${out}/o); rejected messages to p" in said
+    assert "timestamp is never late (the source rate makes it" in said
+    assert "join inner, on k" in flat(pairs)
+    assert "reads b (json) as b" in flat(pairs)
+    assert "pairs for which x > y" in flat(pairs)

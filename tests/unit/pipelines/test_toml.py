@@ -1,0 +1,203 @@
+"""Pipelines in TOML: the same value as in SQL, and what can't be one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from muntin.model.errors import OptionError
+from muntin.pipelines.files import read, schema
+from muntin.pipelines.toml import PipelineFileError, pipeline
+from muntin.sql import door
+
+ROOT = Path(__file__).parents[3]
+
+SQL = """
+    CREATE TABLE clicks (k STRING, raw STRING, p INT, o BIGINT, ts AS to_timestamp(raw),
+        WATERMARK FOR ts AS ts - 1 MINUTE MAX AHEAD ANY, OFFSET FOR (p, o), CLOCK FOR ts)
+    WITH (connector = 'json', path = '${data}', multiLine = true);
+    CREATE TABLE out WITH (connector = 'parquet', path = 'out');
+    SET checkpoint = 'c'; SET trigger = '5 seconds'; SET buckets = 3;
+    INSERT INTO out SELECT k, count(*) AS n, quantile(x, 0.5) AS m
+    FROM (SELECT *, length(raw) AS x FROM clicks) WHERE k <> '${not}' GROUP BY k, {windows}
+    {emit}
+"""
+TOML = """
+checkpoint = "c"
+trigger = "5 seconds"
+buckets = 3
+[tables.clicks]
+connector = "json"
+path = "${data}"
+columns = { k = "STRING", raw = "STRING", p = "INT", o = "BIGINT" }
+computed = { ts = "to_timestamp(raw)" }
+time = "ts"
+lateness = "1 minute"
+max_ahead = "any"
+offset = ["p", "o"]
+clock = "ts"
+options = { multiLine = true }
+[tables.out]
+connector = "parquet"
+path = "out"
+[queries.out]
+from = "clicks"
+columns = { x = "length(raw)" }
+where = "k <> '${not}'"
+key = "k"
+windows = { %s }
+%s
+agg = { n = "count(*)", m = "quantile(x, 0.5)" }
+into = "out"
+"""
+GIVEN = {"not": "it's"}
+
+
+def sql(windows: str, emit: str = "") -> str:
+    return SQL.replace("{windows}", windows).replace("{emit}", emit)
+
+
+@pytest.mark.parametrize(
+    ("windows", "call"),
+    [
+        ('tumbling = "1 hour"', "TUMBLE(ts, 1 HOUR)"),
+        ('hopping = "1 hour", slide = "5 minutes"', "HOP(ts, 5 MINUTES, 1 HOUR)"),
+        ('cumulating = "1 day", step = "1 hour"', "CUMULATE(ts, 1 HOUR, 1 DAY)"),
+        ('session = "30 minutes"', "SESSION(ts, 30 MINUTES)"),
+        (
+            'session = "30 minutes", closed = "left"',
+            "SESSION(ts, 30 MINUTES, CLOSED => 'left')",
+        ),
+        (
+            'tumbling = "1 day", zone = "Asia/Tokyo"',
+            "TUMBLE(ts, 1 DAY, ZONE => 'Asia/Tokyo')",
+        ),
+        (
+            'tumbling = "1 day", origin = "2026-01-01T06:00"',
+            "TUMBLE(ts, 1 DAY, ORIGIN => '2026-01-01T06:00')",
+        ),
+    ],
+)
+def test_windows_are_those_of_sql(windows, call):
+    ours, theirs = pipeline(TOML % (windows, ""), GIVEN), door.pipeline(sql(call), GIVEN)
+    assert ours.flows == theirs.flows
+    assert ours.tables["clicks"].options == theirs.tables["clicks"].options
+    assert (ours.checkpoint, ours.trigger, ours.names) == ("c", 5_000_000, theirs.names)
+
+
+@pytest.mark.parametrize(
+    ("said", "emit"),
+    [
+        ("early = { each = true }", "EARLY EACH"),
+        ("early = { rows = 5 }\ndeltas = true", "EARLY EVERY 5 ROWS DELTAS"),
+        ('early = { every = "1 s" }\nkeep = "2 days"', "EARLY EVERY 1 SECOND RETAIN 2 DAYS"),
+        ('late = { rows = 2 }\ngrace = "1 hour"', "LATE EVERY 2 ROWS GRACE 1 HOUR"),
+        ('grace = "1 hour"\nkeep = "2 hours"', "GRACE 1 HOUR RETAIN 2 HOURS"),
+    ],
+)
+def test_policies_are_those_of_sql(said, emit):
+    ours = pipeline(TOML % ('tumbling = "1 hour"', said), GIVEN)
+    assert ours.flows == door.pipeline(sql("TUMBLE(ts, 1 HOUR)", "EMIT " + emit), GIVEN).flows
+
+
+def test_windows_of_rows_lie_on_offsets():
+    made = pipeline(TOML % ('hopping = "6 rows", slide = "2 rows"', 'grace = "3 rows"'), GIVEN)
+    spec = made.flows[0].query.spec
+    assert (str(spec.windows), spec.keys, spec.time) == (
+        "hopping 6 rows by 2 rows",
+        ("p", "k"),
+        None,
+    )
+    assert spec.firing.grace == 3
+
+
+def test_having_takes_back_what_holds_no_more():
+    made = pipeline(TOML % ('tumbling = "1 hour"', 'having = "n > 3"'), GIVEN).flows[0].query
+    assert made.having == "n > 3"
+    assert [c.name for c in made.columns] == [
+        "k",
+        "window_start",
+        "window_end",
+        "n",
+        "m",
+        "emission",
+        "revision",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("windows", "more", "said"),
+    [
+        (
+            'tumbling = "1 hour", session = "1 s"',
+            "",
+            "queries.out: windows='tumbling, session' isn't",
+        ),
+        ('tumbling = "soon"', "", "queries.out: size='soon' isn't a duration"),
+        ('tumbling = "1 hour", slide = "1 s"', "", "slide='1 s' isn't one of tumbling"),
+        ('hopping = "1 hour"', "", "slide"),
+        ('hopping = "1 hour", slide = "2 hours"', "", "is greater than the size 1 hour"),
+        (
+            "tumbling = 5",
+            "",
+            "queries.out.windows.tumbling: input should be a valid string (not 5)",
+        ),
+        ('tumbling = "1 hour", gap = "1 s"', "", "windows.gap: extra inputs are not permitted"),
+        ('tumbling = "1 hour"', 'grace = "3 rows"', "grace='3 rows' isn't measured in time"),
+        ('tumbling = "1 hour"', "late = { each = true }", "means nothing without a grace"),
+        ('tumbling = "1 hour"', "early = {}", "asks for none or several policies"),
+        ('tumbling = "1 hour"', 'rejected = "nowhere"', "queries.out.rejected: rejected='nowhere'"),
+        ('tumbling = "1 hour"', 'having = "n > ${lots}"', "${lots}' has no value"),
+    ],
+)
+def test_what_cannot_be_run_is_named(windows, more, said):
+    with pytest.raises(PipelineFileError) as caught:
+        pipeline(TOML % (windows, more), GIVEN)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('connector = "json"', "", "tables.clicks.connector: field required"),
+        ('"count(*)"', '"count(*"', "queries.out.agg.n: line 1: "),
+        ('"count(*)"', '"corr(a, b)"', "corr isn't computed in windows"),
+        ('trigger = "5 seconds"', 'trigger = "often"', "trigger: trigger='often' isn't a duration"),
+        ('checkpoint = "c"', 'checkpoint = "', "this isn't TOML"),
+        ('into = "out"', "", "queries.out.into: field required"),
+    ],
+)
+def test_mistakes_are_named_by_their_place(old, new, said):
+    text = TOML % ('tumbling = "1 hour"', "")
+    assert old in text
+    with pytest.raises(PipelineFileError) as caught:
+        pipeline(text.replace(old, new), GIVEN)
+    assert said in str(caught.value)
+
+
+def test_the_published_schema_is_the_one_in_force():
+    published = json.loads((ROOT / "docs" / "pipeline.schema.json").read_text())
+    assert published == schema()
+
+
+def test_the_examples_say_the_same():
+    ours, theirs = (
+        read(ROOT / "examples" / "flights" / f"pipeline.{suffix}", {}, whole=False)
+        for suffix in ("toml", "sql")
+    )
+    assert ours.flows == theirs.flows
+    assert ours.names == theirs.names == {"data", "out"}
+
+
+def test_what_is_given_fits_the_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(TOML % ('tumbling = "1 hour"', ""))
+    with pytest.raises(OptionError, match=r"lacks data, not; give --set data=\.\.\. --set not="):
+        read(path, {})
+    with pytest.raises(OptionError, match=r"isn't asked for by mine\.toml; it asks for data, not"):
+        read(path, {"outt": "x"})
+    assert read(path, {"data": "d", "not": "n"}).flows[0].query.where == "k <> 'n'"
+    with pytest.raises(OptionError, match="isn't a file"):
+        read(tmp_path / "nowhere.sql", {})

@@ -1,0 +1,343 @@
+"""Each form of statement gives the spec that its twin in Python gives."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.twins import lowered, sentence
+
+import muntin as mt
+from muntin.model.pipeline import Column, Derived, Expression, Reading
+
+BOUNDS = "window_start, window_end"
+AT = sentence(key="k", time="ts")
+
+
+def select(source: str, emit: str = "") -> str:
+    return f"SELECT k, count(*) AS n FROM {source} GROUP BY k, {BOUNDS} {emit}"
+
+
+def grouped(call: str) -> str:
+    return f"SELECT k, count(*) AS n FROM t GROUP BY k, {call}"
+
+
+WINDOWS = [
+    ("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' MINUTE))", AT.tumbling("10 minutes")),
+    ("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), '10 minutes'))", AT.tumbling("10 minutes")),
+    ("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 'PT10M'))", AT.tumbling("10 minutes")),
+    ("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 10 MINUTES))", AT.tumbling("10 minutes")),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL 1 HOUR 30 MINUTES))",
+        AT.tumbling("1 hour 30 minutes"),
+    ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1:30' HOUR TO MINUTE))",
+        AT.tumbling("1 hour 30 minutes"),
+    ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1 02:03:04.5' DAY TO SECOND))",
+        AT.tumbling("1 day 2 hours 3 minutes 4500 ms"),
+    ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '15' MINUTE))",
+        AT.tumbling("1 hour", origin=900_000_000),
+    ),
+    (
+        "TABLE(TUMBLE(DATA => TABLE t, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '1' HOUR, "
+        "ORIGIN => TIMESTAMP '2026-01-01 00:15:00'))",
+        AT.tumbling("1 hour", origin="2026-01-01T00:15:00"),
+    ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' DAY, ZONE => 'Europe/Berlin'))",
+        AT.tumbling("1 day", zone="Europe/Berlin"),
+    ),
+    (
+        "TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '1' HOUR))",
+        AT.hopping("1 hour", "5 minutes"),
+    ),
+    (
+        "TABLE(HOP(TABLE t, DESCRIPTOR(ts), SIZE => 7 DAYS, SLIDE => 1 DAY, ZONE => 'Asia/Tokyo'))",
+        AT.hopping("7 days", "1 day", zone="Asia/Tokyo"),
+    ),
+    (
+        "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '6' HOUR, INTERVAL '1' DAY))",
+        AT.cumulating("1 day", "6 hours"),
+    ),
+    (
+        "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '30' MINUTE))",
+        AT.session("30 minutes"),
+    ),
+    (
+        "TABLE(SESSION(TABLE t PARTITION BY (k), DESCRIPTOR(ts), 30 MINUTES, CLOSED => 'left'))",
+        AT.session("30 minutes", closed="left"),
+    ),
+    ("HOP(t, DESCRIPTOR(ts), 5 MINUTES, 1 HOUR)", AT.hopping("1 hour", "5 minutes")),
+    ("TABLE(TUMBLE(TABLE t, 3 ROWS))", sentence(key="k").tumbling(mt.rows(3))),
+    ("TABLE(HOP(TABLE t, 2 ROWS, ROWS 6))", sentence(key="k").hopping(mt.rows(6), mt.rows(2))),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) WATERMARK ts DELAY OF INTERVAL 30 MINUTES",
+        sentence(key="k", time="ts", lateness="30 minutes").tumbling("1 hour"),
+    ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) "
+        "WATERMARK ts DELAY OF 1 MINUTE MAX AHEAD 2 HOURS",
+        sentence(key="k", time="ts", lateness="1 minute", max_ahead="2 hours").tumbling("1 hour"),
+    ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) "
+        "WATERMARK ts DELAY OF 1 MINUTE MAX AHEAD ANY AS w",
+        sentence(key="k", time="ts", lateness="1 minute", max_ahead=None).tumbling("1 hour"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "twin"), WINDOWS, ids=[source for source, _ in WINDOWS])
+def test_table_functions(source, twin):
+    assert lowered(select(source)).spec == twin.spec(n=mt.count())
+
+
+GROUPED = [
+    ("TUMBLE(ts, INTERVAL '10' MINUTE)", AT.tumbling("10 minutes")),
+    ("HOP(ts, INTERVAL '5' MINUTE, INTERVAL '1' HOUR)", AT.hopping("1 hour", "5 minutes")),
+    ("CUMULATE(ts, 6 HOURS, 1 DAY)", AT.cumulating("1 day", "6 hours")),
+    ("SESSION(ts, INTERVAL '30' MINUTE)", AT.session("30 minutes")),
+    ("window(ts, '10 minutes')", AT.tumbling("10 minutes")),
+    ("window(ts, '10 minutes', '5 minutes')", AT.hopping("10 minutes", "5 minutes")),
+    (
+        "window(ts, '1 hour', '1 hour', '15 minutes')",
+        AT.tumbling("1 hour", origin=900_000_000),
+    ),
+    ("session_window(ts, '5 minutes')", AT.session("5 minutes")),
+    ("session_window(t.ts, '5 minutes')", AT.session("5 minutes")),
+]
+
+
+@pytest.mark.parametrize(("call", "twin"), GROUPED, ids=[call for call, _ in GROUPED])
+def test_grouping_functions(call, twin):
+    assert lowered(grouped(call)).spec == twin.spec(n=mt.count())
+
+
+HOURS = AT.tumbling("1 hour")
+EMITS = [
+    ("EMIT ON CLOSE", HOURS),
+    ("EMIT ON WINDOW CLOSE", HOURS),
+    ("EMIT FINAL", HOURS),
+    ("EMIT CHANGES", HOURS.early(each=True)),
+    ("EMIT CHANGES GRACE 1 HOUR", HOURS.early(each=True).late(each=True, grace="1 hour")),
+    ("EMIT EARLY EVERY 5 SECONDS", HOURS.early(every="5 seconds")),
+    ("EMIT EARLY EVERY INTERVAL '5' SECOND", HOURS.early(every="5 seconds")),
+    ("EMIT EARLY EVERY 100 ROWS", HOURS.early(rows=100)),
+    ("EMIT EARLY EACH", HOURS.early(each=True)),
+    ("EMIT EARLY EVERY ROW", HOURS.early(each=True)),
+    ("EMIT GRACE 6 HOURS", HOURS.late(grace="6 hours")),
+    ("EMIT ON CLOSE GRACE 6 HOURS", HOURS.late(grace="6 hours")),
+    ("EMIT LATE EACH MESSAGE GRACE 6 HOURS", HOURS.late(each=True, grace="6 hours")),
+    ("EMIT LATE EVERY 10 ROWS, GRACE 6 HOURS", HOURS.late(rows=10, grace="6 hours")),
+    ("EMIT RETAIN 1 DAY", HOURS.keep("1 day")),
+    ("EMIT DELTAS EARLY EACH", HOURS.early(each=True).deltas()),
+    (
+        "EMIT EARLY EVERY 5 SECONDS LATE EVERY 10 SECONDS GRACE 1 HOUR RETAIN 1 DAY",
+        HOURS.early(every="5 seconds").late(every="10 seconds", grace="1 hour").keep("1 day"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("emit", "twin"), EMITS, ids=[emit for emit, _ in EMITS])
+def test_emit(emit, twin):
+    found = lowered(select("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))", emit)).spec
+    assert found == twin.spec(n=mt.count())
+
+
+def test_rows_may_be_retained_by_number():
+    source = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
+    kept = lowered(select(source, "EMIT RETAIN 1 DAY ROWS 5000000"))
+    assert kept.spec == HOURS.keep("1 day", rows=5_000_000).spec(n=mt.count())
+
+
+def test_lengths_on_the_rows_axis_are_rows():
+    source = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(p, o), 3 ROWS))"
+    kept = lowered(select(source, "EMIT GRACE 2 ROWS RETAIN 9 ROWS").replace("k", "p"))
+    twin = sentence(key="p", offset=("p", "o")).tumbling(mt.rows(3))
+    assert kept.spec == twin.late(grace=mt.rows(2)).keep(mt.rows(9)).spec(n=mt.count())
+
+
+X = "x"
+AGGREGATES = [
+    ("COUNT(*)", mt.count()),
+    ("count(1)", mt.count()),
+    ("count(x)", mt.count("x")),
+    ("count(*) FILTER (WHERE y > 2)", mt.count_if(Expression("y > 2"))),
+    ("count(x) FILTER (WHERE y > 2)", mt.count(Expression("CASE WHEN y > 2 THEN x END"))),
+    ("count_if(x > 1)", mt.count_if(Expression("x > 1"))),
+    ("sum(x)", mt.sum("x")),
+    ("sum(x * 2) FILTER (WHERE y)", mt.sum(Expression("CASE WHEN y THEN x * 2 END"))),
+    ("min(t.x)", mt.min("x")),
+    ("max(upper(t.x))", mt.max(Expression("upper(`x`)"))),
+    ("avg(x)", mt.mean("x")),
+    ("var_samp(x)", mt.variance("x")),
+    ("stddev(x)", mt.stddev("x")),
+    ("first(x)", mt.first("x")),
+    ("last_value(x)", mt.last("x")),
+    ("min_by(x, y)", mt.arg_min("x", "y")),
+    ("arg_max(x, y + 1)", mt.arg_max("x", Expression("y + 1"))),
+    ("bool_and(x)", mt.bool_and("x")),
+    ("some(x)", mt.bool_or("x")),
+    ("median(x)", mt.median("x")),
+    ("collect_list(x)", mt.collect_list("x")),
+    ("array_agg(DISTINCT x)", mt.distinct("x")),
+    ("collect_set(x)", mt.distinct("x")),
+    ("approx_count_distinct(x)", mt.approx_distinct("x")),
+    ("approx_percentile(x, 0.95)", mt.quantile("x", 0.95)),
+    ("quantile(x, 0.5)", mt.quantile("x", 0.5)),
+    ("percentile_disc(0.5) WITHIN GROUP (ORDER BY x)", mt.exact_quantile("x", 0.5)),
+    ("top_k(x, 3)", mt.top_k("x", 3)),
+]
+
+
+@pytest.mark.parametrize(("text", "twin"), AGGREGATES, ids=[text for text, _ in AGGREGATES])
+def test_aggregates(text, twin):
+    query = f"SELECT k, {text} AS v FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)"
+    assert lowered(query).spec == HOURS.spec(v=twin)
+
+
+def test_conditions_and_expressions_are_handed_to_spark_as_they_were_written():
+    query = """
+        SELECT upper(k) AS key, round(avg(x), 2) AS mean, /* why */ count(*) AS n
+        FROM t WHERE t.x > 1 AND ts > current_timestamp() - INTERVAL 1 HOUR 30 MINUTES
+        GROUP BY upper(k), TUMBLE(ts, 1 HOUR) HAVING n > 3 AND max(x) < 5
+    """
+    found = lowered(query)
+    where = "`x` > 1 AND ts > current_timestamp() - INTERVAL 1 HOUR 30 MINUTES"
+    assert found.where == where
+    assert found.keys == (Column("key", "upper(k)"),)
+    computed = {"__muntin_a0": mt.mean("x"), "n": mt.count(), "__muntin_a2": mt.max("x")}
+    assert found.spec.aggregates == computed
+    assert found.having == "(`n`) > 3 AND `__muntin_a2` < 5"
+    assert found.columns == (
+        Column("key", "`key`"),
+        Column("window_start", "`window_start`"),
+        Column("window_end", "`window_end`"),
+        Column("mean", "round(`__muntin_a0`, 2)"),
+        Column("n", "`n`"),
+        Column("emission", "emission"),
+        Column("revision", "revision"),
+    )
+
+
+def test_a_query_that_shows_what_is_told_anyway_has_no_columns_of_its_own():
+    for shown in ("k, count(*) AS n", f"k, {BOUNDS}, count(*) AS n", "window_start, k, count(*) n"):
+        found = lowered(f"SELECT {shown} FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)")
+        assert (found.columns is None) == shown.startswith("k")
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        ("TUMBLE_START(ts, 1 HOUR)", "window_start"),
+        ("TUMBLE_END(ts, INTERVAL '60' MINUTE)", "window_end"),
+        ("window_end", "window_end"),
+        ("date_trunc('day', window_start)", "date_trunc('day', window_start)"),
+        ("upper(emission)", "upper(emission)"),
+    ],
+)
+def test_bounds_by_any_name(shown, text):
+    found = lowered(f"SELECT {shown} AS b, count(*) AS n FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)")
+    assert Column("b", text) in found.columns
+
+
+def test_spark_windows_are_structs():
+    query = "SELECT window.start AS s, window, count(*) n FROM t GROUP BY k, window(ts, '1 hour')"
+    found = {column.name: column.text for column in lowered(query).columns}
+    assert found["s"] == "window_start"
+    assert found["window"] == "named_struct('start', window_start, 'end', window_end)"
+    aliased = "SELECT window(ts, '1 hour') AS w, count(*) n FROM t GROUP BY k, w HAVING w.end > '2'"
+    assert lowered(aliased).having == "window_end > '2'"
+
+
+def test_windows_of_all_rows_have_no_key():
+    found = lowered(select("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))").replace("k, ", ""))
+    assert found.spec == sentence(time="ts").tumbling("1 hour").spec(n=mt.count())
+    assert found.columns is None
+
+
+def test_offsets_are_partitioned():
+    text = f"""
+        SELECT max(value) AS m
+        FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(`partition`, offset), 3 ROWS))
+        GROUP BY {BOUNDS} EMIT EARLY EVERY 1 MINUTE
+    """
+    twin = sentence(offset=("partition", "offset")).tumbling(mt.rows(3)).early(every="1 minute")
+    assert lowered(text).spec == twin.spec(m=mt.max("value"))
+
+
+def test_ordinals_and_aliases_group_too():
+    twin = sentence(key="b", time="ts").tumbling("1 hour").spec(n=mt.count())
+    for group in ("1", "b", "lower(`A`)"):
+        text = f"SELECT lower(a) AS b, count(*) AS n FROM t GROUP BY {group}, TUMBLE(ts, 1 HOUR)"
+        found = lowered(text)
+        assert found.spec == twin
+
+
+def test_views_choose_and_compute_rows():
+    inner = "SELECT *, lower(a) AS k FROM t WHERE a <> ''"
+    expected = Derived(Reading("t"), (Column("*", "*"), Column("k", "lower(a)")), "a <> ''")
+    for text in (
+        f"SELECT k, count(*) AS n FROM ({inner}) AS s GROUP BY s.k, TUMBLE(ts, 1 HOUR)",
+        f"WITH s AS ({inner}) SELECT k, count(*) AS n FROM s GROUP BY k, TUMBLE(s.ts, 1 HOUR)",
+        f"CREATE VIEW s AS {inner}; SELECT k, count(*) n FROM s GROUP BY k, TUMBLE(ts, 1 HOUR)",
+    ):
+        found = lowered(text)
+        assert found.source == expected
+        assert found.spec == HOURS.spec(n=mt.count())
+
+
+def test_tables_tell_their_marks_to_their_queries_and_views():
+    text = """
+        CREATE TABLE clicks (
+            k STRING, part INT, off BIGINT, raw STRING, landed TIMESTAMP,
+            ts AS to_timestamp(raw),
+            WATERMARK FOR ts AS ts - INTERVAL '30' SECOND MAX AHEAD ANY,
+            OFFSET FOR (part, off), CLOCK FOR landed
+        ) WITH (connector = 'parquet', path = 'x');
+        CREATE VIEW some AS SELECT * FROM clicks WHERE k <> 'bot';
+        SELECT k, count(*) AS n FROM some GROUP BY k, TUMBLE(ts, 1 HOUR)
+    """
+    found = lowered(text)
+    twin = sentence(
+        key="k", time="ts", lateness="30 seconds", max_ahead=None, offset=("part", "off")
+    )
+    assert found.spec == twin.tumbling("1 hour").spec(n=mt.count())
+    assert found.clock == "landed"
+
+
+def test_placeholders_stand_in_quotes_and_are_escaped():
+    text = "SELECT k, count(*) AS n FROM t WHERE a = '${x}' GROUP BY k, TUMBLE(ts, '${size}')"
+    found = lowered(text, x="it's", size="1 hour")
+    assert found.where == r"a = 'it\'s'"
+    assert found.spec == HOURS.spec(n=mt.count())
+
+
+ROWS = sentence(key="k")
+
+
+def test_aggregates_over_rows_before_slide_with_the_messages():
+    text = """SELECT k, price, sum(price) OVER (PARTITION BY k ROWS 2 PRECEDING) AS s,
+        max(price) OVER w - 1 AS m FROM t
+        WINDOW w AS (PARTITION BY k ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"""
+    found = lowered(text)
+    twin = ROWS.sliding(mt.rows(3))
+    aggregates = {
+        "__muntin_a0": mt.last("price"),
+        "s": mt.sum("price"),
+        "__muntin_a2": mt.max("price"),
+    }
+    assert found.spec == twin.spec(**aggregates)
+    assert [column.text for column in found.columns if column.name == "m"] == ["`__muntin_a2` - 1"]
+
+
+def test_aggregates_over_a_time_before_slide_too_once_a_key_and_time():
+    text = """SELECT DISTINCT k, ts, avg(x) OVER
+        (PARTITION BY k ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING) AS m FROM t"""
+    found = lowered(text)
+    twin = AT.sliding("2 minutes").spec(__muntin_at=mt.last("ts"), m=mt.mean("x"))
+    assert found.spec == twin
+    assert found.having == "window_end = __muntin_at"

@@ -1,0 +1,242 @@
+"""What can't be run is refused at its place, with what would work."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.twins import refused
+
+import muntin as mt
+from muntin.sql.door import aggregate, pipeline
+
+HOUR = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
+G = "GROUP BY k, window_start, window_end"
+OVER = "(PARTITION BY k ROWS 2 PRECEDING)"
+
+CASES = [
+    ("SELEC k", "the statements are SELECT", "SELEC"),
+    ("SELECT k FROM", "isn't a name of a table", "^"),
+    ("SELECT FROM t", "FROM stands where a column should", "FROM"),
+    ("SELECT k, FROM t", "FROM stands where a column should", "FROM"),
+    ("SELECT k FROM t GROUP", "isn't understood here", "GROUP"),
+    ("SELECT k, 'open FROM t", "a quote or a comment doesn't end", None),
+    ("SELECT k FROM t; SELECT k FROM t", "ask one query at a time", "SELECT k"),
+    ("SELECT k FROM t", "this query has no windows", "SELECT k"),
+    (f"SELECT k FROM {HOUR} {G} x", "isn't understood here", "x"),
+    ("SELECT k FROM range(10)", "isn't a function that gives rows", "("),
+    ("SELECT k FROM TABLE(SLIDE(TABLE t, DESCRIPTOR(ts), 1 HOUR))", "isn't a window func", "SLIDE"),
+    ("SELECT k, count(*) FROM t GROUP BY k", "so this needs windows", "count(*)"),
+    ("SELECT k FROM t EMIT CHANGES", "rows without windows aren't emitted", "EMIT CHANGES"),
+    ("SELECT DISTINCT k FROM t", "DISTINCT would remember every row", "SELECT DISTINCT k"),
+    (f"SELECT k, count(*) FROM {HOUR} GROUP BY k", "add window_start, window_end", "GROUP BY k"),
+    (
+        f"SELECT k, count(*) FROM {HOUR} GROUP BY k, window_start",
+        "add window_end to GROUP BY",
+        "GROUP BY k, window_start",
+    ),
+    (f"SELECT k, v FROM {HOUR} {G}", "add it to GROUP BY, or write an aggregate of it", "v"),
+    (f"SELECT * FROM {HOUR} {G}", "* is no column of a group", "*"),
+    (f"SELECT k, window_time FROM {HOUR} {G}", "write window_end", "window_time"),
+    (f"SELECT k, corr(a, b) FROM {HOUR} {G}", "corr isn't computed in windows", "corr(a, b)"),
+    (f"SELECT k, sum(max(a)) FROM {HOUR} {G}", "an aggregate within an aggregate", "max(a)"),
+    (f"SELECT k, sum(DISTINCT a) FROM {HOUR} {G}", "sum takes no DISTINCT", "sum(DISTINCT a)"),
+    (f"SELECT k, sum(*) FROM {HOUR} {G}", "takes a column, not *", "sum(*)"),
+    (f"SELECT k, sum(a, b) FROM {HOUR} {G}", "takes one argument, not 2", "sum(a, b)"),
+    (f"SELECT k, quantile(a, 2) FROM {HOUR} {G}", "q isn't a rank", "quantile(a, 2)"),
+    (f"SELECT k, quantile(a, q) FROM {HOUR} {G}", "a plain number", "quantile(a, q)"),
+    (
+        f"SELECT k, first(a) FILTER (WHERE b) FROM {HOUR} {G}",
+        "put the condition into WHERE",
+        "first(a) FILTER (WHERE b)",
+    ),
+    (
+        f"SELECT k, first(a) IGNORE NULLS FROM {HOUR} {G}",
+        "null treatment isn't taken",
+        "first(a) IGNORE NULLS",
+    ),
+    (f"SELECT k, count(*) a, sum(x) a FROM {HOUR} {G}", "two columns are called a", "sum(x)"),
+    (f"SELECT k, sum(x) AS k FROM {HOUR} {G}", "two columns are called k", "sum(x)"),
+    (f"SELECT sum(x) AS k FROM {HOUR} {G}", "k is a column of the output already", "sum(x)"),
+    (
+        f"SELECT k, sum(x) AS window_end FROM {HOUR} {G}",
+        "window_end is a column of the output already",
+        "sum(x)",
+    ),
+    (f"SELECT DISTINCT k, count(*) FROM {HOUR} {G}", "DISTINCT isn't needed", None),
+    (f"SELECT k, count(*) FROM {HOUR} {G} ORDER BY k", "would never end on a stream", "ORDER BY"),
+    (f"SELECT k, count(*) FROM {HOUR} {G} LIMIT 5", "LIMIT would end", "LIMIT"),
+    (f"SELECT k, count(*) FROM {HOUR} {G} UNION SELECT 1", "UNION isn't taken", "UNION"),
+    (f"SELECT k, (SELECT 1) FROM {HOUR} {G}", "a query within an expression", "(SELECT 1)"),
+    ("SELECT count(*) FROM t GROUP BY 3, TUMBLE(ts, 1 HOUR)", "from 1 to 1", "3"),
+    (
+        "SELECT TUMBLE_START(ts, 1 HOUR) FROM t GROUP BY TUMBLE(ts, 2 HOURS)",
+        "windows of one kind",
+        "TUMBLE_START(ts, 1 HOUR)",
+    ),
+    ("SELECT TUMBLE_START(ts, 1 HOUR), count(*) FROM t", "add TUMBLE(ts, 1 HOUR) to GROUP", None),
+    (
+        f"SELECT k FROM (SELECT k, count(*) AS n FROM {HOUR} {G}) GROUP BY k, TUMBLE(ts, 1 HOUR)",
+        "windows over windows aren't taken",
+        None,
+    ),
+    (
+        f"SELECT count(*) FROM {HOUR.replace('1 HOUR', '1 MONTH')} {G}",
+        "month has no fixed length",
+        "1 MONTH",
+    ),
+    (
+        f"SELECT count(*) FROM {HOUR.replace('1 HOUR', '10')} {G}",
+        "can't take this",
+        "10",
+    ),
+    (
+        f"SELECT count(*) FROM {HOUR.replace('1 HOUR', 'size')} {G}",
+        "TUMBLE can't take this",
+        "size",
+    ),
+    (
+        f"SELECT count(*) FROM {HOUR.replace('1 HOUR', '0 HOURS')} {G}",
+        "size is zero",
+        "0 HOURS",
+    ),
+    (
+        f"SELECT count(*) FROM {HOUR.replace('1 HOUR', '1 HOUR, SLIDE => 1 MINUTE')} {G}",
+        "TUMBLE has no argument SLIDE",
+        "SLIDE => 1 MINUTE",
+    ),
+    (
+        f"SELECT count(*) FROM {HOUR.replace('TUMBLE', 'HOP')} {G}",
+        "HOP has no size",
+        "HOP(TABLE t, DESCRIPTOR(ts), 1 HOUR)",
+    ),
+    (
+        f"SELECT count(*) FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), 2 HOURS, 1 HOUR)) {G}",
+        "slide is greater than the size 1 hour",
+        "2 HOURS",
+    ),
+    (
+        f"SELECT count(*) FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), 7 MINUTES, 1 HOUR)) {G}",
+        "step doesn't divide 1 hour",
+        "7 MINUTES",
+    ),
+    (
+        f"SELECT count(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => 'Mars')) {G}",
+        "zone isn't a known time zone",
+        "'Mars'",
+    ),
+    (
+        f"SELECT count(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 3 ROWS)) {G}",
+        "isn't needed by windows measured in rows",
+        "DESCRIPTOR(ts)",
+    ),
+    (f"SELECT count(*) FROM TABLE(TUMBLE(TABLE t, 1 HOUR)) {G}", "has no time column", None),
+    (f"SELECT count(*) FROM TABLE(TUMBLE(DESCRIPTOR(ts), 1 HOUR)) {G}", "names no table", None),
+    (
+        f"SELECT k FROM TABLE(SESSION(TABLE t PARTITION BY u, DESCRIPTOR(ts), 1 HOUR)) {G}",
+        "sessions are parted by this; add it to GROUP BY",
+        "u",
+    ),
+    (
+        f"SELECT k FROM TABLE(SESSION(TABLE t, 3 ROWS)) {G}",
+        "gap counts messages of other keys too",
+        "3 ROWS",
+    ),
+    (f"SELECT k FROM {HOUR} {G} EMIT", "EMIT doesn't say when", "^"),
+    (f"SELECT k FROM {HOUR} {G} EMIT SOON", "EMIT doesn't say when", "SOON"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY", "write EVERY 5 SECONDS", "^"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 5", "a period needs a unit", "5"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 0 ROWS", "1 or more", "0"),
+    (f"SELECT k FROM {HOUR} {G} EMIT LATE EACH", "add for example GRACE", "LATE EACH"),
+    (f"SELECT k FROM {HOUR} {G} EMIT GRACE 3 ROWS", "isn't measured in time", "3 ROWS"),
+    (
+        f"SELECT k FROM {HOUR} {G} EMIT GRACE 2 HOURS RETAIN 1 HOUR",
+        "keep is below the grace 2 hours",
+        "RETAIN 1 HOUR",
+    ),
+    (
+        f"SELECT k FROM {HOUR} {G} EMIT ON CLOSE EARLY EACH",
+        "exclude each other",
+        "ON CLOSE",
+    ),
+    (f"SELECT k FROM {HOUR} {G} EMIT CHANGES EARLY EACH", "exclude each other", "EARLY EACH"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY EACH EARLY EACH", "EARLY twice", "EARLY EACH"),
+    (
+        f"SELECT k FROM {HOUR} WATERMARK other DELAY OF 1 HOUR {G}",
+        "the watermark is one of other, the windows lie on ts",
+        None,
+    ),
+    (f"SELECT k FROM {HOUR} WATERMARK ts {G}", "stands where DELAY OF should", "GROUP BY"),
+    ("SELECT k, sum(x) OVER (PARTITION BY k) FROM t", "kept for ever", None),
+    (
+        "SELECT k, sum(x) OVER (PARTITION BY k ROWS UNBOUNDED PRECEDING) FROM t",
+        "doesn't begin a length before its row",
+        None,
+    ),
+    (
+        "SELECT sum(x) OVER (ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM t",
+        "doesn't end with its row",
+        None,
+    ),
+    (
+        "SELECT sum(x) OVER (ORDER BY ts ROWS 2 PRECEDING) FROM t",
+        "leave ORDER BY away, or use RANGE",
+        None,
+    ),
+    (
+        "SELECT k, sum(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
+        "write SELECT DISTINCT",
+        None,
+    ),
+    (
+        "SELECT DISTINCT price, sum(x) OVER (ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
+        "may differ in this",
+        "price",
+    ),
+    (
+        "SELECT sum(x) OVER (ORDER BY ts DESC RANGE 2 MINUTES PRECEDING) FROM t",
+        "ordered by something else",
+        None,
+    ),
+    (
+        "SELECT sum(x) OVER (ORDER BY ts RANGE 2 PRECEDING) FROM t",
+        "RANGE isn't measured so",
+        "2",
+    ),
+    (f"SELECT row_number() OVER {OVER} FROM t", "numbers rows of a whole partition", None),
+    (f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t", "of one kind", None),
+    ("SELECT sum(x) OVER w FROM t", "there is no window w", "sum(x) OVER w"),
+    (f"SELECT k, sum(x) OVER {OVER} FROM t GROUP BY k", "can't stand beside OVER", None),
+    (f"SELECT k, sum(x) OVER {OVER} FROM {HOUR} {G}", "can't stand beside GROUP BY", None),
+    ("SELECT x FROM t GROUP BY TUMBLE(ts, 1 HOUR), ${x}", "stands outside of quotes", None),
+    ("SELECT count(*) FROM t WHERE a = '${x}' GROUP BY TUMBLE(ts, 1 HOUR)", "--set x", "${x}"),
+]
+
+
+@pytest.mark.parametrize(("text", "said", "at"), CASES, ids=[text for text, _, _ in CASES])
+def test_refused(text, said, at):
+    problem, place = refused(text)
+    assert said in problem
+    if at == "^":
+        assert place == ""
+    elif at is not None:
+        assert place == at
+
+
+def test_the_place_is_shown_with_its_line():
+    with pytest.raises(mt.SqlError) as caught:
+        pipeline("SELECT\n\tk,\n\tcount(*\nFROM t")
+    assert str(caught.value).splitlines()[1:] == ["  FROM t", "  ^^^^"]
+    assert str(caught.value).startswith("line 4: ")
+
+
+def test_deep_nesting_is_refused_not_crashed():
+    deep = "(" * 400 + "x" + ")" * 400
+    problem, _ = refused(f"SELECT {deep} FROM t GROUP BY TUMBLE(ts, 1 HOUR)")
+    assert "too deep" in problem
+    problem, _ = refused("SELECT " + "NOT " * 3000 + "x FROM t")
+    assert "too deep" in problem
+
+
+@pytest.mark.parametrize("text", ["delay", "count(DISTINCT x)", "max(x) + 1", "max(x); min(x)", ""])
+def test_an_aggregate_alone_is_nothing_else(text):
+    with pytest.raises(mt.SqlError):
+        aggregate(text)

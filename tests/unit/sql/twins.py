@@ -1,0 +1,41 @@
+"""The Python sentence without a DataFrame, and what SQL is lowered to."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from muntin.model.errors import SqlError
+from muntin.model.pipeline import Joining, Windowing
+from muntin.spark.windowed import Windowed, windowed
+from muntin.sql.door import question
+
+
+def sentence(**options: Any) -> Windowed:
+    """``windowed`` over no frame."""
+    return windowed(cast(Any, None), **options)
+
+
+def lowered(text: str, **given: str) -> Windowing:
+    """What a query of windows is lowered to."""
+    found = question(text, given).lowered.query
+    assert isinstance(found, Windowing)
+    return found
+
+
+def joined(text: str) -> Joining:
+    """What a join is lowered to."""
+    found = question(text).lowered.query
+    assert isinstance(found, Joining)
+    return found
+
+
+def refused(text: str) -> tuple[str, str]:
+    """What a text is refused for, and the place that the caret points at."""
+    try:
+        question(text)
+    except SqlError as error:
+        lines = str(error).splitlines()
+        assert len(lines) == 3
+        start, end = lines[2].index("^"), lines[2].rindex("^") + 1
+        return lines[0], lines[1][start:end]
+    raise AssertionError("it isn't refused")
