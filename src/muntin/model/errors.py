@@ -41,6 +41,14 @@ class StateCorruptedError(MuntinError):
     """A stored blob can't be read back as it was written."""
 
 
+class PartitionError(MuntinError):
+    """A table is written under a key that its stream isn't partitioned by; says what to do."""
+
+
+class OutsideStreamError(MuntinError, RuntimeError):
+    """Something needs the event that an agent is at, and there is none."""
+
+
 class MissingExtraError(MuntinError, ImportError):
     """An optional part of muntin isn't installed; the message says what to install."""
 
