@@ -38,6 +38,8 @@ from muntin.model.errors import (
     MissingExtraError,
     MuntinError,
     OptionError,
+    OutsideStreamError,
+    PartitionError,
     SettingError,
     SpecChangedError,
     StateCorruptedError,
@@ -49,11 +51,16 @@ if TYPE_CHECKING:
     from muntin.spark.session import session
     from muntin.spark.sinks import to_duckdb, to_parquet
     from muntin.spark.windowed import windowed
+    from muntin.tables import App, Record, memory, source
 
 __all__ = [
+    "App",
     "MissingExtraError",
     "MuntinError",
     "OptionError",
+    "OutsideStreamError",
+    "PartitionError",
+    "Record",
     "SettingError",
     "SpecChangedError",
     "StateCorruptedError",
@@ -76,10 +83,12 @@ __all__ = [
     "max",
     "mean",
     "median",
+    "memory",
     "min",
     "quantile",
     "rows",
     "session",
+    "source",
     "stddev",
     "sum",
     "to_duckdb",
@@ -89,9 +98,13 @@ __all__ = [
     "windowed",
 ]
 
-# The Spark door is opened at the first use, so that the model and the engine can be used where
-# pyspark isn't.
-_SPARK = {
+# Doors are opened at their first use, so that the model and the engine can be used where pyspark
+# isn't.
+_DOORS = {
+    "App": "muntin.tables",
+    "Record": "muntin.tables",
+    "memory": "muntin.tables",
+    "source": "muntin.tables",
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",
     "session": "muntin.spark.session",
@@ -102,8 +115,8 @@ _SPARK = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _SPARK:
+    if name not in _DOORS:
         raise AttributeError(f"module 'muntin' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_SPARK[name]), name)
+    return getattr(import_module(_DOORS[name]), name)
