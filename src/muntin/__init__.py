@@ -46,6 +46,7 @@ from muntin.model.errors import (
 )
 
 if TYPE_CHECKING:
+    from muntin.spark.agents import on_spark
     from muntin.spark.join import join
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
@@ -85,6 +86,7 @@ __all__ = [
     "median",
     "memory",
     "min",
+    "on_spark",
     "quantile",
     "rows",
     "session",
@@ -107,6 +109,7 @@ _DOORS = {
     "source": "muntin.tables",
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",
+    "on_spark": "muntin.spark.agents",
     "session": "muntin.spark.session",
     "to_duckdb": "muntin.spark.sinks",
     "to_parquet": "muntin.spark.sinks",

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from muntin.model.errors import OptionError
+from muntin.model.errors import MuntinError, OptionError
 from muntin.tables.current import Cursor, require
 from muntin.tables.moments import Moment
 from muntin.tables.partition import Sent
@@ -108,47 +108,79 @@ class AgentRun:
 
     def __init__(self, agent: Agent, *, keep_results: bool = False) -> None:
         self.agent = agent
-        self.inboxes: dict[tuple[str, Keying | None], Inbox] = {}
+        self.inboxes: list[Inbox] = []
+        self._next = 0
         self._keep_results = keep_results
         self.opened = asyncio.Event()
 
     @property
     def at_rest(self) -> bool:
         """Whether all that came was worked through."""
-        return all(inbox.idle.is_set() for inbox in self.inboxes.values())
+        return all(inbox.idle.is_set() for inbox in self.inboxes)
 
     @property
     def given(self) -> int:
         """How many events the agent has been given since it was last at rest."""
-        return sum(inbox.given for inbox in self.inboxes.values())
+        return sum(inbox.given for inbox in self.inboxes)
 
     async def rest(self) -> None:
         """Wait until all that came was worked through."""
-        for inbox in self.inboxes.values():
+        for inbox in self.inboxes:
             await inbox.idle.wait()
 
     def close(self) -> None:
         """Let all streams end."""
-        for inbox in self.inboxes.values():
+        for inbox in self.inboxes:
             inbox.close()
 
     def open(self, topic: str, by: Keying | None) -> Inbox:
-        """See ``Reader``; an agent that begins anew goes on where it was."""
-        found = self.inboxes.get((topic, by))
-        if found is None:
-            found = self.inboxes[topic, by] = Inbox(self.agent.name, topic, by)
+        """See ``Reader``; an agent that begins anew goes on where it was.
+
+        Streams are known by the order in which they are opened: a function that an agent groups by
+        is another one each time.
+        """
+        if self._next < len(self.inboxes) and self.inboxes[self._next].topic == topic:
+            found = self.inboxes[self._next]
+            found.by = by
+        else:
+            found = Inbox(self.agent.name, topic, by)
+            self.inboxes.append(found)
+        self._next = self.inboxes.index(found) + 1
         self.opened.set()
         return found
 
     async def live(self) -> None:
         """Run the function until it ends."""
         RUNNING.set(self)
+        self._next = 0
         made = self.agent.begin(self)
         if not hasattr(made, "__aiter__"):
             await made
             return
         async for result in made:
             await self._deliver(result)
+
+    def fail(self, error: BaseException, errors: str) -> None:
+        """Raise what an agent raised, or let it cost the event that it was at.
+
+        Args:
+            error: What was raised.
+            errors: ``raise`` or ``reject``. What muntin itself refuses is raised anyway.
+        """
+        at = [inbox.cursor for inbox in self.inboxes if inbox.cursor.part is not None]
+        if errors == "raise" or isinstance(error, MuntinError) or not at:
+            raise error
+        if not isinstance(error, Exception):
+            raise error
+        for cursor in at:
+            assert cursor.part is not None
+            cursor.part.reject(cursor, "error", None, repr(error))
+
+    def ends_early(self) -> OptionError:
+        """What is wrong with an agent that ends and leaves its events unread."""
+        cure = "write async for ... in stream"
+        problem = "ends without reading its stream"
+        return OptionError("agent", self.agent.name, problem, cure)
 
     async def _deliver(self, result: Any) -> None:
         for sink in self.agent.sinks:

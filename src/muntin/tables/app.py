@@ -74,6 +74,7 @@ class App:
         if errors not in ("raise", "reject"):
             raise OptionError("errors", errors, "isn't known", 'give "raise" or "reject"')
         self.errors = errors
+        self.clocked = False
         self.running: Running | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,6 +117,7 @@ class App:
         *,
         default: Callable[[], Any] | None = None,
         value_type: Any = None,
+        key_type: Any = None,
         on_window_close: WindowClose | None = None,
     ) -> Table:
         """A table.
@@ -124,7 +126,8 @@ class App:
             name: Its name.
             default: Makes the value of a key that has none: ``int``, ``list``, a function.
             value_type: A dataclass or pydantic model that the values are; values of Python's own
-                types need none.
+                types need none. On Spark it also says which column they get: ``float``.
+            key_type: Which column keys get on Spark: ``int``; text where it isn't given.
             on_window_close: Called with ``(key, window)`` and value when a window has expired, once
                 each, also after a restart; a function or a coroutine function. What it writes to
                 tables is committed with the closing, anything else may be repeated after a crash.
@@ -133,6 +136,7 @@ class App:
             self._new(name),
             default=_maker(default),
             value_type=value_type,
+            key_type=key_type,
             on_window_close=on_window_close,
         )
         self.tables[name] = spec

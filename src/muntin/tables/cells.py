@@ -7,7 +7,7 @@ can be put together whatever they hold. A row without a value says that the entr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -19,7 +19,7 @@ Entries = Mapping[int, Mapping[Any, Any]]
 """Values by place, then key."""
 
 PLACE = "place"
-_KEYS = ("key_str", "key_int", "key_any")
+KEYS = ("key_str", "key_int", "key_any")
 _VALUES = ("value_int", "value_float", "value_str", "value_json")
 _PLAIN: dict[type, tuple[str, str, type[pl.DataType]]] = {
     str: ("key_str", "value_str", pl.String),
@@ -56,11 +56,12 @@ def to_frame(entries: Entries, written: Written) -> pl.DataFrame:
         places += [place] * len(changed)
         keys += changed
         values += changed.values()
-    series = [pl.Series(PLACE, places, dtype=pl.Int64), _keys(keys), _values(values, written)]
+    series = [pl.Series(PLACE, places, dtype=pl.Int64), keys_column(keys), _values(values, written)]
     return pl.DataFrame(series)
 
 
-def _keys(keys: list[Any]) -> pl.Series:
+def keys_column(keys: Sequence[Any]) -> pl.Series:
+    """Keys as a column of one of the three forms."""
     kinds = set(map(type, keys))
     if len(kinds) == 1:
         name, _, dtype = _PLAIN.get(kinds.pop(), ("", "", pl.Null))
@@ -80,7 +81,7 @@ def _values(values: list[Any], written: Written) -> pl.Series:
     return pl.Series("value_json", texts, dtype=pl.String)
 
 
-def _column(name: str, values: list[Any], dtype: type[pl.DataType]) -> pl.Series | None:
+def _column(name: str, values: Sequence[Any], dtype: type[pl.DataType]) -> pl.Series | None:
     """A column, if these values fit into one: integers may be too great, text not be UTF-8."""
     try:
         return pl.Series(name, values, dtype=dtype, strict=True)
@@ -96,7 +97,7 @@ def newest(frames: Iterable[pl.DataFrame], *, gone: bool) -> pl.DataFrame:
         gone: Whether to keep the rows of entries that are gone; older frames may have those.
     """
     frames = list(frames)
-    forms = {name for frame in frames for name in _there(frame, _KEYS)}
+    forms = {name for frame in frames for name in _there(frame, KEYS)}
     if len(forms) > 1:
         # One key may have been written in two forms, and must be known as one.
         frames = [_general(frame) for frame in frames]
@@ -109,7 +110,7 @@ def newest(frames: Iterable[pl.DataFrame], *, gone: bool) -> pl.DataFrame:
 
 
 def _general(frame: pl.DataFrame) -> pl.DataFrame:
-    (name,) = _there(frame, _KEYS)
+    (name,) = _there(frame, KEYS)
     if name == "key_any":
         return frame
     column = pl.Series("key_any", list(map(ordered.encode_part, frame[name])), dtype=pl.Binary)
@@ -122,9 +123,14 @@ def _there(frame: pl.DataFrame, names: Iterable[str]) -> list[str]:
 
 def from_frame(frame: pl.DataFrame, written: Written) -> Iterable[tuple[int, Any, Any]]:
     """Place, key and value (or ``GONE``) of each row."""
-    keys = _together(frame, _KEYS, {"key_any": _key})
+    keys = keys_of(frame)
     values = _together(frame, _VALUES, {"value_json": written.loads})
     return zip(frame[PLACE].to_list(), keys, values, strict=True)
+
+
+def keys_of(frame: pl.DataFrame) -> list[Any]:
+    """The keys of a frame that has a column of ``keys_column``."""
+    return _together(frame, KEYS, {"key_any": _key})
 
 
 def _key(data: bytes) -> Any:

@@ -114,7 +114,7 @@ class Intake:
         ):
             by_part[owner].append(row)
         for owner in sorted(by_part):
-            inbox.put(self._parts[owner], by_part[owner])
+            inbox.put(self._parts[owner], by_part[owner], len(by_part[owner]))
 
     def _keyed(self, inbox: Inbox, row: Row) -> Row | None:
         assert inbox.by is not None

@@ -18,7 +18,7 @@ from weakref import finalize
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.stores import KeyValue
-from muntin.tables.agent import Agent, AgentRun
+from muntin.tables.agent import AgentRun
 from muntin.tables.copartition import owners
 from muntin.tables.intake import Intake, as_json, from_json, rejected_row
 from muntin.tables.kept import Kept
@@ -201,7 +201,7 @@ class Running:
         self._begin_batch()
         for topic, rows in self._intake.rows(messages).items():
             for run in self._runs:
-                for inbox in run.inboxes.values():
+                for inbox in run.inboxes:
                     if inbox.topic == topic:
                         self._intake.fill(inbox, rows)
         for run in self._runs:
@@ -236,11 +236,11 @@ class Running:
             )
 
     def _reads(self, topic: str | None) -> bool:
-        return any(inbox.topic == topic for run in self._runs for inbox in run.inboxes.values())
+        return any(inbox.topic == topic for run in self._runs for inbox in run.inboxes)
 
     def _require_read(self, topic: str) -> None:
         if not self._reads(topic):
-            read = {inbox.topic for run in self._runs for inbox in run.inboxes.values()}
+            read = {inbox.topic for run in self._runs for inbox in run.inboxes}
             cure = f"give one of {', '.join(sorted(read))}" if read else "let an agent read it"
             raise OptionError("topic", topic, "is read by no agent", cure)
 
@@ -255,7 +255,7 @@ class Running:
             opened.cancel()
             if self._tasks[run].done() and not run.inboxes:
                 self._tasks[run].result()
-                _ends_early(run.agent)
+                raise run.ends_early()
 
     async def _until_rest(self, run: AgentRun) -> None:
         """Wait until an agent has worked through its events."""
@@ -272,22 +272,16 @@ class Running:
                 continue
             restarts += 1
             if restarts > run.given:
-                _ends_early(run.agent)
+                raise run.ends_early()
             self._tasks[run] = asyncio.create_task(run.live())
 
     def _judge(self, run: AgentRun, task: asyncio.Task[None]) -> None:
         """What an agent's end means: an error is raised, or costs the event that it was at."""
         error = task.exception()
-        if error is None:
-            if run.agent.topic is None:
-                run.inboxes.clear()
-            return
-        at = [inbox.cursor for inbox in run.inboxes.values() if inbox.cursor.part is not None]
-        if self._app.errors == "raise" or isinstance(error, MuntinError) or not at:
-            raise error
-        for cursor in at:
-            assert cursor.part is not None
-            cursor.part.reject(cursor, "error", None, repr(error))
+        if error is not None:
+            run.fail(error, self._app.errors)
+        elif run.agent.topic is None:
+            run.inboxes.clear()
 
 
 def _end(loop: Loop, runs: list[AgentRun], tasks: dict[AgentRun, asyncio.Task[None]]) -> None:
@@ -315,8 +309,3 @@ def _numbered(sent: Sent) -> Numbered:
 
 def _time(sent: Sent) -> float | None:
     return None if sent.time is None else sent.time / SECOND
-
-
-def _ends_early(agent: Agent) -> None:
-    cure = "write async for ... in stream"
-    raise OptionError("agent", agent.name, "ends without reading its stream", cure)

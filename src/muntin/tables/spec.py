@@ -39,7 +39,8 @@ class TableSpec:
     Attributes:
         name: Its name, unique in its app.
         default: Makes the value of a key that has none; ``None``: such a key is an error.
-        value_type: A dataclass or pydantic model that values are; ``None`` for plain ones.
+        value_type: A dataclass, pydantic model or plain type that values are, where it was said.
+        key_type: A plain type that keys are, where it was said.
         sets: Whether a value is a set, kept member by member.
         windows: Which windows, if any.
         expires: How long after its end a window is kept, microseconds; ``None``: for ever.
@@ -51,6 +52,7 @@ class TableSpec:
     name: str
     default: Callable[[], Any] | None = None
     value_type: Any = None
+    key_type: Any = None
     sets: bool = False
     windows: Windows | Sessions | None = None
     expires: int | None = None

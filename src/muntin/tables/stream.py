@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -44,14 +44,20 @@ class Inbox:
         self.cursor = Cursor(agent, topic)
         self.rows: Iterator[Row] = iter(())
         self.idle = asyncio.Event()
-        self._waiting: deque[tuple[Partition, Sequence[Row]]] = deque()
+        self._waiting: deque[tuple[Partition, Iterable[Row]]] = deque()
         self._arrival = asyncio.Event()
         self._closed = False
         self.given = 0
 
-    def put(self, part: Partition, rows: Sequence[Row]) -> None:
-        """Add a batch of one partition."""
-        self.given += len(rows)
+    def put(self, part: Partition, rows: Iterable[Row], count: int) -> None:
+        """Add a batch of one partition.
+
+        Args:
+            part: The partition.
+            rows: The events; they may be made while they are read.
+            count: How many there are.
+        """
+        self.given += count
         self._waiting.append((part, rows))
         self.idle.clear()
         self._arrival.set()

@@ -5,10 +5,12 @@ Pydantic does both, for its own models, dataclasses and any other annotation.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import contextlib
+import dataclasses
+from collections.abc import Callable, Hashable, Mapping, Set
 from dataclasses import dataclass
-from typing import Any
+from datetime import date, time
+from typing import Any, get_args, get_type_hints
 
 from muntin.model.errors import MissingExtraError, OptionError, StateCorruptedError
 from muntin.tables import packed
@@ -30,13 +32,41 @@ def adapter(option: str, kind: Any) -> Any:
         from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
     except ImportError as error:
         raise MissingExtraError(f"{option}=", "tables") from error
+    _mend(kind)
     try:
-        return TypeAdapter(kind)
+        made = TypeAdapter(kind)
+        if not made.pydantic_complete:
+            made.rebuild()
+        return made
     except (PydanticSchemaGenerationError, PydanticUserError, NameError) as error:
         cure = "give a dataclass, a pydantic model, or a type of Python's own"
         raise OptionError(option, kind, "isn't a type that values can be checked by", cure) from (
             error
         )
+
+
+def _mend(kind: Any, seen: frozenset[Any] = frozenset()) -> None:
+    """Give dataclasses back what they lose on the way to another process.
+
+    A class that isn't importable there is sent whole, and Python's mark for "no default", known by
+    its identity, comes out as another object.
+    """
+    if kind in seen:
+        return
+    seen |= {kind}
+    for one in get_args(kind):
+        if isinstance(one, Hashable):
+            _mend(one, seen)
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        return
+    for field in kind.__dataclass_fields__.values():
+        for name in ("default", "default_factory", "kw_only"):
+            if type(getattr(field, name)) is type(dataclasses.MISSING):
+                setattr(field, name, dataclasses.MISSING)
+    with contextlib.suppress(NameError):
+        for one in get_type_hints(kind).values():
+            if isinstance(one, Hashable):
+                _mend(one, seen)
 
 
 def reader(kind: Any) -> Callable[[Any], Any]:
@@ -121,13 +151,26 @@ def written(kind: Any) -> Written:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can tell it to people: for rejected messages and what agents yield."""
-    try:
-        return json.loads(packed.dumps(value))
-    except OptionError:
-        pass
-    try:
-        from pydantic_core import to_jsonable_python
-    except ImportError:
-        return repr(value)
-    return to_jsonable_python(value, fallback=repr)
+    """A value as JSON can tell it to people: for rejected messages and what agents yield.
+
+    Example:
+        >>> plain({"seen": {2, 1}, "by": (b"me", None)})
+        {'seen': [1, 2], 'by': ['me', None]}
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, Set):
+        return sorted((plain(one) for one in value), key=lambda one: (str(type(one)), str(one)))
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if hasattr(value, "model_dump"):
+        return plain(value.model_dump())
+    return str(value)

@@ -43,6 +43,7 @@ class WindowedTable(Handle):
 
     def relative_to_now(self) -> WindowedTable:
         """The same table, by the wall clock: of the machine, or of the batch on Spark."""
+        self.app.clocked = True
         return WindowedTable(self.app, self.name, NOW)
 
     def relative_to_stream(self) -> WindowedTable:
