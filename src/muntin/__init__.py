@@ -38,6 +38,8 @@ from muntin.model.errors import (
     MissingExtraError,
     MuntinError,
     OptionError,
+    OutsideStreamError,
+    PartitionError,
     RefusedError,
     SelectorDisabledError,
     SettingError,
@@ -48,17 +50,23 @@ from muntin.model.errors import (
 
 if TYPE_CHECKING:
     from muntin import standalone, stores
+    from muntin.spark.agents import on_spark
     from muntin.spark.join import join
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
     from muntin.spark.sinks import to_duckdb, to_parquet
     from muntin.spark.statements import sql
     from muntin.spark.windowed import windowed
+    from muntin.tables import App, Record, memory, source
 
 __all__ = [
+    "App",
     "MissingExtraError",
     "MuntinError",
     "OptionError",
+    "OutsideStreamError",
+    "PartitionError",
+    "Record",
     "RefusedError",
     "SelectorDisabledError",
     "SettingError",
@@ -84,10 +92,13 @@ __all__ = [
     "max",
     "mean",
     "median",
+    "memory",
     "min",
+    "on_spark",
     "quantile",
     "rows",
     "session",
+    "source",
     "sql",
     "standalone",
     "stddev",
@@ -101,11 +112,16 @@ __all__ = [
 ]
 
 # A door is opened at the first use, so that each can be used where the others' libraries aren't:
-# the model and the standalone operators need no pyspark.
+# the model, the tables and the standalone operators need no pyspark.
 _DOORS = ("sql", "standalone", "stores")
-_SPARK = {
+_NAMES = {
+    "App": "muntin.tables",
+    "Record": "muntin.tables",
+    "memory": "muntin.tables",
+    "source": "muntin.tables",
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",
+    "on_spark": "muntin.spark.agents",
     "session": "muntin.spark.session",
     "to_duckdb": "muntin.spark.sinks",
     "to_parquet": "muntin.spark.sinks",
@@ -118,6 +134,6 @@ def __getattr__(name: str) -> Any:
 
     if name in _DOORS:
         return import_module(f"muntin.{name}")
-    if name in _SPARK:
-        return getattr(import_module(_SPARK[name]), name)
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
     raise AttributeError(f"module 'muntin' has no attribute {name!r}")

@@ -94,6 +94,14 @@ class SelectorDisabledError(RefusedError):
     """
 
 
+class PartitionError(MuntinError):
+    """A table is written under a key that its stream isn't partitioned by; says what to do."""
+
+
+class OutsideStreamError(MuntinError, RuntimeError):
+    """Something needs the event that an agent is at, and there is none."""
+
+
 class MissingExtraError(MuntinError, ImportError):
     """An optional part of muntin isn't installed; the message says what to install."""
 

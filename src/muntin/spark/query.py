@@ -1,11 +1,11 @@
-"""A running query: one Spark query that feeds both sinks, and its figures."""
+"""A running query: one Spark query that feeds its sinks, and its figures."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +15,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from muntin.model.axis import Duration, micros
-from muntin.model.errors import MuntinError, OptionError, SpecChangedError, StateCorruptedError
+from muntin.model.errors import (
+    MuntinError,
+    OptionError,
+    PartitionError,
+    SpecChangedError,
+    StateCorruptedError,
+)
 from muntin.spark.explain import noted
 from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import REJECTED, RESULTS, Plan
@@ -183,11 +190,28 @@ class WindowedQuery:
 
 def _as_ours(error: StreamingQueryException) -> MuntinError | None:
     """The error of muntin that a worker's traceback ends with, if it does."""
-    for kind in (SpecChangedError, StateCorruptedError):
+    for kind in (PartitionError, SpecChangedError, StateCorruptedError):
         _, found, rest = str(error).partition(f"{kind.__name__}: ")
         if found:
             return kind(rest.partition("\n")[0].strip())
     return None
+
+
+@dataclass(frozen=True)
+class Output:
+    """Rows of one kind and where they go.
+
+    Attributes:
+        kind: The kind, among what shards tell.
+        schema: The columns.
+        keys: What identifies a row, beside its window; ``None`` where nothing does.
+        sink: Where they go, if anywhere.
+    """
+
+    kind: str
+    schema: StructType
+    keys: tuple[str, ...] | None
+    sink: SinkLike | None
 
 
 def start(
@@ -203,14 +227,29 @@ def start(
     if not plan.told.isStreaming:
         cure = "write its .results and .rejected instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
-    handle = WindowedQuery()
     if noted(plan, name):
-        return handle
-    sinks = {
-        RESULTS: (sink(results), plan.results),
-        REJECTED: (sink(rejected), plan.rejected),
-    }
-    keys = plan.keys
+        return WindowedQuery()
+    outputs = [
+        Output(RESULTS, plan.results, plan.keys, results),
+        Output(REJECTED, plan.rejected, None, rejected),
+    ]
+    return launch(plan.told, outputs, checkpoint, name, every, available_now)
+
+
+def launch(
+    told: DataFrame,
+    outputs: Sequence[Output],
+    checkpoint: str,
+    name: str | None,
+    every: Duration | None,
+    available_now: bool,
+) -> WindowedQuery:
+    """Start a query over what shards tell; the rest as of ``WindowedAggregate.start``."""
+    if not told.isStreaming:
+        cure = "write its DataFrames instead"
+        raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
+    handle = WindowedQuery()
+    sinks = [(output, sink(output.sink)) for output in outputs]
 
     def write(told: DataFrame, number: int) -> None:
         # The shards' blobs are few and small rows to Spark: keeping them costs little, and
@@ -220,14 +259,15 @@ def start(
             try:
                 figures = told.where(F.col("kind") == FIGURES).select("figures")
                 lines = [row[0] for row in figures.collect()]
-                for kind, (target, schema) in sinks.items():
+                for output, target in sinks:
                     if target is not None:
-                        target.write(Batch(number, told, kind, schema, keys))
+                        batch = Batch(number, told, output.kind, output.schema, output.keys)
+                        target.write(batch)
                 handle.note(number, lines)
             finally:
                 told.unpersist()
 
-    writer = plan.told.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+    writer = told.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     writer = writer.outputMode("append")
     if name is not None:
         writer = writer.queryName(name)

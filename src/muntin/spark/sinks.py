@@ -26,14 +26,15 @@ from muntin.spark.plan import unpacked
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of results or of rejected messages.
+    """One batch of rows of one kind.
 
     Attributes:
         number: The batch's number, the same when it is repeated.
         told: What the shards told.
-        kind: ``results`` or ``rejected``.
+        kind: Which of the rows that the shards told.
         schema: The columns.
-        keys: The key columns; ``None`` where rows have no identity but their batch (joins).
+        keys: The key columns; ``None`` where rows have no identity but their batch (joins, rejected
+            messages).
     """
 
     number: int
@@ -127,7 +128,7 @@ class DuckDBSink:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("batch_rows", rows)
             connection.execute("BEGIN")
-            if batch.kind == "results" and batch.keys is not None:
+            if batch.keys is not None:
                 self._upsert(connection, batch.keys, rows.column_names)
                 if self.history is not None:
                     self._append(connection, self.history, batch.number)
@@ -136,7 +137,8 @@ class DuckDBSink:
             connection.execute("COMMIT")
 
     def _upsert(self, connection: Any, keys: tuple[str, ...], names: list[str]) -> None:
-        identity = [*keys, columns.WINDOW_START, columns.WINDOW_END]
+        bounds = (columns.WINDOW_START, columns.WINDOW_END)
+        identity = [*keys, *(name for name in bounds if name in names)]
         table = _quoted(self.table)
         key = ", ".join(map(_quoted, identity))
         connection.execute(

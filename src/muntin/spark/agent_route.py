@@ -1,0 +1,293 @@
+"""The task before the shuffle: a topic's events, partitioned as the agents want them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from muntin.engine import columns
+from muntin.engine.admission import admit
+from muntin.engine.codec import encode
+from muntin.engine.hashing import hash_rows
+from muntin.spark.agent_rows import REJECTED_FRAME
+from muntin.spark.combiner import Reader, as_sent, task_number, timed, to_batch
+from muntin.tables.app import App
+from muntin.tables.cells import KEYS, keys_column, keys_of
+from muntin.tables.copartition import owners
+from muntin.tables.moments import BEGINNING
+from muntin.tables.record import Keying
+from muntin.tables.rows import RowReader
+from muntin.tables.spec import TableSpec
+
+# What a task sends to a bucket: the events of one route.
+ROW = "slot int, route int, header string, messages binary, rejected binary"
+_ROW = pa.schema(
+    [
+        ("slot", pa.int32()),
+        ("route", pa.int32()),
+        ("header", pa.string()),
+        ("messages", pa.binary()),
+        ("rejected", pa.binary()),
+    ]
+)
+JUDGED = "__muntin_judged"
+# The route of what belongs to none.
+DOOR = -1
+_OWNER = "__muntin_owner"
+_WHY = "__muntin_why"
+
+
+@dataclass(frozen=True)
+class Route:
+    """A topic's events, partitioned in one way.
+
+    Attributes:
+        topic: The topic.
+        by: What by; ``None``: by the events' own keys.
+        agents: The agents that read them so.
+        first: Whether it is the topic's first route, which tells of malformed values.
+    """
+
+    topic: str
+    by: Keying | None
+    agents: tuple[str, ...]
+    first: bool
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """How a topic's events reach the workers.
+
+    Attributes:
+        schema: Polars types of the columns, without muntin's own.
+        holder: The column of times as Spark sends it; ``None`` where there is none.
+        key: What the events' own keys are.
+        value: The column that is the value; ``None``: the whole row is.
+    """
+
+    schema: dict[str, pl.DataType]
+    holder: str | None
+    key: Keying | None
+    value: str | None
+
+    def reader(self, kind: Any) -> RowReader:
+        """What makes values of the topic's type out of rows."""
+        return RowReader(kind, self.schema, self.value)
+
+
+@dataclass(frozen=True)
+class AgentStage:
+    """What both sides of the shuffle know of an app; sent to the workers.
+
+    Attributes:
+        app: The app.
+        routes: How events are partitioned.
+        arrivals: How they arrive, by topic.
+        operator: The identity of this operator in this run.
+        slots: The grouping key of each bucket.
+        tell: The tables whose changes are told.
+        types: What their values are, where that isn't to be found by the table.
+    """
+
+    app: App
+    routes: tuple[Route, ...]
+    arrivals: dict[str, Arrival]
+    operator: str
+    slots: tuple[int, ...]
+    tell: frozenset[str]
+    types: Mapping[str, Any]
+
+    def spec(self, table: str) -> TableSpec:
+        """A table, with the type of its values as columns have it."""
+        return typed_spec(self.app, table, self.types)
+
+
+def typed_spec(app: App, table: str, types: Mapping[str, Any]) -> TableSpec:
+    """A table, with the type of its values where one was given."""
+    spec = app.tables[table]
+    return replace(spec, value_type=types[table]) if table in types else spec
+
+
+class RouteTask:
+    """The function given to ``mapInArrow`` for one topic.
+
+    Args:
+        stage: What both sides of the shuffle know.
+        topic: The topic's name.
+        read: How events come out of what Spark sends.
+    """
+
+    def __init__(self, stage: AgentStage, topic: str, read: Reader = as_sent) -> None:
+        self.stage = stage
+        self.topic = topic
+        self.read = read
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Part all events of a task."""
+        arrival = self.stage.arrivals[self.topic]
+        now = time.time_ns() // 1000
+        taken, rejected, seen = [], [], 0
+        for read in self.read(batches):
+            messages = timed(read, arrival.holder)
+            if arrival.holder is None:
+                messages = messages.with_columns(pl.lit(now).alias(columns.TIME))
+            seen += len(messages)
+            good, bad = admit(messages, [], None)
+            taken.append(good.select(*arrival.schema, columns.TIME))
+            rejected += [self._aside(frame, frame[columns.REASON][0]) for frame in bad]
+        if seen:
+            events = pl.concat(taken)
+            if arrival.key is not None:
+                events, refused = self._keyed(events, arrival.key, None)
+                rejected += refused
+            yield self._rows(self._judged(events), rejected, seen, now)
+
+    def _judged(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Events with the watermark that each finds, as far as this task knows it."""
+        lateness = self.stage.app.topics[self.topic].lateness
+        judged = (pl.col(columns.TIME) - lateness).cum_max().shift(1, fill_value=BEGINNING)
+        return events.with_columns(judged.alias(JUDGED))
+
+    def _rows(
+        self, events: pl.DataFrame, rejected: list[pl.DataFrame], seen: int, now: int
+    ) -> pa.RecordBatch:
+        counts = {"seen": seen, "taken": len(events)}
+        latest = events[columns.TIME].max()
+        header = {"task": task_number(), "topic": self.topic, "latest": latest, "wall": now}
+        rows: list[tuple[Any, ...]] = []
+        for number, route in enumerate(self.stage.routes):
+            if route.topic != self.topic:
+                continue
+            wanted = events
+            if route.by is not None:
+                wanted, refused = self._keyed(events, route.by, route.agents)
+                rejected += refused
+            parts = self._parts(wanted)
+            for bucket, slot in enumerate(self.stage.slots):
+                blob = encode(parts[bucket]) if bucket in parts else None
+                rows.append((slot, number, json.dumps(header), blob, None))
+        for frame in rejected:
+            reason = frame[columns.REASON][0]
+            counts[reason] = counts.get(reason, 0) + len(frame)
+        # What is told once goes to one bucket.
+        header["counts"] = counts
+        aside = encode(pl.concat(rejected)) if rejected else None
+        rows.append((self.stage.slots[0], DOOR, json.dumps(header), None, aside))
+        return to_batch(rows, _ROW)
+
+    def _parts(self, events: pl.DataFrame) -> dict[int, pl.DataFrame]:
+        """Events by bucket, the same bucket for a key as in process; without keys, one has all."""
+        buckets = len(self.stage.slots)
+        names = [name for name in events.columns if name in KEYS]
+        if not len(events):
+            return {}
+        if not names or buckets == 1:
+            return {0: events}
+        if names[0] == "key_any":
+            found = owners(keys_of(events.select(names)), buckets)
+        else:
+            found = (hash_rows([events[names[0]]]) % buckets).tolist()
+        owned = events.with_columns(pl.Series(_OWNER, found, dtype=pl.Int32))
+        parts = owned.partition_by(_OWNER, as_dict=True, include_key=False)
+        return {int(bucket): part for (bucket,), part in parts.items()}
+
+    def _keyed(
+        self, events: pl.DataFrame, by: Keying, agents: Sequence[str] | None
+    ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+        """Events with their keys, and those that have none.
+
+        Args:
+            events: The events.
+            by: What their keys are.
+            agents: Who wants these keys; ``None``: they are the events' own.
+        """
+        keys, wrong = self._keys(events, by, own=agents is None)
+        there = (
+            pl.Series([key is not None for key in keys])
+            if isinstance(keys, list)
+            else (keys.is_not_null())
+        )
+        rejected = []
+        if not there.all():
+            why = pl.Series([wrong.get(i) for i in (~there).arg_true()], dtype=pl.String)
+            bad = events.filter(~there).with_columns(why.alias(_WHY))
+            for reason, chosen in (("malformed", why.is_not_null()), ("null_key", why.is_null())):
+                frame = bad.filter(chosen)
+                whose: Sequence[str | None] = agents or [None]
+                for agent in whose:
+                    rejected += [self._aside(frame, reason, agent)] if len(frame) else []
+            events = events.filter(there)
+        if isinstance(keys, list):
+            column = keys_column([key for key in keys if key is not None])
+        else:
+            column = _as_key(keys.filter(there))
+        return events.drop(KEYS, strict=False).with_columns(column), rejected
+
+    def _keys(
+        self, events: pl.DataFrame, by: Keying, *, own: bool
+    ) -> tuple[pl.Series | list[Any], dict[int, str]]:
+        """The key of each event, and what surprised a function, by row."""
+        arrival = self.stage.arrivals[self.topic]
+        if by.field in arrival.schema and (own or arrival.value is None):
+            return events[by.field], {}
+        if own:
+            values: list[Any] = list(events.select(*arrival.schema).iter_rows(named=True))
+        else:
+            values, _ = arrival.reader(self.stage.app.topics[self.topic].value_type)(events)
+        keys, wrong = [], {}
+        for number, value in enumerate(values):
+            try:
+                keys.append(by.of(value))
+            except Exception as error:
+                # The function is the user's, and may be surprised by a value.
+                keys.append(None)
+                wrong[number] = f"group_by({by.name}): {error!r}"
+        return keys, wrong
+
+    def _aside(self, events: pl.DataFrame, reason: str, agent: str | None = None) -> pl.DataFrame:
+        """Events as rejected ones."""
+        arrival = self.stage.arrivals[self.topic]
+        own = [name for name in events.columns if name in KEYS]
+        if not own and arrival.key is not None and arrival.key.field in arrival.schema:
+            own = [arrival.key.field]
+        told = {
+            "topic": pl.lit(self.topic),
+            columns.REASON: pl.lit(reason),
+            "agent": pl.lit(agent),
+            "table": pl.lit(None),
+            "key": pl.col(*own) if own else pl.lit(None),
+            "value": _as_text(arrival),
+            "time": pl.col(columns.TIME),
+            "detail": pl.col(_WHY) if _WHY in events.columns else pl.lit(None),
+            columns.WATERMARK: pl.lit(None),
+        }
+        return events.select(
+            expr.cast(REJECTED_FRAME[name], strict=False).alias(name) for name, expr in told.items()
+        )
+
+
+def _as_text(arrival: Arrival) -> pl.Expr:
+    """Values as JSON; those that come as text, as they came."""
+    if arrival.value is not None:
+        return pl.col(arrival.value).cast(pl.String, strict=False)
+    binary = [name for name, dtype in arrival.schema.items() if dtype == pl.Binary]
+    columns_of = [
+        pl.col(name).cast(pl.String, strict=False) if name in binary else pl.col(name)
+        for name in arrival.schema
+    ]
+    return pl.struct(columns_of).struct.json_encode()
+
+
+def _as_key(keys: pl.Series) -> pl.Series:
+    """Keys as entries have them: text and whole numbers as such, others as bytes."""
+    if keys.dtype == pl.String:
+        return keys.alias("key_str")
+    if keys.dtype.is_integer() and keys.dtype != pl.UInt64:
+        return keys.cast(pl.Int64).alias("key_int")
+    return keys_column(keys.to_list())

@@ -1,0 +1,200 @@
+"""What agents and their tables tell on Spark, as rows of DataFrames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from typing import Any, get_type_hints
+
+import polars as pl
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from muntin.engine import columns
+from muntin.model.errors import OptionError
+from muntin.spark.schema import polars_schema
+from muntin.tables import typed
+from muntin.tables.cells import GONE
+from muntin.tables.partition import Rejected, Sent
+from muntin.tables.shard import Told
+from muntin.tables.spec import TableSpec
+
+_TYPES: dict[Any, DataType] = {
+    bool: BooleanType(),
+    int: LongType(),
+    float: DoubleType(),
+    str: StringType(),
+    bytes: BinaryType(),
+    datetime: TimestampType(),
+    date: DateType(),
+}
+RETRACT, UPDATE, FULL = "retract", "early", "full"
+
+MESSAGE = StructType(
+    [
+        StructField("key", StringType()),
+        StructField("time", TimestampType()),
+        StructField("value", StringType()),
+    ]
+)
+REJECTED_SCHEMA = StructType(
+    [
+        StructField("topic", StringType(), False),
+        StructField(columns.REASON, StringType(), False),
+        StructField("agent", StringType()),
+        StructField("table", StringType()),
+        StructField("key", StringType()),
+        StructField("value", StringType()),
+        StructField("time", TimestampType()),
+        StructField("detail", StringType()),
+        StructField(columns.WATERMARK, TimestampType()),
+    ]
+)
+# As frames of the workers have it: times are whole microseconds.
+REJECTED_FRAME = pl.Schema(
+    {
+        name: pl.Int64() if isinstance(dtype, pl.Datetime) else dtype
+        for name, dtype in polars_schema(REJECTED_SCHEMA).items()
+    }
+)
+
+
+def table_schema(spec: TableSpec) -> StructType:
+    """The columns of a table: key, window, value, ``emission``, ``revision``."""
+    key = _TYPES.get(spec.key_type, StringType())
+    found = [StructField("key", key, False)]
+    if spec.windows is not None:
+        bounds = (columns.WINDOW_START, columns.WINDOW_END)
+        found += [StructField(name, TimestampType(), False) for name in bounds]
+    return StructType(
+        [
+            *found,
+            StructField("value", value_type(spec)),
+            StructField(columns.EMISSION, StringType(), False),
+            StructField(columns.REVISION, LongType(), False),
+        ]
+    )
+
+
+def value_type(spec: TableSpec) -> DataType:
+    """The type of a table's value column; text (JSON) where values have none of their own."""
+    if spec.sets:
+        return StringType()
+    if spec.value_type is None and spec.default is not None:
+        return _TYPES.get(type(spec.default()), StringType())
+    return _TYPES.get(spec.value_type, StringType())
+
+
+def table_frame(spec: TableSpec, told: Sequence[Told], revision: int) -> pl.DataFrame:
+    """What has changed in a table.
+
+    Raises:
+        OptionError: When a value doesn't fit the column.
+    """
+    schema = table_schema(spec)
+    data: dict[str, Any] = {
+        "key": _column(spec, "key_type", schema["key"].dataType, [t.key for t in told])
+    }
+    if spec.windows is not None:
+        for place, name in enumerate((columns.WINDOW_START, columns.WINDOW_END)):
+            data[name] = pl.Series([t.window[place] for t in told if t.window], dtype=pl.Int64)
+    values = [None if t.value is GONE else t.value for t in told]
+    data["value"] = _column(spec, "value_type", schema["value"].dataType, values)
+    data[columns.EMISSION] = [
+        RETRACT if t.value is GONE else FULL if t.closed else UPDATE for t in told
+    ]
+    data[columns.REVISION] = pl.Series([revision] * len(told), dtype=pl.Int64)
+    return pl.DataFrame(data)
+
+
+def _column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) -> pl.Series:
+    dtype = polars_schema(StructType([StructField("x", kind)]))["x"]
+    if isinstance(kind, StringType):
+        values = [value if value is None else text(value) for value in values]
+    try:
+        return pl.Series(values, dtype=dtype, strict=True)
+    except (OverflowError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        said = (
+            f"on_spark(types={{{spec.name!r}: float}})"
+            if option == "value_type"
+            else f"{option}=str"
+        )
+        cure = f"say {said}, or whatever it is"
+        what = "values" if option == "value_type" else "keys"
+        problem = f"holds {what} that aren't {kind.simpleString()}"
+        raise OptionError("table", spec.name, problem, cure) from error
+
+
+def text(value: Any) -> str:
+    """A key or value as text: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(typed.plain(value))
+
+
+def result_schema(result_type: Any) -> StructType:
+    """The columns of an agent's results: its fields, or one value as JSON.
+
+    Raises:
+        OptionError: When a field has no column type.
+    """
+    if result_type is None:
+        return MESSAGE
+    if not is_dataclass(result_type):
+        cure = "give a dataclass or a muntin.Record, or leave it away"
+        raise OptionError("result_type", result_type, "has no fields", cure)
+    hints = get_type_hints(result_type)
+    found = []
+    for field in fields(result_type):
+        kind = _TYPES.get(hints[field.name])
+        if kind is None:
+            cure = f"use one of {', '.join(t.__name__ for t in _TYPES)}"
+            raise OptionError("result_type", result_type, f"has {field.name}, no column", cure)
+        found.append(StructField(field.name, kind))
+    return StructType(found)
+
+
+def sent_frame(sent: Sequence[Sent], result_type: Any = None) -> pl.DataFrame:
+    """Messages or results, with times in microseconds."""
+    if result_type is not None:
+        schema = polars_schema(result_schema(result_type))
+        names = list(schema)
+        rows = [[getattr(one.value, name) for name in names] for one in sent]
+        return pl.DataFrame(rows, schema=schema, orient="row", strict=True)
+    return pl.DataFrame(
+        {
+            "key": [None if one.key is None else text(one.key) for one in sent],
+            "time": pl.Series([one.time for one in sent], dtype=pl.Int64),
+            "value": [json.dumps(typed.plain(one.value)) for one in sent],
+        },
+        schema_overrides={"key": pl.String, "value": pl.String},
+    )
+
+
+def rejected_frame(rejected: Sequence[Rejected]) -> pl.DataFrame:
+    """Rejected events, with times in microseconds."""
+    rows = [
+        (
+            row.topic,
+            row.reason,
+            row.agent,
+            row.table,
+            None if row.key is None else text(row.key),
+            text(row.value),
+            row.time,
+            row.detail,
+            row.watermark,
+        )
+        for row in rejected
+    ]
+    return pl.DataFrame(rows, schema=REJECTED_FRAME, orient="row")

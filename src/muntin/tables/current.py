@@ -1,0 +1,122 @@
+"""Which event an agent is at: tables are written and read as of it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from muntin.model.errors import OptionError, OutsideStreamError
+from muntin.tables.moments import BEGINNING, moment, seconds
+
+if TYPE_CHECKING:
+    from muntin.tables.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One message of a topic, as ``stream.events()`` gives it.
+
+    Attributes:
+        value: The value, of the topic's type.
+        key: What the stream is partitioned by; ``None`` where it isn't.
+        time: Its time, microseconds since the epoch.
+        topic: The topic's name.
+        partition: The partition that it is worked on in.
+        offset: Its number in the source.
+    """
+
+    value: Any
+    key: Any
+    time: int
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def timestamp(self) -> float:
+        """Its time in seconds since the epoch."""
+        return seconds(self.time)
+
+
+class Cursor:
+    """Where an agent is in its stream; the attributes move from event to event.
+
+    Attributes:
+        agent: The agent's name.
+        topic: The name of the topic that its times come from.
+        part: The partition at work; ``None`` between batches.
+        value: The event's value.
+        key: Its key.
+        time: Its time, microseconds.
+        judged: The watermark in force when it arrived.
+        offset: Its number in the source.
+        taken: The events that ``take`` handed over together.
+    """
+
+    __slots__ = ("agent", "judged", "key", "offset", "part", "taken", "time", "topic", "value")
+
+    def __init__(self, agent: str, topic: str) -> None:
+        self.agent = agent
+        self.topic = topic
+        self.part: Partition | None = None
+        self.value: Any = None
+        self.key: Any = None
+        self.time = 0
+        self.judged = BEGINNING
+        self.offset = -1
+        self.taken: list[Event] = []
+
+    def event(self) -> Event:
+        """The event itself."""
+        number = self.part.number if self.part is not None else 0
+        return Event(self.value, self.key, self.time, self.topic, number, self.offset)
+
+    def meant(self, event: Any) -> Event:
+        """The event that a user means: an event, its value, or a time."""
+        if isinstance(event, Event):
+            return event
+        if event is self.value:
+            return self.event()
+        for one in self.taken:
+            if event is one.value:
+                return one
+        return Event(None, self.key, time_of(event), self.topic, 0, -1)
+
+
+CURRENT: ContextVar[Cursor | None] = ContextVar("muntin_current", default=None)
+
+
+def current() -> Cursor | None:
+    """Where the running agent is; ``None`` outside of a stream."""
+    cursor = CURRENT.get()
+    return cursor if cursor is not None and cursor.part is not None else None
+
+
+def require(what: str) -> Cursor:
+    """Where the running agent is.
+
+    Raises:
+        OutsideStreamError: Outside of a stream.
+    """
+    cursor = current()
+    if cursor is None:
+        raise OutsideStreamError(
+            f"{what} outside of a stream; do it in an agent, within its loop over events"
+        )
+    return cursor
+
+
+def time_of(event: Any) -> int:
+    """The time of an event, or a point in time as it is.
+
+    Raises:
+        OptionError: When it is neither.
+    """
+    if isinstance(event, Event):
+        return event.time
+    try:
+        return moment(event)
+    except ValueError as error:
+        cure = "give the event that the agent is at, one of stream.events(), or a point in time"
+        raise OptionError("event", event, "has no time that is known", cure) from error

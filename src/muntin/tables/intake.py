@@ -1,0 +1,157 @@
+"""Messages on their way in: checked, judged by the watermark, and sorted to partitions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from muntin.tables import packed, typed
+from muntin.tables.copartition import owners
+from muntin.tables.moments import BEGINNING, moment
+from muntin.tables.partition import Partition, Rejected
+from muntin.tables.sources import Message
+from muntin.tables.stream import Inbox, Row
+from muntin.tables.topic import Topic
+from muntin.tables.typed import MalformedError
+
+if TYPE_CHECKING:
+    from muntin.tables.app import App
+
+Read = Callable[[Any], Any]
+
+
+class Intake:
+    """The way in, for one open app.
+
+    Watermarks are kept message by message, in order of arrival, so that it doesn't matter how the
+    input is cut into batches.
+
+    Args:
+        app: The app.
+        parts: Its partitions, restored.
+
+    Attributes:
+        marks: The watermark of each topic.
+    """
+
+    def __init__(self, app: App, parts: Sequence[Partition]) -> None:
+        self._app = app
+        self._parts = parts
+        self.marks: dict[str, int] = {}
+        for part in parts:
+            for topic, mark in part.marks.items():
+                self.marks[topic] = max(mark, self.marks.get(topic, BEGINNING))
+        self._readers: dict[str, tuple[Read, Read]] = {}
+
+    def rows(self, messages: Sequence[tuple[str, int | None, Message]]) -> dict[str, list[Row]]:
+        """Messages by topic, without those that are rejected at once."""
+        found: dict[str, list[Row]] = {}
+        for name, number, message in messages:
+            rows = found.setdefault(name, [])
+            row = self._row(self._app.topics[name], -1 if number is None else number, message)
+            if row is not None:
+                rows.append(row)
+        return found
+
+    def _row(self, topic: Topic, number: int, message: Message) -> Row | None:
+        first = self._parts[0]
+        first.counts["seen"] += 1
+        value, key, time, keyed, timed = message
+        read, read_key = self._reader(topic)
+        try:
+            if time is None and timed:
+                return self._reject(topic, number, message, "null_time")
+            at = first.wall if time is None else moment(time)
+            value = read(value)
+            key = None if key is None else read_key(key)
+        except (MalformedError, ValueError) as error:
+            return self._reject(topic, number, message, "malformed", str(error))
+        if keyed and key is None:
+            return self._reject(topic, number, message, "null_key", time=at)
+        if first.is_future(at):
+            return self._reject(topic, number, message, "future", time=at)
+        first.counts["taken"] += 1
+        judged = self.marks.get(topic.name, BEGINNING)
+        if at - topic.lateness > judged:
+            self.marks[topic.name] = at - topic.lateness
+        return value, key, at, judged, number
+
+    def _reader(self, topic: Topic) -> tuple[Read, Read]:
+        found = self._readers.get(topic.name)
+        if found is None:
+            found = typed.reader(topic.value_type), typed.reader(topic.key_type)
+            self._readers[topic.name] = found
+        return found
+
+    def _reject(
+        self,
+        topic: Topic,
+        number: int,
+        message: Message,
+        reason: str,
+        detail: str | None = None,
+        *,
+        time: int | None = None,
+    ) -> Row | None:
+        first = self._parts[0]
+        first.counts[reason] += 1
+        mark = self.marks.get(topic.name)
+        value, key = message.value, message.key
+        first.rejected.append(
+            Rejected(topic.name, reason, value, key, time, number, detail=detail, watermark=mark)
+        )
+        return None
+
+    def fill(self, inbox: Inbox, rows: Sequence[Row]) -> None:
+        """Put rows into an inbox, by the partitions that it wants."""
+        if inbox.by is not None:
+            rows = [row for row in (self._keyed(inbox, row) for row in rows) if row is not None]
+        by_part: dict[int, list[Row]] = defaultdict(list)
+        for row, owner in zip(
+            rows, owners([row[1] for row in rows], len(self._parts)), strict=True
+        ):
+            by_part[owner].append(row)
+        for owner in sorted(by_part):
+            inbox.put(self._parts[owner], by_part[owner], len(by_part[owner]))
+
+    def _keyed(self, inbox: Inbox, row: Row) -> Row | None:
+        assert inbox.by is not None
+        value, old, time, judged, number = row
+        reason, detail, key = "null_key", None, None
+        try:
+            key = inbox.by.of(value)
+        except Exception as error:
+            # The function is the user's, and may be surprised by a value; that stops no stream.
+            reason, detail = "malformed", f"group_by({inbox.by.name}): {error!r}"
+        if key is not None:
+            return value, key, time, judged, number
+        first = self._parts[0]
+        first.counts[reason] += 1
+        agent = inbox.cursor.agent
+        mark = None if judged == BEGINNING else judged
+        first.rejected.append(
+            Rejected(inbox.topic, reason, value, old, time, number, agent, None, detail, mark)
+        )
+        return None
+
+
+def rejected_row(row: Rejected) -> dict[str, Any]:
+    """A rejected event as plain JSON."""
+    return {**asdict(row), "value": typed.plain(row.value), "key": typed.plain(row.key)}
+
+
+def as_json(topic: Topic, row: tuple[str, int | None, Message]) -> list[Any]:
+    """A message that an agent sent, as plain JSON."""
+    name, _, message = row
+    value = typed.written(topic.value_type).dumps(message.value)
+    return [name, value, packed.dumps(message.key), message.time]
+
+
+def from_json(topic: Topic, row: Sequence[Any]) -> tuple[str, int | None, Message]:
+    """What ``as_json`` was given."""
+    name, value, key, time = row
+    read = typed.written(topic.value_type).loads(value)
+    unpacked = packed.loads(key)
+    return name, None, Message(read, unpacked, time, unpacked is not None, time is not None)

@@ -1,0 +1,276 @@
+"""One partition of all tables of an app: what one worker owns, batch by batch.
+
+A batch begins from a commit, agents work through its events, and ``finish`` closes what has
+expired, writes what has changed and leaves a manifest. Whoever drives it makes that durable
+together with the offsets of its source. A batch that fails leaves nothing behind: the next one
+begins from the same commit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muntin.engine.runs import Blobs
+from muntin.model.errors import SpecChangedError, StateCorruptedError
+from muntin.model.sessions import Sessions
+from muntin.model.windows import Windows
+from muntin.tables.current import CURRENT, Cursor
+from muntin.tables.moments import BEGINNING
+from muntin.tables.session_shard import SessionShard
+from muntin.tables.set_shard import SetShard, SetWindowShard
+from muntin.tables.shard import PlainShard, Shard, Told
+from muntin.tables.spec import TableSpec, window_range
+from muntin.tables.window_shard import WindowShard
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """An event that was handed back.
+
+    Attributes:
+        topic: Where it came from.
+        reason: ``late``, ``future``, ``null_key``, ``null_time``, ``malformed`` or ``error``.
+        value: What it was.
+        key: Its key, if it had one.
+        time: Its time in microseconds, if it had one.
+        offset: Its number in the source.
+        agent: The agent that worked on it; ``None`` when it got to none.
+        table: The table that didn't take it; ``None`` when it got to none.
+        detail: What exactly was wrong.
+        watermark: The watermark in force, if there was one.
+    """
+
+    topic: str
+    reason: str
+    value: Any
+    key: Any = None
+    time: int | None = None
+    offset: int = -1
+    agent: str | None = None
+    table: str | None = None
+    detail: str | None = None
+    watermark: int | None = None
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message that an agent sends: to a topic, or as a result of its own (``topic`` is none)."""
+
+    topic: str | None
+    agent: str | None
+    value: Any
+    key: Any
+    time: int | None
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for all partitions of an app.
+
+    Attributes:
+        tables: The tables, by name.
+        lateness: How far the watermark of a topic trails its greatest time, by topic.
+        max_ahead: How far ahead of the wall clock a time may be; ``None``: any.
+    """
+
+    tables: Mapping[str, TableSpec]
+    lateness: Mapping[str, int]
+    max_ahead: int | None
+
+
+def shard_of(spec: TableSpec, part: Partition) -> Shard:
+    """The shard of a table, by its kind."""
+    if isinstance(spec.windows, Sessions):
+        return SessionShard(spec, part)
+    if isinstance(spec.windows, Windows):
+        return (SetWindowShard if spec.sets else WindowShard)(spec, part)
+    return (SetShard if spec.sets else PlainShard)(spec, part)
+
+
+class Partition:
+    """All tables of one partition.
+
+    Args:
+        rules: What holds for all partitions.
+        number: Which partition this is.
+
+    Attributes:
+        marks: The watermark in force of each topic.
+        wall: The batch's wall clock, microseconds.
+        batch: How many batches were committed.
+        counts: Events so far, by what became of them.
+        rejected: Events that this batch handed back.
+        sent: What this batch's agents sent.
+    """
+
+    def __init__(self, rules: Rules, number: int = 0) -> None:
+        self.rules = rules
+        self.number = number
+        self.shards = {name: shard_of(spec, self) for name, spec in rules.tables.items()}
+        self.marks: dict[str, int] = {}
+        self.wall = BEGINNING
+        self.batch = 0
+        self.counts: Counter[str] = Counter()
+        self.rejected: list[Rejected] = []
+        self.sent: list[Sent] = []
+        self._version: str | None = None
+
+    def begin(self, blobs: Blobs | None, wall: int) -> None:
+        """Start a batch from the last commit.
+
+        Args:
+            blobs: Where it is; ``None`` keeps everything in memory only.
+            wall: The wall clock.
+
+        Raises:
+            SpecChangedError: When another definition of a table wrote it.
+            StateCorruptedError: When it can't be read.
+        """
+        self.rejected, self.sent = [], []
+        self.wall = max(wall, self.wall)
+        stored = None if blobs is None else self._stored(blobs)
+        for name, shard in self.shards.items():
+            shard.begin(blobs, None if stored is None else stored.get(name, {}))
+
+    def _stored(self, blobs: Blobs) -> dict[str, Any] | None:
+        """What the manifest says of each table; ``None`` where memory is that commit."""
+        text = blobs.load()
+        if text is None:
+            self.marks, self.counts, self.batch, self._version = {}, Counter(), 0, None
+            return {}
+        try:
+            manifest = json.loads(text)
+            if manifest["format"] != FORMAT:
+                raise StateCorruptedError(
+                    f"tables were written in format {manifest['format']}, this muntin reads format "
+                    f"{FORMAT}: use the muntin that wrote them"
+                )
+            # Nothing is taken for committed until this batch is: it may fail.
+            mine, self._version = self._version, None
+            if manifest["version"] == mine:
+                return None
+            self.marks = manifest["marks"]
+            self.wall = max(self.wall, manifest["wall"])
+            self.counts, self.batch = Counter(manifest["counts"]), manifest["batch"]
+            tables: dict[str, Any] = manifest["tables"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateCorruptedError("the manifest of a partition can't be read") from error
+        lost = sorted(tables.keys() - self.shards.keys())
+        if lost:
+            raise SpecChangedError(
+                f"the state has a table {lost[0]!r} that the app doesn't define; "
+                "define it again, or start with a new place for the state"
+            )
+        return tables
+
+    def is_future(self, time: int) -> bool:
+        """Whether a time is further ahead of the wall clock than may be."""
+        return self.rules.max_ahead is not None and time > self.wall + self.rules.max_ahead
+
+    def lateness(self, topic: str) -> int:
+        """How far a topic's watermark trails."""
+        return self.rules.lateness.get(topic, 0)
+
+    def reject(self, cursor: Cursor, reason: str, table: str | None, detail: str | None) -> None:
+        """Hand an event back."""
+        self.counts[reason] += 1
+        watermark = None if cursor.judged == BEGINNING else cursor.judged
+        self.rejected.append(
+            Rejected(
+                cursor.topic,
+                reason,
+                cursor.value,
+                cursor.key,
+                cursor.time,
+                cursor.offset,
+                cursor.agent,
+                table,
+                detail,
+                watermark,
+            )
+        )
+
+    async def finish(
+        self,
+        marks: Mapping[str, int],
+        *,
+        tell: frozenset[str] = frozenset(),
+        final: bool = False,
+    ) -> dict[str, list[Told]]:
+        """End a batch: close windows that have expired, write what has changed.
+
+        Args:
+            marks: The watermark of each topic from now on.
+            tell: The tables whose changes are wanted.
+            final: Whether the input has ended, so that all windows are over.
+
+        Returns:
+            For each table that was asked for, what has changed and what has closed.
+        """
+        self.marks = {t: max(mark, self.marks.get(t, BEGINNING)) for t, mark in marks.items()} | {
+            topic: mark for topic, mark in self.marks.items() if topic not in marks
+        }
+        closed = {}
+        for name, shard in self.shards.items():
+            shard.settle()
+            shard.advance(self.marks, self.wall)
+            callback = shard.spec.on_window_close
+            closed[name] = shard.close(tell=name in tell or callback is not None, final=final)
+            if callback is not None:
+                await self._call_back(shard, callback, closed[name])
+        told = {}
+        for name, shard in self.shards.items():
+            shard.settle()
+            if name in tell:
+                told[name] = [*shard.changes(), *closed[name]]
+        self._commit()
+        return told
+
+    async def _call_back(
+        self, shard: Shard, callback: Callable[..., Any], closed: list[Told]
+    ) -> None:
+        """Tell of closed windows; what the callback writes, it writes as of the window's end."""
+        cursor = Cursor(f"on_window_close of {shard.spec.name}", f"@closed {shard.spec.name}")
+        cursor.part = self
+        self.marks[cursor.topic] = shard.watermark
+        token = CURRENT.set(cursor)
+        try:
+            for key, window, value, _ in closed:
+                assert window is not None
+                # Sharded as the table is, so that the same keys may be written elsewhere.
+                cursor.key, cursor.value, cursor.time = key, value, window[1]
+                cursor.judged = shard.watermark
+                called = callback((key, window_range(*window)), value)
+                if inspect.isawaitable(called):
+                    await called
+        finally:
+            CURRENT.reset(token)
+
+    def _commit(self) -> None:
+        blobs = None
+        for shard in self.shards.values():
+            shard.commit()
+            for entries in shard.kept().values():
+                blobs = entries.journal.blobs
+        self.batch += 1
+        if blobs is None:
+            return
+        self._version = f"{secrets.randbits(62):x}"
+        manifest = {
+            "format": FORMAT,
+            "version": self._version,
+            "batch": self.batch,
+            "marks": self.marks,
+            "wall": self.wall,
+            "counts": self.counts,
+            "tables": {name: shard.stored() for name, shard in self.shards.items()},
+        }
+        blobs.save(json.dumps(manifest))

@@ -1,0 +1,123 @@
+"""Rows of a frame as values of a topic's type, many at a time.
+
+Columns that already have the types of a dataclass's fields need no checking row by row; everything
+else is checked by the type's reader.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import polars as pl
+
+from muntin.tables.typed import MalformedError, reader
+
+Malformed = dict[int, str]
+"""What is wrong with a row, by its number."""
+
+_FITS: dict[Any, Callable[[pl.DataType], bool]] = {
+    int: lambda dtype: dtype.is_integer(),
+    float: lambda dtype: dtype.is_float(),
+    str: lambda dtype: dtype == pl.String,
+    bool: lambda dtype: dtype == pl.Boolean,
+    bytes: lambda dtype: dtype == pl.Binary,
+    datetime: lambda dtype: isinstance(dtype, pl.Datetime),
+    date: lambda dtype: dtype == pl.Date,
+    Any: lambda dtype: True,
+}
+
+
+class RowReader:
+    """Makes values out of frames.
+
+    Args:
+        kind: The topic's type; ``None`` gives dictionaries.
+        schema: The columns.
+        value: The column that holds the value; ``None``: the whole row is the value.
+
+    Example:
+        >>> RowReader(None, {"n": pl.Int64()}, "n")(pl.DataFrame({"n": [1, 2]}))
+        ([1, 2], {})
+    """
+
+    def __init__(self, kind: Any, schema: Mapping[str, pl.DataType], value: str | None) -> None:
+        self._kind = kind
+        self._value = value
+        self._names = list(schema)
+        self._read = reader(kind)
+        self._fields = None if value is not None else _fields(kind, schema)
+
+    def __call__(self, frame: pl.DataFrame) -> tuple[list[Any], Malformed]:
+        """The values, ``None`` in place of those that are malformed, and what is wrong."""
+        if self._fields is not None and (made := self._made(frame, self._fields)) is not None:
+            return made, {}
+        if self._value is not None:
+            return self._checked(frame[self._value].to_list())
+        raw = [dict(zip(self._names, row, strict=True)) for row in frame[self._names].iter_rows()]
+        return self._checked(raw)
+
+    def _made(self, frame: pl.DataFrame, fields: dict[str, bool]) -> list[Any] | None:
+        """Instances out of whole columns; ``None`` where some row needs a closer look."""
+        if any(not nullable and frame[name].null_count() for name, nullable in fields.items()):
+            return None
+        try:
+            return list(map(self._kind, *(frame[name].to_list() for name in fields)))
+        except (TypeError, ValueError):
+            return None  # what the class itself refuses is told row by row
+
+    def _checked(self, raw: list[Any]) -> tuple[list[Any], Malformed]:
+        if self._kind is None:
+            return raw, {}
+        values, malformed = [], {}
+        for number, one in enumerate(raw):
+            try:
+                values.append(self._read(one))
+            except MalformedError as error:
+                values.append(None)
+                malformed[number] = str(error)
+        return values, malformed
+
+
+def _fields(kind: Any, schema: Mapping[str, pl.DataType]) -> dict[str, bool] | None:
+    """The fields that columns fit, by name, and whether they may be null.
+
+    ``None`` where they can't simply be handed over: a type that checks more than types, a field
+    without a column, a column of another type.
+    """
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        return None
+    if hasattr(kind, "__pydantic_validator__"):
+        return None
+    hints = get_type_hints(kind)
+    given = [field for field in dataclasses.fields(kind) if field.init]
+    if any(field.kw_only for field in given):
+        return None
+    there = [field.name for field in given if field.name in schema]
+    if there != [field.name for field in given[: len(there)]]:
+        return None
+    if any(not _has_default(field) for field in given[len(there) :]):
+        return None
+    found = {}
+    for name in there:
+        plain, nullable = _optional(hints[name])
+        if plain not in _FITS or not _FITS[plain](schema[name]):
+            return None
+        found[name] = nullable or plain is Any
+    return found or None
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    missing = dataclasses.MISSING
+    return field.default is not missing or field.default_factory is not missing
+
+
+def _optional(hint: Any) -> tuple[Any, bool]:
+    """A type without ``None``, and whether it may be that."""
+    if get_origin(hint) in (Union, types.UnionType):
+        rest = [one for one in get_args(hint) if one is not type(None)]
+        return (rest[0] if len(rest) == 1 else None), True
+    return hint, False

@@ -1,0 +1,311 @@
+"""An app as it runs in this process: messages in, batch by batch, each committed whole.
+
+A batch is worked through by all agents, then windows are closed, then everything that it changed is
+written with the offsets of its messages in one flush. So after a crash at any moment the app goes
+on from the last commit as if nothing had happened since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from weakref import finalize
+
+from muntin.model.axis import SECOND
+from muntin.model.errors import MuntinError, OptionError, SpecChangedError
+from muntin.stores import KeyValue
+from muntin.tables.agent import AgentRun
+from muntin.tables.copartition import owners
+from muntin.tables.intake import Intake, as_json, from_json, rejected_row
+from muntin.tables.kept import Kept
+from muntin.tables.loop import Loop
+from muntin.tables.moments import Moment
+from muntin.tables.partition import Partition, Rejected, Sent
+from muntin.tables.sources import Memory, Message, Source, source
+from muntin.tables.topic import Topic
+
+if TYPE_CHECKING:
+    from muntin.tables.app import App
+
+Numbered = tuple[str, int | None, Message]
+"""A topic, a message's number in its source (``None`` outside of one), and the message."""
+
+_AT_ONCE = 1000
+# How long a task may take until it opens its stream, and an agent to end, seconds.
+_PATIENCE = 5.0
+
+
+class Running:
+    """An open app; made by ``app.open`` and ``app.run``.
+
+    Attributes:
+        parts: The partitions.
+        rejected: Everything that was rejected, also by earlier runs on the same store.
+        topics: What agents sent to topics that no agent reads.
+    """
+
+    def __init__(
+        self, app: App, store: KeyValue | None, partitions: int, clock: Callable[[], float]
+    ) -> None:
+        if app.running is not None:
+            raise OptionError("app", app.name, "is open already", "close it first")
+        if partitions < 1:
+            raise OptionError("partitions", partitions, "is less than one", "give 1 or more")
+        self._app = app
+        self._clock = clock
+        self._kept = Kept(store, app.name, partitions)
+        rules = app.rules()
+        self.parts = [Partition(rules, number) for number in range(partitions)]
+        self.topics = Memory()
+        self.rejected = [Rejected(**row) for row in self._kept.rejected()]
+        self._begin_batch()
+        self._intake = Intake(app, self.parts)
+        self._pending = [from_json(self._topic(row[0]), row) for row in self._kept.pending]
+        self._loop = Loop()
+        self._runs = [AgentRun(agent) for agent in app.agents.values()]
+        self._tasks: dict[AgentRun, asyncio.Task[None]] = {}
+        self._closed = False
+        # Whoever loses an app without closing it isn't told of tasks that were pending.
+        self._end = finalize(self, _end, self._loop, self._runs, self._tasks)
+        app.running = self
+        self._loop.complete(self._start())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages so far: ``seen``, ``taken``, and each reason of rejection.
+
+        ``seen`` is ``taken`` plus what was rejected before any agent saw it; ``late`` counts events
+        that agents saw and some table didn't take.
+        """
+        total: Counter[str] = Counter()
+        for part in self.parts:
+            total.update(part.counts)
+        return dict(total)
+
+    def wall(self) -> int:
+        """The wall clock, microseconds."""
+        return round(self._clock() * SECOND)
+
+    def partition_of(self, key: Any) -> Partition:
+        """The partition that a key lies in."""
+        return self.parts[owners([key], len(self.parts))[0]]
+
+    def send(
+        self, topic: str, value: Any, *, key: Any = None, timestamp: Moment | None = None
+    ) -> None:
+        """Work through one message, and whatever agents send because of it.
+
+        Args:
+            topic: The topic's name.
+            value: The value.
+            key: What it is partitioned by; without one it goes to the first partition.
+            timestamp: When it happened; now, where it isn't given.
+        """
+        self._require_read(topic)
+        message = Message(value, key, timestamp, key is not None, timestamp is not None)
+        self._complete([(topic, None, message)])
+
+    def feed(self, sources: Memory | Mapping[str, Any], *, batch: int = _AT_ONCE) -> None:
+        """Work through all that sources have and that hasn't been worked through before.
+
+        Args:
+            sources: Data by topic, or topics in memory.
+            batch: How many messages of a topic are committed together.
+        """
+        if batch < 1:
+            raise OptionError("batch", batch, "is less than one", "give 1 or more")
+        if isinstance(sources, Memory):
+            self.topics = sources
+        if self._pending:
+            self._complete([])
+        for messages in self._batches(sources, batch):
+            self._complete(messages)
+
+    def tick(self) -> None:
+        """Close what the wall clock lets expire, though no message comes."""
+        self._complete([])
+
+    def close(self) -> None:
+        """End all agents, and close the store; everything is committed already."""
+        if self._closed:
+            return
+        self._closed = True
+        self._app.running = None
+        self._end()
+        self._kept.close()
+
+    def _topic(self, name: str) -> Topic:
+        if name not in self._app.topics:
+            raise SpecChangedError(
+                f"a message is on its way to the topic {name!r}, which the app no longer has; "
+                "let an agent read it, or start with a new store"
+            )
+        return self._app.topics[name]
+
+    def _batches(self, sources: Memory | Mapping[str, Any], batch: int) -> Iterator[list[Numbered]]:
+        readers: dict[str, Iterator[tuple[int, Message]]] = {}
+        names = sources if isinstance(sources, Mapping) else filter(self._reads, sources.names())
+        for topic in names:
+            start = self._kept.offsets.get(topic, 0)
+            if isinstance(sources, Memory):
+                messages = iter(sources.messages(topic, start))
+            else:
+                self._require_read(topic)
+                data = sources[topic]
+                messages = (data if isinstance(data, Source) else source(data)).messages(start)
+            readers[topic] = enumerate(messages, start)
+        while readers:
+            taken: list[Numbered] = []
+            for topic, numbered in list(readers.items()):
+                part = [(topic, number, message) for number, message in islice(numbered, batch)]
+                taken += part
+                if len(part) < batch:
+                    del readers[topic]
+            if taken or self._pending:
+                yield taken
+
+    def _complete(self, messages: Sequence[Numbered]) -> None:
+        if self._closed:
+            raise MuntinError(f"the app {self._app.name} is closed; open it again")
+        try:
+            self._loop.complete(self._work(messages))
+        except BaseException:
+            # What memory holds now isn't what was committed.
+            self._kept.forget()
+            self.close()
+            raise
+
+    async def _work(self, messages: Sequence[Numbered]) -> None:
+        waiting, self._pending = self._pending, []
+        await self._step([*waiting, *messages])
+        while self._pending:
+            waiting, self._pending = self._pending[:_AT_ONCE], self._pending[_AT_ONCE:]
+            await self._step(waiting)
+
+    async def _step(self, messages: Sequence[Numbered]) -> None:
+        self._begin_batch()
+        for topic, rows in self._intake.rows(messages).items():
+            for run in self._runs:
+                for inbox in run.inboxes:
+                    if inbox.topic == topic:
+                        self._intake.fill(inbox, rows)
+        for run in self._runs:
+            await self._until_rest(run)
+        for part in self.parts:
+            await part.finish(self._intake.marks)
+        self._commit(messages)
+
+    def _begin_batch(self) -> None:
+        wall = self.wall()
+        for part, blobs in zip(self.parts, self._kept.blobs, strict=True):
+            part.begin(blobs, wall)
+
+    def _commit(self, messages: Sequence[Numbered]) -> None:
+        offsets = dict(self._kept.offsets)
+        for topic, number, _ in messages:
+            if number is not None:
+                offsets[topic] = number + 1
+        sent = [message for part in self.parts for message in part.sent]
+        rejected = [row for part in self.parts for row in part.rejected]
+        unread = [message for message in sent if not self._reads(message.topic)]
+        on_its_way = [_numbered(message) for message in sent if self._reads(message.topic)]
+        pending = [*self._pending, *on_its_way]
+        waiting = [as_json(self._topic(row[0]), row) for row in pending if self._kept.durable]
+        rows = [rejected_row(row) for row in rejected if self._kept.durable]
+        self._kept.commit(offsets, waiting, rows)
+        self._pending = pending
+        self.rejected += rejected
+        for message in unread:
+            self.topics.send(
+                message.topic or "", message.value, key=message.key, timestamp=_time(message)
+            )
+
+    def _reads(self, topic: str | None) -> bool:
+        return any(inbox.topic == topic for run in self._runs for inbox in run.inboxes)
+
+    def _require_read(self, topic: str) -> None:
+        if not self._reads(topic):
+            read = {inbox.topic for run in self._runs for inbox in run.inboxes}
+            cure = f"give one of {', '.join(sorted(read))}" if read else "let an agent read it"
+            raise OptionError("topic", topic, "is read by no agent", cure)
+
+    async def _start(self) -> None:
+        for run in self._runs:
+            self._tasks[run] = asyncio.create_task(run.live())
+        for run in self._runs:
+            opened = asyncio.create_task(run.opened.wait())
+            patience = None if run.agent.topic is not None else _PATIENCE
+            waits = {opened, self._tasks[run]}
+            await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            opened.cancel()
+            if self._tasks[run].done() and not run.inboxes:
+                self._tasks[run].result()
+                raise run.ends_early()
+
+    async def _until_rest(self, run: AgentRun) -> None:
+        """Wait until an agent has worked through its events."""
+        restarts = 0
+        while not run.at_rest:
+            task = self._tasks[run]
+            rest = asyncio.create_task(run.rest())
+            await asyncio.wait({task, rest}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                continue
+            rest.cancel()
+            self._judge(run, task)
+            if run.at_rest:
+                continue
+            restarts += 1
+            if restarts > run.given:
+                raise run.ends_early()
+            self._tasks[run] = asyncio.create_task(run.live())
+
+    def _judge(self, run: AgentRun, task: asyncio.Task[None]) -> None:
+        """What an agent's end means: an error is raised, or costs the event that it was at."""
+        error = task.exception()
+        if error is not None:
+            run.fail(error, self._app.errors)
+        elif run.agent.topic is None:
+            run.inboxes.clear()
+
+
+def _end(loop: Loop, runs: list[AgentRun], tasks: dict[AgentRun, asyncio.Task[None]]) -> None:
+    """Let agents end by themselves, or else end them."""
+
+    async def stop() -> None:
+        for run in runs:
+            run.close()
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=_PATIENCE)
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    loop.complete(stop())
+    loop.close()
+
+
+def _numbered(sent: Sent) -> Numbered:
+    message = Message(
+        sent.value, sent.key, _time(sent), sent.key is not None, sent.time is not None
+    )
+    return sent.topic or "", None, message
+
+
+def _time(sent: Sent) -> float | None:
+    return None if sent.time is None else sent.time / SECOND

@@ -1,0 +1,248 @@
+"""A table of sessions in one partition: a write lands in the session that its time belongs to.
+
+Sessions that a write brings together are merged. They are stored by their ends, so that what has
+expired goes by whole segments (source: the session store of KIP-94).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from muntin.model.sessions import Sessions
+from muntin.tables.cells import GONE, MISSING
+from muntin.tables.current import Cursor
+from muntin.tables.entries import Entries
+from muntin.tables.moments import BEGINNING, END
+from muntin.tables.shard import Relative, Shard, Told, in_order
+from muntin.tables.spec import TableSpec
+from muntin.tables.window_shard import Operation
+
+if TYPE_CHECKING:
+    from muntin.tables.partition import Partition
+
+
+@dataclass(slots=True)
+class Session:
+    """One session: the times of its first and last event, and its value."""
+
+    start: int
+    end: int
+    value: Any
+
+
+class SessionShard(Shard):
+    """Sessions of a gap."""
+
+    def __init__(self, spec: TableSpec, part: Partition) -> None:
+        super().__init__(spec, part)
+        assert isinstance(spec.windows, Sessions)
+        self.sessions = spec.windows
+        # An event reaches this far to both sides.
+        self._near = self.sessions.gap - (0 if self.sessions.closed == "both" else 1)
+        self.stored_sessions = self.entries(1, self._forget)
+        self._of: dict[Any, list[Session]] | None = None
+        # What was touched since the last commit, by key and start: the end then, and what is now.
+        self._before: dict[tuple[Any, int], int | None] = {}
+        self._now: dict[tuple[Any, int], Session | None] = {}
+        self._closed_ends: dict[tuple[Any, int], int] = {}
+
+    def kept(self) -> dict[str, Entries]:
+        """See ``Shard``."""
+        return {"sessions": self.stored_sessions}
+
+    def dropped(self) -> dict[str, int | None]:
+        """See ``Shard``."""
+        return {"sessions": self.closed}
+
+    def begin(self, blobs: Any, stored: Any) -> None:
+        """See ``Shard``."""
+        super().begin(blobs, stored)
+        self._before, self._now, self._closed_ends = {}, {}, {}
+
+    def _forget(self, segment: int) -> None:
+        self._of = None
+
+    def _by_key(self) -> dict[Any, list[Session]]:
+        """All sessions that are kept, by key."""
+        # Asking for the places reads what isn't in memory, which makes the list of no use.
+        places = self.stored_sessions.places() if self._of is None else ()
+        if self._of is None:
+            self._of = {}
+            for place in places:
+                for (key, start), (end, value) in self.stored_sessions.at(place).items():
+                    self._of.setdefault(key, []).append(Session(start, end, value))
+        return self._of
+
+    def of(self, key: Any) -> list[Session]:
+        """The sessions of a key, in order."""
+        return sorted(self._by_key().get(key, ()), key=lambda session: session.start)
+
+    def _over(self, end: int, watermark: int) -> bool:
+        """Whether a session that ends there has expired."""
+        if self.spec.expires is None:
+            return False
+        return watermark >= end + self.sessions.reach + self.spec.expires
+
+    def _touched(self, key: Any, time: int, judged: int) -> list[Session]:
+        return [
+            session
+            for session in self.of(key)
+            if session.start - self._near <= time <= session.end + self._near
+            and not self._over(session.end, judged)
+        ]
+
+    def _enter(
+        self, key: Any, cursor: Cursor, relative: Relative
+    ) -> tuple[int, list[Session]] | None:
+        """The time of a write and the sessions that it joins; ``None`` where it is too late."""
+        placed = self.placed(cursor, relative)
+        self.check(key, cursor)
+        if placed is None:
+            return None
+        time, judged = placed
+        touched = self._touched(key, time, judged)
+        end = max([time, *(session.end for session in touched)])
+        if self._over(end, judged):
+            self.reject(cursor, "late")
+            return None
+        self.latest = time if self.latest is None else max(self.latest, time)
+        return time, touched
+
+    def apply(
+        self, operation: Operation, key: Any, operand: Any, cursor: Cursor, relative: Relative
+    ) -> None:
+        """Set ``value = operation(value, operand)`` in the session of the event's time."""
+        entered = self._enter(key, cursor, relative)
+        if entered is not None:
+            time, touched = entered
+            old = self._merged(key, touched)
+            self._replace(key, time, touched, operation(old, operand))
+
+    def write(self, key: Any, value: Any, cursor: Cursor, relative: Relative) -> None:
+        """Set the value of the session of the event's time; ``GONE`` deletes it."""
+        entered = self._enter(key, cursor, relative)
+        if entered is not None:
+            self._replace(key, *entered, value if value is GONE else self.own(0, key, value))
+
+    def _merged(self, key: Any, touched: list[Session]) -> Any:
+        if not touched:
+            return self.default(key)
+        values = [self._lent.pop((s.start, key), s.value) for s in touched]
+        return reduce(self.spec.merge, values)
+
+    def _replace(self, key: Any, time: int, touched: list[Session], value: Any) -> None:
+        for session in touched:
+            self._remove(key, session)
+        if value is GONE:
+            return
+        start = min([time, *(session.start for session in touched)])
+        end = max([time, *(session.end for session in touched)])
+        self._add(key, Session(start, end, value))
+
+    def _remove(self, key: Any, session: Session) -> None:
+        sessions = self._by_key()
+        self.stored_sessions.pair(session.end // self.spec.unit)[0][key, session.start] = GONE
+        sessions[key] = [one for one in sessions[key] if one.start != session.start]
+        if not sessions[key]:
+            del sessions[key]
+        self._before.setdefault((key, session.start), session.end)
+        self._now[key, session.start] = None
+
+    def _add(self, key: Any, session: Session) -> None:
+        fresh, _ = self.stored_sessions.pair(session.end // self.spec.unit)
+        fresh[key, session.start] = [session.end, session.value]
+        self._by_key().setdefault(key, []).append(session)
+        self._before.setdefault((key, session.start), None)
+        self._now[key, session.start] = session
+
+    def at(self, key: Any, time: int) -> Session | None:
+        """The session of a key that an event of some time would join."""
+        touched = self._touched(key, time, BEGINNING)
+        return touched[-1] if touched else None
+
+    def read(self, key: Any, time: int) -> Any:
+        """The value of the session of a time, or the default.
+
+        Raises:
+            KeyError: When there is none, and the table has no default.
+        """
+        session = self.at(key, time)
+        if session is None:
+            return self.default(key)
+        return self.lend(session.start, key, session.value)
+
+    def found(self, place: int, key: Any) -> Any:
+        """See ``Shard``; the place is a session's start."""
+        for session in self.of(key):
+            if session.start == place:
+                return session.value
+        return MISSING
+
+    def put(self, place: int, key: Any, value: Any) -> None:
+        """See ``Shard``; the place is a session's start."""
+        for session in self.of(key):
+            if session.start == place:
+                self._remove(key, session)
+                self._add(key, Session(place, session.end, value))
+
+    def values(self, time: int) -> dict[Any, Any]:
+        """Keys and values of all sessions that an event of some time would join."""
+        found = {key: self.at(key, time) for key in self._by_key()}
+        return {key: session.value for key, session in found.items() if session is not None}
+
+    def keys(self) -> list[Any]:
+        """All keys that have a session."""
+        return list(self._by_key())
+
+    def window(self, session: Session) -> tuple[int, int]:
+        """Start and end of a session as windows have them: the end is a gap behind the last."""
+        return session.start, session.end + self.sessions.gap
+
+    def settle(self) -> None:
+        """See ``Shard``."""
+        for (start, key), value in list(self._lent.items()):
+            found = self.found(start, key)
+            if found is not MISSING and value != found:
+                self.put(start, key, value)
+        self._lent = {}
+
+    def close(self, *, tell: bool, final: bool) -> list[Told]:
+        """See ``Shard``."""
+        watermark = END if final else self.watermark
+        if watermark == BEGINNING or (self.spec.expires is None and not final):
+            return []
+        upto = watermark - self.sessions.reach - (self.spec.expires or 0)
+        over = []
+        for place in self.stored_sessions.places(None, upto // self.spec.unit):
+            for (key, start), (end, value) in self.stored_sessions.at(place).items():
+                if end <= upto:
+                    over.append((start, key, Session(start, end, value)))
+        for _, key, session in over:
+            self._remove(key, session)
+            self._closed_ends[key, session.start] = session.end
+        self.closed = (upto + 1) // self.spec.unit - 1
+        self.stored_sessions.drop_through(self.closed)
+        if not tell:
+            return []
+        by_start: dict[int, dict[Any, Session]] = {}
+        for start, key, session in over:
+            by_start.setdefault(start, {})[key] = session
+        return [
+            Told(key, self.window(sessions[key]), sessions[key].value, True)
+            for _, sessions in sorted(by_start.items())
+            for key in in_order(sessions)
+        ]
+
+    def changes(self) -> Iterator[Told]:
+        """See ``Shard``; a session that has other bounds now is gone under the old ones."""
+        for touched, before in self._before.items():
+            key, start = touched
+            session = self._now[touched]
+            end = session.end if session is not None else self._closed_ends.get(touched)
+            if before is not None and before != end:
+                yield Told(key, self.window(Session(start, before, None)), GONE, False)
+            if session is not None:
+                yield Told(key, self.window(session), session.value, False)

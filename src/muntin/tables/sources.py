@@ -1,0 +1,228 @@
+"""Where events come from in process: sequences, frames, files, and topics in memory.
+
+A source hands out messages by number, from any number on, so that a run that is started again goes
+on where the last commit was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from muntin.model.errors import OptionError
+from muntin.tables.moments import Moment
+from muntin.tables.record import Keying, keying
+
+_SLICE = 10_000
+
+
+class Message(NamedTuple):
+    """A message as it comes: nothing is checked yet.
+
+    Attributes:
+        value: The value; text and bytes are JSON where the topic has a type.
+        key: What it is partitioned by.
+        time: Its time: seconds, ``datetime`` or ISO 8601; ``None`` where it has none.
+        keyed: Whether its source has keys, so that one without is rejected.
+        timed: The same for times; without, the wall clock is taken.
+    """
+
+    value: Any
+    key: Any = None
+    time: Any = None
+    keyed: bool = False
+    timed: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """Data for one topic; made by ``source``.
+
+    Attributes:
+        data: A sequence or other iterable of values, a frame, or the path of a file.
+        key: What messages are partitioned by.
+        time: When they happened.
+        value: The column or field that is the value; ``None``: the whole row is.
+    """
+
+    data: Any
+    key: Keying | None = None
+    time: Keying | None = None
+    value: str | None = None
+
+    def messages(self, start: int) -> Iterator[Message]:
+        """The messages from a number on."""
+        for row in rows(self.data, start):
+            yield self.message(row)
+
+    def message(self, row: Any) -> Message:
+        """A row as a message."""
+        value = row
+        if self.value is not None:
+            value = row.get(self.value) if isinstance(row, dict) else getattr(row, self.value)
+        key, time = _of(self.key, row), _of(self.time, row)
+        return Message(value, key, time, self.key is not None, self.time is not None)
+
+
+def source(data: Any, *, key: Any = None, time: Any = None, value: str | None = None) -> Source:
+    """Say how the rows of some data become a topic's messages.
+
+    Args:
+        data: In process: a list or other iterable of values, a Polars, pandas or Arrow frame, or
+            the path of a ``.jsonl``, ``.csv`` or ``.parquet`` file. On Spark: a DataFrame.
+        key: What messages are partitioned by: a field, its name, or a function of the row. Without
+            a key all are in one partition.
+        time: When they happened, likewise: seconds, ``datetime`` or ISO 8601. Without it, it is
+            when they are read.
+        value: The field that holds the value; the whole row where it isn't given.
+
+    Example:
+        >>> clicks = source([{"page": "home", "at": 3.0}], key="page", time="at")
+        >>> next(clicks.messages(0)).key
+        'home'
+    """
+    by = None if key is None else keying("key", key)
+    return Source(data, by, None if time is None else keying("time", time), value)
+
+
+def _of(by: Keying | None, row: Any) -> Any:
+    """A key or a time; ``None`` where the row is in no state to be asked."""
+    if by is None:
+        return None
+    if isinstance(row, str | bytes) and by.field is not None:
+        try:
+            row = json.loads(row)
+        except ValueError:
+            return None
+    try:
+        return by.of(row)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def rows(data: Any, start: int) -> Iterator[Any]:
+    """The rows of whatever data, from a number on.
+
+    Raises:
+        OptionError: When it is nothing that has rows.
+    """
+    if isinstance(data, str | Path):
+        return _file(Path(data), start)
+    frame = _frame(data)
+    if frame is not None:
+        return _frame_rows(frame, start)
+    if isinstance(data, Sequence):
+        return (data[number] for number in range(start, len(data)))
+    if isinstance(data, Iterable):
+        return islice(iter(data), start, None)
+    cure = "give a list, a frame, the path of a file, or muntin.memory()"
+    raise OptionError("source", data, "has no rows", cure)
+
+
+def _frame(data: Any) -> Any:
+    """A Polars frame, out of one of another library."""
+    module = type(data).__module__.partition(".")[0]
+    if module not in ("polars", "pandas", "pyarrow"):
+        return None
+    import polars as pl
+
+    if module == "polars":
+        return data.collect() if isinstance(data, pl.LazyFrame) else data
+    return pl.from_pandas(data) if module == "pandas" else pl.from_arrow(data)
+
+
+def _frame_rows(frame: Any, start: int) -> Iterator[Any]:
+    for at in range(start, len(frame), _SLICE):
+        yield from frame.slice(at, _SLICE).iter_rows(named=True)
+
+
+def _file(path: Path, start: int) -> Iterator[Any]:
+    readers: dict[str, Callable[[Path, int], Iterator[Any]]] = {
+        ".jsonl": _lines,
+        ".ndjson": _lines,
+        ".csv": _table,
+        ".parquet": _table,
+    }
+    read = readers.get(path.suffix.lower())
+    if read is None:
+        cure = "give a .jsonl, .ndjson, .csv or .parquet file, or read it yourself into a frame"
+        raise OptionError("source", str(path), "isn't a kind of file that is known", cure)
+    if not path.is_file():
+        raise OptionError("source", str(path), "isn't a file", "give the path of one that is")
+    return read(path, start)
+
+
+def _lines(path: Path, start: int) -> Iterator[Any]:
+    with path.open("rb") as lines:
+        for line in islice(lines, start, None):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                # It is rejected where values are checked, as it came.
+                yield line.rstrip(b"\r\n")
+
+
+def _table(path: Path, start: int) -> Iterator[Any]:
+    import polars as pl
+
+    csv = path.suffix.lower() == ".csv"
+    scan = pl.scan_csv(path, try_parse_dates=True) if csv else pl.scan_parquet(path)
+    while len(part := scan.slice(start, _SLICE).collect()):
+        yield from part.iter_rows(named=True)
+        start += len(part)
+
+
+class Memory:
+    """Topics in memory, for tests and for trying things out; made by ``memory``.
+
+    They outlive the app's runs, so that a run can be started again on the same messages.
+    """
+
+    def __init__(self) -> None:
+        self._topics: dict[str, list[Message]] = {}
+
+    def send(
+        self, topic: str, value: Any, *, key: Any = None, timestamp: Moment | None = None
+    ) -> int:
+        """Append a message.
+
+        Args:
+            topic: The topic's name.
+            value: The value.
+            key: What it is partitioned by; without one it goes to the first partition.
+            timestamp: When it happened; when it is read, where it isn't given.
+
+        Returns:
+            Its number in the topic.
+        """
+        messages = self._topics.setdefault(topic, [])
+        timed = timestamp is not None
+        messages.append(Message(value, key, timestamp, key is not None, timed))
+        return len(messages) - 1
+
+    def names(self) -> list[str]:
+        """The topics that have messages."""
+        return list(self._topics)
+
+    def messages(self, topic: str, start: int = 0) -> list[Message]:
+        """The messages of a topic, from a number on."""
+        return self._topics.get(topic, [])[start:]
+
+    def values(self, topic: str) -> list[Any]:
+        """The values of a topic."""
+        return [message.value for message in self.messages(topic)]
+
+
+def memory() -> Memory:
+    """Topics in memory.
+
+    Example:
+        >>> topics = memory()
+        >>> topics.send("clicks", {"page": "home"}, key="home", timestamp=3.0)
+        0
+    """
+    return Memory()

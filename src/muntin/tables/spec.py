@@ -1,0 +1,137 @@
+"""What a table is, apart from what is in it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from muntin.model.axis import phrase
+from muntin.model.errors import OptionError, SpecChangedError
+from muntin.model.sessions import Sessions
+from muntin.model.windows import Windows
+from muntin.tables.moments import seconds
+
+# Windows that end within this share of their retention are stored, and dropped, together.
+SEGMENTS = 8
+# As many for windows that are kept for ever.
+FOREVER = 256
+
+
+class WindowRange(NamedTuple):
+    """A window as callbacks and views tell it: ``[start, end)`` in seconds since the epoch.
+
+    Faust prints ``end - 0.1`` as the end; here it is the end.
+    """
+
+    start: float
+    end: float
+
+
+WindowClose = Callable[[tuple[Any, WindowRange], Any], Any]
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A table.
+
+    Attributes:
+        name: Its name, unique in its app.
+        default: Makes the value of a key that has none; ``None``: such a key is an error.
+        value_type: A dataclass, pydantic model or plain type that values are, where it was said.
+        key_type: A plain type that keys are, where it was said.
+        sets: Whether a value is a set, kept member by member.
+        windows: Which windows, if any.
+        expires: How long after its end a window is kept, microseconds; ``None``: for ever.
+        merge: What becomes of the values of sessions that grow together.
+        key_index: Whether all keys may be walked.
+        on_window_close: Called when a window has expired.
+    """
+
+    name: str
+    default: Callable[[], Any] | None = None
+    value_type: Any = None
+    key_type: Any = None
+    sets: bool = False
+    windows: Windows | Sessions | None = None
+    expires: int | None = None
+    merge: Callable[[Any, Any], Any] = operator.add
+    key_index: bool = False
+    on_window_close: WindowClose | None = None
+
+    @property
+    def summed(self) -> bool:
+        """Whether overlapping windows can share what is added: whole numbers, kept by pane."""
+        if self.sets or not isinstance(self.windows, Windows) or self.default is None:
+            return False
+        return self.windows.panes_per_window > 1 and type(self.default()) is int
+
+    @property
+    def span(self) -> int:
+        """How many windows are stored, and dropped, together."""
+        if not isinstance(self.windows, Windows) or self.expires is None:
+            return FOREVER
+        live = (self.windows.size + self.expires) // self.windows.slide
+        return max(1, -(-live // SEGMENTS))
+
+    @property
+    def unit(self) -> int:
+        """How long the stretch of session ends is that is stored together, microseconds."""
+        assert isinstance(self.windows, Sessions)
+        gap = self.windows.gap
+        return gap if self.expires is None else max(1, (gap + self.expires) // SEGMENTS)
+
+    def facts(self) -> dict[str, str]:
+        """What stored values depend on, each fact by name and in words."""
+        kind = "whole table" if self.windows is None else str(self.windows)
+        facts = {"windows": kind, "values": "sets" if self.sets else "values"}
+        if isinstance(self.windows, Windows):
+            facts["origin"] = f"{self.windows.origin} us"
+            facts["kept by"] = "pane" if self.summed else "window"
+        return facts
+
+    def check_same(self, stored: dict[str, str]) -> None:
+        """Refuse state that another table of this name wrote.
+
+        Raises:
+            SpecChangedError: Naming each fact that differs, then and now.
+        """
+        now = self.facts()
+        lines = [
+            f"{fact}: was {stored.get(fact, 'absent')}, is {now.get(fact, 'absent')}"
+            for fact in sorted({*stored, *now})
+            if stored.get(fact) != now.get(fact)
+        ]
+        if lines:
+            raise SpecChangedError(
+                f"the table {self.name!r} was written by another definition ({'; '.join(lines)}); "
+                "go back to it, or give the table another name"
+            )
+
+    def check_sessions(self) -> None:
+        """Refuse sessions whose values can't be merged.
+
+        Raises:
+            OptionError: Naming the cure.
+        """
+        if self.sets or self.merge is not operator.add or self.default is None:
+            return
+        value = self.default()
+        try:
+            self.merge(value, value)
+        except TypeError as error:
+            cure = "say how: session(gap, merge=function of two values)"
+            kind = type(value).__name__
+            problem = f"gives values of type {kind}, and + doesn't join two of those"
+            raise OptionError("default", self.default, problem, cure) from error
+
+    def __str__(self) -> str:
+        kind = "no windows" if self.windows is None else str(self.windows)
+        kept = "kept for ever" if self.expires is None else f"kept for {phrase(self.expires)}"
+        return f"{self.name}: {kind}" + ("" if self.windows is None else f", {kept}")
+
+
+def window_range(start: int, end: int) -> WindowRange:
+    """A window as users see it, out of microseconds."""
+    return WindowRange(seconds(start), seconds(end))

@@ -1,0 +1,334 @@
+"""Tables as agents use them: ``table[key] += 1``, and what makes windows of them.
+
+A table is only a name for its entries. Those are in the partition of the event that the agent is
+at, or, outside of agents, in the app that is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from muntin.model import sessions, windows
+from muntin.model.axis import SECOND, phrase
+from muntin.model.errors import OptionError
+from muntin.model.sessions import Closed
+from muntin.tables.cells import GONE, MISSING
+from muntin.tables.current import current, require
+from muntin.tables.moments import Seconds, expiry, length
+from muntin.tables.set_shard import SetShard
+from muntin.tables.shard import PlainShard, Shard
+from muntin.tables.spec import TableSpec
+
+if TYPE_CHECKING:
+    from muntin.tables.app import App
+    from muntin.tables.windowed import WindowedTable
+
+_S = TypeVar("_S", bound=Shard)
+
+
+class Handle:
+    """What every table that a user holds can do: find its entries.
+
+    Args:
+        app: The app that it belongs to.
+        name: Its name.
+    """
+
+    def __init__(self, app: App, name: str) -> None:
+        self.app = app
+        self.name = name
+
+    @property
+    def spec(self) -> TableSpec:
+        """What the table is."""
+        return self.app.tables[self.name]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.spec}>"
+
+    def shards(self, kind: type[_S]) -> list[_S]:
+        """The table in the partition at work; outside of agents, in all of them.
+
+        Raises:
+            OutsideStreamError: Where there is neither.
+        """
+        cursor = current()
+        if cursor is not None and cursor.part is not None:
+            return [self._of(cursor.part.shards, kind)]
+        return [self._of(part.shards, kind) for part in self.app.partitions(self.name)]
+
+    def shard(self, key: Any, kind: type[_S]) -> _S:
+        """The table where a key lies: in the partition at work, or wherever it is."""
+        cursor = current()
+        if cursor is not None and cursor.part is not None:
+            return self._of(cursor.part.shards, kind)
+        return self._of(self.app.partition_of(self.name, key).shards, kind)
+
+    def _of(self, shards: Mapping[str, Shard], kind: type[_S]) -> _S:
+        shard = shards[self.name]
+        if not isinstance(shard, kind):
+            problem = "has windows" if self.spec.windows is not None else "has no windows"
+            cure = "use what .tumbling(), .hopping() or .session() returned"
+            raise OptionError("table", self.name, problem, cure)
+        return shard
+
+
+class Table(Handle):
+    """A dictionary that is spread over partitions; made by ``app.Table``.
+
+    Reading a key that has no value gives the default, and stores nothing. What is changed inside of
+    a value that was read (``table[key].append(x)``) is kept as well; Faust would lose it.
+    """
+
+    def __getitem__(self, key: Any) -> Any:
+        """The value of a key.
+
+        Raises:
+            KeyError: When there is none, and the table has no default.
+        """
+        return self.shard(key, PlainShard).read(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Set a value.
+
+        Raises:
+            PartitionError: When the key belongs to another partition than the event.
+            OutsideStreamError: Outside of an agent.
+        """
+        self._write(key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._write(key, GONE)
+
+    def _write(self, key: Any, value: Any) -> None:
+        cursor = require(f"table {self.name!r} is written")
+        self.shard(key, PlainShard).write(key, value, cursor)
+
+    def __contains__(self, key: Any) -> bool:
+        return self.shard(key, PlainShard).found(0, key) is not MISSING
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([key for shard in self.shards(PlainShard) for key in shard.items()])
+
+    def __len__(self) -> int:
+        return sum(len(shard.items()) for shard in self.shards(PlainShard))
+
+    def keys(self) -> list[Any]:
+        """The keys in the partition at work; outside of agents, all keys."""
+        return list(self)
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """Keys and values, likewise."""
+        return [item for shard in self.shards(PlainShard) for item in shard.items().items()]
+
+    def values(self) -> list[Any]:
+        """Values, likewise."""
+        return [value for _, value in self.items()]
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of a key, or another; the table's own default doesn't count."""
+        found = self.shard(key, PlainShard).found(0, key)
+        return default if found is MISSING else self[key]
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Take a value away and return it.
+
+        Raises:
+            KeyError: When there is none, and no default was given.
+        """
+        if key not in self and default:
+            return default[0]
+        value = self.get(key)
+        del self[key]
+        return value
+
+    def setdefault(self, key: Any, default: Any) -> Any:
+        """The value of a key, which is set first where there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, values: Mapping[Any, Any]) -> None:
+        """Set several values."""
+        for key, value in values.items():
+            self[key] = value
+
+    def tumbling(
+        self,
+        size: Seconds,
+        expires: Seconds | None = None,
+        *,
+        key_index: bool = False,
+    ) -> WindowedTable:
+        """Keep a value a window; windows follow each other without overlap.
+
+        Args:
+            size: Length of a window.
+            expires: How long after its end a window takes events and can be read; for ever where
+                it isn't given. It is measured by the table's watermark.
+            key_index: Whether all keys may be walked (``len(table)``, ``for key in table``).
+        """
+        return self.hopping(size, size, expires, key_index=key_index)
+
+    def hopping(
+        self,
+        size: Seconds,
+        step: Seconds,
+        expires: Seconds | None = None,
+        *,
+        key_index: bool = False,
+    ) -> WindowedTable:
+        """Keep a value a window; windows overlap, and an event counts in all that hold its time.
+
+        As in Faust, windows end at multiples of the step, so that those of ``hopping(10, 3)`` start
+        at 2, 5, 8.
+
+        Args:
+            size: Length of a window.
+            step: Distance between two windows, at most the size.
+            expires: As of ``tumbling``.
+            key_index: As of ``tumbling``.
+
+        Raises:
+            OptionError: When the step is greater than the size: times in between would be lost.
+        """
+        long, apart = length("size", size, zero=False), length("step", step, zero=False)
+        if apart > long:
+            problem = f"is greater than the size {phrase(long)}"
+            raise OptionError("step", step, problem, f"give at most {phrase(long)}")
+        made = windows.Windows(long, apart, -long % apart)
+        return self._windowed(
+            replace(self.spec, windows=made, expires=expiry(expires), key_index=key_index)
+        )
+
+    def session(
+        self,
+        gap: Seconds,
+        expires: Seconds | None = None,
+        *,
+        merge: Callable[[Any, Any], Any] | None = None,
+        closed: Closed = "both",
+        key_index: bool = False,
+    ) -> WindowedTable:
+        """Keep a value a session: a stretch of events of a key, parted by silence.
+
+        Args:
+            gap: The silence that ends a session.
+            expires: As of ``tumbling``.
+            merge: What becomes of two values when an event joins their sessions; ``+`` where it
+                isn't given.
+            closed: Whether events exactly a gap apart share a session: ``both`` or ``left``.
+            key_index: As of ``tumbling``.
+
+        Raises:
+            OptionError: When ``+`` doesn't join two values, and ``merge`` isn't given.
+        """
+        quiet = length("gap", gap, zero=False)
+        made = sessions.session(f"{quiet / SECOND:.6f} s", closed=closed)
+        spec = replace(self.spec, windows=made, expires=expiry(expires), key_index=key_index)
+        if merge is not None:
+            spec = replace(spec, merge=merge)
+        spec.check_sessions()
+        return self._windowed(spec)
+
+    def _windowed(self, spec: TableSpec) -> WindowedTable:
+        from muntin.tables.windowed import WindowedTable
+
+        if self.spec.windows is not None:
+            cure = "make another table"
+            raise OptionError("table", self.name, "has windows already", cure)
+        self.app.define(spec)
+        return WindowedTable(self.app, self.name)
+
+
+class SetValue:
+    """One set of a ``SetTable``: looks like a set, and is changed in place."""
+
+    def __init__(self, table: SetTable, key: Any) -> None:
+        self._table = table
+        self._key = key
+
+    def _members(self) -> set[Any]:
+        found = self._table.shard(self._key, SetShard).members.of(0, self._key)
+        return set() if found is MISSING else found
+
+    def _change(self, add: Any, discard: Any) -> None:
+        cursor = require(f"table {self._table.name!r} is written")
+        shard = self._table.shard(self._key, SetShard)
+        shard.change(self._key, add, discard, cursor)
+
+    def add(self, member: Any) -> None:
+        """Add a member."""
+        self._change((member,), ())
+
+    def discard(self, member: Any) -> None:
+        """Take a member away, if it is there."""
+        self._change((), (member,))
+
+    def remove(self, member: Any) -> None:
+        """Take a member away.
+
+        Raises:
+            KeyError: When it isn't there.
+        """
+        if member not in self:
+            raise KeyError(member)
+        self.discard(member)
+
+    def update(self, *others: Any) -> None:
+        """Add the members of others."""
+        self._change([member for other in others for member in other], ())
+
+    def clear(self) -> None:
+        """Take all members away."""
+        self._change((), list(self._members()))
+
+    def __ior__(self, other: Any) -> SetValue:
+        self.update(other)
+        return self
+
+    def __isub__(self, other: Any) -> SetValue:
+        self._change((), list(other))
+        return self
+
+    def __contains__(self, member: Any) -> bool:
+        return member in self._members()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._members())
+
+    def __len__(self) -> int:
+        return len(self._members())
+
+    def __eq__(self, other: object) -> bool:
+        return self._members() == (other._members() if isinstance(other, SetValue) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{self._table.name}[{self._key!r}]: {self._members()!r}>"
+
+
+class SetTable(Table):
+    """A table of sets; made by ``app.SetTable``. A member is stored by itself."""
+
+    def __getitem__(self, key: Any) -> SetValue:
+        """The set of a key, perhaps empty."""
+        return SetValue(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if not isinstance(value, SetValue):
+            self._write(key, set(value))
+
+    def session(self, *args: Any, **options: Any) -> WindowedTable:
+        """Sets have no sessions.
+
+        Raises:
+            OptionError: Always.
+        """
+        cure = "use app.Table(name, default=set).session(gap, merge=set.union)"
+        raise OptionError("SetTable", self.name, "can't be kept by sessions", cure)

@@ -1,0 +1,335 @@
+"""A table of windows in one partition: every write goes to all windows that hold its time.
+
+Where windows overlap and whole numbers are added, the sum is kept once, by pane, and a window's
+value put together when it is asked for. Everything else is kept by window, as Faust does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from muntin.model.windows import Windows
+from muntin.tables.cells import GONE, MISSING
+from muntin.tables.current import Cursor
+from muntin.tables.entries import Entries, Pair
+from muntin.tables.moments import BEGINNING, END
+from muntin.tables.shard import Relative, Shard, Told, in_order
+from muntin.tables.spec import TableSpec
+
+if TYPE_CHECKING:
+    from muntin.tables.partition import Partition
+
+Operation = Callable[[Any, Any], Any]
+
+# A window without a value though its panes have some: it was deleted.
+ABSENT = "\u0000absent"
+
+
+class Slot:
+    """The windows that hold the times of one pane.
+
+    Attributes:
+        pane: The pane.
+        first: The earliest of the windows.
+        last: The latest.
+        limit: From this watermark on some of them take no more.
+        sums: The pane's sums, where the table has any.
+        windows: What each window holds; made when it is needed.
+    """
+
+    __slots__ = ("first", "last", "limit", "pane", "sums", "windows")
+
+    def __init__(self, pane: int, first: int, last: int, limit: int, sums: Pair | None) -> None:
+        self.pane = pane
+        self.first = first
+        self.last = last
+        self.limit = limit
+        self.sums = sums
+        self.windows: list[Pair] | None = None
+
+
+class WindowShard(Shard):
+    """Tumbling or hopping windows."""
+
+    def __init__(self, spec: TableSpec, part: Partition) -> None:
+        super().__init__(spec, part)
+        assert isinstance(spec.windows, Windows)
+        self.windows = spec.windows
+        self.whole = self.entries(spec.span)
+        span = spec.span * self.windows.panes_per_slide
+        self.panes = self.entries(span) if spec.summed else None
+        self._even = not self.windows.remainder
+        self._slots: dict[int, Slot] = {}
+        self._mixed = True
+
+    def kept(self) -> dict[str, Entries]:
+        """See ``Shard``."""
+        return {"windows": self.whole, **({"panes": self.panes} if self.panes else {})}
+
+    def dropped(self) -> dict[str, int | None]:
+        """See ``Shard``."""
+        return {"windows": self.closed, "panes": self._closed_pane()}
+
+    def _closed_pane(self) -> int | None:
+        """The greatest pane all of whose windows have expired."""
+        if self.closed is None:
+            return None
+        return (self.closed + 1) * self.windows.panes_per_slide - 1
+
+    def begin(self, blobs: Any, stored: Any) -> None:
+        """See ``Shard``."""
+        super().begin(blobs, stored)
+        self._slots = {}
+        self._mixed = self.panes is None or self.whole.any()
+
+    def slot(self, time: int) -> Slot:
+        """The windows that hold a time."""
+        windows = self.windows
+        pane = (time - windows.origin) // windows.slide if self._even else windows.pane_of(time)
+        found = self._slots.get(pane)
+        return found if found is not None else self._enter(pane)
+
+    def _enter(self, pane: int) -> Slot:
+        first, last = self.windows.first_window(pane), self.windows.last_window(pane)
+        sums = self.panes.pair(pane) if self.panes is not None else None
+        slot = self._slots[pane] = Slot(pane, first, last, self._limit(first), sums)
+        return slot
+
+    def _limit(self, window: int) -> int:
+        """The watermark from which a window takes no more."""
+        if self.closed is not None and window <= self.closed:
+            return BEGINNING
+        if self.spec.expires is None:
+            return END
+        return self.windows.end(window) + self.spec.expires
+
+    def _pairs(self, slot: Slot) -> list[Pair]:
+        if slot.windows is None:
+            slot.windows = [self.whole.pair(k) for k in range(slot.first, slot.last + 1)]
+        return slot.windows
+
+    def apply(
+        self, operation: Operation, key: Any, operand: Any, cursor: Cursor, relative: Relative
+    ) -> None:
+        """Set ``value = operation(value, operand)`` in all windows that hold the event's time."""
+        if relative is None and cursor is self.known and self.single:
+            time, judged = cursor.time, cursor.judged
+        else:
+            placed = self.placed(cursor, relative)
+            if placed is None:
+                return
+            time, judged = placed
+        if key != cursor.key:
+            self.check(key, cursor)
+        slot = self.slot(time)
+        if judged >= slot.limit:
+            self._apply_late(slot, operation, key, operand, cursor, judged)
+            return
+        if self.latest is None or slot.last > self.latest:
+            self.latest = slot.last
+        if self._mixed or type(operand) is not int or operation not in _SUMS:
+            self._apply_each(slot, operation, key, operand)
+            return
+        assert slot.sums is not None
+        fresh, base = slot.sums
+        old = fresh.get(key)
+        if old is None:
+            old = base.get(key, 0)
+        fresh[key] = operation(old, operand)
+
+    def _apply_each(self, slot: Slot, operation: Operation, key: Any, operand: Any) -> None:
+        if self.panes is not None:
+            self._apply_mixed(slot, operation, key, operand)
+            return
+        window = slot.first
+        for fresh, base in self._pairs(slot):
+            old = fresh.get(key, MISSING)
+            if old is MISSING:
+                old = base.get(key, MISSING)
+            if self._lent:
+                old = self._lent.pop((window, key), old)
+            if old is MISSING or old is GONE:
+                old = self.default(key)
+            fresh[key] = operation(old, operand)
+            window += 1
+
+    def _apply_mixed(self, slot: Slot, operation: Operation, key: Any, operand: Any) -> None:
+        """As ``apply``, where some windows have a value of their own and others are summed."""
+        adds = type(operand) is int and operation in _SUMS
+        summed = False
+        for window, (fresh, _) in zip(
+            range(slot.first, slot.last + 1), self._pairs(slot), strict=True
+        ):
+            old = self.whole.get(window, key)
+            if old is MISSING and adds:
+                summed = True
+                continue
+            value = self.value(window, key)
+            fresh[key] = operation(self.default(key) if value is MISSING else value, operand)
+            self._mixed = True
+        if summed:
+            assert slot.sums is not None
+            fresh, base = slot.sums
+            fresh[key] = operation(fresh.get(key, base.get(key, 0)), operand)
+
+    def _apply_late(
+        self,
+        slot: Slot,
+        operation: Operation,
+        key: Any,
+        operand: Any,
+        cursor: Cursor,
+        judged: int,
+    ) -> None:
+        """As ``apply``, in those windows that still take something."""
+        for window in self._open(slot, cursor, judged):
+            value = self._lent.pop((window, key), self.value(window, key))
+            old = self.default(key) if value is MISSING else value
+            self.put(window, key, operation(old, operand))
+
+    def _open(self, slot: Slot, cursor: Cursor, judged: int) -> range:
+        """The windows that take an event; it is rejected where there are none."""
+        first = slot.first
+        while first <= slot.last and judged >= self._limit(first):
+            first += 1
+        if first > slot.last:
+            self.reject(cursor, "late")
+        elif self.latest is None or slot.last > self.latest:
+            self.latest = slot.last
+        return range(first, slot.last + 1)
+
+    def write(self, key: Any, value: Any, cursor: Cursor, relative: Relative) -> None:
+        """Set the value of all windows that hold the event's time; ``GONE`` deletes it."""
+        placed = self.placed(cursor, relative)
+        self.check(key, cursor)
+        if placed is not None:
+            for window in self._open(self.slot(placed[0]), cursor, placed[1]):
+                self.put(window, key, value)
+
+    def places(self, key: Any, cursor: Cursor, relative: Relative) -> range:
+        """The windows that a write at the event's time may change."""
+        placed = self.placed(cursor, relative)
+        self.check(key, cursor)
+        if placed is None:
+            return range(0)
+        return self._open(self.slot(placed[0]), cursor, placed[1])
+
+    def put(self, place: int, key: Any, value: Any) -> None:
+        """See ``Shard``."""
+        fresh, _ = self.whole.pair(place)
+        if value is GONE and self.panes is not None:
+            value = ABSENT
+        fresh[key] = self.own(place, key, value)
+        self._mixed = True
+
+    def found(self, place: int, key: Any) -> Any:
+        """See ``Shard``."""
+        return self.value(place, key)
+
+    def value(self, window: int, key: Any) -> Any:
+        """The value of one window; ``MISSING`` where it has none."""
+        found = self.whole.get(window, key) if self._mixed else MISSING
+        if self.panes is None:
+            return found
+        if found is not MISSING:
+            return MISSING if found == ABSENT else found
+        total, there = self.default(key), False
+        first = self.windows.first_pane(window)
+        for pane in range(first, first + self.windows.panes_per_window):
+            add = self.panes.get(pane, key)
+            if add is not MISSING:
+                total, there = total + add, True
+        return total if there else MISSING
+
+    def read(self, window: int, key: Any) -> Any:
+        """The value of one window, or the default.
+
+        Raises:
+            KeyError: When it has none, and the table no default.
+        """
+        return self.lend(window, key, self.value(window, key))
+
+    def values(self, window: int) -> dict[Any, Any]:
+        """All keys and values of one window."""
+        found = dict(self.whole.at(window))
+        if self.panes is None:
+            return found
+        totals: dict[Any, int] = {}
+        first = self.windows.first_pane(window)
+        for pane in range(first, first + self.windows.panes_per_window):
+            for key, add in self.panes.at(pane).items():
+                totals[key] = totals.get(key, 0) + add
+        for key, total in totals.items():
+            if key not in found:
+                found[key] = self.default(key) + total
+        return {key: value for key, value in found.items() if value != ABSENT}
+
+    def live(self) -> list[int]:
+        """The windows that hold something, in order."""
+        found = set(self.whole.places())
+        if self.panes is not None:
+            for pane in self.panes.places():
+                first = self.windows.first_window(pane)
+                found.update(range(first, self.windows.last_window(pane) + 1))
+        return sorted(k for k in found if self.closed is None or k > self.closed)
+
+    def window(self, number: int) -> tuple[int, int]:
+        """Start and end of a window, microseconds."""
+        return self.windows.start(number), self.windows.end(number)
+
+    def close(self, *, tell: bool, final: bool) -> list[Told]:
+        """See ``Shard``."""
+        if final:
+            live = self.live()
+            upto = live[-1] if live else None
+        elif self.spec.expires is None or self.watermark == BEGINNING:
+            upto = None
+        else:
+            upto = self.windows.ended(self.watermark - self.spec.expires)
+        if upto is None or (self.closed is not None and upto <= self.closed):
+            return []
+        told = list(self._told(upto)) if tell else []
+        self.closed = upto
+        self.whole.drop_through(upto)
+        pane = self._closed_pane()
+        if self.panes is not None and pane is not None:
+            self.panes.drop_through(pane)
+        self._slots = {}
+        return told
+
+    def _told(self, upto: int) -> Iterator[Told]:
+        for window in self._holding(upto):
+            values = self.values(window)
+            for key in in_order(values):
+                yield Told(key, self.window(window), values[key], True)
+
+    def _holding(self, upto: int) -> list[int]:
+        """The windows up to one that hold something and haven't been closed."""
+        found = set(self.whole.places(None, upto))
+        if self.panes is not None:
+            for pane in self.panes.places(None, self.windows.last_pane(upto)):
+                first = self.windows.first_window(pane)
+                if self.closed is not None:
+                    first = max(first, self.closed + 1)
+                found.update(range(first, min(upto, self.windows.last_window(pane)) + 1))
+        return sorted(k for k in found if self.closed is None or k > self.closed)
+
+    def changes(self) -> Iterator[Told]:
+        """See ``Shard``."""
+        touched = {window: set(values) for window, values in self.whole.changed()}
+        if self.panes is not None:
+            for pane, values in self.panes.changed():
+                first, last = self.windows.first_window(pane), self.windows.last_window(pane)
+                for window in range(first, last + 1):
+                    touched.setdefault(window, set()).update(values)
+        for window in sorted(touched):
+            if self.closed is not None and window <= self.closed:
+                continue
+            for key in in_order(touched[window]):
+                value = self.value(window, key)
+                yield Told(key, self.window(window), GONE if value is MISSING else value, False)
+
+
+_SUMS = (operator.add, operator.sub)

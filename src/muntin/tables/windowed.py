@@ -1,0 +1,301 @@
+"""Tables of windows as agents use them.
+
+``table[key]`` stands for all windows of a key. Writing goes to every window that holds the event's
+time; reading has to say which window is meant: ``now()``, ``current()``, ``value()``, ``delta()``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from muntin.model.errors import OptionError
+from muntin.model.windows import Windows
+from muntin.tables.cells import GONE, MISSING
+from muntin.tables.current import CURRENT, Event, current, require, time_of
+from muntin.tables.moments import Seconds, length, moment
+from muntin.tables.record import keying
+from muntin.tables.session_shard import SessionShard
+from muntin.tables.set_shard import SetWindowShard
+from muntin.tables.shard import NOW, Relative, Shard
+from muntin.tables.spec import WindowRange, window_range
+from muntin.tables.table import Handle
+from muntin.tables.views import View
+from muntin.tables.window_shard import Operation, WindowShard
+
+if TYPE_CHECKING:
+    from muntin.tables.app import App
+
+
+class WindowedTable(Handle):
+    """A table with a value a window; made by ``tumbling``, ``hopping`` or ``session``.
+
+    Args:
+        app: The app.
+        name: The table's name.
+        relative: What its times are: the events' own (``None``), the wall clock, or a field.
+    """
+
+    def __init__(self, app: App, name: str, relative: Relative = None) -> None:
+        super().__init__(app, name)
+        self.relative = relative
+
+    def relative_to_now(self) -> WindowedTable:
+        """The same table, by the wall clock: of the machine, or of the batch on Spark."""
+        self.app.clocked = True
+        return WindowedTable(self.app, self.name, NOW)
+
+    def relative_to_stream(self) -> WindowedTable:
+        """The same table, by the times of events; so it is from the beginning."""
+        return WindowedTable(self.app, self.name)
+
+    def relative_to_field(self, field: Any) -> WindowedTable:
+        """The same table, by a time in the value.
+
+        Args:
+            field: The field, its name, or a function of the value; it gives seconds, a
+                ``datetime`` or ISO 8601. An event without one is rejected.
+        """
+        return WindowedTable(self.app, self.name, keying("relative_to_field", field).of)
+
+    def __getitem__(self, key: Any) -> WindowSet:
+        """The windows of a key."""
+        return WindowSet(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Set the value of every window that holds the event's time."""
+        # After `table[key] += x` Python stores what came back: it has been written already.
+        if not isinstance(value, WindowSet):
+            self._write(key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        self._write(key, GONE)
+
+    def _write(self, key: Any, value: Any) -> None:
+        cursor = require(f"table {self.name!r} is written")
+        shard: Any = self.shard(key, Shard)
+        shard.write(key, value, cursor, self.relative)
+
+    def __contains__(self, key: Any) -> bool:
+        return self[key].found(self.time()) is not MISSING
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._all_keys())
+
+    def __len__(self) -> int:
+        return len(self._all_keys())
+
+    def _all_keys(self) -> list[Any]:
+        if not self.spec.key_index:
+            cure = "define it with key_index=True, or ask for one window: table.keys().now()"
+            raise OptionError("key_index", False, f"doesn't let {self.name!r} be walked", cure)
+        found: dict[Any, None] = {}
+        for shard in self.shards(Shard):
+            if isinstance(shard, WindowShard):
+                for window in shard.live():
+                    found.update(dict.fromkeys(shard.values(window)))
+            elif isinstance(shard, SessionShard):
+                found.update(dict.fromkeys(shard.keys()))
+        return list(found)
+
+    def keys(self) -> View:
+        """The keys of a window: ``keys()`` itself, ``.now()``, ``.current()``, ``.delta(d)``."""
+        return View(self, lambda key, _: key)
+
+    def values(self) -> View:
+        """The values of a window, likewise."""
+        return View(self, lambda _, value: value)
+
+    def items(self) -> View:
+        """Keys and values of a window, likewise."""
+        return View(self, lambda key, value: (key, value))
+
+    def time(self, event: Any = None) -> int:
+        """The time that the table goes by, of an event or of the one that the agent is at.
+
+        Raises:
+            OutsideStreamError: Outside of an agent, without an event, unless it is the wall clock.
+        """
+        if self.relative == NOW:
+            return self._wall()
+        meant = self._event(event)
+        if self.relative is None or meant.value is None:
+            return meant.time
+        assert callable(self.relative)
+        return moment(self.relative(meant.value))
+
+    def event_time(self, event: Any = None) -> int:
+        """The event's own time, whatever the table goes by."""
+        return self._event(event).time
+
+    def _event(self, event: Any) -> Event:
+        if isinstance(event, Event):
+            return event
+        cursor = current()
+        if cursor is None and event is not None:
+            return Event(None, None, time_of(event), "", 0, -1)
+        cursor = cursor or require(f"table {self.name!r} is read without an event")
+        return cursor.event() if event is None else cursor.meant(event)
+
+    def _wall(self) -> int:
+        cursor = current()
+        if cursor is not None and cursor.part is not None:
+            return cursor.part.wall
+        return self.app.wall()
+
+    def now_time(self, shard: WindowShard | SessionShard) -> int | None:
+        """Where ``now()`` looks; ``None`` where nothing was written yet.
+
+        In an agent it is the newest time written in the partition; outside, the wall clock.
+        """
+        if current() is None:
+            return self.app.wall()
+        if shard.latest is None or isinstance(shard, SessionShard):
+            return shard.latest
+        return shard.windows.start(shard.latest) + shard.windows.size - 1
+
+
+class WindowSet:
+    """All windows of one key.
+
+    ``+=`` and its like are applied to every window that holds the event's time.
+    """
+
+    __slots__ = ("key", "table")
+
+    def __init__(self, table: WindowedTable, key: Any) -> None:
+        self.table = table
+        self.key = key
+
+    def apply(self, operation: Operation, operand: Any) -> WindowSet:
+        """Set ``value = operation(value, operand)`` in every window that holds the event's time.
+
+        Raises:
+            PartitionError: When the key belongs to another partition than the event.
+            OutsideStreamError: Outside of an agent.
+        """
+        cursor = CURRENT.get()
+        if cursor is None or cursor.part is None:
+            cursor = require(f"table {self.table.name!r} is written")
+        table = self.table
+        shard: Any = cursor.part.shards[table.name]  # type: ignore[union-attr]
+        shard.apply(operation, self.key, operand, cursor, table.relative)
+        return self
+
+    def now(self) -> Any:
+        """The value of the newest window that was written in the partition, by any key.
+
+        Outside of agents: of the oldest window that holds the wall clock.
+        """
+        shard = self._shard()
+        time = self.table.now_time(shard)
+        if time is None:
+            return shard.default(self.key)
+        return self._read(time, oldest=True)
+
+    def current(self, event: Any = None) -> Any:
+        """The value of the newest window that holds the event's own time.
+
+        Args:
+            event: An event, its value, or a time; what the agent is at, where it isn't given.
+        """
+        return self._read(self.table.event_time(event))
+
+    def value(self, event: Any = None) -> Any:
+        """The same, at the time that the table goes by (see ``relative_to_field``)."""
+        return self._read(self.table.time(event))
+
+    def earliest(self, event: Any = None) -> Any:
+        """The value of the oldest window that holds the time that the table goes by."""
+        return self._read(self.table.time(event), oldest=True)
+
+    def delta(self, before: Seconds, event: Any = None) -> Any:
+        """The value as it was some time before: of the newest window that held that time.
+
+        Args:
+            before: How long before.
+            event: As of ``current``.
+        """
+        return self._read(self.table.time(event) - length("delta", before))
+
+    def windows(self) -> dict[WindowRange, Any]:
+        """All windows of the key that are kept, oldest first."""
+        shard = self._shard()
+        if isinstance(shard, SessionShard):
+            return {window_range(*shard.window(s)): s.value for s in shard.of(self.key)}
+        found = {k: shard.value(k, self.key) for k in shard.live()}
+        return {
+            window_range(*shard.window(k)): value
+            for k, value in found.items()
+            if value is not MISSING
+        }
+
+    def found(self, time: int) -> Any:
+        """The value at a time; ``MISSING`` where there is none."""
+        shard = self._shard()
+        if isinstance(shard, SessionShard):
+            session = shard.at(self.key, time)
+            return MISSING if session is None else session.value
+        return shard.value(_newest(shard.windows, time), self.key)
+
+    def _read(self, time: int, *, oldest: bool = False) -> Any:
+        shard = self._shard()
+        if isinstance(shard, SessionShard):
+            return shard.read(self.key, time)
+        windows = shard.windows
+        if oldest:
+            return shard.read(windows.first_window(windows.pane_of(time)), self.key)
+        return shard.read(_newest(windows, time), self.key)
+
+    def _shard(self) -> WindowShard | SessionShard:
+        shard = self.table.shard(self.key, Shard)
+        assert isinstance(shard, WindowShard | SessionShard)
+        return shard
+
+    def __getitem__(self, which: Any) -> Any:
+        """The value at an event or a time, or of a ``WindowRange`` as ``windows()`` gives it.
+
+        Raises:
+            KeyError: When there is no such window.
+        """
+        if not isinstance(which, WindowRange):
+            return self.value(which)
+        return self.windows()[which]
+
+    def add(self, member: Any) -> None:
+        """Add a member to the set of every window that holds the event's time."""
+        self._change((member,), ())
+
+    def discard(self, member: Any) -> None:
+        """Take a member away from those sets."""
+        self._change((), (member,))
+
+    def _change(self, add: Any, discard: Any) -> None:
+        cursor = require(f"table {self.table.name!r} is written")
+        shard = self._shard()
+        if not isinstance(shard, SetWindowShard):
+            cure = "make it with app.SetTable(), or write table[key] |= {member}"
+            raise OptionError("table", self.table.name, "isn't a table of sets", cure)
+        shard.change(self.key, add, discard, cursor, self.table.relative)
+
+    def __repr__(self) -> str:
+        return f"<windows of {self.table.name}[{self.key!r}]>"
+
+
+def _newest(windows: Windows, time: int) -> int:
+    return windows.last_window(windows.pane_of(time))
+
+
+def _in_place(operation: Operation) -> Callable[[WindowSet, Any], WindowSet]:
+    def apply(self: WindowSet, operand: Any) -> WindowSet:
+        return self.apply(operation, operand)
+
+    apply.__doc__ = f"``operator.{operation.__name__}`` in every window of the event's time."
+    return apply
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_",
+              "xor", "or_"):  # fmt: skip
+    _plain = _name.rstrip("_")
+    setattr(WindowSet, f"__i{_plain}__", _in_place(getattr(operator, f"__{_plain}__")))

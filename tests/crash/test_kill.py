@@ -1,0 +1,74 @@
+"""An app that is killed at any moment loses nothing committed, and counts nothing twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.crash.victim import opened
+from tests.property.tables_model import Happening, WindowModel
+
+KILLS, EVENTS = 12, 6000
+VICTIM = Path(__file__).with_name("victim.py")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def fill(folder: Path, chance: random.Random) -> WindowModel:
+    """Write the file that is counted; returns what its counts must come to."""
+    model = WindowModel(30.0, 10.0, 60.0, lateness=5.0)
+    lines = []
+    for number in range(EVENTS):
+        hopeless = number > 500 and chance.random() < 0.02
+        at = round(number / 10 + (-300 if hopeless else chance.uniform(-20, 5)), 3)
+        page, times = chance.choice("abcde"), chance.randint(1, 3)
+        lines.append(json.dumps({"page": page, "at": at, "times": times}) + "\n")
+        model.take(Happening(page, at, "+=", times))
+    (folder / "views.jsonl").write_text("".join(lines))
+    return model
+
+
+def run_for(folder: Path, seconds: float) -> bool:
+    """Run the victim and kill it after a while; whether it had come to its end."""
+    victim = subprocess.Popen([sys.executable, str(VICTIM), str(folder)])
+    begun = folder / "begun"
+    before = begun.read_text() if begun.exists() else ""
+    deadline = time.monotonic() + 120
+    while victim.poll() is None and (not begun.exists() or begun.read_text() == before):
+        assert time.monotonic() < deadline, "the victim makes no progress"
+        time.sleep(0.005)
+    try:
+        assert victim.wait(timeout=seconds) == 0
+    except subprocess.TimeoutExpired:
+        victim.kill()
+        victim.wait(timeout=60)
+    return (folder / "done").exists()
+
+
+def test_kills(tmp_path: Path) -> None:
+    chance = random.Random(20260102)
+    model = fill(tmp_path, chance)
+    killed = 0
+    while killed < KILLS and not run_for(tmp_path, chance.uniform(0.01, 0.25)):
+        killed += 1
+    assert killed >= KILLS // 2
+    assert run_for(tmp_path, 300)
+
+    running, views, closed = opened(tmp_path)
+    with running:
+        live = {
+            (page, window.start): value
+            for page in "abcde"
+            for window, value in views[page].windows().items()
+        }
+        told = [(page, start, value) for page in "abcde" for start, value in closed[page]]
+        assert live == model.live
+        assert len(told) == len(model.closed)
+        assert {(page, start): value for page, start, value in told} == model.closed
+        rejected = sorted((row.value["page"], row.value["at"]) for row in running.rejected)
+        assert rejected == sorted((event.key, event.time) for event in model.late)
+        assert running.counts == {"seen": EVENTS, "taken": EVENTS, "late": len(model.late)}

@@ -1,0 +1,424 @@
+"""Agents and their tables inside Spark's state say what they say in process."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tests.guide import faust_tables
+from tests.spark.feed import DAY, STAMP, Feed, rows
+
+import muntin as mt
+from muntin.tables import App
+
+CLICK = pa.schema([("page", pa.string()), ("at", STAMP), ("n", pa.int64())])
+COLUMNS = "page string, at timestamp, n long"
+START = DAY.timestamp()
+
+
+@dataclass
+class Click:
+    page: str
+    n: int
+
+
+class Alarm(mt.Record):
+    page: str
+    views: int
+    at: datetime
+
+
+def counting(closed: list[Any] | None = None) -> App:
+    """An app that counts views in hopping windows, in all, and who was where."""
+    app = App("shop", lateness="5 seconds", max_ahead=None)
+    best = app.Table("best", default=int)
+
+    def close(key: Any, value: Any) -> None:
+        page, _ = key
+        best[page] = max(best[page], value)
+        if closed is not None:
+            closed.append((page, round(key[1].start - START), value))
+
+    views = app.Table("views", default=int, on_window_close=close)
+    windows = views.hopping("30 seconds", "10 seconds", expires="1 minute")
+    numbers = app.SetTable("numbers")
+    clicks = app.topic("clicks", value_type=Click)
+
+    @app.agent(clicks, result_type=Alarm)
+    async def count(stream: Any) -> Any:
+        async for event in stream.events():
+            page = event.value.page
+            windows[page] += event.value.n
+            if windows[page].current() >= 5:
+                yield Alarm(
+                    page, windows[page].current(), datetime.fromtimestamp(event.timestamp, UTC)
+                )
+
+    @app.agent(clicks)
+    async def group(stream: Any) -> None:
+        async for click in stream.group_by(lambda click: f"number {click.n % 2}"):
+            numbers[f"number {click.n % 2}"].add(click.page)
+
+    return app
+
+
+BATCHES = [
+    [("a", 1, 1), ("b", 4, 2), ("a", 12, 3), ("c", 3, 1)],
+    [("a", 31, 1), ("b", 38, 1), ("b", 25, 4)],
+    [("c", 140, 1), ("a", 1, 7), ("a", 130, 2)],
+    [("a", 40, 5), ("b", 300, 1)],
+]
+
+
+def at(second: float) -> datetime:
+    return datetime.fromtimestamp(START + second, UTC)
+
+
+def in_process(partitions: int) -> dict[str, Any]:
+    """What the app holds, tells and rejects in this process."""
+    closed: list[Any] = []
+    app = counting(closed)
+    said: list[Any] = []
+    app.agents["count"].sinks = (lambda alarm: said.append((alarm.page, alarm.views, alarm.at)),)
+    values = [{"page": p, "at": at(s), "n": n} for batch in BATCHES for p, s, n in batch]
+    with app.run(
+        {"clicks": mt.source(values, key="page", time="at")}, partitions=partitions
+    ) as running:
+        shards = [part.shards for part in running.parts]
+        best = [item for one in shards for item in one["best"].items().items()]  # type: ignore[attr-defined]
+        numbers = [item for one in shards for item in one["numbers"].items().items()]  # type: ignore[attr-defined]
+        return {
+            "best": dict(best),
+            "closed": sorted(closed),
+            "numbers": dict(numbers),
+            "said": sorted(said),
+            "late": sorted((row.value.page, row.value.n) for row in running.rejected),
+            "counts": running.counts,
+        }
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    found = Feed(tmp_path / "source", CLICK)
+    for batch in BATCHES:
+        columns = list(zip(*batch, strict=True))
+        found.add_table(
+            pa.table([columns[0], [at(s) for s in columns[1]], columns[2]], schema=CLICK)
+        )
+    return found
+
+
+def stream(feed: Feed, spark: SparkSession) -> DataFrame:
+    frame = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
+    return frame.parquet(str(feed.folder))
+
+
+def start(app: App, frame: DataFrame, folder: Path, **options: Any) -> mt.WindowedQuery:
+    run = mt.on_spark(app, {"clicks": mt.source(frame, key="page", time="at")})
+    out = f"{folder}/out.duckdb"
+    query = run.start(
+        checkpoint=f"{folder}/checkpoint",
+        tables={
+            "views": mt.to_duckdb(out, "views", history="views_history"),
+            "best": mt.to_duckdb(out, "best"),
+            "numbers": mt.to_duckdb(out, "numbers"),
+        },
+        results={"count": mt.to_duckdb(out, "alarms")},
+        rejected=mt.to_duckdb(out, "rejected"),
+        available_now=True,
+        **options,
+    )
+    assert query.await_end(timeout=240)
+    return query
+
+
+def held(folder: Path) -> dict[str, Any]:
+    """The same as ``in_process``, out of the tables that the query wrote."""
+    out = folder / "out.duckdb"
+    closed = rows(out, "SELECT key, window_start, value FROM views WHERE emission = 'full'")
+    return {
+        "best": dict(rows(out, "SELECT key, value FROM best")),
+        "closed": sorted((k, round(w.timestamp() - START), v) for k, w, v in closed),
+        "numbers": {
+            key: set(json.loads(value))
+            for key, value in rows(out, "SELECT key, value FROM numbers")
+        },
+        "said": sorted(rows(out, 'SELECT page, views, "at" FROM alarms')),
+        "late": sorted(
+            (json.loads(value)["page"], json.loads(value)["n"])
+            for (value,) in rows(out, "SELECT value FROM rejected WHERE reason = 'late'")
+        ),
+    }
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_both_runtimes_say_the_same(
+    feed: Feed, spark: SparkSession, tmp_path: Path, restart: bool
+) -> None:
+    if restart:
+        whole = feed.folder.rename(tmp_path / "whole")
+        feed.folder.mkdir()
+        for path in sorted(whole.iterdir()):
+            path.rename(feed.folder / path.name)
+            query = start(counting(), stream(feed, spark), tmp_path)
+    else:
+        query = start(counting(), stream(feed, spark), tmp_path)
+    expected = in_process(2)
+    counts = expected.pop("counts")
+    assert query.figures.counts == counts
+    assert held(tmp_path) == expected
+    history = rows(
+        tmp_path / "out.duckdb",
+        "SELECT key, window_start, revision FROM views_history GROUP BY ALL HAVING count(*) > 1",
+    )
+    assert history == []
+
+
+def batch(spark: SparkSession, values: list[Any], columns: Any = None) -> DataFrame:
+    """A frame in one partition, so that its order is the order of events."""
+    return spark.createDataFrame(values, columns).coalesce(1)
+
+
+def test_a_batch_frame_gives_the_tables_as_they_are_in_the_end(spark: SparkSession) -> None:
+    values = [(p, at(s), n) for batch in BATCHES[:2] for p, s, n in batch]
+    frame = batch(spark, values, COLUMNS)
+    run = mt.on_spark(counting(), {"clicks": mt.source(frame, key="page", time="at")})
+    told = run.table("views").where("key = 'b'").collect()
+    assert {row["emission"] for row in told} == {"full"}
+    starts = {round(row["window_start"].replace(tzinfo=UTC).timestamp() - START) for row in told}
+    assert starts == {-20, -10, 0, 10, 20, 30}
+    assert sorted(row["value"] for row in told) == [1, 2, 2, 5, 5, 6]
+    assert {row["key"]: row["value"] for row in run.table("best").collect()} == {
+        "a": 4, "b": 6, "c": 1,
+    }  # fmt: skip
+
+
+WITHDRAWALS = [
+    {"user": user, "account": user, "country": country, "amount": amount, "at": at(second)}
+    for user, country, amount, second in [
+        ("ann", "NL", 2.5, 1.0),
+        ("bob", "NL", 1.0, 4.0),
+        ("ann", "DE", 4.0, 12.0),
+        ("bob", "NL", 8.0, 9.0),
+        ("cay", "NL", 16.0, 31.0),
+    ]
+]
+FLOATS = {"totals": float, "country_to_total": float, "user_to_total": float}
+
+
+def guide(spark: SparkSession, made: tuple[App, Any], key: str) -> Any:
+    """The guide adds floats to tables with default int, so a column has to be told."""
+    app, tables = made
+    source = mt.source(batch(spark, WITHDRAWALS), key=key, time="at")
+    types = {name: kind for name, kind in FLOATS.items() if name in tables}
+    return mt.on_spark(app, {"withdrawals": source}, types=types)
+
+
+def values_of(frame: DataFrame, *columns: str) -> list[Any]:
+    return sorted(tuple(row) for row in frame.select("key", *columns, "value").collect())
+
+
+def test_the_guides_basics(spark: SparkSession) -> None:
+    run = guide(spark, faust_tables.basics(), "account")
+    assert values_of(run.table("totals")) == [("ann", 6.5), ("bob", 9.0), ("cay", 16.0)]
+
+
+def test_the_guides_group_by(spark: SparkSession) -> None:
+    run = guide(spark, faust_tables.repartitioned(), "account")
+    start = (F.col("window_start").cast("double") - START).cast("int").alias("start")
+    assert values_of(run.table("country_to_total"), start) == [
+        ("DE", 10, 4.0), ("NL", 0, 11.5), ("NL", 30, 16.0),
+    ]  # fmt: skip
+
+
+def test_the_guides_incorrect_usage_is_refused(spark: SparkSession) -> None:
+    run = guide(spark, faust_tables.incorrect(), "user")
+    with pytest.raises(PythonException, match=r"PartitionError: .*group_by\('country'\)"):
+        run.table("country_to_total").collect()
+
+
+def test_the_guides_corrected_form(spark: SparkSession) -> None:
+    run = guide(spark, faust_tables.corrected(), "user")
+    assert values_of(run.table("user_to_total")) == [("ann", 6.5), ("bob", 9.0), ("cay", 16.0)]
+    assert "country" in run.explain()
+
+
+def test_the_guides_windowing(spark: SparkSession) -> None:
+    app, _ = faust_tables.windowing()
+    seconds = [*[60.0 + i / 1000 for i in range(1001)], 1900.0, 61.0]
+    frame = batch(spark, [("home", at(second)) for second in seconds], "page string, at timestamp")
+    run = mt.on_spark(app, {"events_elk": mt.source(frame, key="page", time="at")})
+    assert values_of(run.table("views")) == [("home", 1), ("home", 1002)]
+
+
+@pytest.mark.parametrize("set_again", [True, False])
+def test_the_guides_changelogging(spark: SparkSession, tmp_path: Path, set_again: bool) -> None:
+    """A value that was changed by reference is kept, from batch to batch."""
+    fields = [("account", pa.string()), ("amount", pa.float64())]
+    feed = Feed(tmp_path / "source", pa.schema(fields))
+    for amounts in ((2.5, 1.0), (4.0, 8.0)):
+        feed.add_table(pa.table([["ann", "bob"], amounts], names=["account", "amount"]))
+    frame = spark.readStream.schema("account string, amount double")
+    frame = frame.option("maxFilesPerTrigger", 1).parquet(str(feed.folder))
+    app, _ = faust_tables.changelogging(set_again=set_again)
+    run = mt.on_spark(app, {"withdrawals": mt.source(frame, key="account")})
+    out = f"{tmp_path}/out.duckdb"
+    query = run.start(
+        checkpoint=f"{tmp_path}/checkpoint",
+        tables={"user_withdrawals": mt.to_duckdb(out, "kept")},
+        available_now=True,
+    )
+    assert query.await_end(timeout=240)
+    kept = dict(rows(Path(out), "SELECT key, value FROM kept"))
+    assert kept == {"ann": "[2.5, 4.0]", "bob": "[1.0, 8.0]"}
+
+
+def test_what_cannot_be_taken_is_handed_back(spark: SparkSession) -> None:
+    app = App("orders", max_ahead="1 day")
+    pieces = app.Table("pieces", default=int)
+
+    @app.agent(app.topic("orders", value_type=Click))
+    async def add(orders: Any) -> None:
+        async for order in orders:
+            pieces[order.page] += order.n
+
+    now = datetime.now(UTC)
+    raw = [
+        ("a", '{"page": "a", "n": 2}', now),
+        ("a", '{"page": "a", "n": "two"}', now),
+        ("a", "{", now),
+        (None, '{"page": "a", "n": 2}', now),
+        ("a", '{"page": "a", "n": 2}', None),
+        ("a", '{"page": "a", "n": 2}', now.replace(year=now.year + 1)),
+        ("a", '{"page": "a", "n": 3}', now),
+    ]
+    frame = batch(spark, raw, "id string, body string, at timestamp")
+    run = mt.on_spark(app, {"orders": mt.source(frame, key="id", time="at", value="body")})
+    assert values_of(run.table("pieces")) == [("a", 5)]
+    rejected = sorted(
+        (row["reason"], row["value"], row["key"], bool(row["detail"]))
+        for row in run.rejected.collect()
+    )
+    assert rejected == sorted(
+        [
+            ("malformed", raw[1][1], "a", True),
+            ("malformed", "{", "a", True),
+            ("null_key", raw[3][1], None, False),
+            ("null_time", raw[4][1], "a", False),
+            ("future", raw[5][1], "a", False),
+        ],
+        key=lambda row: (row[0], row[1], row[2] or "", row[3]),
+    )
+
+
+def test_agents_send_messages(spark: SparkSession) -> None:
+    app = App("lines", max_ahead=None)
+    words = app.topic("words")
+
+    @app.agent(app.topic("lines", value_type=str))
+    async def split(lines: Any) -> Any:
+        async for line in lines:
+            for word in line.split():
+                await words.send(value={"word": word}, key=word)
+            yield len(line)
+
+    frame = batch(spark, [("to be", at(1)), ("or not", at(2))], "line string, at timestamp")
+    run = mt.on_spark(app, {"lines": mt.source(frame, time="at", value="line")})
+    sent = [(row["key"], row["value"]) for row in run.sent("words").orderBy("time").collect()]
+    assert sent == [(word, json.dumps({"word": word})) for word in ["to", "be", "or", "not"]]
+    results = [tuple(row) for row in run.results("split").orderBy("time").collect()]
+    assert [(key, value) for key, _, value in results] == [(None, "5"), (None, "6")]
+    assert "one bucket has all" in run.explain()
+
+
+def test_a_batch_that_fails_is_done_again_whole(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The agent fails late in the second batch, with tables changed; nothing of it is kept."""
+    mended = tmp_path / "mended"
+
+    def failing() -> App:
+        app = App("shop", max_ahead=None)
+        views = app.Table("views", default=int)
+
+        @app.agent(app.topic("clicks", value_type=Click))
+        async def count(clicks: Any) -> None:
+            async for click in clicks:
+                views[click.page] += click.n
+                if click.n == 4 and not mended.exists():
+                    raise RuntimeError("the agent has a fault")
+
+        return app
+
+    def run() -> mt.WindowedQuery:
+        source = mt.source(stream(feed, spark), key="page", time="at")
+        return mt.on_spark(failing(), {"clicks": source}).start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            tables={"views": mt.to_duckdb(f"{tmp_path}/out.duckdb", "views")},
+            available_now=True,
+        )
+
+    with pytest.raises(StreamingQueryException, match="the agent has a fault"):
+        run().await_end(timeout=240)
+    out = tmp_path / "out.duckdb"
+    select = "SELECT key, value FROM views ORDER BY key"
+    assert rows(out, select) == [("a", 4), ("b", 2), ("c", 1)]
+    mended.touch()
+    query = run()
+    assert query.await_end(timeout=240)
+    assert rows(out, select) == [("a", 19), ("b", 8), ("c", 2)]
+    assert query.figures.counts == {"seen": 12, "taken": 12}
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [
+        ({}, "sources='clicks' is read by an agent and isn't there"),
+        ({"clicks": [1]}, r"sources='clicks' is a list; .*app\.run\(\)"),
+        ({"clicks": {"key": "nobody"}}, "key='nobody' isn't a column of clicks"),
+        ({"clicks": {"time": "nobody"}}, "time='nobody' isn't a column of clicks"),
+        ({"clicks": {"time": "n"}}, "time='n' has type bigint"),
+        ({"clicks": {"time": len}}, "time='len' is a function"),
+        ({"clicks": {"value": "nobody"}}, "value='nobody' isn't a column of clicks"),
+        ({"clicks": {}, "orders": {}}, "sources='orders' is read by no agent"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_runs(
+    spark: SparkSession, sources: dict[str, Any], said: str
+) -> None:
+    frame = spark.createDataFrame([], COLUMNS)
+    given = {
+        name: mt.source(frame, **one) if isinstance(one, dict) else one
+        for name, one in sources.items()
+    }
+    with pytest.raises(mt.OptionError, match=said):
+        mt.on_spark(counting(), given).table("views")
+
+
+def test_tables_and_agents_must_be_the_apps(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([], COLUMNS)
+    run = mt.on_spark(counting(), {"clicks": mt.source(frame, key="page", time="at")})
+    with pytest.raises(mt.OptionError, match=r"table='orders' isn't the app's; .*views"):
+        run.table("orders")
+    with pytest.raises(mt.OptionError, match="agent='orders' isn't the app's"):
+        run.results("orders")
+    with pytest.raises(mt.OptionError, match="start='a batch DataFrame' doesn't stream"):
+        run.start(checkpoint="nowhere")
+    with pytest.raises(mt.OptionError, match="app='empty' has no agents"):
+        mt.on_spark(App("empty"), {})
+
+
+def test_values_that_fit_no_column_are_named(spark: SparkSession) -> None:
+    app, _ = faust_tables.basics()
+    source = mt.source(batch(spark, WITHDRAWALS), key="account", time="at")
+    run = mt.on_spark(app, {"withdrawals": source})
+    with pytest.raises(PythonException, match=r"table='totals' holds values .*types="):
+        run.table("totals").collect()

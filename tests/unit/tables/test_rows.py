@@ -1,0 +1,112 @@
+"""Frames become values of a topic's type: whole columns at once, or row by row."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import polars as pl
+import pydantic
+import pytest
+
+import muntin as mt
+from muntin.tables.rows import RowReader
+from muntin.tables.typed import reader
+
+
+@dataclass
+class Click:
+    page: str
+    n: int = 1
+    note: str | None = None
+
+
+class Visit(mt.Record):
+    user: str
+    at: datetime
+    day: date
+    body: bytes
+    weight: float
+    ok: bool
+    rest: Any = None
+
+
+@dataclass
+class Checked:
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 0:
+            raise ValueError("n is negative")
+
+
+@dataclass
+class Inner:
+    n: int
+
+
+@dataclass
+class Outer:
+    inner: list[Inner]
+    page: str
+
+
+class Model(pydantic.BaseModel):
+    page: str
+    n: int = pydantic.Field(ge=0)
+
+
+def values(kind: Any, frame: pl.DataFrame, value: str | None = None) -> Any:
+    return RowReader(kind, frame.schema, value)(frame)
+
+
+def test_columns_that_fit_are_handed_over() -> None:
+    frame = pl.DataFrame({"n": [1, 2], "page": ["a", "b"], "more": [0, 0]})
+    assert values(Click, frame) == ([Click("a", 1), Click("b", 2)], {})
+    frame = pl.DataFrame({"page": ["a", "b"], "n": [1, 2], "note": ["x", None]})
+    assert values(Click, frame)[0] == [Click("a", 1, "x"), Click("b", 2)]
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    row = ["ann", moment, moment.date(), b"x", 0.5, True, [1]]
+    names = [field.name for field in dataclasses.fields(Visit)]
+    frame = pl.DataFrame([row], schema=names, orient="row")
+    assert values(Visit, frame) == ([Visit(*row)], {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "expected", "wrong"),
+    [
+        (Click, {"page": ["a", None]}, [Click("a"), None], {1: "page: "}),
+        (Click, {"page": ["a", "b"], "n": ["1", "x"]}, [Click("a"), None], {1: "n: "}),
+        (Click, {"n": [1, 2]}, [None, None], {0: "page: ", 1: "page: "}),
+        (Checked, {"n": [1, -1]}, [Checked(1), None], {1: "n is negative"}),
+        (Model, {"page": ["a", "b"], "n": [1, -1]}, [Model(page="a", n=1), None], {1: "n: "}),
+        (None, {"page": ["a"], "n": [1]}, [{"page": "a", "n": 1}], {}),
+    ],
+)
+def test_others_are_looked_at_row_by_row(
+    kind: Any, columns: dict[str, Any], expected: Any, wrong: dict[int, str]
+) -> None:
+    found, malformed = values(kind, pl.DataFrame(columns))
+    assert found == expected
+    assert malformed.keys() == wrong.keys()
+    assert all(malformed[number].find(said) >= 0 for number, said in wrong.items())
+
+
+def test_one_column_may_be_the_value() -> None:
+    frame = pl.DataFrame({"body": [b'{"page": "a"}', b"{"], "n": [1, 2]})
+    found, malformed = values(Click, frame, "body")
+    assert found == [Click("a"), None]
+    assert malformed.keys() == {1}
+    assert values(int, frame, "n") == ([1, 2], {})
+    assert values(None, frame, "body") == ([b'{"page": "a"}', b"{"], {})
+
+
+def test_a_class_that_was_sent_whole_still_knows_what_has_no_default() -> None:
+    for kind in (Inner, Outer):
+        for field in kind.__dataclass_fields__.values():
+            # What pickling by value makes of dataclasses.MISSING.
+            field.default = type(dataclasses.MISSING)()
+            field.default_factory = type(dataclasses.MISSING)()
+    assert reader(Outer)({"inner": [{"n": 1}], "page": "a"}) == Outer([Inner(1)], "a")

@@ -1,0 +1,388 @@
+"""Which window each verb reads and writes, as Faust has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import muntin as mt
+from muntin.tables import App, WindowRange
+
+Agent = Callable[[Any], Any]
+
+
+def run(
+    make: Callable[[App], Any], work: Callable[[Any, Any], Any], *events: Any, **options: Any
+) -> list[Any]:
+    """What ``work(table, value)`` returns at each event: key, seconds, and perhaps more fields."""
+    app = App("app", max_ahead=None)
+    table = make(app)
+    said: list[Any] = []
+
+    @app.agent(app.topic("events"))
+    def agent(value: Any) -> None:
+        said.append(work(table, value))
+
+    with app.open(**options) as running:
+        for key, time, *value in events:
+            row = {"key": key, "at": time, **(value[0] if value else {})}
+            running.send("events", row, key=key, timestamp=time)
+    return said
+
+
+def hopping(app: App) -> Any:
+    return app.Table("t", default=int).hopping(10, 5, expires=100)
+
+
+def test_an_event_counts_in_all_windows_that_hold_its_time() -> None:
+    def count(table: Any, event: Any) -> Any:
+        table[event["key"]] += 1
+        return table[event["key"]].windows()
+
+    assert run(hopping, count, ("a", 12.0), ("a", 15.0))[-1] == {
+        WindowRange(5.0, 15.0): 1,
+        WindowRange(10.0, 20.0): 2,
+        WindowRange(15.0, 25.0): 1,
+    }
+
+
+def test_windows_end_at_multiples_of_the_step() -> None:
+    def count(table: Any, event: Any) -> Any:
+        table[event["key"]] += 1
+        return [window.start for window in table[event["key"]].windows()]
+
+    (starts,) = run(lambda app: app.Table("t", default=int).hopping(10, 3), count, ("a", 12.0))
+    assert starts == [5.0, 8.0, 11.0]
+
+
+def test_what_each_verb_reads() -> None:
+    def read(table: Any, event: Any) -> Any:
+        mine = table[event["key"]]
+        mine += 1
+        return mine.current(), mine.earliest(), mine.value(), mine.now(), mine.delta(5)
+
+    assert run(hopping, read, ("a", 12.0), ("b", 41.0), ("a", 13.0)) == [
+        (1, 1, 1, 1, 1),
+        (1, 1, 1, 1, 1),
+        # Now is where b wrote: nothing of a is there.
+        (2, 2, 2, 0, 2),
+    ]
+
+
+def test_now_in_an_agent_is_the_newest_window_of_the_partition() -> None:
+    def read(table: Any, event: Any) -> Any:
+        table[event["key"]] += 1
+        return {key: table[key].now() for key in "ab"}
+
+    assert run(hopping, read, ("a", 0.0), ("b", 31.0), ("a", 33.0), ("b", 2.0))[1:] == [
+        {"a": 0, "b": 1},
+        {"a": 1, "b": 1},
+        {"a": 1, "b": 1},
+    ]
+
+
+def test_reading_stores_nothing() -> None:
+    def read(table: Any, event: Any) -> Any:
+        mine = table[event["key"]]
+        values = mine.current(), mine.now(), mine.delta(30), event["key"] in table
+        return values, mine.windows()
+
+    assert run(hopping, read, ("a", 12.0)) == [((0, 0, 0, False), {})]
+
+
+def test_other_events_can_be_named() -> None:
+    events: list[Any] = []
+    app = App("app", max_ahead=None)
+    views = app.Table("views", default=int).tumbling(10)
+
+    @app.agent(app.topic("clicks"))
+    async def agent(stream: Any) -> None:
+        async for event in stream.events():
+            views["a"] += event.value
+            events.append(event)
+            first = events[0]
+            assert views["a"].current(first) == views["a"][first] == views["a"].value(first)
+            assert views["a"].current(event.value) == views["a"].current(event)
+            assert views["a"].current(datetime.fromtimestamp(first.timestamp, UTC)) == 1
+            assert views["a"].delta(timedelta(seconds=30), event) == (1 if event.value > 1 else 0)
+            assert views["a"].delta(0, first) == 1
+
+    with app.open() as running:
+        for value, time in ((1, 1.0), (5, 31.0), (7, 35.0)):
+            running.send("clicks", value, key="a", timestamp=time)
+    assert [(e.value, e.timestamp, e.key, e.topic) for e in events][:2] == [
+        (1, 1.0, "a", "clicks"),
+        (5, 31.0, "a", "clicks"),
+    ]
+
+
+def test_an_unknown_event_is_refused() -> None:
+    def read(table: Any, event: Any) -> Any:
+        table["a"].current(object())
+
+    with pytest.raises(mt.OptionError, match=r"stream\.events\(\)"):
+        run(hopping, read, ("a", 1.0))
+
+
+def test_operations_go_to_each_window_by_itself() -> None:
+    def change(table: Any, event: Any) -> Any:
+        table["a"] += 10
+        table["a"] -= 1
+        table["a"] *= event["by"]
+        table["a"] //= 2
+        table["a"] **= 2
+        table["a"] %= 100
+        table["a"] |= 64
+        table["a"] ^= 1
+        table["a"] &= 127
+        table["a"] <<= 1
+        table["a"] >>= 1
+        table["a"] /= 1
+        return table["a"].windows()
+
+    def by_hand(value: int, by: int) -> float:
+        value = ((value + 10 - 1) * by // 2) ** 2 % 100
+        return (((value | 64) ^ 1) & 127) / 1
+
+    (first, second) = run(
+        lambda app: app.Table("t", default=lambda: 3).hopping(10, 5),
+        change,
+        ("a", 12.0, {"by": 3}),
+        ("a", 40.0, {"by": 7}),
+    )
+    assert set(first.values()) == {by_hand(3, 3)}
+    assert {second[WindowRange(35.0, 45.0)], second[WindowRange(40.0, 50.0)]} == {by_hand(3, 7)}
+
+
+def test_setting_overwrites_every_window_and_deleting_empties_them() -> None:
+    def change(table: Any, event: Any) -> Any:
+        match event["at"]:
+            case 12.0:
+                table["a"] += 1
+            case 16.0:
+                table["a"] = 7
+            case _:
+                del table["a"]
+        return table["a"].windows(), "a" in table
+
+    assert run(hopping, change, ("a", 12.0), ("a", 16.0), ("a", 23.0)) == [
+        ({(5.0, 15.0): 1, (10.0, 20.0): 1}, True),
+        ({(5.0, 15.0): 1, (10.0, 20.0): 7, (15.0, 25.0): 7}, True),
+        ({(5.0, 15.0): 1, (10.0, 20.0): 7}, False),
+    ]
+
+
+def test_lists_of_overlapping_windows_are_apart() -> None:
+    def change(table: Any, event: Any) -> Any:
+        if event["at"] == 16.0:
+            table["a"].current().append("in place")
+        else:
+            table["a"] += [event["at"]]
+        return table["a"].windows()
+
+    made = lambda app: app.Table("t", default=list).hopping(10, 5)  # noqa: E731
+    assert run(made, change, ("a", 12.0), ("a", 16.0), ("a", 17.0))[-1] == {
+        (5.0, 15.0): [12.0],
+        (10.0, 20.0): [12.0, 17.0],
+        (15.0, 25.0): ["in place", 17.0],
+    }
+
+
+def test_relative_to_a_field() -> None:
+    def make(app: App) -> Any:
+        table = app.Table("t", default=int).tumbling(10, expires=20)
+        return table.relative_to_field("happened")
+
+    def count(table: Any, event: Any) -> Any:
+        table["a"] += 1
+        mine = table["a"]
+        return mine.value(), mine.current(), mine.delta(10), list(table.items())
+
+    assert run(
+        make,
+        count,
+        ("a", 500.0, {"happened": 12.0}),
+        ("a", 12.0, {"happened": "1970-01-01T00:00:21"}),
+        ("a", 12.0, {"happened": datetime(1970, 1, 1, 0, 0, 15)}),
+    ) == [
+        (1, 0, 0, [("a", 1)]),
+        (1, 1, 1, [("a", 1)]),
+        (2, 2, 0, [("a", 2)]),
+    ]
+
+
+def test_fields_that_are_no_times_are_rejected() -> None:
+    app = App("app", max_ahead="1 day")
+    table = app.Table("t", default=int).tumbling(10, expires=20).relative_to_field("happened")
+
+    @app.agent(app.topic("events"))
+    def count(event: Any) -> None:
+        table["a"] += 1
+
+    with app.open(clock=lambda: 1000.0) as running:
+        for happened in (None, "yesterday", 1e9, 990.0, 900.0):
+            running.send("events", {"happened": happened}, key="a", timestamp=999.0)
+        reasons = [(row.reason, row.table) for row in running.rejected]
+        assert table["a"].windows() == {(990.0, 1000.0): 1}
+    assert reasons == [(why, "t") for why in ("null_time", "malformed", "future", "late")]
+
+
+def test_relative_to_now_goes_by_the_wall_clock() -> None:
+    now = [100.0]
+    app = App("app", max_ahead=None)
+    closed: list[Any] = []
+
+    def close(key: Any, value: Any) -> None:
+        closed.append((key, value))
+
+    plain = app.Table("t", default=int, on_window_close=close).tumbling(10, expires=20)
+    table = plain.relative_to_now()
+
+    @app.agent(app.topic("events"))
+    def count(event: Any) -> None:
+        table["a"] += 1
+
+    with app.open(clock=lambda: now[0]) as running:
+        running.send("events", 1, key="a", timestamp=3.0)
+        now[0] = 112.0
+        running.send("events", 1, key="a", timestamp=4.0)
+        assert table["a"].windows() == {(100.0, 110.0): 1, (110.0, 120.0): 1}
+        assert (table["a"].value(), table["a"].delta(10), table["a"].now()) == (1, 1, 1)
+        now[0] = 129.9
+        running.tick()
+        assert closed == []
+        now[0] = 130.0
+        running.tick()
+        assert closed == [(("a", (100.0, 110.0)), 1)]
+        assert table["a"].windows() == {(110.0, 120.0): 1}
+
+
+def test_outside_of_agents_tables_are_read_and_not_written() -> None:
+    app = App("app", max_ahead=None)
+    views = app.Table("views", default=int).hopping(10, 5, key_index=True)
+    totals = app.Table("totals", default=int)
+
+    @app.agent(app.topic("clicks"))
+    def count(page: Any) -> None:
+        views[page] += 1
+        totals[page] += 1
+
+    with pytest.raises(mt.OutsideStreamError, match=r"app\.open\(\)"):
+        views["a"].current(12.0)
+    with app.open(partitions=4, clock=lambda: 13.0) as running:
+        for page in "abcda":
+            running.send("clicks", page, key=page, timestamp=12.0)
+        assert {page: views[page].current(12.0) for page in "abcdx"} == {
+            "a": 2, "b": 1, "c": 1, "d": 1, "x": 0,
+        }  # fmt: skip
+        # The wall clock stands at 13, and the oldest window that holds it starts at 5.
+        assert views["a"].now() == 2
+        assert dict(views.items().now()) == {"a": 2, "b": 1, "c": 1, "d": 1}
+        assert sorted(views) == sorted(totals) == list("abcd")
+        assert len(views) == len(totals) == 4
+        assert dict(totals.items()) == {"a": 2, "b": 1, "c": 1, "d": 1}
+        with pytest.raises(mt.OutsideStreamError, match="without an event"):
+            views["a"].current()
+        with pytest.raises(mt.OutsideStreamError, match="'views' is written"):
+            views["a"] += 1
+        with pytest.raises(mt.OutsideStreamError, match="'totals' is written"):
+            totals["a"] = 1
+
+
+def test_views_show_what_is_in_a_window() -> None:
+    def make(app: App) -> Any:
+        return app.Table("t", default=int).hopping(10, 5, key_index=True)
+
+    def look(table: Any, event: Any) -> Any:
+        table[event["key"]] += 1
+        return {
+            "own": dict(table.items()),
+            "now": sorted(table.keys().now()),
+            "current": sorted(table.values().current()),
+            "delta": dict(table.items().delta(20)),
+            "all": sorted(table),
+        }
+
+    assert run(make, look, ("a", 2.0), ("b", 3.0), ("a", 24.0), ("c", 1.0))[1:] == [
+        {
+            "own": {"a": 1, "b": 1},
+            "now": ["a", "b"],
+            "current": [1, 1],
+            "delta": {},
+            "all": ["a", "b"],
+        },
+        {
+            "own": {"a": 1},
+            "now": ["a"],
+            "current": [1],
+            "delta": {"a": 1, "b": 1},
+            "all": ["a", "b"],
+        },
+        {
+            "own": {"a": 1, "b": 1, "c": 1},
+            "now": ["a"],
+            "current": [1, 1, 1],
+            "delta": {},
+            "all": ["a", "b", "c"],
+        },
+    ]
+
+
+def test_walking_all_keys_wants_an_index() -> None:
+    with pytest.raises(mt.OptionError, match="key_index=True"):
+        run(hopping, lambda table, _: len(table), ("a", 1.0))
+
+
+def test_a_table_without_default_has_no_value_for_a_new_key() -> None:
+    def make(app: App) -> Any:
+        return app.Table("t").tumbling(10)
+
+    def read(table: Any, event: Any) -> Any:
+        with pytest.raises(KeyError):
+            table["a"].current()
+        with pytest.raises(KeyError):
+            table["a"] += 1
+        table["a"] = 5
+        return table["a"].current()
+
+    assert run(make, read, ("a", 1.0)) == [5]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda t: t.hopping(10, 11), r"step=11 is greater than the size 10 seconds.*at most 10"),
+        (lambda t: t.tumbling(0), "size=.* is zero"),
+        (lambda t: t.tumbling("soon"), "size='soon' isn't a duration"),
+        (lambda t: t.tumbling(float("nan")), "size=nan isn't a duration"),
+        (lambda t: t.tumbling(10, expires=-1), "expires=.* is negative"),
+        (lambda t: t.session(10, closed="right"), "closed='right' isn't known"),
+        (lambda t: (t.tumbling(10), t.tumbling(10)), "has windows already"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(make: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(mt.OptionError, match=said):
+        make(App("app").Table("t", default=int))
+
+
+def test_sessions_of_values_that_do_not_add_want_a_merger() -> None:
+    app = App("app")
+    with pytest.raises(mt.OptionError, match="merge="):
+        app.Table("t", default=dict).session(10)
+    app.Table("merged", default=dict).session(10, merge=lambda one, other: {**one, **other})
+
+
+def test_the_windowed_table_is_what_windowing_returned() -> None:
+    app = App("app", max_ahead=None)
+    plain = app.Table("t", default=int)
+    plain.tumbling(10)
+
+    @app.agent(app.topic("events"))
+    def count(event: Any) -> None:
+        plain["a"] += 1
+
+    with pytest.raises(mt.OptionError, match=r"has windows.*\.tumbling\(\)"), app.open() as running:
+        running.send("events", 1, key="a", timestamp=1.0)
