@@ -86,11 +86,12 @@ def ruler(windows: Kind, width: int = WIDTH) -> list[str]:
     Example:
         >>> from muntin.model.windows import hopping
         >>> print("\n".join(ruler(hopping("10 minutes", "4 minutes"), 37)))
-        |-------------------|
-                |-------------------|
-                        |-----------|
-        +-------+-------+---+---+---+   panes
-        0       4       8   10  12  14  minutes
+        |---------------|
+              |---------------|
+                     |---------------|
+                           |----------------|
+        +-----+------+--+--+--+------+------+  panes
+        0     4      8  10 12 14     18     22  minutes
     """
     return drawn(picture(windows), width)
 

@@ -39,7 +39,7 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
         ...     FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10 MINUTES))
         ...     GROUP BY page, window_start, window_end
         ... ''')
-        >>> str(made.flows[0].windowing.spec.windows)
+        >>> str(made.flows[0].query.spec.windows)
         'tumbling 10 minutes'
     """
     _need()

@@ -113,8 +113,8 @@ def schema_of(given: Mapping[str, Any]) -> pl.Schema:
         OptionError: When something in it is no type.
 
     Example:
-        >>> schema_of({"price": float})
-        Schema({'price': Float64})
+        >>> dict(schema_of({"price": float}))
+        {'price': Float64}
     """
     try:
         return pl.DataFrame(schema=dict(given)).schema
