@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import polars as pl
+import pytest
 
 from muntin.engine import columns
 from muntin.engine.join import JoinShard
 from muntin.engine.joiner import Joiner
 from muntin.engine.runs import FrameCache, MemoryBlobs
 from muntin.model.joins import SIDES, How, JoinSpec, Side, SideName, Within
-from muntin.model.policies import Each, Firing
+from muntin.model.policies import Each, Every, Firing
 
 SCHEMA = pl.Schema({"key": pl.String(), "id": pl.Int64(), columns.TIME: pl.Int64()})
 
 
 def shard(how: How = "inner", **firing: Any) -> JoinShard:
-    side = Side(("key",), "time", firing=Firing(early=Each(), late=Each(), **firing))
+    side = Side(("key",), "time", firing=Firing(**{"early": Each(), "late": Each(), **firing}))
     spec = JoinSpec(side, side, Within(100, 100), how)
     joiner = Joiner(spec, dict.fromkeys(SIDES, SCHEMA))
     return JoinShard(joiner, MemoryBlobs(), FrameCache())
@@ -28,9 +29,9 @@ def messages(*times: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def step(one: JoinShard, left: pl.DataFrame, right: pl.DataFrame) -> Any:
+def step(one: JoinShard, left: pl.DataFrame, right: pl.DataFrame, wall: int = 0) -> Any:
     given: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
-    return one.step({side: [one.joiner.arrive(side, given[side])] for side in SIDES}, wall=0)
+    return one.step({side: [one.joiner.arrive(side, given[side])] for side in SIDES}, wall)
 
 
 def test_a_message_is_kept_while_the_other_side_may_bring_a_partner() -> None:
@@ -54,3 +55,17 @@ def test_the_oldest_go_where_there_are_too_many_and_are_told() -> None:
     assert told.results["emission"].unique().to_list() == ["full"]
     later = step(one, messages(), messages(35))
     assert sorted(later.results["id"]) == [2, 3]
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_a_message_whose_time_is_over_is_held_while_its_partner_waits(how: How) -> None:
+    one = shard(how, early=Every(60), late=Every(60))
+    step(one, messages(0, 40), messages(), wall=1)
+    assert len(step(one, messages(), messages(), wall=60).results) == 0
+    # The right side has gone so far on that nothing of the left is kept for its own sake.
+    told = step(one, messages(), messages(100, 300), wall=70)
+    assert (told.pending, told.rows, len(told.results)) == (2, 4, 0)
+    reopened = JoinShard(one.joiner, one.state.blobs, FrameCache())
+    told = step(reopened, messages(), messages(), wall=120)
+    assert told.results.select("id", "id_right").rows() == [(0, 0), (1, 0)]
+    assert (told.pending, told.rows) == (0, 2)

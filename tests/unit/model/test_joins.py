@@ -151,6 +151,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         changed(windows=tumbling(rows(3))),
         "windows='tumbling 3 rows on the left' isn't measured in time as the join is",
     ),
+    "rows kept of rows": (
+        changed(firing=Firing(Each(), Each(), rows=9), offset=OFFSET) | ON_ROWS,
+        "rows='9 on the left' can't be counted here",
+    ),
+    "rows kept by keys": (
+        changed(firing=Firing(Each(), Each(), rows=9)) | {"layout": "keys"},
+        "rows='9 on the left' can't be counted here",
+    ),
+    "policies of sessions": (
+        changed(firing=Firing(Every(MINUTE), Each())) | {"bound": Joint(Sessions(MINUTE))},
+        "early='on the left' isn't for session joins",
+    ),
+    "keeping sessions": (
+        changed(firing=Firing(Each(), Each(), 0, MINUTE)) | {"bound": Joint(Sessions(MINUTE))},
+        "keep='on the left' isn't for session joins",
+    ),
     "keys first in an outer join": (
         {"how": "anti", "layout": "keys"}, "layout='keys' can't find in time what stays alone in"
     ),
@@ -205,8 +221,13 @@ def test_what_state_is_sorted_by(bound: Bound, how: Any, layout: str) -> None:
     assert forced.state_layout == "time"
 
 
+def test_a_limit_of_rows_wants_time_first() -> None:
+    left = replace(LEFT, firing=Firing(Each(), Each(), rows=9))
+    assert replace(SPEC, bound=Within(LARGE, 0), left=left).state_layout == "time"
+
+
 def test_facts() -> None:
-    firing = Firing(Every(MINUTE), Each(), SECOND, MINUTE)
+    firing = Firing(Every(MINUTE), Each(), SECOND, MINUTE, rows=7)
     left = replace(LEFT, windows=tumbling("1 s"), firing=firing, offset=OFFSET, lateness=SECOND)
     assert replace(SPEC, left=left, buckets=2).facts() == {
         "join": "inner",
@@ -220,7 +241,7 @@ def test_facts() -> None:
         "left late": "each message",
         "left grace": "1 second",
         "left keep": "1 minute",
-        "left keep rows": "any",
+        "left keep rows": "7",
         "left lateness": "1 second",
         "left offset": "partition, offset",
         "left type of id": "Int64",
