@@ -7,7 +7,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from muntin.model.errors import StateCorruptedError
 
 # Blobs have numbers from 0. One state variable costs a batch less than two.
-_MANIFEST = -1
+MANIFEST = -1
 
 
 class SparkBlobs:
@@ -25,12 +25,12 @@ class SparkBlobs:
 
     def load(self) -> str | None:
         """See ``Blobs``."""
-        row = self._blobs.getValue((_MANIFEST,))
+        row = self._blobs.getValue((MANIFEST,))
         return None if row is None else bytes(row[0]).decode()
 
     def save(self, manifest: str) -> None:
         """See ``Blobs``."""
-        self._blobs.updateValue((_MANIFEST,), (manifest.encode(),))
+        self._blobs.updateValue((MANIFEST,), (manifest.encode(),))
 
     def get(self, number: int) -> bytes:
         """See ``Blobs``."""

@@ -1,0 +1,42 @@
+"""``muntin why``: why a window hasn't spoken, or why a message is rejected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from muntin.cli.failure import told
+
+
+def why(
+    checkpoint: Annotated[Path, typer.Argument(help="The folder that a query started with.")],
+    at: Annotated[str, typer.Option(help='An event time: "2026-01-01 09:04:00", in UTC.')],
+    key: Annotated[
+        list[str] | None, typer.Option(help="The key's value; once for each column.")
+    ] = None,
+) -> None:
+    """Say of the windows around a time what they hold and what they wait for.
+
+    Reads what the query's last batch has committed; the query may be running.
+    """
+    console = Console()
+    with told():
+        if not checkpoint.is_dir():
+            from muntin.model.errors import OptionError
+
+            cure = "give the folder that start(checkpoint=…) got"
+            raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", cure)
+        import muntin as mt
+        from muntin.spark.witness import why as lines
+
+        console.print("Reading the state …", style="dim")
+        spark = mt.session("muntin why", spark__driver__extraJavaOptions="-XX:TieredStopAtLevel=1")
+        try:
+            said = lines(spark, str(checkpoint.resolve()), key or [], at)
+        finally:
+            spark.stop()
+    for line in said:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,245 @@
+"""Why a window hasn't spoken, or why a message is rejected: watermark, policy and state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from muntin.model.axis import phrase
+from muntin.model.facts import Facts, SessionSeen, WindowSeen
+from muntin.model.kinds import Numbered
+from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.sessions import Sessions
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# More windows than this aren't told of one by one.
+MOST = 12
+_NOT_REJECTED = {"seen", "counted", "filtered"}
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Where a shard stands.
+
+    Attributes:
+        watermark: The watermark in force, microseconds.
+        wall: The wall clock of its last batch.
+        counts: The messages of all shards so far, by what became of them.
+    """
+
+    watermark: int | None
+    wall: int | None
+    counts: Mapping[str, int]
+
+
+def moment(micros: int) -> str:
+    """A time as people write it, in UTC.
+
+    Example:
+        >>> moment(1_500_000)
+        '1970-01-01 00:00:01.5'
+    """
+    try:
+        found = _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return f"{micros} us"
+    text = f"{found:%Y-%m-%d %H:%M:%S}"
+    return f"{text}.{found.microsecond:06d}".rstrip("0") if found.microsecond else text
+
+
+def about(facts: Facts, clocks: Clocks) -> Iterator[str]:
+    """Where the query stands: its windows, its watermark, its rejected messages."""
+    yield f"windows    {facts.windows}, on {facts.time}"
+    if clocks.watermark is None:
+        yield "watermark  none: no message has moved it yet"
+    else:
+        seen = moment(clocks.watermark + facts.lateness)
+        yield (
+            f"watermark  {moment(clocks.watermark)}, "
+            f"{phrase(facts.lateness)} behind the latest event time {seen}"
+        )
+    if clocks.wall is not None:
+        yield f"clock      {moment(clocks.wall)}, at the last batch of this key's shard"
+    rejected = {n: c for n, c in clocks.counts.items() if n not in _NOT_REJECTED and c}
+    if rejected:
+        words = ", ".join(f"{count:,} {name}" for name, count in rejected.items())
+        yield f"rejected   {words}, of all keys so far"
+
+
+def of_windows(
+    facts: Facts, clocks: Clocks, windows: Sequence[WindowSeen], at: int
+) -> Iterator[str]:
+    """What is true of each window that holds a time, and of a message at that time.
+
+    Args:
+        facts: The query.
+        clocks: Where its shard stands.
+        windows: What the state has, oldest first.
+        at: The time.
+    """
+    kind = facts.windows
+    assert not isinstance(kind, Sessions)
+    closed, ended = _passed(kind, clocks.watermark, facts.grace)
+    taking = [window for window in windows if window.number > closed]
+    for place, window in enumerate(windows):
+        if place == MOST // 2 and len(windows) > MOST:
+            yield f"…          {len(windows) - MOST:,} windows between"
+        if MOST // 2 <= place < len(windows) - MOST // 2 and len(windows) > MOST:
+            continue
+        yield f"window     {moment(window.start)} to {moment(window.end)}"
+        for line in _window(facts, clocks, window, window.number <= closed, window.number <= ended):
+            yield f"           {line}"
+    yield _message(facts, clocks, windows, taking, at)
+
+
+def _passed(kind: Numbered, watermark: int | None, grace: int) -> tuple[int, int]:
+    """The latest window that takes nothing more, and the latest that has ended."""
+    if watermark is None:
+        return -(2**62), -(2**62)
+    return kind.ended(watermark - grace), kind.ended(watermark)
+
+
+def _window(
+    facts: Facts, clocks: Clocks, window: WindowSeen, closed: bool, ended: bool
+) -> Iterator[str]:
+    if closed:
+        yield from _closed(facts, window)
+    elif ended:
+        yield from _past(facts, clocks, window)
+    else:
+        yield from _current(facts, clocks, window)
+
+
+def _current(facts: Facts, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
+    needed = window.end + facts.lateness
+    yield (
+        "not full yet: the watermark hasn't reached its end. It will when a message of any key "
+        f"has the event time {moment(needed)} or later"
+    )
+    if not window.messages:
+        yield "holds no message of this key, and a window without messages doesn't speak"
+        return
+    said = "hasn't spoken early" if not window.fired else f"has spoken early {window.fired} times"
+    yield f"holds {window.messages:,} messages, and {said}: {_early(facts, clocks, window)}"
+
+
+def _early(facts: Facts, clocks: Clocks, window: WindowSeen) -> str:
+    if facts.early is None:
+        return "there is no early policy"
+    if not window.untold_early:
+        return "nothing is new since"
+    return _waits(facts.early, clocks, window.untold_early)
+
+
+def _waits(policy: Policy, clocks: Clocks, untold: int) -> str:
+    if isinstance(policy, EveryRows):
+        return f"{untold:,} of {policy.rows:,} new messages are there"
+    if isinstance(policy, Every):
+        wall = clocks.wall or 0
+        due = (wall // policy.period + 1) * policy.period
+        return (
+            f"{untold:,} new messages wait for the clock to pass {moment(due)} "
+            f"(every {phrase(policy.period)}); no batch has run since"
+        )
+    assert isinstance(policy, Each)
+    return f"{untold:,} new messages speak with the next batch"
+
+
+def _past(facts: Facts, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
+    if not window.messages:
+        yield "has ended without a message of this key, and so said nothing"
+    elif window.messages > window.late:
+        yield f"spoke in full when the watermark passed its end; holds {window.messages:,} messages"
+    else:
+        yield f"held only late messages when its end was passed: {window.messages:,} now"
+    end = moment(window.end + facts.grace + facts.lateness)
+    yield f"takes late messages until one of any key has the event time {end} or later"
+    if window.untold_late:
+        yield f"not told again yet: {_waits(facts.late, clocks, window.untold_late)}"
+    elif window.late:
+        yield f"its {window.late:,} late messages have been told"
+
+
+def _closed(facts: Facts, window: WindowSeen) -> Iterator[str]:
+    grace = f" and its grace of {phrase(facts.grace)}" if facts.grace else ""
+    yield f"closed: the watermark has passed its end{grace}, and what it had to say is said"
+    if window.messages:
+        yield f"{window.messages:,} messages of it are still in the state"
+    else:
+        kept = phrase(facts.retention)
+        yield f"its state is gone (kept {kept} after its end), or it never held this key"
+
+
+def _message(
+    facts: Facts,
+    clocks: Clocks,
+    windows: Sequence[WindowSeen],
+    taking: Sequence[WindowSeen],
+    at: int,
+) -> str:
+    if taking or not windows:
+        many = "its window" if len(windows) == 1 else f"{len(taking)} of its {len(windows)} windows"
+        return f"a message at {moment(at)} would be taken now, by {many}"
+    assert clocks.watermark is not None
+    last = windows[-1]
+    past = phrase(max(0, clocks.watermark - last.end - facts.grace))
+    cure = "a larger lateness or grace would take it"
+    return (
+        f"a message at {moment(at)} is rejected as late: its last window takes nothing since the "
+        f"watermark passed {moment(last.end + facts.grace)}, {past} ago; {cure}"
+    )
+
+
+def of_sessions(
+    facts: Facts, clocks: Clocks, sessions: Sequence[SessionSeen], at: int
+) -> Iterator[str]:
+    """What is true of the sessions around a time, and of a message at that time.
+
+    Args:
+        facts: The query.
+        clocks: Where its shard stands.
+        sessions: The key's sessions in the state, oldest first.
+        at: The time.
+    """
+    kind = facts.windows
+    assert isinstance(kind, Sessions)
+    mark = clocks.watermark
+    reach = kind.reach - 1
+    near = [s for s in sessions if s.first - reach <= at <= s.last + reach]
+    if not near:
+        yield "session    none around this time: it never was, or its state is gone"
+    for session in near:
+        yield f"session    {moment(session.first)} to {moment(session.last + kind.gap)}"
+        for line in _session(facts, clocks, session):
+            yield f"           {line}"
+    live = [s for s in near if mark is None or s.last > kind.ended(mark - facts.grace)]
+    if live or mark is None or at > kind.ended(mark - facts.grace):
+        yield f"a message at {moment(at)} would be taken now"
+    else:
+        closed = moment(at + kind.reach + facts.grace)
+        yield (
+            f"a message at {moment(at)} is rejected as late: no session that it would join is "
+            f"open, and one of its own closed when the watermark passed {closed}"
+        )
+
+
+def _session(facts: Facts, clocks: Clocks, session: SessionSeen) -> Iterator[str]:
+    kind = facts.windows
+    assert isinstance(kind, Sessions)
+    mark = clocks.watermark
+    spoken = f"has spoken {session.fired} times" if session.fired else "hasn't spoken"
+    yield f"holds {session.messages:,} messages, and {spoken}"
+    if mark is None or session.last > kind.ended(mark):
+        needed = moment(session.last + kind.reach + facts.lateness)
+        yield f"lives until a message of any key has the event time {needed} or later"
+        if session.untold and facts.early is not None:
+            yield f"early: {_waits(facts.early, clocks, session.untold)}"
+        elif session.untold:
+            yield "there is no early policy: it speaks when it ends"
+    elif session.last > kind.ended(mark - facts.grace):
+        yield "has ended, and takes late messages"
+        if session.untold:
+            yield f"not told again yet: {_waits(facts.late, clocks, session.untold)}"
+    else:
+        yield "closed: what it had to say is said"

@@ -1,0 +1,115 @@
+"""Why a window hasn't spoken, or a message is rejected: told from the checkpoint alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+from muntin.spark.windowed import Windowed
+from muntin.spark.witness import why
+
+DAY = "2026-01-01 00:"
+
+
+def ran(spark: SparkSession, folder: Path, make: object) -> str:
+    """A checkpoint after four batches, whose latest event time is 100 s."""
+    feed = Feed(folder / "messages")
+    feed.add(("a", at(1), 1), ("a", at(4), 1), ("b", at(8), 1))
+    feed.add(("a", at(42), 1), ("a", at(44), 1), ("a", at(57), 1))
+    feed.add(("b", at(100), 1), ("b", at(2), 1), ("a", at(43), 1), ("a", at(91), 1))
+    feed.add(("b", at(3), 1))
+    windows = mt.windowed(feed.stream(spark), key="key", time="at", lateness="20 seconds")
+    assert callable(make)
+    query = (
+        make(windows)
+        .agg(n=mt.count())
+        .start(checkpoint=str(folder / "checkpoint"), available_now=True)
+    )
+    assert query.await_end(120)
+    return str(folder / "checkpoint")
+
+
+def said(spark: SparkSession, checkpoint: str, key: str, moment: str) -> str:
+    return " ".join(" ".join(why(spark, checkpoint, [key], DAY + moment)).split())
+
+
+def test_windows(spark: SparkSession, tmp_path: Path) -> None:
+    def make(windows: Windowed) -> Windowed:
+        return windows.tumbling("10 seconds").early(rows=3).late(grace="30 seconds", rows=5)
+
+    checkpoint = ran(spark, tmp_path, make)
+    early = said(spark, checkpoint, "a", "01:32")
+    assert "watermark 2026-01-01 00:01:20, 20 seconds behind the latest event time" in early
+    assert "window 2026-01-01 00:01:30 to 2026-01-01 00:01:40" in early
+    assert "any key has the event time 2026-01-01 00:02:00 or later" in early
+    assert "holds 1 messages, and hasn't spoken early: 1 of 3 new messages are there" in early
+    assert "would be taken now, by its window" in early
+
+    past = said(spark, checkpoint, "a", "00:51")
+    assert "spoke in full when the watermark passed its end; holds 1 messages" in past
+    assert "takes late messages until one of any key has the event time 2026-01-01 00:01:50" in past
+
+    closed = said(spark, checkpoint, "b", "00:05")
+    assert "closed: the watermark has passed its end and its grace of 30 seconds" in closed
+    assert "rejected 1 late, of all keys so far" in closed
+    assert (
+        "is rejected as late: its last window takes nothing since the watermark passed "
+        "2026-01-01 00:00:40, 40 seconds ago" in closed
+    )
+    assert "holds no message of this key" in said(spark, checkpoint, "nobody", "01:32")
+
+
+def test_late_messages_that_wait(spark: SparkSession, tmp_path: Path) -> None:
+    def make(windows: Windowed) -> Windowed:
+        return windows.hopping("20 seconds", "10 seconds").late(grace="40 seconds", rows=5)
+
+    checkpoint = ran(spark, tmp_path, make)
+    told = said(spark, checkpoint, "a", "00:43")
+    assert told.count("window ") >= 2
+    assert "window 2026-01-01 00:00:30 to 2026-01-01 00:00:50" in told
+    assert "would be taken now, by 2 of its 2 windows" in told
+    # 00:43 came in the batch that moved the watermark, and so in time.
+    assert "holds 3 messages" in told
+
+
+def test_sessions(spark: SparkSession, tmp_path: Path) -> None:
+    def make(windows: Windowed) -> Windowed:
+        return windows.session("10 seconds").late(grace="15 seconds", rows=9)
+
+    checkpoint = ran(spark, tmp_path, make)
+    lives = said(spark, checkpoint, "a", "01:35")
+    assert "session 2026-01-01 00:01:31 to 2026-01-01 00:01:41" in lives
+    assert "holds 1 messages, and hasn't spoken" in lives
+    assert "it speaks when it ends" in lives
+    past = said(spark, checkpoint, "a", "01:00")
+    assert (
+        "session 2026-01-01 00:00:57 to 2026-01-01 00:01:07 holds 1 messages, and has spoken"
+        in past
+    )
+    assert "has ended, and takes late messages" in past
+    assert "would be taken now" in past
+    gone = said(spark, checkpoint, "b", "00:20")
+    assert "is rejected as late: no session that it would join is open" in gone
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [
+        ({"moment": "at noon"}, "isn't a point in time"),
+        ({"key": ["a", "b"]}, "isn't 1 values; give --key once for each of key"),
+        ({"checkpoint": "nowhere"}, "holds no windows"),
+    ],
+)
+def test_what_cannot_be_asked(
+    spark: SparkSession, tmp_path: Path, change: dict[str, object], asked: str
+) -> None:
+    checkpoint = "nowhere"
+    if "checkpoint" not in change:
+        checkpoint = ran(spark, tmp_path, lambda windows: windows.tumbling("10 seconds"))
+    given = {"checkpoint": checkpoint, "key": ["a"], "moment": DAY + "00:05"} | change
+    with pytest.raises(mt.OptionError, match=asked):
+        why(spark, given["checkpoint"], given["key"], given["moment"])

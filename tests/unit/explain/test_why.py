@@ -1,0 +1,145 @@
+"""What is said of windows, sessions and messages, from what the state holds."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.twins import sentence
+
+import muntin as mt
+from muntin.explain.why import Clocks, about, moment, of_sessions, of_windows
+from muntin.model.facts import SessionSeen, WindowSeen, read_back
+
+SECOND = 1_000_000
+AT = sentence(key="k", time="ts", lateness="5 seconds")
+
+
+def facts(twin):
+    return read_back(twin.spec(n=mt.count()).facts())
+
+
+def clocks(watermark: int | None, wall: int | None = 12) -> Clocks:
+    second = None if watermark is None else watermark * SECOND
+    return Clocks(second, None if wall is None else wall * SECOND, {"seen": 9, "late": 2})
+
+
+def window(number: int, **held: int) -> WindowSeen:
+    empty = dict.fromkeys(("messages", "fired", "late", "untold_early", "untold_late"), 0)
+    start = number * 10 * SECOND
+    return WindowSeen(start=start, end=start + 10 * SECOND, number=number, **{**empty, **held})
+
+
+def said(lines) -> str:
+    return " ".join(" ".join(lines).split())
+
+
+TEN = AT.tumbling("10 seconds")
+
+
+@pytest.mark.parametrize(
+    ("twin", "watermark", "seen", "words"),
+    [
+        (TEN, None, window(0, messages=1), "event time 1970-01-01 00:00:15 or later"),
+        (TEN, 3, window(0, messages=2), "hasn't spoken early: there is no early policy"),
+        (TEN, 3, window(0), "a window without messages doesn't speak"),
+        (TEN.early(each=True), 3, window(0, messages=1, fired=4), "early 4 times: nothing is new"),
+        (
+            TEN.early(each=True),
+            3,
+            window(0, messages=1, untold_early=1),
+            "1 new messages speak with the next batch",
+        ),
+        (
+            TEN.early(every="10 seconds"),
+            3,
+            window(0, messages=1, untold_early=1),
+            "wait for the clock to pass 1970-01-01 00:00:20 (every 10 seconds)",
+        ),
+        (TEN, 10, window(0), "closed: the watermark has passed its end, and"),
+        (TEN, 10, window(0), "its state is gone (kept 0 seconds after its end)"),
+        (TEN.keep("1 hour"), 10, window(0, messages=3), "3 messages of it are still in the state"),
+        (TEN.late(grace="5 seconds"), 11, window(0, messages=3), "spoke in full when"),
+        (TEN.late(grace="5 seconds"), 11, window(0), "has ended without a message of this key"),
+        (
+            TEN.late(grace="5 seconds", rows=4),
+            11,
+            window(0, messages=3, late=3, untold_late=3),
+            "held only late messages when its end was passed: 3 now",
+        ),
+        (
+            TEN.late(grace="5 seconds", rows=4),
+            11,
+            window(0, messages=5, late=3, untold_late=3),
+            "not told again yet: 3 of 4 new messages are there",
+        ),
+        (
+            TEN.late(grace="5 seconds", each=True),
+            11,
+            window(0, messages=5, late=3),
+            "its 3 late messages have been told",
+        ),
+    ],
+)
+def test_windows(twin, watermark, seen, words):
+    assert words in said(of_windows(facts(twin), clocks(watermark), [seen], 5 * SECOND))
+
+
+def test_a_message_is_taken_by_the_windows_that_are_open():
+    hop = facts(AT.hopping("20 seconds", "10 seconds"))
+    both = [
+        WindowSeen(-10 * SECOND, 10 * SECOND, -1, 1, 0, 0, 0, 0),
+        WindowSeen(0, 20 * SECOND, 0, 1, 0, 0, 0, 0),
+    ]
+    assert "taken now, by 2 of its 2 windows" in said(of_windows(hop, clocks(5), both, 5 * SECOND))
+    assert "taken now, by 1 of its 2 windows" in said(of_windows(hop, clocks(10), both, 5 * SECOND))
+    closed = said(of_windows(hop, clocks(23), both, 5 * SECOND))
+    assert "rejected as late" in closed
+    assert "passed 1970-01-01 00:00:20, 3 seconds ago" in closed
+
+
+def test_many_windows_are_told_of_in_part():
+    hop = facts(AT.hopping("100 seconds", "1 second"))
+    many = [WindowSeen(n * SECOND, (n + 100) * SECOND, n, 1, 0, 0, 0, 0) for n in range(-99, 1)]
+    lines = list(of_windows(hop, clocks(None), many, 0))
+    assert sum(line.startswith("window") for line in lines) == 12
+    assert "88 windows between" in said(lines)
+
+
+GAP = AT.session("10 seconds")
+
+
+@pytest.mark.parametrize(
+    ("twin", "watermark", "session", "at", "words"),
+    [
+        (GAP, 5, SessionSeen(0, 5 * SECOND, 2, 0, 2), 7, "there is no early policy"),
+        (GAP, 5, SessionSeen(0, 5 * SECOND, 2, 0, 2), 7, "would be taken now"),
+        (GAP.early(each=True), 5, SessionSeen(0, 5 * SECOND, 2, 1, 2), 7, "early: 2 new messages"),
+        (GAP, 30, SessionSeen(0, 5 * SECOND, 2, 1, 0), 7, "closed: what it had to say is said"),
+        (GAP, 30, SessionSeen(0, 5 * SECOND, 2, 1, 0), 7, "rejected as late: no session"),
+        (GAP, 30, SessionSeen(0, 5 * SECOND, 2, 1, 0), 29, "none around this time"),
+        (
+            GAP.late(grace="1 minute", rows=3),
+            30,
+            SessionSeen(0, 5 * SECOND, 2, 1, 1),
+            7,
+            "not told again yet: 1 of 3 new messages are there",
+        ),
+        (GAP.late(grace="1 minute"), 30, SessionSeen(0, 5 * SECOND, 2, 1, 0), 7, "late messages"),
+    ],
+)
+def test_sessions(twin, watermark, session, at, words):
+    lines = of_sessions(facts(twin), clocks(watermark), [session], at * SECOND)
+    assert words in said(lines)
+
+
+def test_where_a_query_stands():
+    found = facts(TEN)
+    assert "none: no message has moved it" in said(about(found, clocks(None, None)))
+    told = said(about(found, clocks(10)))
+    assert "watermark 1970-01-01 00:00:10, 5 seconds behind the latest event time" in told
+    assert "clock 1970-01-01 00:00:12" in told
+    assert "rejected 2 late, of all keys so far" in told
+
+
+def test_moments_far_away_are_told_too():
+    assert moment(-1) == "1969-12-31 23:59:59.999999"
+    assert moment(10**18 * 9) == f"{10**18 * 9} us"
