@@ -24,7 +24,7 @@ demo: $(STAMP) ## watch windows over a year of flights
 	@$(WITH_JAVA) $(BIN)/muntin demo $(ARGS)
 
 test: $(STAMP) ## run the tests (ARGS='-k name' narrows them)
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 $(ARGS)
 
 check: $(STAMP) ## lint, format, types, import contracts, sizes
 	$(BIN)/ruff check

@@ -1,5 +1,8 @@
 """What all tests share: one Spark session, and how hard the property tests try.
 
+Tests may be spread over processes; those that need Spark stay together in one of them, since a
+machine has room for one session only.
+
 ``HYPOTHESIS_PROFILE=thorough`` tries many more examples.
 """
 
@@ -7,10 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +24,26 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("quick", max_examples=30, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile("thorough", max_examples=3000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+ON_SPARK = ("tests/spark/", "tests/docs/test_fences.py")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.nodeid.startswith(ON_SPARK):
+        item.add_marker(pytest.mark.spark)
+
+
+class OneSession(LoadScopeScheduling):
+    """Gives whatever needs Spark to one process, and the rest to whoever has time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith(ON_SPARK) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession:
+    return OneSession(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,6 @@ ON_SPARK = [page for page, code in CODE.items() if any("spark" in fence for fenc
 ALONE = [page for page, code in CODE.items() if code and page not in ON_SPARK]
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("page", ON_SPARK, ids=lambda page: page.name)
 def test_fences_run(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

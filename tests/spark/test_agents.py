@@ -159,7 +159,7 @@ def held(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("restart", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_both_runtimes_say_the_same(
     feed: Feed, spark: SparkSession, tmp_path: Path, restart: bool
 ) -> None:
@@ -259,7 +259,7 @@ def test_the_guides_windowing(spark: SparkSession) -> None:
     assert values_of(run.table("views")) == [("home", 1), ("home", 1002)]
 
 
-@pytest.mark.parametrize("set_again", [True, False])
+@pytest.mark.parametrize("set_again", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_the_guides_changelogging(spark: SparkSession, tmp_path: Path, set_again: bool) -> None:
     """A value that was changed by reference is kept, from batch to batch."""
     fields = [("account", pa.string()), ("amount", pa.float64())]

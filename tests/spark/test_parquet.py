@@ -63,8 +63,18 @@ def outcome(aggregate: mt.WindowedAggregate, folder: Path) -> tuple[list[Any], l
     return told["results"], told["rejected"]
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("options", [{}, {"max_ahead": None}, {"clock": "at"}], ids=str)
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({}, 1),
+        ({"clock": "at"}, 2),
+        pytest.param({}, 2, marks=pytest.mark.slow),
+        pytest.param({"clock": "at"}, 1, marks=pytest.mark.slow),
+        pytest.param({"max_ahead": None}, 1, marks=pytest.mark.slow),
+        pytest.param({"max_ahead": None}, 2, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_files_and_rows_come_to_the_same(
     spark: SparkSession,
     feed: Feed,
@@ -185,7 +195,14 @@ def test_columns_widened_missing_renamed_and_named_by_folders(tmp_path: Path) ->
     assert one(reader(tmp_path, day=pl.Date()), unknown, n=pa.array([1])) == {"day": None}
 
 
-@pytest.mark.parametrize("path", ["", "/", "/../source", "/*", "/*/*.parquet"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/*/*.parquet",
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("/", "/../source", "/*")),
+    ],
+)
 def test_folders_are_columns_where_spark_says_so(
     spark: SparkSession, tmp_path: Path, setting: Any, path: str
 ) -> None:

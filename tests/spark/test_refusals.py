@@ -189,21 +189,30 @@ def start(
     return total.start(checkpoint=str(checkpoint), available_now=True)
 
 
+CHANGED: dict[str, tuple[dict[str, Any], str]] = {
+    "windows": (
+        {"size": "20 seconds"},
+        "windows: was tumbling 10 seconds, origin 0 us, is tumbling 20",
+    ),
+    "key": ({"key": ["key", "id"]}, "key: was key, is key, id"),
+    "aggregate": ({"aggregate": mt.max("value")}, "agg total: was sum(value), is max(value)"),
+    "renamed column": ({"value": "amount"}, "agg total: was sum(value), is sum(amount)"),
+    "grace": ({"grace": "1 minute"}, "grace: was 0 seconds, is 1 minute"),
+    "buckets": ({"buckets": 3}, "buckets: was 2, is 3"),
+}
+
+
 @pytest.mark.parametrize(
-    ("changes", "difference"),
+    "case",
     [
-        ({"size": "20 seconds"}, "windows: was tumbling 10 seconds, origin 0 us, is tumbling 20"),
-        ({"aggregate": mt.max("value")}, "agg total: was sum(value), is max(value)"),
-        ({"value": "amount"}, "agg total: was sum(value), is sum(amount)"),
-        ({"grace": "1 minute"}, "grace: was 0 seconds, is 1 minute"),
-        ({"key": ["key", "id"]}, "key: was key, is key, id"),
-        ({"buckets": 3}, "buckets: was 2, is 3"),
+        pytest.param(case, marks=[pytest.mark.slow] if number > 1 else [])
+        for number, case in enumerate(CHANGED)
     ],
-    ids=["windows", "aggregate", "renamed column", "grace", "key", "buckets"],
 )
 def test_a_changed_spec_is_named(
-    changes: dict[str, Any], difference: str, source: Feed, checkpoint: Path, spark: SparkSession
+    case: str, source: Feed, checkpoint: Path, spark: SparkSession
 ) -> None:
+    changes, difference = CHANGED[case]
     query = start(spark, source, checkpoint, **changes)
     with pytest.raises(mt.SpecChangedError) as refusal:
         query.await_end(timeout=240)

@@ -23,7 +23,7 @@ class Written:
     number: int
     said: list[tuple[str, int, int | None, int]]
     kind: str = "results"
-    keys: tuple[str, ...] = ("key",)
+    keys: tuple[str, ...] | None = ("key",)
 
     def table(self) -> pa.Table:
         """Key, start of the window, count and revision."""
@@ -113,7 +113,7 @@ def test_a_repeated_batch_changes_nothing(sink: DuckDBSink, out: Path) -> None:
 
 def test_rejected_messages_are_appended_once(sink: DuckDBSink, out: Path) -> None:
     for batch in (Written(0, [("a", 0, 1, 0)]), Written(1, [("a", 0, 1, 0)] * 2)):
-        batch.kind = "rejected"
+        batch.kind, batch.keys = "rejected", None
         sink.write(batch)
         sink.write(batch)
     assert rows(out, 'SELECT key, batch FROM "a ""table""" ORDER BY ALL') == [

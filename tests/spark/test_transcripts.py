@@ -11,7 +11,7 @@ from tests.spark.door import SparkDoor
 from tests.transcripts.notation import Case
 from tests.transcripts.test_transcripts import RIGHT, WRONG, by_name, differences
 
-_ONE_IN = 5
+_ONE_IN = 9
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
