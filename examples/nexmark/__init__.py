@@ -1,0 +1,1 @@
+"""Nexmark, an auction house: its events, and its windowed queries in muntin."""

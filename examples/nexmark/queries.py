@@ -1,0 +1,87 @@
+"""The windowed queries of Nexmark, as sentences; ``queries.sql`` says the same in SQL.
+
+Each takes the DataFrames of persons, auctions and bids, streaming or not, and gives a DataFrame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import muntin as mt
+
+Frames = Mapping[str, DataFrame]
+
+TIES = 100
+"""As many auctions or bids as this may share the first place of a window."""
+
+_ROOM = 1 << 32
+"""A number and an id below this make up one number that is ordered by both."""
+
+
+def _first(best: DataFrame, number: str, name: str) -> DataFrame:
+    """A row for each of those that share a window's first place."""
+    each = best.where("emission = 'full'").withColumn("one", F.explode("best"))
+    shared = F.expr(f"one div {_ROOM} = best[0] div {_ROOM}")
+    told = [F.expr(f"one % {_ROOM}").alias(name), F.expr(f"one div {_ROOM}").alias(number)]
+    return each.where(shared).select("window_start", "window_end", *told)
+
+
+def hot_items(frames: Frames) -> DataFrame:
+    """Query 5: the auctions with the most bids in the last 10 s, every 2 s."""
+    counted = (
+        mt.windowed(frames["bids"], key="auction", time="time")
+        .hopping("10 seconds", "2 seconds")
+        .agg(bids=mt.count())
+    )
+    # Windows of one start are closed by one watermark; the next windows of 2 s close theirs.
+    best = (
+        mt.windowed(counted.results, time="window_start")
+        .tumbling("2 seconds")
+        .agg(best=mt.top_k(F.expr(f"bids * {_ROOM} + auction"), TIES))
+    )
+    ended = F.col("window_start") + F.expr("INTERVAL 10 SECONDS")
+    return _first(best.results, "bids", "auction").withColumn("window_end", ended)
+
+
+def highest_bid(frames: Frames) -> DataFrame:
+    """Query 7: the bids with the highest price in every 10 s."""
+    best = (
+        mt.windowed(frames["bids"], time="time")
+        .tumbling("10 seconds")
+        .agg(best=mt.top_k(F.expr(f"price * {_ROOM} + bidder"), TIES))
+    )
+    return _first(best.results, "price", "bidder")
+
+
+def new_sellers(frames: Frames) -> DataFrame:
+    """Query 8: the persons who opened an auction within the 10 s in which they came."""
+    persons = mt.windowed(frames["persons"], time="time").tumbling("10 seconds")
+    auctions = mt.windowed(frames["auctions"], time="time").tumbling("10 seconds")
+    joined = mt.join(persons, auctions, on=("id", "seller"), how="semi")
+    start = F.window("time", "10 seconds").start
+    return joined.results.select("id", "name", start.alias("window_start"))
+
+
+def bids_of_sessions(frames: Frames) -> DataFrame:
+    """Query 11: how many bids somebody makes without a pause of 10 s."""
+    sessions = mt.windowed(frames["bids"], key="bidder", time="time").session("10 seconds")
+    return sessions.agg(bids=mt.count()).results
+
+
+def bids_by_clock(frames: Frames) -> DataFrame:
+    """Query 12: how many bids somebody makes in each 10 s of the wall clock."""
+    now = frames["bids"].withColumn("now", F.current_timestamp())
+    windows = mt.windowed(now, key="bidder", time="now", max_ahead=None).tumbling("10 seconds")
+    return windows.agg(bids=mt.count()).results
+
+
+QUERIES: dict[str, Callable[[Frames], DataFrame]] = {
+    "q5": hot_items,
+    "q7": highest_bid,
+    "q8": new_sellers,
+    "q11": bids_of_sessions,
+    "q12": bids_by_clock,
+}

@@ -1,0 +1,62 @@
+"""Nexmark's queries say what DuckDB says of all events at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from examples.nexmark.check import WINDOWED
+from examples.nexmark.generator import Nexmark
+from examples.nexmark.queries import QUERIES
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+EVENTS = Nexmark(per_second=1_000, seed=7)
+STOP = 60_000
+KINDS = ("persons", "auctions", "bids")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A minute of events, as files."""
+    folder = tmp_path_factory.mktemp("nexmark")
+    for kind in KINDS:
+        (folder / kind).mkdir()
+        for start in range(0, STOP, STOP // 4):
+            part = getattr(EVENTS, kind)(start, start + STOP // 4)
+            pq.write_table(part, folder / kind / f"{start:06d}.parquet")
+    return folder
+
+
+def wanted(folder: Path, name: str) -> list[dict[str, Any]]:
+    with duckdb.connect() as connection:
+        for kind in KINDS:
+            files = f"read_parquet('{folder / kind}/*.parquet')"
+            connection.execute(f"CREATE VIEW {kind} AS SELECT * FROM {files}")
+        return connection.execute(WINDOWED[name]).fetch_arrow_table().to_pylist()
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:
+    return sorted(sorted(row.items()) for row in rows)
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_a_query_over_all_events_at_once(name: str, folder: Path, spark: SparkSession) -> None:
+    frames = {kind: spark.read.parquet(str(folder / kind)) for kind in KINDS}
+    told: DataFrame = QUERIES[name](frames)
+    expected = wanted(folder, name)
+    columns = [name for name in expected[0] if name != "window_start"]
+    start = F.unix_millis("window_start").alias("window_start")
+    found = [row.asDict() for row in told.select(start, *columns).collect()]
+    assert len(expected) > 5
+    assert in_order(found) == in_order(expected)
+
+
+def test_windows_of_the_clock_hold_every_bid(folder: Path, spark: SparkSession) -> None:
+    bids = spark.read.parquet(str(folder / "bids"))
+    told = QUERIES["q12"]({"bids": bids}).agg(F.sum("bids"), F.countDistinct("bidder"))
+    seen = bids.agg(F.count("*"), F.countDistinct("bidder"))
+    assert told.collect()[0][:] == seen.collect()[0][:]
