@@ -58,8 +58,8 @@ class WindowShard(Shard):
         assert isinstance(spec.windows, Windows)
         self.windows = spec.windows
         self.whole = self.entries(spec.span)
-        span = spec.span * self.windows.panes_per_slide
-        self.panes = self.entries(span) if spec.summed else None
+        self.panes = self.entries(1) if spec.summed else None
+        self.lay_out(spec.span)
         self._even = not self.windows.remainder
         self._origin, self._slide = self.windows.origin, self.windows.slide
         self._newest = BEGINNING
@@ -69,6 +69,13 @@ class WindowShard(Shard):
     def kept(self) -> dict[str, Entries]:
         """See ``Shard``."""
         return {"windows": self.whole, **({"panes": self.panes} if self.panes else {})}
+
+    def lay_out(self, span: int) -> None:
+        """See ``Shard``."""
+        super().lay_out(span)
+        self.whole.span = span
+        if self.panes is not None:
+            self.panes.span = span * self.windows.panes_per_slide
 
     def dropped(self) -> dict[str, int | None]:
         """See ``Shard``."""
@@ -283,6 +290,17 @@ class WindowShard(Shard):
                 first = self.windows.first_window(pane)
                 found.update(range(first, self.windows.last_window(pane) + 1))
         return sorted(k for k in found if self.closed is None or k > self.closed)
+
+    def standing(self) -> Iterator[Told]:
+        """See ``Shard``; by window, then key."""
+        for window in self.live():
+            values = self.values(window)
+            for key in in_order(values):
+                yield Told(key, self.window(window), values[key], False)
+
+    def expired(self, window: tuple[int, int]) -> bool:
+        """See ``Shard``."""
+        return self.closed is not None and window[0] <= self.windows.start(self.closed)
 
     def window(self, number: int) -> tuple[int, int]:
         """Start and end of a window, microseconds."""
