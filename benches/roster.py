@@ -56,7 +56,7 @@ PEERS: dict[str, Peer] = {
         ),
         Peer("bytewax", "bytewax", "bytewax_flow", "bytewax", "memory, no checkpoint"),
         Peer("pathway", "pathway", "pathway_table", "pathway", "memory, no checkpoint"),
-        Peer("muntin-tables", "tables", "muntin_tables", "muntin", ROCKS, java=True),
+        Peer("muntin-tables", "tables", "muntin_tables", "muntin-tables", ROCKS, java=True),
         Peer(
             "faust-tables",
             "faust",
