@@ -61,6 +61,9 @@ class SessionShard(Shard):
     def begin(self, blobs: Any, stored: Any) -> None:
         """See ``Shard``."""
         super().begin(blobs, stored)
+        if stored is not None:
+            # Another worker may have committed since, and nothing is read until it's asked for.
+            self._of = None
         self._before, self._now, self._closed_ends = {}, {}, {}
 
     def _forget(self, segment: int) -> None:
