@@ -25,6 +25,7 @@ def build() -> typer.Typer:
     from muntin.cli.demo import demo
     from muntin.cli.explain import explain, schema
     from muntin.cli.inspect import inspect
+    from muntin.cli.rescale import rescale
     from muntin.cli.run import run
     from muntin.cli.why import why
 
@@ -40,6 +41,7 @@ def build() -> typer.Typer:
     app.command()(explain)
     app.command()(schema)
     app.command()(inspect)
+    app.command()(rescale)
     app.command()(why)
     return app
 
