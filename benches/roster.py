@@ -56,6 +56,14 @@ PEERS: dict[str, Peer] = {
         ),
         Peer("bytewax", "bytewax", "bytewax_flow", "bytewax", "memory, no checkpoint"),
         Peer("pathway", "pathway", "pathway_table", "pathway", "memory, no checkpoint"),
+        Peer("muntin-tables", "tables", "muntin_tables", "muntin-tables", ROCKS, java=True),
+        Peer(
+            "faust-tables",
+            "faust",
+            "faust_tables",
+            "faust",
+            "memory, changelog to a stand-in in the process",
+        ),
         Peer("duckdb", "ceiling", "duckdb_batch", "duckdb", "none: one batch"),
         Peer("polars", "ceiling", "polars_batch", "polars", "none: one batch"),
     )

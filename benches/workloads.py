@@ -36,6 +36,7 @@ class Case:
         bursts: Whether keys come in bursts.
         load_keys: Keys put into state before the measured batches.
         seconds: Length of a wall-clock run, warm-up not counted.
+        counts: Whether messages are counted and nothing else is computed.
         caps: Fewer rows for a slow peer: by peer name or family.
         families: Families of peers that take part.
     """
@@ -56,6 +57,7 @@ class Case:
     bursts: bool = False
     load_keys: int = 0
     seconds: int = 0
+    counts: bool = False
     caps: Mapping[str, int] = field(default_factory=dict)
     families: tuple[str, ...] = ("muntin", "spark")
 
@@ -350,5 +352,26 @@ W8E = Workload(
     _spark("W8e", 1.0, at_least=False),
 )
 
-WORKLOADS: dict[str, Workload] = {w.name: w for w in (W1, W1S, W2, W2K, W3, W6, W7, W8, W8E)}
+T1 = Workload(
+    "T1",
+    "an agent that counts in a table hopping 10 min by 1 min, 1000 keys, 500 events/s",
+    (
+        Case(
+            "T1",
+            "views[page] += 1",
+            keys=1000,
+            per_second=500,
+            rows=1_000_000,
+            batch=200_000,
+            size=600,
+            slide=60,
+            counts=True,
+            caps={"faust": 20_000},
+            families=("tables", "faust"),
+        ),
+    ),
+    (Target("T1", "faust-tables", 10, peer="muntin-tables"),),
+)
+
+WORKLOADS: dict[str, Workload] = {w.name: w for w in (W1, W1S, W2, W2K, W3, W6, W7, W8, W8E, T1)}
 CASES: dict[str, Case] = {c.name: c for w in WORKLOADS.values() for c in w.cases}

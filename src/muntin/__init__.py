@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from muntin import standalone, stores
     from muntin.spark.agents import on_spark
     from muntin.spark.join import join
+    from muntin.spark.opened import open_state
+    from muntin.spark.opened_table import open_table
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
     from muntin.spark.sinks import to_duckdb, to_parquet
@@ -95,6 +97,8 @@ __all__ = [
     "memory",
     "min",
     "on_spark",
+    "open_state",
+    "open_table",
     "quantile",
     "rows",
     "session",
@@ -122,6 +126,8 @@ _NAMES = {
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",
     "on_spark": "muntin.spark.agents",
+    "open_state": "muntin.spark.opened",
+    "open_table": "muntin.spark.opened_table",
     "session": "muntin.spark.session",
     "to_duckdb": "muntin.spark.sinks",
     "to_parquet": "muntin.spark.sinks",

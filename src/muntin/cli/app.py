@@ -24,6 +24,8 @@ def build() -> typer.Typer:
         raise MissingExtraError("the command muntin", "cli") from error
     from muntin.cli.demo import demo
     from muntin.cli.explain import explain, schema
+    from muntin.cli.inspect import inspect
+    from muntin.cli.rescale import rescale
     from muntin.cli.run import run
     from muntin.cli.why import why
 
@@ -38,6 +40,8 @@ def build() -> typer.Typer:
     app.command()(demo)
     app.command()(explain)
     app.command()(schema)
+    app.command()(inspect)
+    app.command()(rescale)
     app.command()(why)
     return app
 

@@ -269,6 +269,26 @@ class Combiner:
         }
         return Code.over({**keys, columns.PANE: (panes[0], panes[1])})
 
+    def complete(self, cells: pl.DataFrame) -> pl.DataFrame:
+        """Cells with the partials of aggregates that were added since they were stored.
+
+        Args:
+            cells: Rows of partials, with whatever else is stored beside them.
+
+        Returns:
+            The same rows; the partials that were missing are those of a message without values.
+        """
+        missing = [c for c in self.no_cells.columns if c not in cells.columns and c != columns.PANE]
+        if not missing:
+            return cells
+        if not len(cells):
+            return pl.concat([cells, self.no_cells.select(missing)], how="horizontal")
+        nothing: dict[str, list[object]] = {name: [None] for name in self.schema}
+        named = zip(self.message_keys, self.keys, strict=True)
+        key = {name: [cells[held][0]] for name, held in named}
+        message = pl.DataFrame(nothing | key | {columns.TIME: [0]}, schema=self.schema)
+        return cells.join(self.lift(message).select(missing), how="cross")
+
     def merge(
         self, frames: Sequence[pl.DataFrame], by: Sequence[str] | None = None
     ) -> pl.DataFrame:

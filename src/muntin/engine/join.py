@@ -80,6 +80,8 @@ class JoinShard:
         self.state.watermark = self.watermark
         known = {side: offsets.dumps() for side, offsets in self.offsets.items()}
         self.state.extra |= {"marks": self.marks, "next": self.next, "offsets": known}
+        # For whoever reads the state from outside: what lies before has expired.
+        self.state.extra["from"] = dict(self.meeting.kept_from(self.marks))
         self.state.save(self.meeting.tables)
         return Told(
             pl.concat([self.joiner.nothing_told(), *told]),

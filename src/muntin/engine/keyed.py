@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine.lookup import HASH, by_hash, of_keys
-from muntin.engine.runs import Blobs, FrameCache, Frames, Merge, Run, to_fold
+from muntin.engine.runs import Blobs, Complete, FrameCache, Frames, Merge, Run, to_fold
 
 
 class KeyedRuns:
@@ -27,6 +27,7 @@ class KeyedRuns:
         cache: Decoded blobs of this process.
         merge: Makes fewer rows of the rows of several runs, older runs first.
         stored: What ``entries`` gave when the manifest was written.
+        complete: See ``Frames``.
     """
 
     def __init__(
@@ -37,10 +38,11 @@ class KeyedRuns:
         cache: FrameCache,
         merge: Merge,
         stored: Any,
+        complete: Complete | None = None,
     ) -> None:
         self.keys = list(keys)
         self.place = place
-        self.frames = Frames(blobs, cache)
+        self.frames = Frames(blobs, cache, complete)
         self.merge = merge
         self._first: int | None = None
         self._runs = [Run(*run) for run in stored or []]

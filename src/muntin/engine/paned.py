@@ -6,6 +6,7 @@ and the changes, **early** and **late**, that wait for their policy.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import polars as pl
@@ -20,10 +21,11 @@ from muntin.engine.results import described, overflows, results
 from muntin.engine.runs import Blobs, FrameCache, Merge, Ranged, Runs, join_runs, ranged
 from muntin.engine.state import State
 from muntin.engine.told import Told
+from muntin.model.facts import read_back
 from muntin.model.spec import WindowSpec
 
 _SEGMENTS = 8
-_KEPT = "kept"
+_KEPT, _FLOOR = "kept", "floor"
 FIRED, LATE = "fired", "late"
 
 
@@ -64,7 +66,9 @@ class PanedShard:
                 width = max(1, windows.last_window(span) - windows.last_window(0))
             # Only windows that speak before or after their time are asked for by key.
             asked = name in ("cells", "marks") and self._by_key
-            return Runs(axis, width, blobs, cache, merge, entries, self.keys if asked else ())
+            complete = self.combiner.complete if name == "cells" else None
+            keys = self.keys if asked else ()
+            return Runs(axis, width, blobs, cache, merge, entries, keys, complete)
 
         self._identity = identity
         self._by_key = self.spec.firing.early is not None or self.spec.firing.grace > 0
@@ -72,6 +76,7 @@ class PanedShard:
         self.marks = table("marks", columns.WINDOW)
         self.early = table("early", columns.WINDOW)
         self.late = table("late", columns.WINDOW)
+        self._note_floor()
         most = share(self.spec.firing.rows, self.spec.buckets)
         self.kept = Kept(columns.PANE, span, most, self.state.extra.get(_KEPT))
 
@@ -125,10 +130,21 @@ class PanedShard:
         if self.state.watermark is not None:
             kept = windows.ended(self.state.watermark - self.spec.firing.retention) + 1
             low = max(low, kept)
+        low = max(low, self.state.extra.get(_FLOOR, low))
         held = self._compose([], low, high, who if self._by_key else None)
         if who is not None and not self._by_key:
             held = held.join(who, on=self.keys, how="semi")
         return described(held, self.combiner)
+
+    def _note_floor(self) -> None:
+        """Where more is kept from now on, remember the first window that is still whole."""
+        then, mark = self.state.written_by, self.state.watermark
+        if then is None or mark is None or then == self.spec.dumps():
+            return
+        before = read_back(json.loads(then)).retention
+        if before < self.spec.firing.retention:
+            first = self.windows.ended(mark - before) + 1
+            self.state.extra[_FLOOR] = max(first, self.state.extra.get(_FLOOR, first))
 
     def _full(self, fresh: list[Ranged], changes: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """The windows whose end the watermark has just passed."""

@@ -21,6 +21,7 @@ from muntin.engine.codec import decode, encode
 from muntin.engine.lookup import HASH, by_hash, of_keys
 
 Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
+Complete = Callable[[pl.DataFrame], pl.DataFrame]
 
 # How many runs a segment may gather before like-sized ones are folded.
 MOST_RUNS = 8
@@ -118,11 +119,13 @@ class Frames:
     Args:
         blobs: The store.
         cache: Decoded blobs of this process.
+        complete: Gives a frame what it lacks, where an earlier spec may have written it.
     """
 
-    def __init__(self, blobs: Blobs, cache: FrameCache) -> None:
+    def __init__(self, blobs: Blobs, cache: FrameCache, complete: Complete | None = None) -> None:
         self.blobs = blobs
         self.cache = cache
+        self.complete = complete
 
     def write(self, frame: pl.DataFrame) -> int:
         """Write a frame under a new number."""
@@ -137,7 +140,7 @@ class Frames:
         if frame is None:
             frame = decode(self.blobs.get(number))
             self.cache.put(number, frame)
-        return frame
+        return frame if self.complete is None else self.complete(frame)
 
     def remove(self, number: int) -> None:
         """Forget a frame."""
@@ -177,6 +180,7 @@ class Runs:
         merge: Makes one row of rows of the same identity.
         stored: What ``entries`` gave when the manifest was written.
         keys: The key columns, where rows of some keys will be looked up; that costs a sort.
+        complete: See ``Frames``.
     """
 
     def __init__(
@@ -188,14 +192,18 @@ class Runs:
         merge: Merge,
         stored: dict[str, list[list[int]]],
         keys: Sequence[str] = (),
+        complete: Complete | None = None,
     ) -> None:
         self.keys = list(keys)
         self.axis = axis
         self.span = span
-        self.frames = Frames(blobs, cache)
+        self.frames = Frames(blobs, cache, complete)
         self.merge = merge
         self._first: int | None = None
-        self._segments = {int(s): [Run(*run) for run in runs] for s, runs in stored.items()}
+        self._segments: dict[int, list[Run]] = {}
+        # What is kept may be another now than when it was written, and so the segments' length.
+        for run in (Run(*entry) for runs in stored.values() for entry in runs):
+            self._segments.setdefault(run.low // span, []).append(run)
 
     def entries(self) -> dict[str, list[list[int]]]:
         """The table's part of the manifest."""
@@ -258,8 +266,12 @@ class Runs:
         return Run(self.frames.write(frame), len(frame), low, high)
 
     def _plain(self, run: Run) -> pl.DataFrame:
+        # It may have been written when nobody asked for rows by key, or when somebody did.
+        return self.frames.read(run.number).drop(HASH, strict=False)
+
+    def _by_hash(self, run: Run) -> pl.DataFrame:
         frame = self.frames.read(run.number)
-        return frame.drop(HASH) if self.keys else frame
+        return frame if HASH in frame.columns else by_hash(frame, self.keys)
 
     def read(self, low: int | None = None, high: int | None = None) -> list[Ranged]:
         """The runs that reach into a stretch of the axis (both ends included), oldest first."""
@@ -274,7 +286,7 @@ class Runs:
             high: The greatest.
         """
         found = [
-            (of_keys(self.frames.read(run.number), self.keys, who), run.low, run.high)
+            (of_keys(self._by_hash(run), self.keys, who), run.low, run.high)
             for run in self._between(low, high)
         ]
         return [ranged for ranged in found if len(ranged[0])]

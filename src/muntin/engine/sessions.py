@@ -58,7 +58,13 @@ class SessionShard:
         self._bounds = [*self._identity, columns.LAST]
         stored = self.state.tables
         self.sessions = KeyedRuns(
-            self.keys, columns.LAST, blobs, cache, self._newest, stored.get("sessions")
+            self.keys,
+            columns.LAST,
+            blobs,
+            cache,
+            self._newest,
+            stored.get("sessions"),
+            combiner.complete,
         )
         width = max(1, (combiner.patience + self.spec.lateness) // _SEGMENTS)
         self.ends, self.waiting = (

@@ -42,6 +42,7 @@ class State:
         tables: What each table's ``entries`` were.
         offsets: The source offsets taken so far; none where a query has no offsets.
         extra: What else the kind of shard keeps; plain JSON.
+        written_by: The facts of the spec that wrote the store, as JSON; ``None`` where none did.
 
     Raises:
         SpecChangedError: When the store was written by another spec.
@@ -57,6 +58,7 @@ class State:
         self.counts: dict[str, int] = stored["counts"]
         self.tables: dict[str, Any] = stored["tables"]
         self.extra: dict[str, Any] = stored.get("extra", {})
+        self.written_by: str | None = stored.get("spec")
         self.offsets = Offsets(self.extra.pop(_TAKEN, ()))
 
     def clock(self, combined: Sequence[Combined], wall: int) -> int:

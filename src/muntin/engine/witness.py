@@ -11,9 +11,11 @@ from muntin.engine import columns
 from muntin.engine.buckets import owners
 from muntin.engine.codec import decode
 from muntin.engine.paned import FIRED, LATE
+from muntin.engine.reading import numbers
 from muntin.engine.sessions import UNTOLD
 from muntin.model.errors import OptionError
 from muntin.model.facts import Facts, SessionSeen, WindowSeen
+from muntin.model.kinds import Numbered
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 
@@ -32,19 +34,32 @@ def key_of(facts: Facts, given: Sequence[str]) -> pl.DataFrame:
     Raises:
         OptionError: When it isn't one of this query.
     """
-    if len(given) != len(facts.keys):
-        cure = f"give --key once for each of {', '.join(facts.keys) or 'no columns'}"
-        raise OptionError("--key", ", ".join(given), f"isn't {len(facts.keys)} values", cure)
+    return key_from_text(facts.keys, facts.types, given)
+
+
+def key_from_text(
+    names: Sequence[str], types: Mapping[str, str], given: Sequence[str]
+) -> pl.DataFrame:
+    """The same for any key columns.
+
+    Args:
+        names: The columns.
+        types: Their types, in words.
+        given: Their values as text.
+    """
+    if len(given) != len(names):
+        cure = f"give --key once for each of {', '.join(names) or 'no columns'}"
+        raise OptionError("--key", ", ".join(given), f"isn't {len(names)} values", cure)
     held: list[pl.Series] = []
-    for place, (name, text) in enumerate(zip(facts.keys, given, strict=True)):
-        known = _TYPES.get(facts.types.get(name, ""))
+    for place, (name, text) in enumerate(zip(names, given, strict=True)):
+        known = _TYPES.get(types.get(name, ""))
         if known is None:
             cure = "this command finds strings, whole numbers and booleans"
-            raise OptionError("--key", text, f"has type {facts.types.get(name)}", cure)
+            raise OptionError("--key", text, f"has type {types.get(name)}", cure)
         try:
             held.append(pl.Series(f"k{place}", [known[1](text)], dtype=known[0]))
         except (ValueError, OverflowError, TypeError) as error:
-            raise OptionError("--key", text, f"isn't a {facts.types[name]}", "mend it") from error
+            raise OptionError("--key", text, f"isn't a {types[name]}", "mend it") from error
     return pl.DataFrame(held) if held else pl.DataFrame({"__one": [0]})
 
 
@@ -53,58 +68,68 @@ def bucket_of(facts: Facts, key: pl.DataFrame) -> int:
     return int(owners(key, [f"k{i}" for i in range(len(facts.keys))], facts.buckets)[0])
 
 
-def wanted(facts: Facts, tables: Mapping[str, Any], at: int) -> dict[str, list[int]]:
-    """The numbers of the blobs that tell of a time, by table.
+def wanted(
+    facts: Facts, tables: Mapping[str, Any], start: int | None, end: int | None
+) -> dict[str, list[int]]:
+    """The numbers of the blobs that tell of a stretch of time, by table.
 
     Args:
         facts: The query.
         tables: The tables of a manifest.
-        at: The time.
+        start: Where it begins; ``None`` is open.
+        end: Where it ends, included; ``None`` is open.
     """
     if isinstance(facts.windows, Sessions):
-        return {"sessions": [run[0] for run in tables.get("sessions") or []]}
-    low, high = _reach(facts, at)
+        return {"sessions": numbers(tables.get("sessions") or [])}
+    low, high = _reach(facts, start, end)
     windows = facts.windows
-    bounds = {"cells": (windows.first_pane(low), windows.last_pane(high))}
+    first = None if low is None else windows.first_pane(low)
+    last = None if high is None else windows.last_pane(high)
+    bounds = {"cells": (first, last)}
     bounds |= dict.fromkeys(("marks", "early", "late"), (low, high))
-    found: dict[str, list[int]] = {}
-    for name, (first, last) in bounds.items():
-        runs = [run for segment in (tables.get(name) or {}).values() for run in segment]
-        found[name] = [run[0] for run in runs if run[3] >= first and run[2] <= last]
-    return found
+    return {n: numbers(tables.get(n) or {}, *between) for n, between in bounds.items()}
 
 
-def _reach(facts: Facts, at: int) -> tuple[int, int]:
-    """The first and the last window that hold a time."""
+def _reach(facts: Facts, start: int | None, end: int | None) -> tuple[int | None, int | None]:
+    """The first and the last window that reach into a stretch."""
     windows = facts.windows
     assert not isinstance(windows, Sessions)
     if isinstance(windows, Sliding):
-        return at - windows.size, at - windows.size
-    pane = windows.pane_of(at)
-    return windows.first_window(pane), windows.last_window(pane)
+        low = None if start is None else start - windows.size
+        return low, None if end is None else end - windows.size
+    low = None if start is None else windows.first_window(windows.pane_of(start))
+    return low, None if end is None else windows.last_window(windows.pane_of(end))
 
 
 def windows_seen(
-    facts: Facts, numbers: Mapping[str, list[int]], blobs: Blobs, key: pl.DataFrame, at: int
+    facts: Facts,
+    named: Mapping[str, list[int]],
+    blobs: Blobs,
+    key: pl.DataFrame,
+    start: int | None,
+    end: int | None,
 ) -> list[WindowSeen]:
-    """The windows of a key that hold a time, oldest first.
+    """The windows of a key that reach into a stretch of time, oldest first.
+
+    Where the stretch is open, those that something is known of.
 
     Args:
         facts: The query.
-        numbers: What ``wanted`` gave.
+        named: What ``wanted`` gave.
         blobs: Those blobs.
         key: What ``key_of`` gave.
-        at: The time.
+        start: Where the stretch begins; ``None`` is open.
+        end: Where it ends, included; ``None`` is open.
     """
     windows = facts.windows
     assert not isinstance(windows, Sessions)
-    low, high = _reach(facts, at)
+    low, high = _reach(facts, start, end)
     rows = {
         name: _of_key([decode(blobs[number]) for number in found], facts, key)
-        for name, found in numbers.items()
+        for name, found in named.items()
     }
     found = []
-    for number in range(low, high + 1):
+    for number in _numbered(windows, rows, low, high):
         first, last = windows.first_pane(number), windows.last_pane(number)
         if isinstance(windows, Sliding):
             first += 1  # The place just before a window makes it, and isn't in it.
@@ -124,18 +149,34 @@ def windows_seen(
     return found
 
 
+def _numbered(
+    windows: Numbered, rows: Mapping[str, pl.DataFrame], low: int | None, high: int | None
+) -> Sequence[int]:
+    """The windows to tell of: all of a closed stretch, and of an open one those that are known."""
+    if low is not None and high is not None:
+        return range(low, high + 1)
+    cells = rows["cells"]
+    known: set[int] = set()
+    for pane in cells[columns.PANE].unique() if len(cells) else ():
+        known.update(range(windows.first_window(pane), windows.last_window(pane) + 1))
+    for name in ("marks", "early", "late"):
+        known.update(rows[name][columns.WINDOW].unique() if len(rows[name]) else ())
+    within = (n for n in known if (low is None or n >= low) and (high is None or n <= high))
+    return sorted(within)
+
+
 def sessions_seen(
-    facts: Facts, numbers: Mapping[str, list[int]], blobs: Blobs, key: pl.DataFrame
+    facts: Facts, named: Mapping[str, list[int]], blobs: Blobs, key: pl.DataFrame
 ) -> list[SessionSeen]:
     """The sessions of a key that the state holds, oldest first.
 
     Args:
         facts: The query.
-        numbers: What ``wanted`` gave.
+        named: What ``wanted`` gave.
         blobs: Those blobs.
         key: What ``key_of`` gave.
     """
-    frames = [decode(blobs[number]) for number in numbers["sessions"]]
+    frames = [decode(blobs[number]) for number in named["sessions"]]
     rows = _of_key(frames, facts, key)
     if not len(rows):
         return []
@@ -160,3 +201,64 @@ def _within(rows: pl.DataFrame, axis: str, low: int, high: int) -> pl.DataFrame:
 
 def _sum(rows: pl.DataFrame, column: str) -> int:
     return int(rows[column].sum()) if len(rows) else 0
+
+
+SEEN = pl.Schema(
+    {
+        columns.WINDOW_START: pl.Int64(),
+        columns.WINDOW_END: pl.Int64(),
+        "messages": pl.Int64(),
+        "fired": pl.Int64(),
+        "late": pl.Int64(),
+        "untold": pl.Int64(),
+        "stage": pl.String(),
+    }
+)
+"""The columns of what is known of windows."""
+
+
+def known(
+    facts: Facts,
+    named: Mapping[str, list[int]],
+    blobs: Blobs,
+    key: pl.DataFrame,
+    between: tuple[int | None, int | None],
+    watermark: int | None,
+) -> pl.DataFrame:
+    """What is known of the windows or sessions of a key that reach into a stretch of time.
+
+    Args:
+        facts: The query.
+        named: What ``wanted`` gave.
+        blobs: Those blobs.
+        key: What ``key_of`` gave.
+        between: Where the stretch begins and ends, included; ``None`` is open.
+        watermark: The watermark in force.
+
+    Returns:
+        The columns ``SEEN``; windows that hold nothing and never spoke aren't there.
+    """
+    start, end = between
+    rows: list[tuple[object, ...]] = []
+    kind = facts.windows
+    if isinstance(kind, Sessions):
+        for one in sessions_seen(facts, named, blobs, key):
+            over = one.last + kind.gap
+            if (start is None or over > start) and (end is None or one.first <= end):
+                stage = _stage(facts, one.last, watermark)
+                rows.append((one.first, over, one.messages, one.fired, None, one.untold, stage))
+    else:
+        for seen in windows_seen(facts, named, blobs, key, start, end):
+            if seen.messages or seen.fired or seen.late:
+                untold = seen.untold_early + seen.untold_late
+                stage = _stage(facts, seen.number, watermark)
+                told = (seen.messages, seen.fired, seen.late, untold, stage)
+                rows.append((seen.start, seen.end, *told))
+    return pl.DataFrame(rows, schema=SEEN, orient="row")
+
+
+def _stage(facts: Facts, place: int, watermark: int | None) -> str:
+    """Where a window stands: ``current``, ``past`` or ``closed``."""
+    if watermark is None or place > facts.windows.ended(watermark):
+        return "current"
+    return "past" if place > facts.windows.ended(watermark - facts.grace) else "closed"

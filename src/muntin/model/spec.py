@@ -7,7 +7,7 @@ that it doesn't (sinks, triggers).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from muntin.model.aggregates import Aggregate
@@ -20,6 +20,14 @@ from muntin.model.sessions import Sessions
 
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
 DUPLICATES = "duplicates"
+# Aggregates to which a message with a null says nothing, so that they may begin with any message.
+STARTS_EMPTY = frozenset(
+    (
+        "count", "count_if", "sum", "min", "max", "mean", "variance", "stddev", "bool_and",
+        "bool_or", "approx_distinct", "quantile", "top_k", "median", "exact_quantile",
+        "collect_list", "distinct",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -138,33 +146,60 @@ class WindowSpec:
     def check_same(self, stored: str) -> None:
         """Refuse to go on from state that another spec wrote.
 
+        What is kept, the late policy and (but for ``deltas()``) the early one may be others from
+        one start to the next; an early policy that was there may not be left away, since windows
+        that spoke by it would begin anew to number what they say. Aggregates may be added behind
+        those that were there: of messages that came before they know nothing.
+
         Args:
             stored: What ``dumps`` gave when the state was written.
 
         Raises:
-            SpecChangedError: Naming each fact that differs, then and now.
+            SpecChangedError: Naming each fact that differs and may not, then and now.
         """
-        check_facts(stored, self.facts())
+        check_facts(stored, self.facts(), () if self.by_arrival else self._free(json.loads(stored)))
+
+    def _free(self, then: Mapping[str, str]) -> set[str]:
+        """The facts that may have changed since state was written."""
+        free = {"late"}
+        if self.firing.rows is None and "keep rows" not in then:
+            free.add("keep")
+        if self.firing.early is not None and self.firing.accumulate:
+            free.add("early")
+        return free | self._added(then)
+
+    def _added(self, then: Mapping[str, str]) -> set[str]:
+        """The facts of aggregates that were added since, where that can be."""
+        before = [name for name in then if name.startswith("agg ")]
+        now = {f"agg {name}": aggregate for name, aggregate in self.aggregates.items()}
+        if list(now)[: len(before)] != before or not self.firing.accumulate:
+            return set()
+        added = list(now)[len(before) :]
+        if any(now[name].kind not in STARTS_EMPTY for name in added):
+            return set()
+        types = {name for name in self.facts() if name.startswith("type of ")}
+        return {*added, *(types - then.keys())}
 
 
-def check_facts(stored: str, now: Mapping[str, str]) -> None:
+def check_facts(stored: str, now: Mapping[str, str], free: Collection[str] = ()) -> None:
     """Refuse to go on where the facts of a spec aren't those that state was written by.
 
     Args:
         stored: The facts then, as JSON.
         now: The facts now.
+        free: The facts that may have changed.
 
     Raises:
         SpecChangedError: Naming each fact that differs, then and now.
     """
     then = json.loads(stored)
-    if then == now:
-        return
     lines = [
         f"{name}: was {then.get(name, 'absent')}, is {now.get(name, 'absent')}"
         for name in sorted(then.keys() | now.keys())
-        if then.get(name) != now.get(name)
+        if then.get(name) != now.get(name) and name not in free
     ]
+    if not lines:
+        return
     raise SpecChangedError(
         "the checkpoint was written by another spec ("
         + "; ".join(lines)

@@ -294,8 +294,8 @@ class AgentsOnSpark:
         parts = []
         for name, frame in frames.items():
             holder = arrivals[name].holder
-            # The order of events matters to agents, so files are read by Spark, in order.
-            reader, rows = inputs[name].read(frame, dict(polars_schema(frame.schema)), holder, True)
+            # Parts of a file are numbered as its rows are, so tasks are in the order of events.
+            reader, rows = inputs[name].read(frame, dict(polars_schema(frame.schema)), holder)
             parts.append(rows.mapInArrow(RouteTask(stage, name, reader), ROW))
         rows = reduce(DataFrame.unionByName, parts).withColumn(WALL, F.lit(None).cast("long"))
         if self._streams and self.app.clocked:

@@ -88,7 +88,8 @@ def build(request: Request) -> Plan:
     holder = given.flag(sent)
     messages = frame.select(*(column.alias(name) for name, column in sent.items()))
     schema = polars_schema(messages.schema)
-    typed = {c: str(schema[c]) for c in _read(keys, aggregates)}
+    read = _read(keys, aggregates) if time is None else [*_read(keys, aggregates), time]
+    typed = {c: str(schema[c]) for c in read}
     buckets = request.buckets or int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     spec = replace(
         request.spec, keys=keys, time=time, aggregates=aggregates, types=typed, buckets=buckets

@@ -40,6 +40,7 @@ class SessionShard(Shard):
         super().__init__(spec, part)
         assert isinstance(spec.windows, Sessions)
         self.sessions = spec.windows
+        self.span = spec.unit
         # An event reaches this far to both sides.
         self._near = self.sessions.gap - (0 if self.sessions.closed == "both" else 1)
         self.stored_sessions = self.entries(1, self._forget)
@@ -60,6 +61,9 @@ class SessionShard(Shard):
     def begin(self, blobs: Any, stored: Any) -> None:
         """See ``Shard``."""
         super().begin(blobs, stored)
+        if stored is not None:
+            # Another worker may have committed since, and nothing is read until it's asked for.
+            self._of = None
         self._before, self._now, self._closed_ends = {}, {}, {}
 
     def _forget(self, segment: int) -> None:
@@ -144,7 +148,7 @@ class SessionShard(Shard):
 
     def _remove(self, key: Any, session: Session) -> None:
         sessions = self._by_key()
-        self.stored_sessions.pair(session.end // self.spec.unit)[0][key, session.start] = GONE
+        self.stored_sessions.pair(session.end // self.span)[0][key, session.start] = GONE
         sessions[key] = [one for one in sessions[key] if one.start != session.start]
         if not sessions[key]:
             del sessions[key]
@@ -152,7 +156,7 @@ class SessionShard(Shard):
         self._now[key, session.start] = None
 
     def _add(self, key: Any, session: Session) -> None:
-        fresh, _ = self.stored_sessions.pair(session.end // self.spec.unit)
+        fresh, _ = self.stored_sessions.pair(session.end // self.span)
         fresh[key, session.start] = [session.end, session.value]
         self._by_key().setdefault(key, []).append(session)
         self._before.setdefault((key, session.start), None)
@@ -197,6 +201,17 @@ class SessionShard(Shard):
         """All keys that have a session."""
         return list(self._by_key())
 
+    def standing(self) -> Iterator[Told]:
+        """See ``Shard``; by key, then start."""
+        for key in in_order(self._by_key()):
+            for session in self.of(key):
+                if not self._over(session.end, self.watermark):
+                    yield Told(key, self.window(session), session.value, False)
+
+    def expired(self, window: tuple[int, int]) -> bool:
+        """See ``Shard``."""
+        return self._over(window[1] - self.sessions.gap, self.watermark)
+
     def window(self, session: Session) -> tuple[int, int]:
         """Start and end of a session as windows have them: the end is a gap behind the last."""
         return session.start, session.end + self.sessions.gap
@@ -216,14 +231,14 @@ class SessionShard(Shard):
             return []
         upto = watermark - self.sessions.reach - (self.spec.expires or 0)
         over = []
-        for place in self.stored_sessions.places(None, upto // self.spec.unit):
+        for place in self.stored_sessions.places(None, upto // self.span):
             for (key, start), (end, value) in self.stored_sessions.at(place).items():
                 if end <= upto:
                     over.append((start, key, Session(start, end, value)))
         for _, key, session in over:
             self._remove(key, session)
             self._closed_ends[key, session.start] = session.end
-        self.closed = (upto + 1) // self.spec.unit - 1
+        self.closed = (upto + 1) // self.span - 1
         self.stored_sessions.drop_through(self.closed)
         if not tell:
             return []

@@ -32,6 +32,15 @@ class Members:
         entries.on_load = self._forget
         return entries
 
+    def begin(self, stored: Any) -> None:
+        """Start a batch: what another worker may have changed is read anew.
+
+        Args:
+            stored: The table's part of the manifest; ``None`` where memory is the last commit.
+        """
+        if stored is not None:
+            self._of = {}
+
     def _forget(self, segment: int) -> None:
         for place in [p for p in self._of if p // self.entries.span == segment]:
             del self._of[place]
@@ -89,6 +98,11 @@ class SetShard(PlainShard):
         self.members = Members()
         self.members.watched(self.values)
 
+    def begin(self, blobs: Any, stored: Any) -> None:
+        """See ``Shard``."""
+        super().begin(blobs, stored)
+        self.members.begin(stored)
+
     def read(self, key: Any) -> Any:
         """See ``PlainShard``."""
         return self.lend(0, key, self.members.of(0, key))
@@ -122,6 +136,11 @@ class SetWindowShard(WindowShard):
         super().__init__(spec, part)
         self.members = Members()
         self.members.watched(self.whole)
+
+    def begin(self, blobs: Any, stored: Any) -> None:
+        """See ``Shard``."""
+        super().begin(blobs, stored)
+        self.members.begin(stored)
 
     def apply(
         self, operation: Operation, key: Any, operand: Any, cursor: Cursor, relative: Relative

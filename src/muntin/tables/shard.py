@@ -59,6 +59,8 @@ class Shard:
         latest: The newest place that was written.
         single: Whether no more than one clock drives it, so that events can be judged one by one.
         known: The agent whose clock has been taken note of.
+        span: How many places (of sessions: how long a stretch of ends) are stored together. It
+            stays what it was when the first batch was written, whatever ``expires`` is now.
     """
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
@@ -69,6 +71,8 @@ class Shard:
         self.latest: int | None = None
         self.single = True
         self.known: Cursor | None = None
+        self.span = 1
+        self._about = spec.about()
         self._feeds: dict[str, None] = {}
         self._field = BEGINNING
         self._ahead: dict[Cursor, int] = {}
@@ -116,12 +120,20 @@ class Shard:
         self.latest = stored.get("latest")
         self._feeds = dict.fromkeys(stored.get("feeds", ()))
         self._field = stored.get("field", BEGINNING)
+        if stored:
+            self.lay_out(stored["span"])
         self.single = len(self._feeds) <= 1
+
+    def lay_out(self, span: int) -> None:
+        """Store so many places together."""
+        self.span = span
 
     def stored(self) -> dict[str, Any]:
         """The table's part of the manifest."""
         return {
             "facts": self.spec.facts(),
+            "about": self._about,
+            "span": self.span,
             "watermark": self.watermark,
             "closed": self.closed,
             "latest": self.latest,
@@ -267,6 +279,14 @@ class Shard:
         """Every entry that has changed since the last commit."""
         raise NotImplementedError
 
+    def standing(self) -> Iterator[Told]:
+        """Every entry that hasn't expired."""
+        raise NotImplementedError
+
+    def expired(self, window: tuple[int, int]) -> bool:
+        """Whether a window (or a session) with these bounds has expired."""
+        return False
+
     def commit(self) -> None:
         """Write what has changed to the journal."""
         for entries in self.kept().values():
@@ -316,6 +336,10 @@ class PlainShard(Shard):
     def items(self) -> dict[Any, Any]:
         """All keys and values."""
         return self.values.at(0)
+
+    def standing(self) -> Iterator[Told]:
+        """See ``Shard``."""
+        return (Told(key, None, value, False) for key, value in self.items().items())
 
     def changes(self) -> Iterator[Told]:
         """See ``Shard``."""

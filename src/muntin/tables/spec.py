@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any, NamedTuple
 
 from muntin.model.axis import phrase
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
+from muntin.tables import packed
 from muntin.tables.moments import seconds
 
 # Windows that end within this share of their retention are stored, and dropped, together.
 SEGMENTS = 8
 # As many for windows that are kept for ever.
 FOREVER = 256
+# Types that have a name wherever a table is read.
+PLAIN: dict[str, type] = {
+    kind.__name__: kind for kind in (bool, int, float, str, bytes, datetime, date)
+}
 
 
 class WindowRange(NamedTuple):
@@ -81,6 +88,19 @@ class TableSpec:
         assert isinstance(self.windows, Sessions)
         gap = self.windows.gap
         return gap if self.expires is None else max(1, (gap + self.expires) // SEGMENTS)
+
+    def about(self) -> dict[str, Any]:
+        """What else a reader from outside wants to know, plain JSON; restarts don't depend on it.
+
+        A default or a type that isn't plain isn't told.
+        """
+        default = None
+        if self.default is not None:
+            with suppress(OptionError):
+                default = packed.dumps(self.default())
+        kinds = {name: getattr(self, name) for name in ("key_type", "value_type")}
+        named = {name: kind.__name__ for name, kind in kinds.items() if kind in PLAIN.values()}
+        return {"default": default, "expires": self.expires, "sets": self.sets, **named}
 
     def facts(self) -> dict[str, str]:
         """What stored values depend on, each fact by name and in words."""

@@ -58,15 +58,24 @@ class WindowShard(Shard):
         assert isinstance(spec.windows, Windows)
         self.windows = spec.windows
         self.whole = self.entries(spec.span)
-        span = spec.span * self.windows.panes_per_slide
-        self.panes = self.entries(span) if spec.summed else None
+        self.panes = self.entries(1) if spec.summed else None
+        self.lay_out(spec.span)
         self._even = not self.windows.remainder
+        self._origin, self._slide = self.windows.origin, self.windows.slide
+        self._newest = BEGINNING
         self._slots: dict[int, Slot] = {}
         self._mixed = True
 
     def kept(self) -> dict[str, Entries]:
         """See ``Shard``."""
         return {"windows": self.whole, **({"panes": self.panes} if self.panes else {})}
+
+    def lay_out(self, span: int) -> None:
+        """See ``Shard``."""
+        super().lay_out(span)
+        self.whole.span = span
+        if self.panes is not None:
+            self.panes.span = span * self.windows.panes_per_slide
 
     def dropped(self) -> dict[str, int | None]:
         """See ``Shard``."""
@@ -83,11 +92,11 @@ class WindowShard(Shard):
         super().begin(blobs, stored)
         self._slots = {}
         self._mixed = self.panes is None or self.whole.any()
+        self._newest = BEGINNING if self.latest is None else self.latest
 
     def slot(self, time: int) -> Slot:
         """The windows that hold a time."""
-        windows = self.windows
-        pane = (time - windows.origin) // windows.slide if self._even else windows.pane_of(time)
+        pane = (time - self._origin) // self._slide if self._even else self.windows.pane_of(time)
         found = self._slots.get(pane)
         return found if found is not None else self._enter(pane)
 
@@ -123,13 +132,20 @@ class WindowShard(Shard):
             time, judged = placed
         if key != cursor.key:
             self.check(key, cursor)
-        slot = self.slot(time)
+        # The same as self.slot(time), without the call.
+        slot = self._slots.get((time - self._origin) // self._slide) if self._even else None
+        if slot is None:
+            slot = self.slot(time)
         if judged >= slot.limit:
             self._apply_late(slot, operation, key, operand, cursor, judged)
             return
-        if self.latest is None or slot.last > self.latest:
-            self.latest = slot.last
-        if self._mixed or type(operand) is not int or operation not in _SUMS:
+        if slot.last > self._newest:
+            self.latest = self._newest = slot.last
+        if (
+            self._mixed
+            or type(operand) is not int
+            or not (operation is operator.add or operation is operator.sub)
+        ):
             self._apply_each(slot, operation, key, operand)
             return
         assert slot.sums is not None
@@ -196,8 +212,8 @@ class WindowShard(Shard):
             first += 1
         if first > slot.last:
             self.reject(cursor, "late")
-        elif self.latest is None or slot.last > self.latest:
-            self.latest = slot.last
+        elif slot.last > self._newest:
+            self.latest = self._newest = slot.last
         return range(first, slot.last + 1)
 
     def write(self, key: Any, value: Any, cursor: Cursor, relative: Relative) -> None:
@@ -274,6 +290,17 @@ class WindowShard(Shard):
                 first = self.windows.first_window(pane)
                 found.update(range(first, self.windows.last_window(pane) + 1))
         return sorted(k for k in found if self.closed is None or k > self.closed)
+
+    def standing(self) -> Iterator[Told]:
+        """See ``Shard``; by window, then key."""
+        for window in self.live():
+            values = self.values(window)
+            for key in in_order(values):
+                yield Told(key, self.window(window), values[key], False)
+
+    def expired(self, window: tuple[int, int]) -> bool:
+        """See ``Shard``."""
+        return self.closed is not None and window[0] <= self.windows.start(self.closed)
 
     def window(self, number: int) -> tuple[int, int]:
         """Start and end of a window, microseconds."""

@@ -66,7 +66,7 @@ class WindowedTable(Handle):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set the value of every window that holds the event's time."""
         # After `table[key] += x` Python stores what came back: it has been written already.
-        if not isinstance(value, WindowSet):
+        if type(value) is not WindowSet:
             self._write(key, value)
 
     def __delitem__(self, key: Any) -> None:
@@ -183,6 +183,17 @@ class WindowSet:
         shard.apply(operation, self.key, operand, cursor, table.relative)
         return self
 
+    def __iadd__(self, operand: Any) -> WindowSet:
+        """``operator.add`` in every window of the event's time."""
+        # As ``apply``, without the call: this is what most agents do with each event.
+        cursor = CURRENT.get()
+        if cursor is None or cursor.part is None:
+            return self.apply(operator.add, operand)
+        table = self.table
+        shard: Any = cursor.part.shards[table.name]
+        shard.apply(operator.add, self.key, operand, cursor, table.relative)
+        return self
+
     def now(self) -> Any:
         """The value of the newest window that was written in the partition, by any key.
 
@@ -295,7 +306,7 @@ def _in_place(operation: Operation) -> Callable[[WindowSet, Any], WindowSet]:
     return apply
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_",
+for _name in ("sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_",
               "xor", "or_"):  # fmt: skip
     _plain = _name.rstrip("_")
     setattr(WindowSet, f"__i{_plain}__", _in_place(getattr(operator, f"__{_plain}__")))

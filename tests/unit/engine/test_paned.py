@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 from tests.unit.engine.queries import CountingBlobs, batch, combiner
 
@@ -226,6 +227,61 @@ class TestStore:
         ):
             assert difference in str(error.value)
         assert "agg n" not in str(error.value)
+
+    def test_it_goes_on_with_other_policies_and_keeps_longer(self) -> None:
+        """From a change on it says what it would have said had it always been so."""
+        before = Firing(late=EveryRows(2), grace=20, retention=20)
+        after = Firing(early=Each(), late=Each(), grace=20, retention=3000)
+        first, then = (combiner(HOPPING, firing=firing) for firing in (before, after))
+        longer = shard(combiner(HOPPING, firing=replace(before, retention=3000)))
+        stream, store = [("ab"[n % 2], n - n % 7, n) for n in range(60)], MemoryBlobs()
+        for row in stream[:30]:
+            step(shard(first, store), row)
+            step(longer, row)
+        for row in stream[30:]:
+            step(shard(then, store), row)
+            step(longer, row)
+        held, whole = shard(then, store).standing(None, None), longer.standing(None, None)
+        # What had gone before the change is gone, also where some panes of it are left.
+        assert (whole["window_start"].min(), held["window_start"].min()) == (-5, 0)
+        assert held.rows() == whole.filter(pl.col("window_start") >= 0).rows()
+        assert set(held["key"]) == {"a", "b"}
+        told = step(shard(then, store), ("a", 55, 1))
+        assert {row[4] for row in said(told)} == {"early"}
+        told = step(shard(then, store), ("a", 200, 1), ("b", 45, 1))
+        assert {"full", "late", "early"} == {row[4] for row in said(told)}
+
+    def test_aggregates_that_were_added_know_only_of_what_came_since(self) -> None:
+        some = {"n": aggregates.count(), "sum": aggregates.sum("value")}
+        more = some | {
+            "most": aggregates.max("value"),
+            "mean": aggregates.mean("value"),
+            "dev": aggregates.stddev("value"),
+            "if": aggregates.count_if("flag"),
+            "all": aggregates.bool_and("flag"),
+            "about": aggregates.approx_distinct("value"),
+            "p": aggregates.quantile("value", 0.5),
+            "top": aggregates.top_k("value", 2),
+            "list": aggregates.collect_list("value"),
+            "mid": aggregates.median("value"),
+        }
+        store = MemoryBlobs()
+        old = shard(combiner(HOPPING, aggs=some, firing=ALL_POLICIES), store)
+        step(old, ("a", 1, 1, None, True), ("a", 6, 2, None, False), ("b", 7, 9, None, True))
+        step(old, ("a", 8, 3, None, True))
+        query = combiner(HOPPING, aggs=more, firing=ALL_POLICIES)
+        step(shard(query, store), ("a", 9, 5, None, True), ("a", 12, 7, None, True))
+        found = shard(query, store).standing(0, 9).filter(pl.col("key") == "a").to_dicts()
+        known = {
+            "all": True, "dev": None, "if": 1, "list": [5], "mean": 5.0, "mid": 5.0, "most": 5,
+            "about": 1, "p": 5, "top": [5],
+        }  # fmt: skip
+        assert {name: found[1][name] for name in known} == known
+        assert [(row["window_start"], row["n"], row["sum"], row["top"]) for row in found] == [
+            (-5, 1, 1, []),
+            (0, 4, 11, [5]),
+            (5, 4, 17, [7, 5]),
+        ]
 
     @pytest.mark.parametrize("manifest", ["", "{", "[]", "null", "{}", '{"watermark": 1}'])
     def test_a_damaged_manifest(self, manifest: str) -> None:

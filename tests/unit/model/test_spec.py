@@ -8,7 +8,7 @@ import pytest
 from muntin.model import aggregates
 from muntin.model.axis import SECOND
 from muntin.model.errors import OptionError, SpecChangedError
-from muntin.model.policies import Each, Firing
+from muntin.model.policies import Each, Every, EveryRows, Firing
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import hopping, tumbling
 
@@ -79,3 +79,50 @@ def test_keeping_less_than_the_grace() -> None:
 def test_an_aggregate_named_like_another_column(name: str) -> None:
     with pytest.raises(OptionError, match="is a column of the output already"):
         replace(SPEC, aggregates={name: aggregates.count()})
+
+
+WITH_EARLY = replace(SPEC, firing=Firing(early=Each(), late=Each(), grace=SECOND, retention=SECOND))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"retention": 90 * SECOND},
+        {"late": Every(SECOND)},
+        {"early": EveryRows(3)},
+        {"early": Every(SECOND), "late": EveryRows(7), "retention": 2 * SECOND},
+    ],
+)
+def test_what_is_kept_and_when_it_speaks_may_change(changes: dict[str, Any]) -> None:
+    stored = WITH_EARLY.dumps()
+    replace(WITH_EARLY, firing=replace(WITH_EARLY.firing, **changes)).check_same(stored)
+
+
+def test_an_early_policy_may_come_but_not_go() -> None:
+    without = replace(WITH_EARLY, firing=replace(WITH_EARLY.firing, early=None))
+    WITH_EARLY.check_same(without.dumps())
+    with pytest.raises(SpecChangedError, match="early: was each message, is never"):
+        without.check_same(WITH_EARLY.dumps())
+    deltas = [replace(s, firing=replace(s.firing, accumulate=False)) for s in (without, WITH_EARLY)]
+    with pytest.raises(SpecChangedError, match="early: was never, is each message"):
+        deltas[1].check_same(deltas[0].dumps())
+
+
+def test_what_is_kept_may_not_change_where_rows_are_counted() -> None:
+    counted = replace(SPEC, firing=Firing(retention=SECOND, rows=5))
+    with pytest.raises(SpecChangedError, match="keep: was 1 second, is 2 seconds"):
+        replace(counted, firing=Firing(retention=2 * SECOND, rows=5)).check_same(counted.dumps())
+
+
+def test_aggregates_may_be_added_behind_the_others() -> None:
+    more = SPEC.aggregates | {"most": aggregates.max("other")}
+    added = replace(SPEC, aggregates=more, types={**SPEC.types, "other": "long"})
+    added.check_same(SPEC.dumps())
+    with pytest.raises(SpecChangedError, match="agg most: was max"):
+        SPEC.check_same(added.dumps())
+    between = {"most": aggregates.max("value"), **SPEC.aggregates}
+    with pytest.raises(SpecChangedError, match="agg most: was absent, is max"):
+        replace(SPEC, aggregates=between).check_same(SPEC.dumps())
+    first = SPEC.aggregates | {"one": aggregates.first("value")}
+    with pytest.raises(SpecChangedError, match="agg one: was absent, is first"):
+        replace(SPEC, aggregates=first).check_same(SPEC.dumps())

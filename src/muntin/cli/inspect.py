@@ -1,0 +1,122 @@
+"""``muntin inspect``: what a checkpoint holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from muntin.cli.failure import told
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def inspect(
+    checkpoint: Annotated[Path, typer.Argument(help="The folder that a query started with.")],
+    key: Annotated[
+        list[str] | None, typer.Option(help="Show what is kept of a key; once for each column.")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="Of this table of agents.")] = None,
+    batch: Annotated[int | None, typer.Option(help="As this batch left it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a query's checkpoint holds: its spec, panes, sizes, watermark and windows.
+
+    Reads what the query's last batch has committed; the query may be running.
+    """
+    with told():
+        if not checkpoint.is_dir():
+            from muntin.model.errors import OptionError
+
+            cure = "give the folder that start(checkpoint=…) got"
+            raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", cure)
+        import muntin as mt
+        from muntin.spark.inspection import inspect as looked
+
+        Console(stderr=True).print("Reading the state …", style="dim")
+        quick = "-XX:TieredStopAtLevel=1"
+        spark = mt.session("muntin inspect", spark__driver__extraJavaOptions=quick)
+        try:
+            path = str(checkpoint.resolve())
+            report = looked(spark, path, batch=batch, key=key or (), table=table)
+        finally:
+            spark.stop()
+    if as_json:
+        print(json.dumps(report, indent=1, ensure_ascii=False))
+    else:
+        show(report, Console())
+
+
+def show(report: Mapping[str, Any], console: Console) -> None:
+    """Print a report of ``muntin.spark.inspection.inspect`` as tables."""
+    oldest, newest = report["kept"]
+    head = {
+        "checkpoint": report["checkpoint"],
+        "batch": f"{report['batch']} (batches {oldest} to {newest} can be read)",
+        "watermark": _watermark(report["watermark"]),
+        "messages": ", ".join(f"{n:,} {name}" for name, n in report["counts"].items()) or "none",
+        "state": _state(report),
+    }
+    for name, ends in (report.get("windows") or {}).items():
+        head[f"{name} window"] = f"{ends[0]} to {ends[1]}"
+    console.print(_grid(head))
+    console.print(_grid(report["spec"], title=report["kind"]))
+    console.print(_rows(report["tables"], "what is kept"))
+    if "key" in report:
+        console.print(_rows(report["key"], "of the key") if report["key"] else "Nothing is kept.")
+
+
+def _watermark(given: Any) -> str:
+    if isinstance(given, dict):
+        return ", ".join(f"{name} {mark or 'none yet'}" for name, mark in given.items())
+    return given or "none: no message has moved it yet"
+
+
+def _state(report: Mapping[str, Any]) -> str:
+    blobs = sum(bucket["blobs"] for bucket in report["buckets"])
+    size = sum(bucket["bytes"] for bucket in report["buckets"])
+    return f"{size_of(size)} in {blobs:,} blobs, {len(report['buckets'])} buckets"
+
+
+def size_of(count: int) -> str:
+    """Bytes as people say them.
+
+    Example:
+        >>> size_of(1536)
+        '1.5 KiB'
+    """
+    size, unit = float(count), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{count} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+
+
+def _grid(lines: Mapping[str, Any], title: str | None = None) -> Table:
+    grid = Table(show_header=False, title=title, title_justify="left")
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for name, value in lines.items():
+        grid.add_row(name, Text(str(value)))
+    return grid
+
+
+def _rows(rows: list[Mapping[str, Any]], title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in rows[0] if rows else ():
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        cells = (size_of(v) if name == "bytes" else _cell(v) for name, v in row.items())
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

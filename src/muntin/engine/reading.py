@@ -1,0 +1,277 @@
+"""State read from outside: what windows hold, out of a shard's manifest and some of its blobs.
+
+The shard itself answers, over a store that can only be read. So outside reads say what the next
+firing would, without a second way to put a window together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.buckets import owners
+from muntin.engine.codec import decode
+from muntin.engine.dtypes import dtype_of
+from muntin.engine.lookup import HASH
+from muntin.engine.operator import combiner, shard
+from muntin.engine.results import no_results
+from muntin.engine.runs import FrameCache
+from muntin.model.errors import OptionError, StateCorruptedError
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+
+_LANES = "lanes"
+CHANGE = "change"
+
+
+class Fetched:
+    """A store that can only be read: one manifest, and those of its blobs that were fetched.
+
+    Args:
+        manifest: The manifest.
+        blobs: Blobs by number.
+    """
+
+    def __init__(self, manifest: str, blobs: Mapping[int, bytes]) -> None:
+        self._manifest = manifest
+        self._blobs = blobs
+
+    def load(self) -> str | None:
+        """See ``Blobs``."""
+        return self._manifest
+
+    def save(self, manifest: str) -> None:
+        """See ``Blobs``; never here."""
+        raise NotImplementedError("state that is read from outside isn't written")
+
+    def get(self, number: int) -> bytes:
+        """See ``Blobs``."""
+        try:
+            return self._blobs[number]
+        except KeyError:
+            raise StateCorruptedError(
+                f"blob {number} of the manifest isn't in the state store"
+            ) from None
+
+    def put(self, number: int, blob: bytes) -> None:
+        """See ``Blobs``; never here."""
+        raise NotImplementedError("state that is read from outside isn't written")
+
+    def remove(self, number: int) -> None:
+        """See ``Blobs``; what is dropped while it is read is dropped for this reader alone."""
+
+
+def numbers(entries: Any, low: int | None = None, high: int | None = None) -> list[int]:
+    """The blobs of a table that reach into a stretch of its axis.
+
+    Args:
+        entries: The table's part of a manifest: a list of runs, or such lists by segment.
+        low: The least place of the stretch; ``None`` is open.
+        high: The greatest.
+    """
+    listed = (
+        entries if isinstance(entries, list) else [r for runs in entries.values() for r in runs]
+    )
+    return [
+        run[0]
+        for run in listed
+        if (low is None or run[3] >= low) and (high is None or run[2] <= high)
+    ]
+
+
+def manifests(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A shard's manifest, or on the rows axis that of each partition in it."""
+    lanes = manifest.get("extra", {}).get(_LANES, [])
+    return [json.loads(text) for _, text in lanes] or [manifest]
+
+
+class Reading:
+    """Reads the state of one query.
+
+    Args:
+        spec: The query, as its checkpoint remembers it.
+
+    Raises:
+        OptionError: When a column has a type that isn't read from outside.
+    """
+
+    def __init__(self, spec: WindowSpec) -> None:
+        self.spec = spec
+        self.types = types_of(spec.types)
+        self.combiner = combiner(spec, pl.Schema({**self.types, columns.TIME: pl.Int64()}))
+
+    @property
+    def nothing(self) -> pl.DataFrame:
+        """No windows, with the columns and types of all others."""
+        return no_results(self.combiner).drop(columns.EMISSION, columns.REVISION)
+
+    def key(self, given: Any) -> pl.DataFrame:
+        """A key in the types of its columns, under the engine's names: one row.
+
+        Raises:
+            OptionError: When it can't be one of this query's.
+        """
+        return key_of(self.spec.keys, self.types, given)
+
+    def bucket(self, key: pl.DataFrame) -> int:
+        """Which shard owns a key."""
+        return int(owners(key, self.combiner.keys, self.spec.buckets or 1)[0])
+
+    def wanted(
+        self, manifest: Mapping[str, Any], start: int | None = None, end: int | None = None
+    ) -> list[int]:
+        """The blobs that ``standing`` needs for a stretch."""
+        low, high = self._panes(start, end)
+        found = []
+        for one in manifests(manifest):
+            tables = one["tables"]
+            found += numbers(tables.get("cells") or {}, low, high)
+            found += numbers(tables.get("sessions") or [])
+        return found
+
+    def _panes(self, start: int | None, end: int | None) -> tuple[int | None, int | None]:
+        windows = self.spec.windows
+        if self.spec.by_arrival or isinstance(windows, Sessions | Sliding):
+            return None, None
+        low = high = None
+        if start is not None:
+            low = windows.first_pane(windows.first_window(windows.pane_of(start)))
+        if end is not None:
+            high = windows.last_pane(windows.last_window(windows.pane_of(end)))
+        return low, high
+
+    def standing(
+        self,
+        manifest: str,
+        blobs: Mapping[int, bytes],
+        start: int | None = None,
+        end: int | None = None,
+        who: pl.DataFrame | None = None,
+    ) -> pl.DataFrame:
+        """What the windows of one shard hold; see ``Shard.standing``.
+
+        Raises:
+            StateCorruptedError: When it can't be read, or another version wrote it.
+        """
+        opened = shard(self.combiner, Fetched(manifest, blobs), FrameCache())
+        return opened.standing(start, end, who)
+
+    def touched(self, blobs: Sequence[bytes]) -> pl.DataFrame | None:
+        """The keys that some blobs have rows of, each once; ``None`` where there are none."""
+        names = self.combiner.keys
+        frames = [frame for frame in map(decode, blobs) if set(names) <= {*frame.columns}]
+        frames = [frame.select(names) for frame in frames if len(frame)]
+        return pl.concat(frames).unique() if frames else None
+
+
+def types_of(words: Mapping[str, str]) -> dict[str, pl.DataType]:
+    """The types of columns.
+
+    Args:
+        words: What the facts say of them, by name.
+
+    Raises:
+        OptionError: When one isn't read from outside.
+    """
+    found = {}
+    for name, text in words.items():
+        try:
+            found[name] = dtype_of(text)
+        except ValueError as error:
+            cure = "read the results that the query has written"
+            raise OptionError("CHECKPOINT", f"{name}: {text}", "isn't read here", cure) from error
+    return found
+
+
+def key_of(names: Sequence[str], types: Mapping[str, pl.DataType], given: Any) -> pl.DataFrame:
+    """A key in the types of its columns, under the engine's names: one row.
+
+    Args:
+        names: The key columns.
+        types: Their types.
+        given: The key's value; a tuple, or a dictionary by column, where there are several.
+
+    Raises:
+        OptionError: When it doesn't fit.
+    """
+    if isinstance(given, Mapping) and given.keys() == set(names):
+        given = tuple(given[name] for name in names)
+    values = given if isinstance(given, tuple) else (given,)
+    if len(values) != len(names):
+        cure = f"give ({', '.join(names)})" if names else "leave it away: there is no key"
+        raise OptionError("key", given, f"isn't {len(names)} values", cure)
+    held = []
+    for place, (name, value) in enumerate(zip(names, values, strict=True)):
+        try:
+            held.append(pl.Series(f"k{place}", [value], dtype=types[name], strict=True))
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+            cure = f"give a value of type {types[name]}"
+            raise OptionError("key", value, f"isn't a {name}", cure) from error
+    return pl.DataFrame(held)
+
+
+def kept_messages(
+    manifest: Mapping[str, Any], side: str, blobs: Mapping[int, bytes] | None = None
+) -> tuple[list[int], list[pl.DataFrame]]:
+    """The messages that a shard of a join keeps of one side, as they were written.
+
+    Args:
+        manifest: The shard's manifest.
+        side: ``left`` or ``right``.
+        blobs: Its blobs; without them only their numbers are told.
+
+    Returns:
+        The numbers of the blobs, and a frame for each kind of table that holds messages, with a
+        column ``waits``: whether they wait for their policy to let them in.
+    """
+    wanted: list[int] = []
+    found: list[pl.DataFrame] = []
+    for one in manifests(manifest):
+        tables = one["tables"].get(side) or {}
+        place = one.get("extra", {}).get("from", {}).get(side)
+        for name in ("messages", "held", "waiting"):
+            mine = numbers(tables.get(name) or [])
+            wanted += mine
+            if blobs is None or not mine:
+                continue
+            frames = [decode(blobs[number]) for number in mine]
+            # The latest version of a message tells where its session ends now.
+            rows = pl.concat(frames, how="diagonal").unique("__muntin_id", keep="last")
+            axis = columns.LAST if columns.LAST in rows.columns else columns.TIME
+            if place is not None and name == "messages":
+                rows = rows.filter(pl.col(axis) >= place)
+            found.append(
+                rows.with_columns(waits=pl.lit(name == "waiting")).drop(HASH, strict=False)
+            )
+    return wanted, found
+
+
+def differences(then: pl.DataFrame, now: pl.DataFrame, identity: Sequence[str]) -> pl.DataFrame:
+    """What has changed from one state of some rows to another.
+
+    Args:
+        then: The rows as they were, with the columns of ``now``.
+        now: The rows as they are.
+        identity: The columns that name a row.
+
+    Returns:
+        The rows that are ``new`` or ``changed`` as they are now, and those that are ``gone`` as
+        they were, with that word in ``change``.
+    """
+    values = [name for name in now.columns if name not in identity]
+    before = then.rename({name: f"__then_{name}" for name in values})
+    joined = now.join(
+        before.with_columns(__there=pl.lit(True)), on=list(identity), how="left", nulls_equal=True
+    )
+    there = pl.col("__there").is_not_null()
+    differs = [pl.col(name).ne_missing(pl.col(f"__then_{name}")) for name in values]
+    changed = pl.any_horizontal(differs) if differs else pl.lit(False)
+    word = pl.when(there).then(pl.lit("changed")).otherwise(pl.lit("new")).alias(CHANGE)
+    found = joined.filter(~there | changed).select(*now.columns, word)
+    gone = then.join(now, on=list(identity), how="anti", nulls_equal=True)
+    return pl.concat([found, gone.select(*now.columns, pl.lit("gone").alias(CHANGE))])

@@ -1,0 +1,216 @@
+"""Tables read from outside, as a commit left them: the same handles, over partitions that are read.
+
+A manifest says what a table is, apart from its functions; so whoever has nothing but the state can
+ask it what an agent could.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from muntin.model.errors import OptionError, StateCorruptedError
+from muntin.model.facts import windows_of
+from muntin.tables import packed
+from muntin.tables.app import App
+from muntin.tables.cells import MISSING
+from muntin.tables.copartition import owners
+from muntin.tables.partition import Partition, Rules
+from muntin.tables.session_shard import SessionShard
+from muntin.tables.shard import PlainShard, Shard, Told
+from muntin.tables.spec import PLAIN, TableSpec
+from muntin.tables.table import SetTable, Table
+from muntin.tables.window_shard import WindowShard
+from muntin.tables.windowed import WindowedTable
+
+Numbers = Mapping[int, Sequence[int]]
+Fetch = Callable[[Numbers], Mapping[int, Mapping[int, bytes]]]
+"""Gives blobs by partition and number."""
+
+
+class LazyBlobs:
+    """``muntin.engine.runs.Blobs`` that can only be read, and are fetched when one is asked for."""
+
+    def __init__(self, manifest: str, fetch: Callable[[], Mapping[int, bytes]]) -> None:
+        self._manifest = manifest
+        self._fetch = fetch
+
+    def load(self) -> str | None:
+        """See ``Blobs``."""
+        return self._manifest
+
+    def get(self, number: int) -> bytes:
+        """See ``Blobs``."""
+        try:
+            return self._fetch()[number]
+        except KeyError:
+            raise StateCorruptedError(
+                f"blob {number} of the manifest isn't in the state store"
+            ) from None
+
+    def save(self, manifest: str) -> None:
+        """See ``Blobs``; never here."""
+        raise NotImplementedError("tables that are read from outside aren't written")
+
+    def put(self, number: int, blob: bytes) -> None:
+        """See ``Blobs``; never here."""
+        raise NotImplementedError("tables that are read from outside aren't written")
+
+    def remove(self, number: int) -> None:
+        """See ``Blobs``; never here."""
+        raise NotImplementedError("tables that are read from outside aren't written")
+
+
+class Opened:
+    """The partitions of one table, as a commit left them.
+
+    Args:
+        table: Its name.
+        manifests: The manifest of each partition, in their order.
+        fetch: What gives blobs.
+        default: Makes the value of a key that has none, where the state doesn't say.
+        value_type: What values are, where it isn't plain.
+
+    Raises:
+        OptionError: When there is no such table.
+
+    Attributes:
+        spec: The table.
+        runs: The blobs that hold it, by partition.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        manifests: Sequence[str],
+        fetch: Fetch,
+        default: Callable[[], Any] | None = None,
+        value_type: Any = None,
+    ) -> None:
+        self._texts = list(manifests)
+        self._fetch = fetch
+        self._blobs: dict[int, Mapping[int, bytes]] = {}
+        stored = [json.loads(text)["tables"] for text in manifests]
+        known = {name: part for one in stored for name, part in one.items()}
+        if table not in known:
+            cure = f"give one of {', '.join(known)}"
+            raise OptionError("name", table, "isn't a table of this state", cure)
+        self.spec = spec_of(table, known[table], default, value_type)
+        specs = {name: spec_of(name, part) for name, part in known.items()} | {table: self.spec}
+        self.runs = {n: numbers_of(one.get(table, {})) for n, one in enumerate(stored)}
+        rules = Rules(specs, {}, None)
+        self._parts = [Partition(rules, number) for number in range(len(manifests))]
+        for number, (part, text) in enumerate(zip(self._parts, self._texts, strict=True)):
+            part.begin(LazyBlobs(text, self._of(number)), part.wall)
+        self.app = App("outside")
+        self.app.define(self.spec)
+        # The handles of an open app, over partitions that nobody works on.
+        self.app.running = self  # type: ignore[assignment]
+
+    @property
+    def handle(self) -> Table | WindowedTable:
+        """The table as agents have it; to be read only."""
+        if self.spec.windows is not None:
+            return WindowedTable(self.app, self.spec.name)
+        return (SetTable if self.spec.sets else Table)(self.app, self.spec.name)
+
+    @property
+    def parts(self) -> list[Partition]:
+        """All partitions, fetched."""
+        self._load(range(len(self._parts)))
+        return self._parts
+
+    def partition_of(self, key: Any) -> Partition:
+        """The partition that a key lies in.
+
+        A key may lie elsewhere than where a stream's own keys do: under a tuple that begins with
+        one, or where a stream has none. So where it isn't found the others are looked through.
+        """
+        own = owners([key], len(self._parts))[0]
+        self._load([own])
+        if self._holds(self._parts[own], key):
+            return self._parts[own]
+        there = (part for part in self.parts if self._holds(part, key))
+        return next(there, self._parts[own])
+
+    def wall(self) -> int:
+        """The wall clock, microseconds."""
+        return time.time_ns() // 1000
+
+    def shard(self, part: Partition) -> Shard:
+        """The table in a partition."""
+        return part.shards[self.spec.name]
+
+    def standing(self, key: Any = None) -> Iterator[Told]:
+        """Every entry, or those of a key."""
+        parts = self.parts if key is None else [self.partition_of(key)]
+        for part in parts:
+            for one in self.shard(part).standing():
+                if key is None or one.key == key:
+                    yield one
+
+    def _holds(self, part: Partition, key: Any) -> bool:
+        shard = self.shard(part)
+        if isinstance(shard, PlainShard):
+            return shard.found(0, key) is not MISSING
+        if isinstance(shard, SessionShard):
+            return bool(shard.of(key))
+        assert isinstance(shard, WindowShard)
+        return any(shard.value(window, key) is not MISSING for window in shard.live())
+
+    def _of(self, number: int) -> Callable[[], Mapping[int, bytes]]:
+        def fetched() -> Mapping[int, bytes]:
+            self._load([number])
+            return self._blobs[number]
+
+        return fetched
+
+    def _load(self, wanted: Sequence[int]) -> None:
+        missing = {number: self.runs[number] for number in wanted if number not in self._blobs}
+        if missing:
+            self._blobs.update(self._fetch(missing))
+
+
+def numbers_of(stored: Mapping[str, Any]) -> list[int]:
+    """The blobs of a table's part of a manifest."""
+    journals = stored.get("runs", {}).values()
+    return [run[0] for runs in journals for segment in runs.values() for run in segment]
+
+
+def spec_of(
+    name: str,
+    stored: Mapping[str, Any],
+    default: Callable[[], Any] | None = None,
+    value_type: Any = None,
+) -> TableSpec:
+    """A table out of its part of a manifest.
+
+    Args:
+        name: Its name.
+        stored: That part.
+        default: Makes the value of a key that has none, where the state doesn't say.
+        value_type: What values are, where it isn't plain.
+
+    Raises:
+        StateCorruptedError: When it can't be read.
+    """
+    try:
+        facts, about = stored["facts"], stored["about"]
+        text = about["default"]
+        windows: Any = None
+        if facts["windows"] != "whole table":
+            windows = windows_of(f"{facts['windows']}, origin {facts.get('origin', '0 us')}")
+        return TableSpec(
+            name,
+            default or (None if text is None else lambda: packed.loads(text)),
+            value_type or PLAIN.get(about.get("value_type", "")),
+            PLAIN.get(about.get("key_type", "")),
+            about["sets"],
+            windows,
+            about["expires"],
+            key_index=True,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateCorruptedError(f"what the state says of {name!r} can't be read") from error

@@ -1,0 +1,55 @@
+"""What ``muntin inspect`` tells of a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+from muntin.cli.inspect import show
+from muntin.spark.inspection import Report, inspect
+
+
+def printed(report: Report) -> str:
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    show(report, console)
+    return console.export_text()
+
+
+def test_windows(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "messages")
+    feed.add(("a", at(1), 1), ("a", at(4), 1), ("b", at(8), 1))
+    feed.add(("b", at(100), 1), ("a", at(2), 1), ("a", at(91), 1))
+    made = mt.windowed(feed.stream(spark), key="key", time="at", lateness="20 seconds")
+    made = made.tumbling("10 seconds").late(grace="3 minutes").keep("5 minutes")
+    checkpoint = str(tmp_path / "checkpoint")
+    query = made.agg(n=mt.count(), own=mt.apply(len, "value")).start(
+        checkpoint=checkpoint, available_now=True
+    )
+    assert query.await_end(120)
+
+    report = inspect(spark, checkpoint, key=["a"])
+    assert json.loads(json.dumps(report)) == report
+    assert (report["batch"], report["kept"], report["kind"]) == (1, [0, 1], "windows")
+    assert report["watermark"] == "2026-01-01 00:01:20"
+    assert report["spec"]["windows"].startswith("tumbling 10 seconds")
+    cells = report["tables"][0]
+    assert (cells["table"], cells["rows"]) == ("cells", 5)
+    assert (cells["oldest"], cells["newest"]) == ("2026-01-01 00:00:00", "2026-01-01 00:01:40")
+    assert report["windows"]["newest"] == ["2026-01-01 00:01:40", "2026-01-01 00:01:50"]
+    assert sum(bucket["bytes"] for bucket in report["buckets"]) > cells["bytes"] > 0
+    assert [(row["messages"], row["stage"]) for row in report["key"]] == [
+        (3, "past"),
+        (1, "current"),
+    ]
+    text = printed(report)
+    assert "batches 0 to 1 can be read" in text
+    assert "tumbling 10 seconds" in text
+    assert "2026-01-01 00:01:40 to 2026-01-01 00:01:50" in text
+    with pytest.raises(mt.OptionError, match="isn't 1 values; give --key once for each of key"):
+        inspect(spark, checkpoint, key=["a", "b"])

@@ -1,0 +1,58 @@
+"""A query goes on from a checkpoint with another number of buckets as if nothing had happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.feed import Feed, at, rows, told
+
+import muntin as mt
+from muntin.spark.rescale import rescale
+
+AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
+SECONDS = [[1, 4, 2, 9, 12], [8, 31, 7, 29], [33, 30, 64, 35], [36, 62, 70]]
+
+
+def query(feed: Feed, spark: SparkSession, checkpoint: Path, buckets: int, out: Path) -> int:
+    windows = (
+        mt.windowed(feed.stream(spark), key="key", time="at", lateness="2 seconds", buckets=buckets)
+        .hopping("10 seconds", slide="4 seconds")
+        .early(each=True)
+        .late(grace="1 minute", each=True)
+        .agg(**AGGREGATES)
+    )
+    results = mt.to_duckdb(str(out), "windows", history="history")
+    running = windows.start(checkpoint=str(checkpoint), results=results, available_now=True)
+    assert running.await_end(240)
+    assert running.figures.counts["seen"] == feed.ids
+    return running.figures.batch
+
+
+def test_windows_go_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -> None:
+    feed, out = Feed(tmp_path / "source"), tmp_path / "out.duckdb"
+
+    def add(numbers: list[int]) -> None:
+        feed.add(*((f"key {s % 5}", at(s), s) for s in numbers))
+
+    for numbers in SECONDS[:2]:
+        add(numbers)
+    old, new = tmp_path / "old", tmp_path / "new"
+    assert query(feed, spark, old, 2, out) == 1
+    made = rescale(spark, str(old), buckets=3, to=str(new))
+    assert (made.batch, len(made.manifests)) == (1, 3)
+    before, after = (mt.open_state(str(path)) for path in (old, new))
+    assert before.fetch().equals(after.fetch())  # type: ignore[call-arg]
+    for numbers in SECONDS[2:]:
+        add(numbers)
+    assert query(feed, spark, new, 3, out) == 3
+    assert told(out) == feed.windows(10, 4)
+    twice = "SELECT key, window_start, revision FROM history GROUP BY ALL HAVING count(*) > 1"
+    assert rows(out, twice) == []
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+    with pytest.raises(mt.OptionError, match="is there already; give a folder that isn't"):
+        rescale(spark, str(old), buckets=3, to=str(new))
+    with pytest.raises(mt.OptionError, match="buckets=0 is less than one"):
+        rescale(spark, str(old), buckets=0, to=str(tmp_path / "none"))

@@ -1,0 +1,37 @@
+"""Types are read back from their own words."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from muntin.engine.dtypes import dtype_of
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pl.String(),
+        pl.Binary(),
+        pl.Boolean(),
+        pl.Date(),
+        pl.Int8(),
+        pl.Int64(),
+        pl.Float32(),
+        pl.Float64(),
+        pl.Datetime("us"),
+        pl.Datetime("us", "UTC"),
+        pl.Datetime("ns", "Europe/Berlin"),
+        pl.Duration("us"),
+        pl.Decimal(38, 18),
+        pl.List(pl.List(pl.Datetime("us", "UTC"))),
+    ],
+)
+def test_types_are_read_back(dtype: pl.DataType) -> None:
+    assert dtype_of(str(dtype)) == dtype
+
+
+@pytest.mark.parametrize("text", ["", "Struct({'a': Int64})", "List()", "Int64()", "__import__"])
+def test_what_is_no_type(text: str) -> None:
+    with pytest.raises(ValueError, match="no type"):
+        dtype_of(text)

@@ -1,0 +1,113 @@
+"""State that is read from outside is what the shard itself would say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from tests.unit.engine.queries import batch, combiner
+
+from muntin.engine.operator import shard
+from muntin.engine.reading import Reading, differences, key_of
+from muntin.engine.runs import FrameCache, MemoryBlobs
+from muntin.model.errors import OptionError, StateCorruptedError
+from muntin.model.policies import Each, Firing
+from muntin.model.windows import Windows
+
+HOPPING = Windows(10, 5)
+FIRING = Firing(early=Each(), grace=20, retention=1000)
+TYPES = {"key": "String", "value": "Int64"}
+BATCHES = [
+    [("a", 1, 1), ("b", 12, 2)],
+    [("a", 3, 4), ("a", 140, 1)],
+    [("c", 151, 7), ("b", 160, 3)],
+]
+
+
+def stored(windows: Any = HOPPING) -> tuple[MemoryBlobs, Reading]:
+    """A shard's store after some batches, and what reads it."""
+    query = combiner(windows, firing=FIRING, types=TYPES, buckets=1)
+    store = MemoryBlobs()
+    for rows in BATCHES:
+        one = shard(query, store, FrameCache())
+        one.step(batch(query, one.state.watermark, *rows), 0)
+    return store, Reading(query.spec)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "key"),
+    [(None, None, None), (None, None, "a"), (135, None, None), (None, 20, None), (141, 142, "a")],
+)
+def test_a_stretch_needs_only_its_own_blobs(
+    start: int | None, end: int | None, key: str | None
+) -> None:
+    store, reading = stored()
+    manifest = store.load() or ""
+    wanted = reading.wanted(json.loads(manifest), start, end)
+    who = None if key is None else reading.key(key)
+    some = {number: store.blobs[number] for number in wanted}
+    found = reading.standing(manifest, some, start, end, who)
+    direct = shard(reading.combiner, store, FrameCache()).standing(start, end, who)
+    assert_frame_equal(found, direct)
+    assert len(found)
+    if (start, end) != (None, None):
+        assert len(wanted) < len(reading.wanted(json.loads(manifest)))
+
+
+def test_a_blob_that_is_not_there_is_named() -> None:
+    store, reading = stored()
+    with pytest.raises(StateCorruptedError, match="isn't in the state store"):
+        reading.standing(store.load() or "", {})
+
+
+def test_the_keys_of_what_was_written() -> None:
+    store, reading = stored()
+    found = reading.touched(list(store.blobs.values()))
+    assert found is not None
+    assert sorted(found["k0"]) == ["a", "b", "c"]
+    assert reading.touched([]) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("a", "b"), r"isn't 1 values; give \(key\)"),
+        (7, "isn't a key; give a value of type String"),
+        ({"other": "a"}, "isn't a key"),
+    ],
+)
+def test_what_is_no_key(given: Any, said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        key_of(["key"], {"key": pl.String()}, given)
+
+
+def test_keys_by_name_and_in_order() -> None:
+    types = {"k": pl.String(), "n": pl.Int32()}
+    by_name = key_of(["k", "n"], types, {"n": 4, "k": "a"})
+    assert_frame_equal(by_name, key_of(["k", "n"], types, ("a", 4)))
+    assert by_name.schema == pl.Schema({"k0": pl.String(), "k1": pl.Int32()})
+
+
+def test_differences() -> None:
+    schema = {"k": pl.String, "at": pl.Int64, "v": pl.Float64, "all": pl.List(pl.Int64)}
+    then = pl.DataFrame(
+        [("a", 1, None, [1]), ("b", 1, 2.0, None), ("c", 1, 3.0, [3]), ("d", 1, 4.0, [4])],
+        schema=schema,
+        orient="row",
+    )
+    now = pl.DataFrame(
+        [("a", 1, None, [1]), ("b", 1, None, None), ("c", 1, 3.0, [3, 3]), ("a", 2, 9.0, [])],
+        schema=schema,
+        orient="row",
+    )
+    found = differences(then, now, ["k", "at"])
+    assert sorted(found.select("k", "at", "v", "change").rows()) == [
+        ("a", 2, 9.0, "new"),
+        ("b", 1, None, "changed"),
+        ("c", 1, 3.0, "changed"),
+        ("d", 1, 4.0, "gone"),
+    ]
+    assert not len(differences(now, now, ["k", "at"]))

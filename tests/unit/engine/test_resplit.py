@@ -1,0 +1,92 @@
+"""Shards that were parted anew say what one shard says."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.unit.engine.queries import SCHEMA, batch
+
+from muntin.engine.buckets import owners
+from muntin.engine.combine import Combiner
+from muntin.engine.operator import combiner, shard
+from muntin.engine.resplit import check, parts, resplit
+from muntin.engine.runs import FrameCache, MemoryBlobs
+from muntin.model import aggregates
+from muntin.model.errors import OptionError
+from muntin.model.policies import Each, EveryRows, Firing
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
+
+FIRING = Firing(early=EveryRows(2), late=Each(), grace=30, retention=60)
+BATCHES = [
+    [(f"key {(n * 5 + b) % 9}", 13 * b + (n * 7) % 17, n) for n in range(12)] for b in range(8)
+]
+KINDS = {"hopping": Windows(10, 5), "sessions": Sessions(4)}
+
+
+def query(kind: str, buckets: int) -> Combiner:
+    aggs = {"n": aggregates.count(), "sum": aggregates.sum("value")}
+    spec = WindowSpec(("key",), "time", KINDS[kind], aggs, FIRING, lateness=3, buckets=buckets)
+    return combiner(spec, SCHEMA)
+
+
+def stepped(one: Combiner, stores: list[MemoryBlobs], rows: list[Any]) -> list[Any]:
+    """What all shards tell of a batch, in one order."""
+    told = []
+    latest = max(at for _, at, _ in rows)
+    for number, store in enumerate(stores):
+        keys = pl.DataFrame({"k0": [key for key, *_ in rows]})
+        mine = [r for r, own in zip(rows, owners(keys, ["k0"], len(stores)), strict=True)
+                if own == number]  # fmt: skip
+        opened = shard(one, store, FrameCache())
+        combined = batch(one, opened.state.watermark, *mine)
+        # All shards know how far the whole batch reaches.
+        combined[0].latest = latest
+        told += opened.step(combined, 0).results.rows()
+    return sorted(told)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("old", "new"), [(1, 3), (3, 2), (2, 5)])
+def test_it_goes_on_in_other_shards(kind: str, old: int, new: int) -> None:
+    first, then, alone = (query(kind, n) for n in (old, new, 1))
+    stores, one = [MemoryBlobs() for _ in range(old)], [MemoryBlobs()]
+    for rows in BATCHES[:5]:
+        assert stepped(first, stores, rows) == stepped(alone, one, rows)
+
+    moved: dict[int, dict[int, tuple[int, int]]] = {}
+    parted = [MemoryBlobs() for _ in range(new)]
+    for store in stores:
+        for number, blob in store.blobs.items():
+            for bucket, count, part in parts(blob, new):
+                mine = secrets.randbits(62)
+                parted[bucket].put(mine, part)
+                moved.setdefault(number, {})[bucket] = (mine, count)
+    manifests = [json.loads(store.load() or "") for store in stores]
+    for store, text in zip(parted, resplit(manifests, moved, new), strict=True):
+        store.save(text)
+    counts = [json.loads(store.load() or "")["counts"] for store in parted]
+    assert sum(c.get("counted", 0) for c in counts) == sum(
+        m["counts"]["counted"] for m in manifests
+    )
+
+    for rows in BATCHES[5:]:
+        assert stepped(then, parted, rows) == stepped(alone, one, rows)
+
+
+def test_shards_that_stand_elsewhere_are_not_moved() -> None:
+    manifests = [{"watermark": mark, "wall": 0, "tables": {}, "spec": "{}", "counts": {}}
+                 for mark in (1, 2)]  # fmt: skip
+    with pytest.raises(OptionError, match="let the query run one batch"):
+        resplit(manifests, {}, 2)
+
+
+@pytest.mark.parametrize("facts", [{"join": "inner"}, {"keep rows": "7"}])
+def test_what_cannot_be_moved(facts: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="anew with as many buckets"):
+        check(facts)

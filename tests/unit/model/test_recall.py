@@ -1,0 +1,114 @@
+"""A query is whole again after its checkpoint has told of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from muntin.model import aggregates as a
+from muntin.model.axis import rows
+from muntin.model.errors import OptionError
+from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model.recall import spec_of
+from muntin.model.sessions import session
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import hopping
+
+ALL = {
+    "n": a.count(),
+    "n_v": a.count("v"),
+    "if": a.count_if("flag"),
+    "odd, name": a.sum("a, b"),
+    "least": a.min("v"),
+    "most": a.max("v"),
+    "mean": a.mean("v"),
+    "var": a.variance("v"),
+    "dev": a.stddev("v"),
+    "one": a.first("v"),
+    "other": a.last("v"),
+    "low": a.arg_min("v", "w"),
+    "high": a.arg_max("v", "w"),
+    "all": a.bool_and("flag"),
+    "any": a.bool_or("flag"),
+    "about": a.approx_distinct("v", lg_k=9),
+    "p": a.quantile("v", 0.95, k=64),
+    "top": a.top_k("v", 3),
+    "mid": a.median("v"),
+    "exact": a.exact_quantile("v", 0.1),
+    "list": a.collect_list("v"),
+    "set": a.distinct("v"),
+}
+FIRINGS = [
+    Firing(),
+    Firing(EveryRows(7), Each(), 5_000_000, 60_000_000, accumulate=False, rows=1000),
+    Firing(Every(250_000), Every(1_500_000), 1, 1),
+]
+
+
+def spec(firing: Firing, **changes: object) -> WindowSpec:
+    made = {
+        "keys": ("k", "l"),
+        "time": "ts",
+        "windows": hopping("1 hour", "7 minutes", origin=5),
+        "aggregates": ALL,
+        "firing": firing,
+        "lateness": 30_000_000,
+        "types": {"k": "String", "l": "Int64", "v": "Float64"},
+        "buckets": 8,
+    }
+    return WindowSpec(**(made | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("firing", FIRINGS)
+def test_all_of_a_query_is_recalled(firing: Firing) -> None:
+    asked = spec(firing)
+    assert spec_of(asked.facts()) == asked
+
+
+def test_sessions_and_rows() -> None:
+    for windows, changes in (
+        (session("10 minutes", closed="left"), {}),
+        (hopping(rows(6), rows(4)), {"keys": ("part",), "offset": ("part", "o"), "lateness": 0}),
+    ):
+        asked = spec(Firing(), windows=windows, **changes)
+        assert spec_of(asked.facts()) == asked
+
+
+def own() -> dict[str, a.Aggregate]:
+    return {
+        "mine": a.aggregate(
+            "v", initializer=int, aggregator=lambda s, v: s + v, merger=lambda s, t: s + t
+        ),
+        "rows": a.apply(len, "v", "w", result_type="long"),
+    }
+
+
+def test_functions_are_given_again() -> None:
+    asked = spec(Firing(), aggregates=own())
+    facts = asked.facts()
+    found = spec_of(facts, own())
+    assert found == asked
+    assert found.aggregates["rows"].rows is not None
+    assert found.aggregates["mine"].functions is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "aggregates='mine' is computed by a function"),
+        ({"mine": a.aggregate("v", initializer=int, aggregator=max, merger=max,
+                              state_type="long")}, "was user(v, state_type=double"),
+    ],
+)  # fmt: skip
+def test_functions_that_are_not_the_querys(given: dict[str, a.Aggregate], said: str) -> None:
+    facts = spec(Firing(), aggregates=own()).facts()
+    with pytest.raises(OptionError, match=re.escape(said)):
+        spec_of(facts, given)
+
+
+@pytest.mark.parametrize("text", ["mystery(v)", "top_k(v, k=many)", "quantile(v)", "sum"])
+def test_what_another_version_wrote(text: str) -> None:
+    facts = spec(Firing(), aggregates={"x": a.count()}).facts() | {"agg x": text}
+    with pytest.raises(OptionError, match="use the muntin that wrote the checkpoint"):
+        spec_of(facts)

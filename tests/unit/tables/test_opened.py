@@ -1,0 +1,147 @@
+"""Tables read from outside say what they say in the app that is open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import muntin as mt
+from muntin.stores import Image, memory
+from muntin.tables import App, WindowedTable
+from muntin.tables.kept import HeldBlobs
+from muntin.tables.opened import Numbers, Opened
+
+PARTITIONS = 4
+EVENTS = [(f"page {n % 7}", float(n)) for n in range(60)]
+
+
+@dataclass
+class Seen:
+    times: list[float]
+
+
+def app_of(expires: Any = "1 minute") -> App:
+    app = App("app", max_ahead=None)
+    views = app.Table("views", default=lambda: 100).hopping(10, 5, expires=expires)
+    last = app.Table("last").tumbling(30)
+    visits = app.Table("visits", default=list).session(10, expires=expires)
+    total = app.Table("total", default=int)
+    seen = app.Table("seen", value_type=Seen)
+    members = app.SetTable("members")
+    by_second = app.SetTable("by_second").tumbling(5)
+    pairs = app.Table("pairs", default=int)
+
+    @app.agent(app.topic("clicks"))
+    async def count(stream: Any) -> None:
+        async for event in stream.events():
+            page = event.value
+            views[page] += 1
+            last[page] = event.timestamp
+            visits[page] += [event.timestamp]
+            total[page] += 1
+            seen[page] = Seen([event.timestamp])
+            members[page].add(int(event.timestamp) % 3)
+            by_second[page].add(int(event.timestamp))
+            pairs[page, "second"] += 1
+
+    return app
+
+
+def fed(image: Image, app: App, events: list[tuple[str, float]] = EVENTS) -> Any:
+    running = app.open(store=memory(image), partitions=PARTITIONS)
+    for page, at in events:
+        running.send("clicks", page, key=page, timestamp=at)
+    return running
+
+
+def opened(image: Image, table: str, asked: list[int] | None = None, **options: Any) -> Opened:
+    """A table as the store has it; ``asked`` gets the partitions that were fetched."""
+    blobs = [HeldBlobs(memory(image), "app", number) for number in range(PARTITIONS)]
+
+    def fetch(wanted: Numbers) -> Mapping[int, Mapping[int, bytes]]:
+        if asked is not None:
+            asked.extend(wanted)
+        return {n: {run: blobs[n].get(run) for run in runs} for n, runs in wanted.items()}
+
+    return Opened(table, [one.load() or "" for one in blobs], fetch, **options)
+
+
+@pytest.fixture(scope="module")
+def image() -> Image:
+    image = Image()
+    fed(image, app_of()).close()
+    return image
+
+
+@pytest.mark.parametrize("table", ["views", "last", "visits", "by_second"])
+def test_windows(image: Image, table: str) -> None:
+    app = app_of()
+    outside = opened(image, table)
+    with app.open(store=memory(image), partitions=PARTITIONS):
+        for page in ("page 0", "page 3"):
+            there = WindowedTable(app, table)[page].windows()
+            assert outside.handle[page].windows() == there
+            assert there
+    told = {(one.key, one.window): one.value for one in outside.standing("page 3")}
+    assert list(told.values()) == list(outside.handle["page 3"].windows().values())
+
+
+def test_values(image: Image) -> None:
+    total = opened(image, "total")
+    expected = {f"page {n}": sum(page == f"page {n}" for page, _ in EVENTS) for n in range(7)}
+    assert dict(total.handle.items()) == expected
+    assert {one.key: one.value for one in total.standing()} == expected
+    assert total.handle["nobody"] == 0
+    assert opened(image, "members").handle["page 1"] == {0, 1, 2}
+    # Elsewhere than where such a key would be looked for.
+    assert opened(image, "pairs").handle["page 5", "second"] == expected["page 5"]
+
+
+def test_defaults_and_types(image: Image) -> None:
+    views = opened(image, "views").handle
+    assert views["page 0"].current(56.0) == 101
+    assert views["nobody"].current(56.0) == 100
+    with pytest.raises(KeyError):
+        opened(image, "last").handle["nobody"].current(56.0)
+    given = opened(image, "last", default=lambda: -1.0)
+    assert given.handle["nobody"].current(56.0) == -1.0
+    assert opened(image, "seen").handle["page 0"] == {"times": [56.0]}
+    assert opened(image, "seen", value_type=Seen).handle["page 0"] == Seen([56.0])
+
+
+def test_only_the_partition_of_a_key_is_fetched(image: Image) -> None:
+    asked: list[int] = []
+    total = opened(image, "total", asked)
+    assert asked == []
+    assert total.handle["page 2"] > 0
+    assert total.handle["page 2"] > 0
+    assert len(asked) == 1
+    assert len(total.handle) == 7
+    assert sorted(asked) == [0, 1, 2, 3]
+
+
+def test_what_isnt_there(image: Image) -> None:
+    with pytest.raises(mt.OptionError, match="name='other' isn't a table of this state; give one"):
+        opened(image, "other")
+    with pytest.raises(mt.OutsideStreamError):
+        opened(image, "total").handle["page 1"] = 4
+
+
+@pytest.mark.parametrize("expires", ["20 seconds", "1 hour", None])
+def test_expires_may_change(expires: Any) -> None:
+    """Entries are found, and stay where they are stored, whatever is kept from now on."""
+    image, kept = Image(), app_of()
+    fed(image, kept, EVENTS[:40]).close()
+    changed = app_of(expires)
+    running = fed(image, changed, EVENTS[40:])
+    visits = WindowedTable(changed, "visits")["page 0"].windows()
+    assert list(visits.values()) == [[at for page, at in EVENTS if page == "page 0"]]
+    views = WindowedTable(changed, "views")["page 0"].windows()
+    for (start, end), value in views.items():
+        expected = sum(page == "page 0" and start <= at < end for page, at in EVENTS)
+        assert value == 100 + expected
+    assert min(start for start, _ in views) == {"20 seconds": 30.0}.get(expires, -5.0)
+    running.close()
