@@ -25,6 +25,7 @@ def build() -> typer.Typer:
     from muntin.cli.demo import demo
     from muntin.cli.explain import explain, schema
     from muntin.cli.run import run
+    from muntin.cli.shell import sql
     from muntin.cli.why import why
 
     app = typer.Typer(
@@ -38,6 +39,7 @@ def build() -> typer.Typer:
     app.command()(demo)
     app.command()(explain)
     app.command()(schema)
+    app.command()(sql)
     app.command()(why)
     return app
 
