@@ -27,6 +27,7 @@ def build() -> typer.Typer:
     from muntin.cli.run import run
     from muntin.cli.shell import sql
     from muntin.cli.why import why
+    from muntin.cli.windowing import windowing
 
     app = typer.Typer(
         help="Windows for streams, on Spark, from Python.",
@@ -41,6 +42,7 @@ def build() -> typer.Typer:
     app.command()(schema)
     app.command()(sql)
     app.command()(why)
+    app.command()(windowing)
     return app
 
 

@@ -243,12 +243,23 @@ def launch(
     name: str | None,
     every: Duration | None,
     available_now: bool,
+    handle: WindowedQuery | None = None,
 ) -> WindowedQuery:
-    """Start a query over what shards tell; the rest as of ``WindowedAggregate.start``."""
+    """Start a query over what shards tell; the rest as of ``WindowedAggregate.start``.
+
+    Args:
+        told: What the shards tell.
+        outputs: Where its rows go.
+        checkpoint: Where progress and state are kept.
+        name: The query's name.
+        every: How long a batch takes at least.
+        available_now: Whether to stop when all there is has been read.
+        handle: What takes the figures in, where they aren't those of windows.
+    """
     if not told.isStreaming:
         cure = "write its DataFrames instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
-    handle = WindowedQuery()
+    handle = handle or WindowedQuery()
     sinks = [(output, sink(output.sink)) for output in outputs]
 
     def write(told: DataFrame, number: int) -> None:
