@@ -25,6 +25,7 @@ def build() -> typer.Typer:
     from muntin.cli.demo import demo
     from muntin.cli.explain import explain, schema
     from muntin.cli.run import run
+    from muntin.cli.serve import serve
     from muntin.cli.shell import sql
     from muntin.cli.why import why
     from muntin.cli.windowing import windowing
@@ -40,6 +41,7 @@ def build() -> typer.Typer:
     app.command()(demo)
     app.command()(explain)
     app.command()(schema)
+    app.command()(serve)
     app.command()(sql)
     app.command()(why)
     app.command()(windowing)

@@ -16,8 +16,10 @@ from rich.console import Console
 from rich.live import Live
 
 from muntin.cli.failure import QueryFailedError, told, words
+from muntin.cli.page import Host, Port, TablePage, Token
 from muntin.cli.windowing_view import view
-from muntin.model.errors import OptionError
+from muntin.model.errors import MissingExtraError, OptionError
+from muntin.serve import Feed
 from muntin.windowing import Figures, Monitor, Options
 from muntin.windowing.source import source as source_of
 
@@ -46,6 +48,7 @@ _Seed = Annotated[int, typer.Option(help="What random tuples follow from.")]
 _Checkpoint = Annotated[
     Path | None, typer.Option(help="Where to keep the table; a run goes on from there.")
 ]
+_Page = Annotated[bool, typer.Option(help="Show the run on a live page too.")]
 _Json = Annotated[bool, typer.Option("--json", help="Tell everything as lines of JSON.")]
 
 
@@ -65,6 +68,10 @@ def windowing(
     seed: _Seed = 0,
     checkpoint: _Checkpoint = None,
     json_: _Json = False,
+    page: _Page = True,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    token: Token = None,
 ) -> None:
     """Insert random tuples, delete old ones, follow the maximum, average over the last seconds.
 
@@ -88,9 +95,16 @@ def windowing(
             buckets=os.cpu_count() or 1,
         )
         teller = Teller(Console(), options, as_json=json_)
-        finished = _run(options, teller, master, table, checkpoint)
-        summary = teller.monitor.summary(time.monotonic())
-        teller.tell(summary)
+        with ExitStack() as stack:
+            if page:
+                teller.page = _served(stack, options, host, port, token)
+            _exit(teller, finished=_run(options, teller, master, table, checkpoint))
+
+
+def _exit(teller: Teller, *, finished: bool) -> None:
+    """Tell the summary, and leave with what the exit code has to say."""
+    summary = teller.monitor.summary(time.monotonic())
+    teller.tell(summary)
     if not finished:
         raise typer.Exit(130)
     if not summary.adds_up:
@@ -103,6 +117,22 @@ def _spans(text: str) -> tuple[float, ...]:
     except ValueError:
         cure = "give seconds, for example 1,5,10,30"
         raise OptionError("averages", text, "aren't numbers", cure) from None
+
+
+def _served(
+    stack: ExitStack, options: Options, host: str, port: int, token: str | None
+) -> TablePage | None:
+    """Serve the page, and say where; without its extra, say what to install and go on."""
+    console = Console(stderr=True)
+    try:
+        from muntin.serve.server import Server
+    except MissingExtraError as error:
+        console.print(str(error), style="dim", highlight=False, markup=False, soft_wrap=True)
+        return None
+    feed = Feed()
+    server = stack.enter_context(Server(feed, host, port, token))
+    console.print(f"page     {server.address}", highlight=False, markup=False, soft_wrap=True)
+    return TablePage(feed, options)
 
 
 class Teller:
@@ -120,6 +150,7 @@ class Teller:
         self.live = console.is_terminal and not as_json
         self.monitor = Monitor(options)
         self.last: Any = None
+        self.page: TablePage | None = None
         self._begun: float | None = None
 
     def took(self, batch: int, figures: list[Figures], written: int) -> None:
@@ -127,6 +158,8 @@ class Teller:
         if self._begun is None:
             self._begin(figures, written)
         change = self.monitor.take(batch, figures, written)
+        if self.page is not None:
+            self.page.show(self.monitor, batch, figures, written, change)
         if change is not None and not self.live:
             self.tell(change)
 
@@ -152,6 +185,11 @@ class Teller:
         self.last = self.monitor.report(time.monotonic())
         if not self.live:
             self.tell(self.last)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there was a batch."""
+        return self._begun is not None
 
     @property
     def elapsed(self) -> float:
@@ -195,6 +233,9 @@ def follow(query: Any, options: Options, teller: Teller) -> None:
     Raises:
         QueryFailedError: When the query failed, in its error's own words.
     """
+    # Spark has things to say until then, which would tear a view apart.
+    while query.is_active and not teller.begun:
+        time.sleep(0.1)
     with ExitStack() as stack:
         show: Callable[[], None] = _nothing
         if teller.live:

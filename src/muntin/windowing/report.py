@@ -271,6 +271,11 @@ class Monitor:
         return max(known, default=None)
 
     @property
+    def rejected(self) -> dict[str, int]:
+        """Rows that were put aside, by reason."""
+        return dict(self._whole.rejected)
+
+    @property
     def clock(self) -> int | None:
         """The clock of the last batch, milliseconds since the epoch."""
         return max((told.clock for told in self.figures if told.clock is not None), default=None)
