@@ -27,7 +27,10 @@ def build() -> typer.Typer:
     from muntin.cli.inspect import inspect
     from muntin.cli.rescale import rescale
     from muntin.cli.run import run
+    from muntin.cli.serve import serve
+    from muntin.cli.shell import sql
     from muntin.cli.why import why
+    from muntin.cli.windowing import windowing
 
     app = typer.Typer(
         help="Windows for streams, on Spark, from Python.",
@@ -42,7 +45,10 @@ def build() -> typer.Typer:
     app.command()(schema)
     app.command()(inspect)
     app.command()(rescale)
+    app.command()(serve)
+    app.command()(sql)
     app.command()(why)
+    app.command()(windowing)
     return app
 
 

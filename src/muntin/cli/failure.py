@@ -39,7 +39,9 @@ def told() -> Iterator[None]:
         yield
     except MuntinError as error:
         console = Console(stderr=True)
-        console.print(f"[bold red]error[/] {_escaped(words(error))}", highlight=False)
+        console.print(
+            f"[bold red]error[/] {_escaped(words(error))}", highlight=False, soft_wrap=True
+        )
         raise typer.Exit(1) from error
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from muntin.explain.cautions import never_late_by
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
 from muntin.explain.story import Circumstances, story
-from muntin.model.pipeline import Derived, Flow, Pipeline, Relation, Table, Windowing
+from muntin.model.pipeline import Derived, Flow, Pipeline, Query, Relation, Table, Windowing
 
 
 def stories(pipeline: Pipeline, rates: Rates | None = None) -> Iterator[tuple[str, str]]:
@@ -19,27 +19,49 @@ def stories(pipeline: Pipeline, rates: Rates | None = None) -> Iterator[tuple[st
         rates: What comes in, if that is known.
     """
     for flow in pipeline.flows:
-        yield flow.name, "\n".join(_said(flow, pipeline, rates))
+        target = _targets(flow, pipeline)
+        yield flow.name, said_of(flow.query, pipeline.tables, rates, target)
 
 
-def _said(flow: Flow, pipeline: Pipeline, rates: Rates | None) -> Iterator[str]:
-    made = flow.query
+def said_of(
+    made: Query,
+    tables: Mapping[str, Table],
+    rates: Rates | None = None,
+    target: str | None = None,
+) -> str:
+    """What a query does.
+
+    Args:
+        made: The query.
+        tables: The tables that it may read, by name in lower case.
+        rates: What comes in, if that is known.
+        target: Where it writes to.
+    """
+    return "\n".join(_said(made, tables, rates, target))
+
+
+def _said(
+    made: Query, tables: Mapping[str, Table], rates: Rates | None, target: str | None
+) -> Iterator[str]:
     if isinstance(made, Windowing):
-        yield story(made.spec, _known(made, flow, pipeline, rates))
+        yield story(made.spec, _known(made, tables, rates, target))
         return
     yield explain_join(made.spec, made.buckets, None)
     for side, relation in zip(made.names, (made.left, made.right), strict=True):
         name = _origin(relation)
-        table = pipeline.tables.get(name.lower())
+        table = tables.get(name.lower())
         yield f"reads     {name if table is None else f'{name} ({_place(table)})'} as {side}"
     if made.where is not None:
         yield f"shows     pairs for which {made.where}"
-    yield f"writes    {_targets(flow, pipeline)}"
+    if target is not None:
+        yield f"writes    {target}"
 
 
-def _known(made: Windowing, flow: Flow, pipeline: Pipeline, rates: Rates | None) -> Circumstances:
+def _known(
+    made: Windowing, tables: Mapping[str, Table], rates: Rates | None, target: str | None
+) -> Circumstances:
     name = _origin(made.source)
-    table = pipeline.tables.get(name.lower())
+    table = tables.get(name.lower())
     source = name if table is None else f"{name} ({_place(table)})"
     chosen = " chosen and computed row by row," if isinstance(made.source, Derived) else ""
     return Circumstances(
@@ -50,15 +72,15 @@ def _known(made: Windowing, flow: Flow, pipeline: Pipeline, rates: Rates | None)
         made.where,
         made.having,
         f"{source},{chosen}".rstrip(","),
-        _targets(flow, pipeline) or None,
+        target,
     )
 
 
-def _targets(flow: Flow, pipeline: Pipeline) -> str:
+def _targets(flow: Flow, pipeline: Pipeline) -> str | None:
     targets = [f"results to {_target(pipeline, flow.results)}"] if flow.results else []
     if flow.rejected:
         targets.append(f"rejected messages to {_target(pipeline, flow.rejected)}")
-    return "; ".join(targets)
+    return "; ".join(targets) or None
 
 
 def _origin(relation: Relation) -> str:

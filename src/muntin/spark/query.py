@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,11 +65,15 @@ class WindowedQuery:
     Attributes:
         query: Spark's own handle.
         figures: What the last batch left behind.
+        outputs: What kinds of rows it tells.
+        watchers: Are shown each batch when it is written: its number, and the rows of each kind.
     """
 
     def __init__(self) -> None:
         self.query: StreamingQuery
         self.figures = Figures()
+        self.outputs: tuple[Output, ...] = ()
+        self.watchers: list[Callable[[int, list[Batch]], None]] = []
         self._changed = threading.Condition()
         self._writing = False
         self._shards: dict[int, dict[str, Any]] = {}
@@ -243,12 +247,24 @@ def launch(
     name: str | None,
     every: Duration | None,
     available_now: bool,
+    handle: WindowedQuery | None = None,
 ) -> WindowedQuery:
-    """Start a query over what shards tell; the rest as of ``WindowedAggregate.start``."""
+    """Start a query over what shards tell; the rest as of ``WindowedAggregate.start``.
+
+    Args:
+        told: What the shards tell.
+        outputs: Where its rows go.
+        checkpoint: Where progress and state are kept.
+        name: The query's name.
+        every: How long a batch takes at least.
+        available_now: Whether to stop when all there is has been read.
+        handle: What takes the figures in, where they aren't those of windows.
+    """
     if not told.isStreaming:
         cure = "write its DataFrames instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
-    handle = WindowedQuery()
+    handle = handle or WindowedQuery()
+    handle.outputs = tuple(outputs)
     sinks = [(output, sink(output.sink)) for output in outputs]
 
     def write(told: DataFrame, number: int) -> None:
@@ -259,11 +275,13 @@ def launch(
             try:
                 figures = told.where(F.col("kind") == FIGURES).select("figures")
                 lines = [row[0] for row in figures.collect()]
-                for output, target in sinks:
+                batches = [Batch(number, told, o.kind, o.schema, o.keys) for o, _ in sinks]
+                for batch, (_, target) in zip(batches, sinks, strict=True):
                     if target is not None:
-                        batch = Batch(number, told, output.kind, output.schema, output.keys)
                         target.write(batch)
                 handle.note(number, lines)
+                for watcher in handle.watchers:
+                    watcher(number, batches)
             finally:
                 told.unpersist()
 

@@ -35,7 +35,7 @@ from muntin.spark.windowed import WindowedAggregate
 from muntin.sql import door
 
 if TYPE_CHECKING:
-    from muntin.sql.script import Question, Session
+    from muntin.sql.script import Question
 
 Find = Callable[[str], DataFrame]
 # Behind the names of right columns that the left side has too.
@@ -245,10 +245,3 @@ def _reading(frame: DataFrame, aggregate: Aggregate) -> Aggregate:
         return named(frame, given) if isinstance(given, str) else given
 
     return replace(aggregate, column=column(aggregate.column), by=column(aggregate.by))
-
-
-def session() -> Session:
-    """Nothing defined yet, for statements that come one by one."""
-    from muntin.sql.script import session as new
-
-    return new()

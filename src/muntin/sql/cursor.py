@@ -272,6 +272,11 @@ class Dialect(Spark):
 
     Parser = Cursor
 
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens; no word makes the rest of a statement one token, as EXPLAIN would."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
 
 def call_of(node: exp.Expr) -> Any:
     """What a window call inside an expression says."""
@@ -324,6 +329,15 @@ def read(
     except RecursionError as error:
         raise SqlError(text, (0, 1), "this is nested too deep", "write it in steps") from error
     return [one for one in found if one is not None], cursor
+
+
+def semicolons(text: str) -> list[int]:
+    """Where the semicolons of a text are that end statements."""
+    try:
+        tokens = Dialect().tokenize(text)
+    except TokenError:
+        return []
+    return [token.start for token in tokens if token.token_type == TokenType.SEMICOLON]
 
 
 def _plain(message: str) -> str:

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from muntin.sql.script import Question, Session
 
 
-def _need() -> None:
+def need() -> None:
+    """Refuse to go on without sqlglot.
+
+    Raises:
+        MissingExtraError: When it isn't installed.
+    """
     if find_spec("sqlglot") is None:
         raise MissingExtraError("SQL for windows", "sql")
 
@@ -42,7 +47,7 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
         >>> str(made.flows[0].query.spec.windows)
         'tumbling 10 minutes'
     """
-    _need()
+    need()
     from muntin.sql import script
 
     return script.pipeline(text, given)
@@ -57,10 +62,39 @@ def question(
         SqlError: When there is none, or it can't be run, at the place.
         MissingExtraError: When sqlglot isn't installed.
     """
-    _need()
+    need()
     from muntin.sql import script
 
     return script.question(text, given, session)
+
+
+def session() -> Session:
+    """Nothing defined yet, for statements that come one by one."""
+    need()
+    from muntin.sql import script
+
+    return script.session()
+
+
+def step(text: str, session: Session) -> Question | None:
+    """One statement of several that come one by one; see ``muntin.sql.script.step``."""
+    need()
+    from muntin.sql import script
+
+    return script.step(text, session)
+
+
+def split(text: str) -> list[str]:
+    """The statements of a text.
+
+    Example:
+        >>> split("SET a = ';'; SELECT 1")
+        ["SET a = ';';", ' SELECT 1']
+    """
+    need()
+    from muntin.sql import script
+
+    return script.split(text)
 
 
 def aggregate(text: str) -> Aggregate:
@@ -74,7 +108,7 @@ def aggregate(text: str) -> Aggregate:
         >>> str(aggregate("quantile(delay, 0.95)"))
         'quantile(delay, q=0.95, k=200)'
     """
-    _need()
+    need()
     from muntin.sql.aggregates import alone
 
     return alone(text)

@@ -10,7 +10,7 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import AHEAD, Column, Flow, Pipeline, Table
 from muntin.model.placeholders import names
 from muntin.sql.catalog import Catalog, Resolved
-from muntin.sql.cursor import Cursor, Span, read
+from muntin.sql.cursor import Cursor, Span, read, semicolons
 from muntin.sql.definitions import GRAMMAR
 from muntin.sql.expressions import Scope
 from muntin.sql.lowering import Lowered, add_view, lower
@@ -216,6 +216,41 @@ def question(
         raise SqlError(text, (end, end + 1), "no query is asked", "end with SELECT ... FROM ...")
     lowered = _with_buckets(_lowered(cursor, asked, made.catalog), made)
     return Question(text, lowered, made.catalog.tables, explain)
+
+
+def step(text: str, made: Session, given: Mapping[str, str] | None = None) -> Question | None:
+    """One statement of several that come one by one.
+
+    Args:
+        text: The statement.
+        made: What earlier ones have defined; this one adds to it.
+        given: What placeholders are replaced by.
+
+    Returns:
+        The query, where it is one; ``None`` where something was defined.
+
+    Raises:
+        SqlError: When it can't be run, at the place.
+    """
+    statements, cursor = read(text, GRAMMAR, given)
+    if not any(isinstance(one, Select | Explain | Insert) for one in statements):
+        for one in statements:
+            made.define(cursor, one)
+        return None
+    return question(text, given, made)
+
+
+def split(text: str) -> list[str]:
+    """The statements of a text, each with its semicolon.
+
+    A quote that doesn't end is left to whoever reads the statement.
+    """
+    found, start = [], 0
+    for end in semicolons(text):
+        found.append(text[start : end + 1])
+        start = end + 1
+    found.append(text[start:])
+    return [one for one in found if one.strip(" ;\n\t\r")]
 
 
 def table(cursor: Cursor, made: CreateTable) -> Table:

@@ -1,0 +1,133 @@
+"""Puts running queries on the live page."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated, Any
+
+import typer
+
+from muntin.cli.failure import words
+from muntin.serve import Chart, Feed, Subject, Tile
+from muntin.windowing import Figures, Maximum, Monitor, Options
+
+Host = Annotated[str, typer.Option(help="Where the page listens; elsewhere needs --token.")]
+Port = Annotated[int, typer.Option(help="The page's port; 0 is any that is free.")]
+Token = Annotated[str | None, typer.Option(help="What who looks has to know; 'new' makes one up.")]
+
+_TILES = (
+    Tile("Messages", "seen"),
+    Tile("Messages a second", "rate"),
+    Tile("Watermark", "watermark", "time"),
+    Tile("Lag of the watermark", "lag", "s"),
+    Tile("Rejected", "rejected"),
+    Tile("Windows that wait", "pending"),
+    Tile("Rows of state", "state"),
+)
+_CHARTS = (
+    Chart("Throughput", "messages a second", ("rate",)),
+    Chart("Firings", "windows", ("early", "full", "late", "retract")),
+    Chart("Lag of the watermark", "seconds", ("lag",)),
+    Chart("State", "rows", ("state", "pending")),
+)
+TABLE = "windowing"
+
+
+def put(feed: Feed, query: Any) -> None:
+    """Show a started query on the page, until it ends.
+
+    Args:
+        feed: The page's feed.
+        query: The query.
+    """
+    from muntin.spark.observed import observe
+
+    name = query.query.name or str(query.query.id)
+    results = query.outputs[0]
+    columns = tuple(results.schema.names)
+    feed.add(Subject(name, "", _TILES, _CHARTS, tuple(results.keys or ()), columns))
+
+    def show(seen: Any) -> None:
+        feed.batch(
+            name,
+            seen.batch,
+            at=seen.at,
+            numbers=seen.numbers,
+            phases=seen.phases,
+            rejected=seen.rejected,
+            windows=seen.windows,
+            samples=seen.samples,
+        )
+
+    observe(query, show)
+    threading.Thread(target=_until_end, args=(feed, name, query), daemon=True).start()
+
+
+def _until_end(feed: Feed, name: str, query: Any) -> None:
+    """Tell the page when a query ends, and by what error."""
+    try:
+        query.await_end()
+    except Exception as error:  # whatever ended it is shown, not hidden
+        feed.end(name, words(error))
+    else:
+        feed.end(name)
+
+
+class TablePage:
+    """Shows the windowing application.
+
+    Args:
+        feed: The page's feed.
+        options: What the application does.
+    """
+
+    def __init__(self, feed: Feed, options: Options) -> None:
+        self.feed = feed
+        self._last: int | None = None
+        spans = tuple(f"{span:g} s" for span in options.averages)
+        mode = "inline" if options.inline else "not inline"
+        about = f"Keeps {options.limits}; deletes {mode}, in chunks of {options.deletechunksize:,}."
+        tiles = (
+            Tile("Rows", "rows"),
+            Tile("Inserted a second", "inserted"),
+            Tile("Deleted a second", "deleted"),
+            Tile("Backlog", "backlog", "rows"),
+            Tile("Delete lag", "lag", "ms"),
+            Tile("Maximum", "maximum"),
+            Tile("Size", "megabytes", "MB"),
+            *(Tile(f"Average of {span}", span) for span in spans),
+        )
+        charts = (
+            Chart("Averages", "value", spans),
+            Chart("Inserted and deleted", "rows a second", ("inserted", "deleted")),
+            Chart("Rows", "rows", ("rows", "backlog")),
+            Chart("Maximum", "value", ("maximum",)),
+        )
+        feed.add(Subject(TABLE, about, tiles, charts))
+
+    def show(
+        self,
+        monitor: Monitor,
+        batch: int,
+        figures: list[Figures],
+        written: int,
+        change: Maximum | None,
+    ) -> None:
+        """Show a batch."""
+        seconds = None if self._last is None else max(1, written - self._last) / 1000
+        self._last = written
+        inserted = sum(told.inserted for told in figures)
+        deleted = sum(told.deleted for told in figures)
+        numbers: dict[str, float | None] = {
+            "rows": monitor.rows,
+            "inserted": None if seconds is None else inserted / seconds,
+            "deleted": None if seconds is None else deleted / seconds,
+            "backlog": monitor.backlog,
+            "lag": monitor.lag,
+            "maximum": monitor.maximum,
+            "megabytes": sum(told.bytes for told in figures) / 1e6,
+            **{f"{span:g} s": mean for span, mean in monitor.averages.items()},
+        }
+        rejected = monitor.rejected
+        notes = [] if change is None else [str(change)]
+        self.feed.batch(TABLE, batch, at=written, numbers=numbers, rejected=rejected, notes=notes)

@@ -1,0 +1,87 @@
+"""The prompt of the SQL shell: history, completion, and lines until a semicolon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from muntin.model.errors import MissingExtraError
+
+try:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import Completer, Completion
+    from prompt_toolkit.history import FileHistory
+    from prompt_toolkit.key_binding import KeyBindings
+except ImportError as error:
+    raise MissingExtraError("the SQL shell", "shell") from error
+
+if TYPE_CHECKING:
+    from muntin.cli.shell import Shell
+
+WORDS = (
+    "SELECT", "DISTINCT", "FROM", "WHERE", "GROUP BY", "HAVING", "AS", "CREATE TABLE", "WITH",
+    "CREATE VIEW", "SET", "EXPLAIN", "TABLE(", "TUMBLE(", "HOP(", "CUMULATE(", "SESSION(",
+    "DESCRIPTOR(", "INTERVAL", "SECOND", "MINUTE", "HOUR", "DAY", "ROWS", "window_start",
+    "window_end", "WATERMARK", "WATERMARK FOR", "DELAY OF", "EMIT", "EARLY EVERY", "LATE EVERY",
+    "GRACE", "RETAIN", "DELTAS", "ON CLOSE", "CHANGES", "OVER (", "PARTITION BY", "ORDER BY",
+    "RANGE", "PRECEDING", "JOIN", "ON", "connector", "path", "tables", "help", "exit",
+)  # fmt: skip
+
+
+class Words(Completer):
+    """Completes SQL's words, aggregates, and the names that were defined.
+
+    Args:
+        names: Gives the names that are known now.
+    """
+
+    def __init__(self, names: Callable[[], list[str]]) -> None:
+        from muntin.sql.aggregates import TAKEN
+
+        self.names = names
+        self._fixed = [*WORDS, *(f"{name.lower()}(" for name in TAKEN)]
+
+    def get_completions(self, document: Any, complete_event: Any) -> Iterable[Completion]:
+        """What the word before the cursor may become."""
+        begun = document.get_word_before_cursor(WORD=False)
+        if not begun.strip():
+            return
+        for word in [*self.names(), *self._fixed]:
+            if word.lower().startswith(begun.lower()) and word.lower() != begun.lower():
+                yield Completion(word, start_position=-len(begun))
+
+
+def done(text: str) -> bool:
+    """Whether a text is a whole statement, or a command."""
+    bare = text.strip()
+    return bare.endswith(";") or bare.lower() in ("", "exit", "quit", "help", "tables", "\\q")
+
+
+def prompt(shell: Shell) -> Callable[[], str]:
+    """What asks a person for a statement.
+
+    Args:
+        shell: Whose names are completed.
+    """
+    from muntin.cli.shell import history_file
+
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _(event: Any) -> None:
+        buffer = event.current_buffer
+        if done(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    session: PromptSession[str] = PromptSession(
+        "sql> ",
+        history=FileHistory(str(history_file())),
+        completer=Words(lambda: shell.names + shell.columns),
+        complete_while_typing=False,
+        multiline=True,
+        key_bindings=keys,
+        prompt_continuation="...> ",
+    )
+    return session.prompt

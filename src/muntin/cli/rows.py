@@ -1,0 +1,76 @@
+"""Rows of a running query as a table that changes while it is looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.table import Table
+
+IDENTITY = ("window_start", "window_end")
+
+
+class LiveRows:
+    """The newest rows of a query: of a window its greatest revision, without those taken back.
+
+    Args:
+        columns: The names of the columns.
+        keys: The key columns; ``None`` where rows have no identity (joins).
+        most: How many rows are shown.
+    """
+
+    def __init__(self, columns: Sequence[str], keys: Sequence[str] | None, most: int = 30) -> None:
+        self.columns = list(columns)
+        self.keys = keys
+        self.most = most
+        self.taken = 0
+        self._rows: OrderedDict[Any, dict[str, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Take rows in, the newest last."""
+        with self._lock:
+            for row in rows:
+                self.taken += 1
+                name = self._name(row)
+                known = self._rows.get(name)
+                if known is not None and row.get("revision", 0) < known.get("revision", 0):
+                    continue
+                self._rows.pop(name, None)
+                if row.get("emission") != "retract":
+                    self._rows[name] = row
+
+    def _name(self, row: dict[str, Any]) -> Any:
+        if self.keys is None:
+            return self.taken
+        return tuple(row.get(column) for column in (*self.keys, *IDENTITY))
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows that hold, the newest last."""
+        with self._lock:
+            return list(self._rows.values())
+
+    def table(self) -> Table:
+        """The newest rows."""
+        held = self.rows
+        shown = held[-self.most :]
+        left = len(held) - len(shown)
+        made = Table(header_style="bold", caption=f"… and {left:,} before" if left else None)
+        for column in self.columns:
+            made.add_column(column, no_wrap=column in IDENTITY)
+        for row in shown:
+            made.add_row(*(said(row.get(column)) for column in self.columns))
+        return made
+
+
+def said(value: Any) -> str:
+    """A value in a cell."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,51 @@
+"""``muntin serve``: run a pipeline, and show it on a live page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from muntin.cli.failure import told
+from muntin.cli.page import Host, Port, Token, put
+from muntin.cli.pipelines import opened, settings
+from muntin.cli.watch import watch
+from muntin.serve import Feed
+
+
+def serve(
+    pipeline: Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A value that it asks for, as text."),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    token: Token = None,
+) -> None:
+    """Run the queries of a pipeline, and show on a live page what they do.
+
+    Windows as they speak, watermark and lag, throughput, what was rejected and why, the size of
+    the state. Until Ctrl-C, or until the queries end.
+    """
+    console = Console()
+    with told():
+        from muntin.serve.server import Server
+
+        begin = opened(pipeline, settings(set_ or []))
+        feed = Feed()
+        with Server(feed, host, port, token) as server:
+            console.print(f"page     {server.address}", highlight=False, soft_wrap=True)
+            import muntin as mt
+
+            console.print("Starting Spark …", style="dim")
+            spark = mt.session(pipeline.stem)
+            try:
+                queries = begin(spark)
+                for query in queries:
+                    put(feed, query)
+                watch(queries, console)
+            finally:
+                spark.stop()

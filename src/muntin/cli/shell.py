@@ -1,0 +1,198 @@
+"""``muntin sql``: statements typed one by one, and their rows while they come."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from muntin.cli.failure import told, words
+from muntin.cli.rows import LiveRows
+from muntin.explain.flows import said_of
+from muntin.model.pipeline import Table, Windowing
+from muntin.sql import door
+
+if TYPE_CHECKING:
+    from muntin.sql.script import Question
+
+_HELP = """Statements end with a semicolon: CREATE TABLE, CREATE VIEW, SET, SELECT, EXPLAIN SELECT.
+A SELECT over streams runs until Ctrl-C. Also: tables, help, exit."""
+_LEAVE = {"exit", "quit", "\\q"}
+
+
+def sql(
+    execute: Annotated[
+        list[str] | None, typer.Option("--execute", "-e", help="Run these statements, then leave.")
+    ] = None,
+    until_quiet: Annotated[
+        bool, typer.Option(help="Stop each SELECT when all input there is was read.")
+    ] = False,
+) -> None:
+    """Ask streams with SQL: history, completion, live results, EXPLAIN.
+
+    Without a terminal, statements are read from the standard input.
+    """
+    console = Console()
+    with (
+        told(),
+        closing(Shell(console, until_quiet=until_quiet or not console.is_terminal)) as shell,
+    ):
+        if execute:
+            for text in execute:
+                shell.run(text)
+        elif sys.stdin.isatty():
+            converse(shell)
+        else:
+            shell.run(sys.stdin.read())
+
+
+class Shell:
+    """What has been defined so far, and what runs the queries.
+
+    Args:
+        console: Where rows and errors go.
+        spark: The session; started at the first query where it isn't given.
+        until_quiet: Whether a query over streams stops when it has read all there is.
+    """
+
+    def __init__(self, console: Console, spark: Any = None, *, until_quiet: bool = False) -> None:
+        self.console = console
+        self.until_quiet = until_quiet
+        self._spark = spark
+        self._ours = spark is None
+        self.session = door.session()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of tables and views."""
+        catalog = self.session.catalog
+        return [table.name for table in catalog.tables.values()] + list(catalog.views)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all tables' columns."""
+        found: list[str] = []
+        for table in self.session.catalog.tables.values():
+            found += _columns(table)
+        return list(dict.fromkeys(found))
+
+    def run(self, text: str) -> None:
+        """Run some statements.
+
+        Raises:
+            MuntinError: When one can't be run; those before it have been.
+        """
+        for statement in door.split(text):
+            command = statement.strip().rstrip(";").strip().lower()
+            if command == "tables":
+                self.console.print("\n".join(self.names) or "no tables yet", highlight=False)
+            elif command == "help":
+                self.console.print(_HELP, highlight=False, markup=False)
+            else:
+                self._one(statement)
+
+    def _one(self, statement: str) -> None:
+        question = door.step(statement, self.session)
+        if question is None:
+            return
+        if question.explain:
+            said = said_of(question.lowered.query, question.tables)
+            self.console.print(said, highlight=False, markup=False, soft_wrap=True)
+            return
+        self._ask(question)
+
+    def _ask(self, question: Question) -> None:
+        import os
+
+        from muntin.spark.sources import Surroundings
+        from muntin.spark.statements import asked
+
+        if self._spark is None:
+            import muntin as mt
+
+            self.console.print("Starting Spark …", style="dim")
+            self._spark = mt.session("muntin sql")
+        aggregate = asked(self._spark, question, {}, Surroundings({}, os.environ))
+        query = question.lowered.query
+        keys = [key.name for key in query.keys] if isinstance(query, Windowing) else None
+        rows = LiveRows(aggregate.results.columns, keys)
+        if not aggregate.plan.told.isStreaming:
+            rows.take([row.asDict() for row in aggregate.results.collect()])
+            self.console.print(rows.table())
+            return
+        with tempfile.TemporaryDirectory(prefix="muntin-sql-") as folder:
+            self._watch(aggregate, rows, folder)
+
+    def _watch(self, aggregate: Any, rows: LiveRows, folder: str) -> None:
+        """Show a streaming query's rows until it ends, or Ctrl-C."""
+
+        def take(frame: Any, _: int) -> None:
+            rows.take([row.asDict() for row in frame.collect()])
+
+        query = aggregate.start(checkpoint=folder, results=take)
+        try:
+            if self.console.is_terminal:
+                with Live(console=self.console, refresh_per_second=4) as live:
+                    while query.is_active and not (self.until_quiet and query.await_quiet(0.2)):
+                        live.update(rows.table())
+                        query.await_end(0.2)
+                    live.update(rows.table())
+            else:
+                while query.is_active and not query.await_quiet(10.0):
+                    pass
+                self.console.print(rows.table())
+        except KeyboardInterrupt:
+            self.console.print("Stopped", style="dim")
+        finally:
+            query.stop()
+        rejected = {n: c for n, c in query.figures.counts.items() if n not in _TAKEN and c}
+        if rejected:
+            said = ", ".join(f"{count:,} {name}" for name, count in rejected.items())
+            self.console.print(f"rejected: {said}", highlight=False)
+
+    def close(self) -> None:
+        """Stop the session, if the shell started it."""
+        if self._ours and self._spark is not None:
+            self._spark.stop()
+
+
+_TAKEN = {"seen", "counted", "filtered"}
+
+
+def _columns(table: Table) -> list[str]:
+    declared = re.findall(r"(?:^|, )`((?:[^`]|``)+)` ", table.columns or "")
+    return [*declared, *(column.name for column in table.computed)]
+
+
+def converse(shell: Shell) -> None:
+    """Read statements from a person."""
+    from muntin.cli.prompt import prompt
+
+    ask = prompt(shell)
+    shell.console.print(_HELP, style="dim", highlight=False, markup=False)
+    while True:
+        try:
+            text = ask()
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+        if text.strip().rstrip(";").strip().lower() in _LEAVE:
+            return
+        try:
+            shell.run(text)
+        except Exception as error:  # Spark's own errors too: one mistake doesn't end a conversation
+            shell.console.print("[bold red]error[/]", end=" ")
+            shell.console.print(words(error), highlight=False, markup=False, soft_wrap=True)
+
+
+def history_file() -> Path:
+    """Where the shell remembers what was typed."""
+    return Path.home() / ".muntin_history"

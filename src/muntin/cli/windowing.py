@@ -1,0 +1,260 @@
+"""``muntin windowing``: insert, delete, follow the maximum, and average, all at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from muntin.cli.failure import QueryFailedError, told, words
+from muntin.cli.page import Host, Port, TablePage, Token
+from muntin.cli.windowing_view import view
+from muntin.model.errors import MissingExtraError, OptionError
+from muntin.serve import Feed
+from muntin.windowing import Figures, Monitor, Options
+from muntin.windowing.source import source as source_of
+
+_Interval = Annotated[float, typer.Option(help="Seconds between reports.")]
+_Duration = Annotated[float, typer.Option(help="Seconds to run for.")]
+_Master = Annotated[str | None, typer.Option(help="The Spark cluster.")]
+_Rows = Annotated[int, typer.Option(help="Rows to keep in all; 0 is any number.")]
+_History = Annotated[float, typer.Option(help="Seconds to keep a row; 0 is for ever.")]
+_Inline = Annotated[
+    bool, typer.Option("--inline/--no-inline", help="Delete together with inserts.")
+]
+_Chunk = Annotated[int, typer.Option(help="Rows that a deletion takes at most.")]
+_Yield = Annotated[
+    int, typer.Option(help="Milliseconds that the deleter waits when it has caught up.")
+]
+_Rate = Annotated[int, typer.Option(help="Tuples inserted a second at most.")]
+_Averages = Annotated[str, typer.Option(help="Seconds to average over.")]
+_Source = Annotated[
+    str, typer.Option(help="random, parquet:FOLDER (json:, csv:), or kafka:HOST:PORT/TOPIC.")
+]
+_Clock = Annotated[
+    str | None,
+    typer.Option(help="What rows are old by: wall, or event (the default of a source)."),
+]
+_Seed = Annotated[int, typer.Option(help="What random tuples follow from.")]
+_Checkpoint = Annotated[
+    Path | None, typer.Option(help="Where to keep the table; a run goes on from there.")
+]
+_Page = Annotated[bool, typer.Option(help="Show the run on a live page too.")]
+_Json = Annotated[bool, typer.Option("--json", help="Tell everything as lines of JSON.")]
+
+
+def windowing(
+    displayinterval: _Interval = 5.0,
+    duration: _Duration = 120.0,
+    master: _Master = None,
+    maxrows: _Rows = 0,
+    historyseconds: _History = 30.0,
+    inline: _Inline = False,
+    deletechunksize: _Chunk = 100,
+    deleteyieldtime: _Yield = 100,
+    ratelimit: _Rate = 15_000,
+    averages: _Averages = "1,5,10,30",
+    source: _Source = "random",
+    clock: _Clock = None,
+    seed: _Seed = 0,
+    checkpoint: _Checkpoint = None,
+    json_: _Json = False,
+    page: _Page = True,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    token: Token = None,
+) -> None:
+    """Insert random tuples, delete old ones, follow the maximum, average over the last seconds.
+
+    VoltDB's windowing application, on Spark.
+    """
+    with told():
+        table = source_of(source)
+        which = clock or ("wall" if table is None else "event")
+        options = Options(
+            displayinterval=displayinterval,
+            duration=duration,
+            maxrows=maxrows,
+            historyseconds=historyseconds,
+            inline=inline,
+            deletechunksize=deletechunksize,
+            deleteyieldtime=deleteyieldtime,
+            ratelimit=ratelimit,
+            averages=_spans(averages),
+            seed=seed,
+            clock=which,  # type: ignore[arg-type]
+            buckets=os.cpu_count() or 1,
+        )
+        teller = Teller(Console(), options, as_json=json_)
+        with ExitStack() as stack:
+            if page:
+                teller.page = _served(stack, options, host, port, token)
+            _exit(teller, finished=_run(options, teller, master, table, checkpoint))
+
+
+def _exit(teller: Teller, *, finished: bool) -> None:
+    """Tell the summary, and leave with what the exit code has to say."""
+    summary = teller.monitor.summary(time.monotonic())
+    teller.tell(summary)
+    if not finished:
+        raise typer.Exit(130)
+    if not summary.adds_up:
+        raise typer.Exit(1)
+
+
+def _spans(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(span) for span in text.split(",") if span.strip())
+    except ValueError:
+        cure = "give seconds, for example 1,5,10,30"
+        raise OptionError("averages", text, "aren't numbers", cure) from None
+
+
+def _served(
+    stack: ExitStack, options: Options, host: str, port: int, token: str | None
+) -> TablePage | None:
+    """Serve the page, and say where; without its extra, say what to install and go on."""
+    console = Console(stderr=True)
+    try:
+        from muntin.serve.server import Server
+    except MissingExtraError as error:
+        console.print(str(error), style="dim", highlight=False, markup=False, soft_wrap=True)
+        return None
+    feed = Feed()
+    server = stack.enter_context(Server(feed, host, port, token))
+    console.print(f"page     {server.address}", highlight=False, markup=False, soft_wrap=True)
+    return TablePage(feed, options)
+
+
+class Teller:
+    """Tells a run on a terminal, in plain lines, or in JSON.
+
+    Args:
+        console: Where to.
+        options: What the application does.
+        as_json: Whether programs read it.
+    """
+
+    def __init__(self, console: Console, options: Options, *, as_json: bool = False) -> None:
+        self.console = console
+        self.as_json = as_json
+        self.live = console.is_terminal and not as_json
+        self.monitor = Monitor(options)
+        self.last: Any = None
+        self.page: TablePage | None = None
+        self._begun: float | None = None
+
+    def took(self, batch: int, figures: list[Figures], written: int) -> None:
+        """Take in a batch."""
+        if self._begun is None:
+            self._begin(figures, written)
+        change = self.monitor.take(batch, figures, written)
+        if self.page is not None:
+            self.page.show(self.monitor, batch, figures, written, change)
+        if change is not None and not self.live:
+            self.tell(change)
+
+    def _begin(self, figures: list[Figures], written: int) -> None:
+        """The run began when the first row of its first batch was due."""
+        times = [time for told in figures for time, _ in told.times]
+        self._begun = time.monotonic() - max(0, written - min(times, default=written)) / 1000
+        if self.monitor.options.clock == "event":
+            self._begun = time.monotonic()
+        self.monitor.begin(self._begun)
+
+    def tell(self, what: Any) -> None:
+        """Tell a report, a change or the summary."""
+        if self.as_json:
+            print(json.dumps(what.record()), flush=True)
+            return
+        lines = what.lines() if hasattr(what, "lines") else [str(what)]
+        for line in lines:
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def report(self) -> None:
+        """Tell what has happened since the last report."""
+        self.last = self.monitor.report(time.monotonic())
+        if not self.live:
+            self.tell(self.last)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there was a batch."""
+        return self._begun is not None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return 0.0 if self._begun is None else time.monotonic() - self._begun
+
+
+def _run(
+    options: Options, teller: Teller, master: str | None, table: Any, checkpoint: Path | None
+) -> bool:
+    """Run the application; returns whether it wasn't interrupted."""
+    import muntin as mt
+    from muntin.spark.sources import Surroundings, read
+    from muntin.spark.windowing import start
+
+    Console(stderr=True).print("Starting Spark …", style="dim")
+    spark = mt.session("muntin windowing", master=master)
+    with ExitStack() as stack:
+        stack.callback(spark.stop)
+        folder = checkpoint or stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="muntin-windowing-", ignore_cleanup_errors=True)
+        )
+        rows = None if table is None else read(spark, table, Surroundings({}, os.environ))
+        query = start(spark, options, teller.took, str(folder), rows)
+        stack.callback(query.stop)
+        try:
+            follow(query, options, teller)
+        except KeyboardInterrupt:
+            return False
+        return True
+
+
+def follow(query: Any, options: Options, teller: Teller) -> None:
+    """Report each interval until the duration is over.
+
+    Args:
+        query: The running query.
+        options: What the application does.
+        teller: Who tells.
+
+    Raises:
+        QueryFailedError: When the query failed, in its error's own words.
+    """
+    # Spark has things to say until then, which would tear a view apart.
+    while query.is_active and not teller.begun:
+        time.sleep(0.1)
+    with ExitStack() as stack:
+        show: Callable[[], None] = _nothing
+        if teller.live:
+            live = stack.enter_context(Live(console=teller.console, refresh_per_second=4))
+            show = lambda: live.update(view(teller.monitor, teller.last, teller.elapsed))  # noqa: E731
+        due = options.displayinterval
+        while query.is_active and teller.elapsed < options.duration:
+            if teller.elapsed >= due:
+                teller.report()
+                due += options.displayinterval
+            show()
+            time.sleep(0.1)
+        query.stop()
+        teller.report()
+        show()
+    failure = query.query.exception()
+    if failure is not None:
+        raise QueryFailedError(words(failure)) from failure
+
+
+def _nothing() -> None:
+    """Nobody looks."""

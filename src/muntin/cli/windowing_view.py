@@ -1,0 +1,85 @@
+"""The windowing application on a terminal, while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from muntin.windowing import Monitor, Report
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 40
+
+
+def view(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableType:
+    """What the terminal shows.
+
+    Args:
+        monitor: Who follows the run.
+        last: The last report; ``None`` before the first.
+        elapsed: Seconds since the run began.
+    """
+    options = monitor.options
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="bold", no_wrap=True)
+    rows.add_column(justify="right", no_wrap=True)
+    rows.add_column(no_wrap=True)
+    moments = list(monitor.moments)
+    for name, number, rest in _lines(monitor, last):
+        rows.add_row(name, number, rest)
+    rows.add_row("rows", f"{monitor.rows:,}", sparks([moment.rows for moment in moments]))
+    inserted = sparks([moment.inserted for moment in moments], "green")
+    rows.add_row("inserted a batch", _newest(moments, "inserted"), inserted)
+    deleted = sparks([moment.deleted for moment in moments], "magenta")
+    rows.add_row("deleted a batch", _newest(moments, "deleted"), deleted)
+    bar = ProgressBar(total=options.duration, completed=min(elapsed, options.duration), width=60)
+    mode = "inline" if options.inline else f"a deleter, chunks of {options.deletechunksize:,}"
+    title = f"windowing: {options.limits}, {mode}"
+    said = f"{elapsed:.0f} of {options.duration:g} s"
+    return Panel(Group(rows, bar), title=title, subtitle=said, title_align="left", expand=False)
+
+
+def _lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, str]]:
+    """Name, number and remark of each line."""
+    found = [
+        (f"average of {span:g} s", "none" if mean is None else f"{mean:,.2f}", "")
+        for span, mean in monitor.averages.items()
+    ]
+    most = "none" if monitor.maximum is None else f"{monitor.maximum:,}"
+    changes = monitor.maxima[-1] if monitor.maxima else None
+    before = f"was {changes.before:,}" if changes and changes.before is not None else ""
+    found.append(("maximum", most, before))
+    if last is not None:
+        late = "" if last.latency is None else f"latency {last.latency:,.0f} ms"
+        if last.latency_95 is not None:
+            late += f", 95% below {last.latency_95:,.0f} ms"
+        found.append(("inserted", f"{last.throughput:,.0f}/s", late))
+        aside = ", ".join(f"{n:,} {reason}" for reason, n in last.rejected.items())
+        if aside:
+            found.append(("rejected", "", aside))
+        rate = last.deleted / last.seconds
+        found.append(("deleted", f"{rate:,.0f}/s", f"in {last.chunks:,} chunks"))
+    found.append(("backlog", f"{monitor.backlog:,}", f"delete lag {monitor.lag:,} ms"))
+    return found
+
+
+def _newest(moments: Sequence[Any], name: str) -> str:
+    return f"{getattr(moments[-1], name):,}" if moments else "0"
+
+
+def sparks(values: Sequence[int], style: str = "cyan") -> Text:
+    """The newest values as small bars, from nothing to the greatest.
+
+    Example:
+        >>> sparks([0, 5, 10]).plain
+        '▁▄█'
+    """
+    shown = values[-_WIDTH:]
+    top = max(shown, default=0) or 1
+    return Text("".join(_BARS[value * (len(_BARS) - 1) // top] for value in shown), style=style)

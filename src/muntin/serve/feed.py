@@ -1,0 +1,196 @@
+"""What running queries tell, kept for pages that look at it now or come later."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+# How much of each query a page that comes later still sees.
+_BATCHES, _WINDOWS, _SAMPLES, _NOTES = 600, 500, 50, 100
+# How many events a page may fall behind before it is shown everything anew.
+_LOG = 2000
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart over time.
+
+    Attributes:
+        title: What it shows.
+        unit: What is measured.
+        series: The numbers that it draws.
+    """
+
+    title: str
+    unit: str
+    series: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number of the last batch.
+
+    Attributes:
+        label: What it is.
+        number: Its name.
+        unit: What is measured; ``time`` is a moment in milliseconds.
+    """
+
+    label: str
+    number: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A query that the page shows.
+
+    Attributes:
+        name: Its name.
+        about: What it does, in a sentence.
+        tiles: Its numbers.
+        charts: Its charts.
+        keys: The columns that say whose window it is.
+        columns: All columns of its windows; empty where it has none.
+    """
+
+    name: str
+    about: str = ""
+    tiles: tuple[Tile, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    keys: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+@dataclass
+class _Kept:
+    subject: Subject
+    state: str = "running"
+    failure: str = ""
+    batches: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_BATCHES))
+    windows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_WINDOWS))
+    samples: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+    notes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_NOTES))
+    rejected: dict[str, int] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            **asdict(self.subject),
+            "state": self.state,
+            "failure": self.failure,
+            "batches": list(self.batches),
+            "windows": list(self.windows),
+            "samples": list(self.samples),
+            "notes": list(self.notes),
+            "rejected": dict(self.rejected),
+        }
+
+
+class Feed:
+    """Takes in what queries tell; threads may share it.
+
+    Example:
+        >>> feed = Feed()
+        >>> feed.add(Subject("visits"))
+        >>> feed.batch("visits", 0, at=1000, numbers={"seen": 3})
+        >>> [event["kind"] for event in feed.since(0)]
+        ['added', 'batch']
+        >>> feed.snapshot()["queries"][0]["batches"][0]["numbers"]
+        {'seen': 3}
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+        self._log: deque[dict[str, Any]] = deque(maxlen=_LOG)
+        self._last = 0
+        self._changed = threading.Condition()
+
+    def add(self, subject: Subject) -> None:
+        """A query begins, or begins again."""
+        with self._changed:
+            self._kept[subject.name] = _Kept(subject)
+            self._tell("added", subject.name, self._kept[subject.name].record())
+
+    def batch(
+        self,
+        query: str,
+        number: int,
+        *,
+        at: int,
+        numbers: Mapping[str, float | None],
+        phases: Mapping[str, float] | None = None,
+        rejected: Mapping[str, int] | None = None,
+        windows: Iterable[Mapping[str, Any]] = (),
+        samples: Iterable[Mapping[str, Any]] = (),
+        notes: Sequence[str] = (),
+    ) -> None:
+        """A batch is done.
+
+        Args:
+            query: Whose.
+            number: Its number; one that comes again after a failure replaces what it told.
+            at: When, milliseconds since the epoch.
+            numbers: What tiles and charts show.
+            phases: How many milliseconds each part of it took.
+            rejected: How many messages were rejected so far, by reason.
+            windows: Windows that spoke.
+            samples: Messages that were rejected.
+            notes: What else is worth a line.
+        """
+        said = {"batch": number, "at": at, "numbers": dict(numbers), "phases": dict(phases or {})}
+        with self._changed:
+            kept = self._kept[query]
+            while kept.batches and kept.batches[-1]["batch"] >= number:
+                kept.batches.pop()
+            kept.batches.append(said)
+            news = {
+                "windows": [dict(row) for row in windows],
+                "samples": [dict(row) for row in samples],
+                "notes": [{"at": at, "text": text} for text in notes],
+            }
+            kept.windows.extend(news["windows"])
+            kept.samples.extend(news["samples"])
+            kept.notes.extend(news["notes"])
+            kept.rejected.update(rejected or {})
+            self._tell("batch", query, {**said, **news, "rejected": dict(kept.rejected)})
+
+    def end(self, query: str, failure: str = "") -> None:
+        """A query has ended.
+
+        Args:
+            query: Which.
+            failure: Why, if by an error.
+        """
+        with self._changed:
+            kept = self._kept[query]
+            kept.state, kept.failure = ("failed" if failure else "ended"), failure
+            self._tell("ended", query, {"state": kept.state, "failure": failure})
+
+    def _tell(self, kind: str, query: str, what: dict[str, Any]) -> None:
+        self._last += 1
+        self._log.append({"id": self._last, "kind": kind, "query": query, "what": what})
+        self._changed.notify_all()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything, and the number of the last event that is in it."""
+        with self._changed:
+            return {"id": self._last, "queries": [kept.record() for kept in self._kept.values()]}
+
+    def since(self, last: int, timeout: float = 0.0) -> list[dict[str, Any]] | None:
+        """What has happened since an event.
+
+        Args:
+            last: Its number.
+            timeout: How many seconds to wait for something.
+
+        Returns:
+            The events; ``None`` where some are forgotten, so that a snapshot is needed.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._last > last, timeout)
+            news = [event for event in self._log if event["id"] > last]
+            complete = len(news) == self._last - last
+            return news if complete else None

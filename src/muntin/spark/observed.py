@@ -1,0 +1,130 @@
+"""What a page can show of a batch: figures, and a few of its rows as plain values."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from muntin.spark.plan import REJECTED, RESULTS
+from muntin.spark.query import WindowedQuery
+from muntin.spark.sinks import Batch
+
+# Of a batch no more rows are fetched than somebody could read.
+_WINDOWS, _SAMPLES = 100, 10
+_NOT_REJECTED = {"seen", "counted", "filtered"}
+_PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A batch as a page shows it.
+
+    Attributes:
+        batch: Its number.
+        at: When it was written, milliseconds since the epoch.
+        numbers: Figures by name.
+        phases: How many milliseconds each part of the batch before took.
+        rejected: How many messages were rejected so far, by reason.
+        windows: Some of the windows that spoke, the newest last.
+        samples: Some of the messages that were rejected.
+    """
+
+    batch: int
+    at: int
+    numbers: dict[str, float | None]
+    phases: dict[str, float] = field(default_factory=dict)
+    rejected: dict[str, int] = field(default_factory=dict)
+    windows: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+
+
+def observe(query: WindowedQuery, show: Callable[[Seen], None]) -> None:
+    """Show each batch of a query from now on.
+
+    Args:
+        query: A started query.
+        show: Is called after each batch, by the thread that wrote it.
+    """
+    before: list[tuple[int, int]] = []
+
+    def watch(number: int, batches: list[Batch]) -> None:
+        now = time.time_ns() // 1_000_000
+        taken = query.figures.counts.get("seen", 0)
+        rate = None
+        if before:
+            then, known = before.pop()
+            rate = (taken - known) * 1000 / max(1, now - then)
+        before.append((now, taken))
+        rows = {batch.kind: batch for batch in batches}
+        show(
+            Seen(
+                number,
+                now,
+                _numbers(query, now, rate),
+                _phases(query),
+                {n: c for n, c in query.figures.counts.items() if n not in _NOT_REJECTED},
+                newest(rows[RESULTS], _WINDOWS) if RESULTS in rows else [],
+                newest(rows[REJECTED], _SAMPLES) if REJECTED in rows else [],
+            )
+        )
+
+    query.watchers.append(watch)
+
+
+def _numbers(query: WindowedQuery, now: int, rate: float | None) -> dict[str, float | None]:
+    figures = query.figures
+    watermark = None if figures.watermark is None else figures.watermark // 1000
+    aside = sum(n for name, n in figures.counts.items() if name not in _NOT_REJECTED)
+    return {
+        "seen": figures.counts.get("seen", 0),
+        "rate": rate,
+        "rejected": aside,
+        "watermark": watermark,
+        "lag": None if watermark is None else (now - watermark) / 1000,
+        "pending": figures.pending,
+        "state": figures.state_rows,
+        **{name: figures.fired.get(name, 0) for name in ("early", "full", "late", "retract")},
+    }
+
+
+def _phases(query: WindowedQuery) -> dict[str, float]:
+    last = query.query.lastProgress
+    took = {} if last is None else dict(last["durationMs"])
+    return {name: float(took[name]) for name in _PHASES if name in took}
+
+
+def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
+    """Some rows of a batch as values that JSON can hold; times are milliseconds.
+
+    Args:
+        batch: The batch.
+        most: How many at most. They are taken from one shard's rows, so that little is fetched.
+    """
+    blobs = batch.told.where(F.col("kind") == batch.kind).select("blob").take(1)
+    if not blobs:
+        return []
+    rows = pa.ipc.open_stream(blobs[0][0]).read_all()
+    last = rows.slice(max(0, rows.num_rows - most))
+    return [{name: plain(value) for name, value in row.items()} for row in last.to_pylist()]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    if isinstance(value, datetime):
+        zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return int(zoned.timestamp() * 1000)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(plain(one)) for one in value)
+    if isinstance(value, (Decimal, date, bytes, dict)):
+        return value.hex() if isinstance(value, bytes) else str(value)
+    return value

@@ -1,0 +1,111 @@
+"""Whatever comes in whatever order, the table holds what a list would hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.windowing.machine import Given, Machine, tuples
+
+from muntin.engine.hashing import hash_rows
+from muntin.windowing import Figures
+
+ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 60)), max_size=12)
+BATCHES = st.lists(st.tuples(ROWS, ROWS, st.integers(0, 25)), min_size=1, max_size=7)
+OPTIONS = st.fixed_dictionaries(
+    {
+        "maxrows": st.sampled_from([0, 1, 5, 12]),
+        "historyseconds": st.sampled_from([0.004, 0.02, 0.03]),
+        "buckets": st.integers(1, 3),
+        "averages": st.just((0.005, 0.02, 1.0)),
+        "deleteyieldtime": st.just(0),
+    }
+)
+
+
+class Oracle:
+    """All rows ever inserted, and which of them are left, by the definition."""
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+        self.ever: list[list[Given]] = [[] for _ in range(options.buckets)]
+
+    def insert(self, rows: list[Given]) -> None:
+        frame = tuples(rows)
+        which = hash_rows([frame["high"], frame["low"]]) % self.options.buckets
+        for row, bucket in zip(rows, which.tolist(), strict=True):
+            self.ever[bucket].append(row)
+
+    def left(self, clock: int) -> list[list[Given]]:
+        """In each bucket, oldest first: those not too old that are among the newest of all."""
+        placed = [
+            (time, bucket, arrival, (i, value, time))
+            for bucket, rows in enumerate(self.ever)
+            for arrival, (i, value, time) in enumerate(rows)
+        ]
+        placed.sort()
+        most = self.options.maxrows or len(placed)
+        newest = placed[max(0, len(placed) - most) :]
+        held: list[list[Given]] = [[] for _ in self.ever]
+        for time, bucket, _, row in newest:
+            if time > clock - self.options.history:
+                held[bucket].append(row)
+        return held
+
+
+def check(figures: list[Figures], held: list[list[Given]], clock: int) -> None:
+    whole = [row for rows in held for row in rows]
+    assert sum(told.rows for told in figures) == len(whole)
+    greatest = [told.greatest for told in figures if told.greatest is not None]
+    assert max(greatest, default=None) == max((v for _, v, _ in whole), default=None)
+    oldest = [told.oldest for told in figures if told.oldest is not None]
+    assert min(oldest, default=None) == min((t for *_, t in whole), default=None)
+    for place, span in enumerate((5, 20, 1000)):
+        inside = [v for _, v, t in whole if clock - span < t <= clock]
+        total, count = (sum(told.averages[place][i] for told in figures) for i in (0, 1))
+        assert (total, count) == (sum(inside), len(inside))
+    inserted, deleted = (sum(told.totals[i] for told in figures) for i in (0, 1))
+    assert inserted - deleted == len(whole)
+    assert not any(told.backlog for told in figures)
+
+
+@given(OPTIONS, BATCHES)
+def test_the_table_holds_what_it_should(options: dict[str, Any], batches: list[Any]) -> None:
+    machine = Machine(**options)
+    oracle = Oracle(machine.options)
+    clock, number = 0, 0
+    for first, second, passed in batches:
+        clock += passed
+        tasks = []
+        for task in (first, second):
+            rows = [(number + i, value, time) for i, (value, time) in enumerate(task)]
+            number += len(rows)
+            oracle.insert(rows)
+            tasks.append(tuples(rows))
+        before = machine.copied()
+        figures = machine.step(clock, *tasks)
+        held = oracle.left(clock)
+        check(figures, held, clock)
+        assert machine.rows() == held
+        assert before.step(clock, *tasks) == figures
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.integers(1, 4), st.booleans())
+def test_chunks_are_exact_and_take_the_oldest(gaps: list[int], chunk: int, inline: bool) -> None:
+    machine = Machine(
+        historyseconds=0.01, inline=inline, deletechunksize=chunk, buckets=1, deleteyieldtime=0
+    )
+    clock, held = 0, []
+    for number, gap in enumerate(gaps):
+        clock += gap
+        row = (number, number, clock)
+        held.append(row)
+        aged = sum(time <= clock - 10 for *_, time in held)
+        gone = min(aged, chunk) if inline else aged
+        held = held[gone:]
+        (figures,) = machine.step(clock, tuples([row]))
+        assert (figures.deleted, figures.chunks) == (gone, math.ceil(gone / chunk))
+        assert figures.backlog == aged - gone
+        assert machine.rows() == [held]

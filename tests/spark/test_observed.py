@@ -1,0 +1,65 @@
+"""What the page is shown of a running query."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+from muntin.cli.page import put
+from muntin.serve import Feed as PageFeed
+from muntin.spark.observed import plain
+
+
+def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 4), ("b", at(2), 7))
+    windows = (
+        mt.windowed(feed.stream(spark), key="key", time="at")
+        .tumbling("10 seconds")
+        .early(each=True)
+        .agg(total=mt.sum("value"))
+    )
+    query = windows.start(checkpoint=str(tmp_path / "checkpoint"))
+    page = PageFeed()
+    try:
+        put(page, query)
+        assert query.await_quiet(120)
+        feed.add(("a", at(30), 1), ("b", at(3), 5), ("a", None, 2))
+        assert query.await_quiet(120)
+    finally:
+        query.stop()
+    (seen,) = json.loads(json.dumps(page.snapshot()))["queries"]
+    assert seen["keys"] == ["key"]
+    assert seen["rejected"]["null_time"] == 1
+    assert [sample["reason"] for sample in seen["samples"] if sample["id"] == 4] == ["null_time"]
+    full = [w for w in seen["windows"] if w["emission"] == "full"]
+    assert {(w["key"], w["total"]) for w in full} <= {("a", 4), ("b", 7), ("b", 12)}
+    last = seen["batches"][-1]
+    assert last["numbers"]["seen"] == 5
+    assert last["numbers"]["watermark"] == at(30).timestamp() * 1000
+    assert last["numbers"]["lag"] > 0
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (datetime.datetime(1970, 1, 1, 0, 0, 1), 1000),
+        (float("inf"), "inf"),
+        (1.5, 1.5),
+        (Decimal("1.10"), "1.10"),
+        (datetime.date(2026, 1, 2), "2026-01-02"),
+        ([1, None], "1, None"),
+        (b"\x01", "01"),
+        (None, None),
+    ],
+)
+def test_values_are_told_as_json_can_hold_them(value: object, shown: object) -> None:
+    assert plain(value) == shown
+    json.dumps(plain(value))

@@ -1,0 +1,123 @@
+"""The windowing application on Spark: random tuples, rows of one's own, and a repeated batch."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import muntin as mt
+from muntin.spark.windowing import start
+from muntin.spark.windowing_source import Due, due
+from muntin.windowing import Figures, Monitor, Options
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Runs:
+    """Starts a query over one checkpoint, again and again."""
+
+    def __init__(self, spark: SparkSession, folder: Path, options: Options) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.options = options
+        self.told: dict[int, list[Figures]] = {}
+
+    def add(self, *rows: tuple[int, int, float]) -> None:
+        (self.folder / "rows").mkdir(exist_ok=True)
+        table = pa.table(
+            {
+                "uuid": [str(uuid.UUID(int=i)) for i, _, _ in rows],
+                "val": [value for _, value, _ in rows],
+                "update_ts": pa.array(
+                    [BEGIN + timedelta(seconds=second) for *_, second in rows],
+                    pa.timestamp("us", tz="UTC"),
+                ),
+            }
+        )
+        pq.write_table(table, self.folder / "rows" / f"{len(rows)}-{uuid.uuid4()}.parquet")
+
+    def run(self) -> list[Figures]:
+        stream = self.spark.readStream.schema("uuid string, val bigint, update_ts timestamp")
+        rows = stream.parquet(str(self.folder / "rows"))
+        query = start(
+            self.spark,
+            self.options,
+            lambda batch, figures, _: self.told.__setitem__(batch, figures),
+            str(self.folder / "checkpoint"),
+            rows,
+            available_now=True,
+        )
+        assert query.await_end(240)
+        return self.told[max(self.told)]
+
+
+def test_rows_of_ones_own_and_a_batch_that_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
+    options = Options(maxrows=5, historyseconds=10, clock="event", buckets=2, deletechunksize=2)
+    runs = Runs(spark, tmp_path, options)
+    runs.add(*((number, number, number * 0.5) for number in range(8)))
+    first = runs.run()
+    assert sum(told.rows for told in first) == 5
+    assert sum(told.deleted for told in first) == 3
+    runs.add((8, 50, 12.0), (9, -1, 2.0))
+    second = runs.run()
+    assert sum(told.rows for told in second) == 4
+    assert max(told.greatest for told in second if told.greatest is not None) == 50
+    assert [sum(told.totals[i] for told in second) for i in (0, 1)] == [10, 6]
+
+    # As if the process had died before Spark knew that the last batch was done.
+    last = max(runs.told)
+    for left in (tmp_path / "checkpoint/commits").iterdir():
+        if left.name.lstrip(".").startswith(str(last)):
+            left.unlink()
+    runs.told.clear()
+    runs.run()
+    key = lambda told: told.bucket  # noqa: E731
+    assert sorted(runs.told[last], key=key) == sorted(second, key=key)
+
+
+def test_random_tuples_are_inserted_and_deleted(spark: SparkSession, tmp_path: Path) -> None:
+    options = Options(ratelimit=50_000, historyseconds=0.5, maxrows=20_000)
+    monitor = Monitor(options)
+    query = start(spark, options, lambda *told: monitor.take(*told), str(tmp_path))
+    try:
+        while len(monitor.moments) < 4 and not query.await_end(0.2):
+            pass
+    finally:
+        query.stop()
+    summary = monitor.summary(0.0)
+    assert summary.adds_up
+    assert summary.inserted > 0
+    assert summary.most_rows <= 20_000
+    assert summary.deleted > 0
+    assert query.figures.counts["seen"] == summary.inserted
+
+
+def test_a_source_without_a_column_is_refused(spark: SparkSession) -> None:
+    frame = spark.readStream.format("rate").load()
+    with pytest.raises(mt.OptionError, match="has no uuid; give a source with uuid, val and"):
+        start(spark, Options(), lambda *_: None, "nowhere", frame)
+
+
+def test_the_rate_limit_holds_whatever_the_batches() -> None:
+    for rate in (1, 7, 15_000, 300_000):
+        place = {"rows": 0, "due": 0, "clock": 0}
+        for now in (100, 40_000, 1_000_000, 1_000_001, 3_000_000):
+            before, place = place, due(place, now, rate)
+            assert place["rows"] <= rate * now / 1_000_000
+            assert place["due"] >= before["due"]
+        # A batch may lose less than the tuple of a microsecond, never win one.
+        assert 3 * rate - 5 <= place["rows"] <= 3 * rate
+        parts = [p.value for p in Due(rate, 3).partitions(before, place)]
+        assert sum(part.end - part.first for part in parts) == place["rows"] - before["rows"]
+        assert {part.whole for part in parts} == {place["rows"]}
+
+
+def test_a_standstill_is_not_made_up_for_at_once() -> None:
+    place = due({"rows": 10, "due": 0, "clock": 0}, 3_600_000_000, 100)
+    assert place == {"rows": 510, "due": 3_600_000_000, "clock": 3_600_000}

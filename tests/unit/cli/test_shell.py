@@ -1,0 +1,139 @@
+"""The SQL shell, as far as it goes without Spark."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from rich.console import Console
+from typer.testing import CliRunner
+
+import muntin as mt
+from muntin.cli.app import build
+from muntin.cli.prompt import Words, done
+from muntin.cli.rows import LiveRows
+from muntin.cli.shell import Shell, converse
+
+TABLE = """CREATE TABLE clicks (page STRING, `user name` STRING, ts TIMESTAMP, day AS date(ts),
+    WATERMARK FOR ts AS ts - 1 MINUTE) WITH (connector = 'json', path = 'a;b');"""
+QUERY = "SELECT page, count(*) AS n FROM clicks GROUP BY page, TUMBLE(ts, 1 HOUR);"
+
+
+def shell() -> Shell:
+    return Shell(Console(file=io.StringIO(), width=160))
+
+
+def shown(asked: Shell) -> str:
+    return " ".join(asked.console.file.getvalue().split())
+
+
+def test_statements_define_for_those_after_them():
+    asked = shell()
+    asked.run(TABLE + "CREATE VIEW home AS SELECT * FROM clicks WHERE page = ';'; tables;")
+    asked.run("EXPLAIN " + QUERY.replace("clicks", "home"))
+    said = shown(asked)
+    assert "clicks home" in said
+    assert "tumbling 1 hour, by page on ts" in said
+    assert "reads clicks (json at a;b), chosen and computed row by row" in said
+
+
+def test_a_mistake_leaves_what_was_defined():
+    asked = shell()
+    asked.run(TABLE)
+    with pytest.raises(mt.SqlError, match="clicks is there already"):
+        asked.run(TABLE)
+    with pytest.raises(mt.SqlError, match="INSERT INTO starts a query"):
+        asked.run("INSERT INTO clicks " + QUERY)
+    with pytest.raises(mt.SqlError, match="doesn't end"):
+        asked.run("SELECT 'abc")
+    assert asked.names == ["clicks"]
+    assert asked.columns == ["page", "user name", "ts", "day"]
+
+
+def test_statements_come_from_the_command_line_and_from_the_standard_input():
+    for args, text in (["-e", TABLE + "EXPLAIN " + QUERY], None), ([], TABLE + "EXPLAIN " + QUERY):
+        told = CliRunner().invoke(build(), ["sql", *args], input=text)
+        assert told.exit_code == 0, told.output
+        assert "tumbling 1 hour, by page on ts" in told.stdout
+    told = CliRunner().invoke(build(), ["sql", "-e", "SELEC 1"])
+    assert told.exit_code == 1
+    assert "'SELEC' doesn't begin a statement" in told.stderr
+    assert "^^^^^" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [("SELECT 1", False), ("SELECT 1;", True), ("exit", True), ("", True), ("a;\n b", False)],
+)
+def test_enter_ends_a_statement_after_its_semicolon(text, whole):
+    assert done(text) is whole
+
+
+def test_a_mistake_ends_a_statement_and_not_the_conversation(monkeypatch):
+    typed = iter(["SELEC 1;", KeyboardInterrupt(), TABLE, "tables", "exit", "never read"])
+
+    def ask() -> str:
+        line = next(typed)
+        if isinstance(line, BaseException):
+            raise line
+        return line
+
+    monkeypatch.setattr("muntin.cli.prompt.prompt", lambda shell: ask)
+    asked = shell()
+    converse(asked)
+    said = shown(asked)
+    assert "error line 1: 'SELEC' doesn't begin a statement" in said
+    assert said.endswith("clicks")
+    assert next(typed) == "never read"
+
+
+def test_without_its_extra_the_prompt_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
+    monkeypatch.delitem(sys.modules, "muntin.cli.prompt")
+    with pytest.raises(mt.MissingExtraError, match=r"pip install 'muntin\[shell\]'"):
+        converse(shell())
+
+
+def test_words_and_names_are_completed():
+    words = Words(lambda: ["clicks", "counted_at"])
+
+    def found(text: str) -> set[str]:
+        asked = words.get_completions(Document(text), CompleteEvent())
+        return {completion.text for completion in asked}
+
+    assert {"clicks"} <= found("SELECT cl")
+    assert {"count(", "count_if(", "counted_at"} <= found("SELECT cou")
+    assert "TUMBLE(" in found("SELECT x FROM TABLE(tum")
+    assert found("SELECT ") == set()
+
+
+def row(key: str, start: int, n: int | None, revision: int, emission: str = "early"):
+    return {
+        "k": key,
+        "window_start": start,
+        "window_end": start + 10,
+        "n": n,
+        "emission": emission,
+        "revision": revision,
+    }
+
+
+def test_of_a_window_its_greatest_revision_is_shown():
+    rows = LiveRows(["k", "n"], ["k"])
+    rows.take([row("a", 0, 1, 0), row("a", 0, 3, 2), row("a", 0, 2, 1), row("b", 0, 1, 0)])
+    assert [(r["k"], r["n"]) for r in rows.rows] == [("a", 3), ("b", 1)]
+    rows.take([row("a", 0, None, 3, "retract"), row("b", 10, 4, 0)])
+    assert [(r["k"], r["n"]) for r in rows.rows] == [("b", 1), ("b", 4)]
+
+
+def test_pairs_have_no_versions_and_old_rows_leave_the_table():
+    rows = LiveRows(["x"], None, most=2)
+    rows.take([{"x": 1}, {"x": 1}, {"x": None}, {"x": 2.5}])
+    assert len(rows.rows) == 4
+    made = rows.table()
+    assert made.row_count == 2
+    assert made.caption == "… and 2 before"
+    assert list(made.columns[0].cells) == ["", "2.5"]

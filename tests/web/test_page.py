@@ -1,0 +1,118 @@
+"""The live page in a browser: loads, updates, survives restarts, shows errors as errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.web.browser import Browser, found
+
+from muntin.cli.page import _CHARTS, _TILES
+from muntin.serve import Feed, Subject
+from muntin.serve.server import Server
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)"),
+]
+START = 1_767_225_600_000
+COLUMNS = ("key", "window_start", "window_end", "total", "emission", "revision")
+
+
+@pytest.fixture
+def feed() -> Feed:
+    made = Feed()
+    begin(made)
+    return made
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    path = found()
+    assert path is not None
+    made = Browser(path, tmp_path / "profile")
+    yield made
+    made.close()
+
+
+def begin(feed: Feed) -> None:
+    feed.add(Subject("visits", "Visits an hour.", _TILES, _CHARTS, ("key",), COLUMNS))
+
+
+def tell(feed: Feed, number: int, **more: object) -> None:
+    windows = [
+        {
+            "key": key,
+            "window_start": START + 3_600_000 * number,
+            "window_end": START + 3_600_000 * (number + 1),
+            "total": number + 1,
+            "emission": emission,
+            "revision": 0,
+        }
+        for key, emission in (("ann", "early"), ("bob", "full"), ("cyd", "late"))
+    ]
+    numbers = {"seen": 100 * (number + 1), "rate": 50.0, "watermark": START, "lag": 1.5, "state": 3}
+    feed.batch(
+        "visits",
+        number,
+        at=START + 1000 * number,
+        numbers=numbers,
+        windows=windows,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+TILE = "document.querySelector('#tiles dd').textContent"
+STATUS = "document.querySelector('#status').textContent"
+ROWS = "document.querySelectorAll('#windows tr').length"
+
+
+def test_the_page_lives(feed: Feed, browser: Browser) -> None:
+    with Server(feed, port=0) as server:
+        tell(feed, 0)
+        browser.open(server.address)
+        browser.wait(f"{TILE} === '100'")
+        assert browser.value(STATUS) == "Live"
+        rejected = {"late": 2, "null_key": 0}
+        tell(feed, 1, rejected=rejected, samples=[{"id": 7, "reason": "late"}], phases={"add": 9.0})
+        browser.wait(f"{TILE} === '200'")
+        assert browser.value(ROWS) == 6
+        for emission in ("early", "full", "late"):
+            assert browser.value(f"document.querySelectorAll('td.{emission}').length") == 2
+        assert browser.value("document.querySelector('#reasons').innerText") == "2 late"
+        assert browser.value("document.querySelectorAll('#samples td').length") == 2
+        assert browser.value("document.querySelectorAll('canvas').length") == 5
+        browser.value(
+            "(() => { const k = document.querySelector('#key'); k.value = 'BOB';"
+            " k.dispatchEvent(new Event('input')); })()"
+        )
+        assert browser.value(ROWS) == 2
+
+        feed.end("visits", "disk full")
+        browser.wait("!document.querySelector('#failure').hidden")
+        assert "disk full" in browser.value("document.querySelector('#failure').textContent")
+        assert browser.value(STATUS) == "Failed"
+        begin(feed)
+        tell(feed, 0)
+        browser.wait(f"{STATUS} === 'Live' && {TILE} === '100'")
+        assert browser.value("document.querySelector('#failure').hidden")
+        assert browser.trouble == []
+        assert {url.split("/")[2] for url in browser.loaded if url.startswith("http")} == {
+            f"127.0.0.1:{server.port}"
+        }
+        port = server.port
+    browser.wait(f"{STATUS}.startsWith('Connection lost')")
+    with Server(feed, port=port):
+        browser.wait(f"{STATUS} === 'Live'")
+
+
+def test_a_phone_needs_no_scrolling_sideways(feed: Feed, browser: Browser) -> None:
+    tell(feed, 0)
+    tell(feed, 1)
+    with Server(feed, port=0) as server:
+        metrics = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
+        browser.call("Emulation.setDeviceMetricsOverride", **metrics)
+        browser.open(server.address)
+        browser.wait(f"{TILE} === '200'")
+        assert browser.value("document.documentElement.scrollWidth") <= 360
