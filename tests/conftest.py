@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.services.fixtures import postgres
 from xdist.scheduler import LoadScopeScheduling
+
+__all__ = ["postgres", "spark"]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -43,6 +43,7 @@ from muntin.model.errors import (
     RefusedError,
     SelectorDisabledError,
     SettingError,
+    SinkError,
     SpecChangedError,
     SqlError,
     StateCorruptedError,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from muntin import standalone, stores
     from muntin.spark.agents import on_spark
     from muntin.spark.join import join
+    from muntin.spark.postgres import to_postgres
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
     from muntin.spark.sinks import to_duckdb, to_parquet
@@ -70,6 +72,7 @@ __all__ = [
     "RefusedError",
     "SelectorDisabledError",
     "SettingError",
+    "SinkError",
     "SpecChangedError",
     "SqlError",
     "StateCorruptedError",
@@ -106,6 +109,7 @@ __all__ = [
     "sum",
     "to_duckdb",
     "to_parquet",
+    "to_postgres",
     "top_k",
     "variance",
     "windowed",
@@ -125,6 +129,7 @@ _NAMES = {
     "session": "muntin.spark.session",
     "to_duckdb": "muntin.spark.sinks",
     "to_parquet": "muntin.spark.sinks",
+    "to_postgres": "muntin.spark.postgres",
     "windowed": "muntin.spark.windowed",
 }
 

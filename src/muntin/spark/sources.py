@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, Table, quoted
 from muntin.model.placeholders import filled
+from muntin.spark.postgres import PostgresSink, to_postgres
 from muntin.spark.sinks import Sink, to_duckdb, to_parquet
 
 # What brings its own columns.
@@ -129,10 +130,25 @@ def sink(table: Table, around: Surroundings) -> Sink:
         history = options.pop("history", None)
         name = options.pop("table", table.name)
         made = to_duckdb(take("path"), name, history=history)
+    elif table.connector == "postgres":
+        made = _postgres(take("dsn"), table.name, options)
     else:
-        cure = "write to 'parquet' or 'duckdb'"
+        cure = "write to 'parquet', 'duckdb' or 'postgres'"
         raise OptionError("connector", table.connector, "isn't written to", cure)
     if options:
         cure = f"leave it away: {table.connector} as a sink doesn't know it"
         raise OptionError(next(iter(options)), table.name, "isn't an option", cure)
     return made
+
+
+def _postgres(dsn: str, name: str, options: dict[str, str]) -> PostgresSink:
+    """A sink out of a table's options, which are taken out."""
+    return to_postgres(
+        dsn,
+        options.pop("table", name),
+        schema=options.pop("schema", None),
+        history=options.pop("history", None),
+        create=options.pop("create", "true").lower() == "true",
+        patience=options.pop("patience", "1 minute"),
+        password=options.pop("password", None),
+    )

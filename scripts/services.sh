@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Installs what tests of other people's systems start: PostgreSQL. Root on Debian or Ubuntu gets it with
+# apt-get; elsewhere it is looked for, and what is missing is said.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+have_postgres() {
+    compgen -G "/usr/lib/postgresql/*/bin/postgres" >/dev/null || command -v postgres >/dev/null
+}
+
+# install PACKAGE...: succeeds where apt-get may be used and has them.
+install() {
+    [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ] && command -v apt-get >/dev/null || return 1
+    apt-get update >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2
+}
+
+if ! have_postgres && ! { install postgresql && have_postgres; }; then
+    echo "services: PostgreSQL isn't here: install it (for instance: sudo apt-get install postgresql)." >&2
+    exit 1
+fi
