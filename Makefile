@@ -26,7 +26,7 @@ demo: $(STAMP) ## watch windows over a year of flights
 test: $(STAMP) ## run the tests (ARGS='-k name' narrows them)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 $(ARGS)
 
-services: ## install the servers that tests start: PostgreSQL
+services: ## install the servers that tests start: PostgreSQL, Kafka
 	@bash scripts/services.sh
 
 check: $(STAMP) ## lint, format, types, import contracts, sizes

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what tests of other people's systems start: PostgreSQL. Root on Debian or Ubuntu gets it with
-# apt-get; elsewhere it is looked for, and what is missing is said.
+# Installs what tests of other people's systems start: PostgreSQL, and a Kafka broker with Spark's connector
+# for it (in build/services). Root on Debian or Ubuntu gets PostgreSQL and Maven with apt-get; elsewhere
+# they are looked for, and what is missing is said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,3 +19,10 @@ if ! have_postgres && ! { install postgresql && have_postgres; }; then
     echo "services: PostgreSQL isn't here: install it (for instance: sudo apt-get install postgresql)." >&2
     exit 1
 fi
+
+if ! command -v mvn >/dev/null && ! { install maven && command -v mvn >/dev/null; }; then
+    echo "services: Maven isn't here: install it (for instance: sudo apt-get install maven)." >&2
+    exit 1
+fi
+spark="$(sed -n '/^name = "pyspark"$/{n;s/version = "\(.*\)"/\1/p}' uv.lock)"
+JAVA_HOME="$(bash scripts/java.sh)" bash scripts/kafka_jars.sh build/services "$spark"

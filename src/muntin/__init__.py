@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from muntin import standalone, stores
     from muntin.spark.agents import on_spark
     from muntin.spark.join import join
+    from muntin.spark.kafka import kafka
+    from muntin.spark.kafka_sink import to_kafka
+    from muntin.spark.metrics import Metrics, metrics
     from muntin.spark.postgres import to_postgres
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "Metrics",
     "MissingExtraError",
     "MuntinError",
     "OptionError",
@@ -91,11 +95,13 @@ __all__ = [
     "exact_quantile",
     "first",
     "join",
+    "kafka",
     "last",
     "max",
     "mean",
     "median",
     "memory",
+    "metrics",
     "min",
     "on_spark",
     "quantile",
@@ -108,6 +114,7 @@ __all__ = [
     "stores",
     "sum",
     "to_duckdb",
+    "to_kafka",
     "to_parquet",
     "to_postgres",
     "top_k",
@@ -125,9 +132,13 @@ _NAMES = {
     "source": "muntin.tables",
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",
+    "Metrics": "muntin.spark.metrics",
+    "kafka": "muntin.spark.kafka",
+    "metrics": "muntin.spark.metrics",
     "on_spark": "muntin.spark.agents",
     "session": "muntin.spark.session",
     "to_duckdb": "muntin.spark.sinks",
+    "to_kafka": "muntin.spark.kafka_sink",
     "to_parquet": "muntin.spark.sinks",
     "to_postgres": "muntin.spark.postgres",
     "windowed": "muntin.spark.windowed",

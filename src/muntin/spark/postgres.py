@@ -17,7 +17,7 @@ from muntin.spark.sinks import Batch
 
 if TYPE_CHECKING:
     from psycopg import Connection
-    from psycopg.sql import Composable
+    from psycopg.sql import Composable, Composed
 
 _BATCH = "batch"
 _STAGE = "muntin_stage"
@@ -177,7 +177,7 @@ class PostgresSink:
             indexed = sql.SQL("CREATE INDEX ON {} ({})")
             connection.execute(indexed.format(target.name, sql.Identifier(_BATCH)))
 
-    def _checked(self, connection: Connection[Any], target: _Target, statement: Composable) -> None:
+    def _checked(self, connection: Connection[Any], target: _Target, statement: Composed) -> None:
         """Run a statement that fails where the table isn't as it must be."""
         from psycopg import errors
 
