@@ -9,7 +9,7 @@ ARGS       ?=
 export UV_VERSION
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench docs format clean
+.PHONY: help setup demo test services check bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ demo: $(STAMP) ## watch windows over a year of flights
 
 test: $(STAMP) ## run the tests (ARGS='-k name' narrows them)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 $(ARGS)
+
+services: ## install the servers that tests start: PostgreSQL, Kafka
+	@bash scripts/services.sh
 
 check: $(STAMP) ## lint, format, types, import contracts, sizes
 	$(BIN)/ruff check

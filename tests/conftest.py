@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.services.fixtures import broker, kafka, postgres
 from xdist.scheduler import LoadScopeScheduling
+
+__all__ = ["broker", "kafka", "postgres", "spark"]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +29,7 @@ settings.register_profile("thorough", max_examples=3000, deadline=None, suppress
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
-ON_SPARK = ("tests/spark/", "tests/docs/test_fences.py")
+ON_SPARK = ("tests/spark/", "tests/chaos/", "tests/cluster/", "tests/docs/test_fences.py")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

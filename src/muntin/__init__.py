@@ -43,6 +43,7 @@ from muntin.model.errors import (
     RefusedError,
     SelectorDisabledError,
     SettingError,
+    SinkError,
     SpecChangedError,
     SqlError,
     StateCorruptedError,
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
     from muntin.spark.join import join
     from muntin.spark.opened import open_state
     from muntin.spark.opened_table import open_table
+    from muntin.spark.kafka import kafka
+    from muntin.spark.kafka_sink import to_kafka
+    from muntin.spark.metrics import Metrics, metrics
+    from muntin.spark.postgres import to_postgres
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
     from muntin.spark.sinks import to_duckdb, to_parquet
@@ -63,6 +68,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "Metrics",
     "MissingExtraError",
     "MuntinError",
     "OptionError",
@@ -72,6 +78,7 @@ __all__ = [
     "RefusedError",
     "SelectorDisabledError",
     "SettingError",
+    "SinkError",
     "SpecChangedError",
     "SqlError",
     "StateCorruptedError",
@@ -90,11 +97,13 @@ __all__ = [
     "exact_quantile",
     "first",
     "join",
+    "kafka",
     "last",
     "max",
     "mean",
     "median",
     "memory",
+    "metrics",
     "min",
     "on_spark",
     "open_state",
@@ -109,7 +118,9 @@ __all__ = [
     "stores",
     "sum",
     "to_duckdb",
+    "to_kafka",
     "to_parquet",
+    "to_postgres",
     "top_k",
     "variance",
     "windowed",
@@ -125,12 +136,17 @@ _NAMES = {
     "source": "muntin.tables",
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",
+    "Metrics": "muntin.spark.metrics",
+    "kafka": "muntin.spark.kafka",
+    "metrics": "muntin.spark.metrics",
     "on_spark": "muntin.spark.agents",
     "open_state": "muntin.spark.opened",
     "open_table": "muntin.spark.opened_table",
     "session": "muntin.spark.session",
     "to_duckdb": "muntin.spark.sinks",
+    "to_kafka": "muntin.spark.kafka_sink",
     "to_parquet": "muntin.spark.sinks",
+    "to_postgres": "muntin.spark.postgres",
     "windowed": "muntin.spark.windowed",
 }
 

@@ -1,4 +1,4 @@
-"""Sinks: greater revisions win, and a repeated batch changes nothing."""
+"""Sinks behind a query; what each promises by itself is tested in tests/contract."""
 
 from __future__ import annotations
 
@@ -7,72 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.spark.feed import STAMP, Feed, at, rows, told
+from tests.spark.feed import Feed, at, rows, told
 
 import muntin as mt
-from muntin.spark.sinks import DuckDBSink
-
-
-@dataclass
-class Written:
-    """A batch as sinks see it, without Spark."""
-
-    number: int
-    said: list[tuple[str, int, int | None, int]]
-    kind: str = "results"
-    keys: tuple[str, ...] | None = ("key",)
-
-    def table(self) -> pa.Table:
-        """Key, start of the window, count and revision."""
-        columns = {
-            "key": pa.array([key for key, _, _, _ in self.said], pa.string()),
-            "window_start": pa.array([at(start) for _, start, _, _ in self.said], STAMP),
-            "window_end": pa.array([at(start + 10) for _, start, _, _ in self.said], STAMP),
-            "n": pa.array([n for _, _, n, _ in self.said], pa.int64()),
-            "emission": pa.array(["retract" if n is None else "full" for _, _, n, _ in self.said]),
-            "revision": pa.array([revision for _, _, _, revision in self.said], pa.int32()),
-        }
-        return pa.table(columns)
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    return tmp_path / "new folder" / "out.duckdb"
-
-
-@pytest.fixture
-def sink(out: Path) -> DuckDBSink:
-    return mt.to_duckdb(str(out), 'a "table"', history="history")
-
-
-def kept(out: Path) -> list[tuple[Any, ...]]:
-    return rows(
-        out, 'SELECT key, second(window_start), n, revision FROM "a ""table""" ORDER BY ALL'
-    )
-
-
-def test_the_greater_revision_wins(sink: DuckDBSink, out: Path) -> None:
-    sink.write(Written(0, [("a", 0, 1, 0), ("b", 0, 1, 0), ("a", 10, 1, 0)]))
-    sink.write(Written(1, [("a", 0, 2, 1), ("a", 0, 3, 2), ("b", 10, 5, 0)]))
-    now = [("a", 0, 3, 2), ("a", 10, 1, 0), ("b", 0, 1, 0), ("b", 10, 5, 0)]
-    assert kept(out) == now
-    sink.write(Written(2, [("a", 0, 9, 1)]))
-    assert kept(out) == now
-    sink.write(Written(3, []))
-    assert kept(out) == now
-
-
-def test_what_was_taken_back_is_deleted(sink: DuckDBSink, out: Path) -> None:
-    sink.write(Written(0, [("a", 0, 1, 0), ("b", 0, 1, 0), ("a", 20, 1, 0)]))
-    last = Written(1, [("a", 0, None, 1), ("a", 20, None, 1), ("a", 10, 3, 0), ("c", 0, None, 3)])
-    for _ in range(2):
-        sink.write(last)
-        assert kept(out) == [("a", 10, 3, 0), ("b", 0, 1, 0)]
-    taken = "SELECT key, revision FROM history WHERE emission = 'retract' ORDER BY ALL"
-    assert rows(out, taken) == [("a", 1), ("a", 1), ("c", 3)]
 
 
 def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Path) -> None:
@@ -99,26 +38,6 @@ def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Pa
     ]
     told = "SELECT emission, count(*) FROM history GROUP BY ALL ORDER BY ALL"
     assert rows(out, told) == [("full", 5), ("late", 1), ("retract", 2)]
-
-
-def test_a_repeated_batch_changes_nothing(sink: DuckDBSink, out: Path) -> None:
-    one, two = Written(0, [("a", 0, 1, 0)]), Written(1, [("a", 0, 2, 1), ("b", 0, 1, 0)])
-    history = "SELECT key, n, revision, batch FROM history ORDER BY ALL"
-    sink.write(one)
-    sink.write(two)
-    sink.write(two)
-    assert rows(out, history) == [("a", 1, 0, 0), ("a", 2, 1, 1), ("b", 1, 0, 1)]
-    assert kept(out) == [("a", 0, 2, 1), ("b", 0, 1, 0)]
-
-
-def test_rejected_messages_are_appended_once(sink: DuckDBSink, out: Path) -> None:
-    for batch in (Written(0, [("a", 0, 1, 0)]), Written(1, [("a", 0, 1, 0)] * 2)):
-        batch.kind, batch.keys = "rejected", None
-        sink.write(batch)
-        sink.write(batch)
-    assert rows(out, 'SELECT key, batch FROM "a ""table""" ORDER BY ALL') == [
-        ("a", 0), ("a", 1), ("a", 1)
-    ]  # fmt: skip
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,22 @@ def settings(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def spark_settings(given: Sequence[str]) -> dict[str, str]:
+    """``spark.name=value`` pairs.
+
+    Raises:
+        OptionError: When one isn't such a pair.
+    """
+    found = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.startswith("spark."):
+            cure = "write for example --conf spark.executor.memory=4g"
+            raise OptionError("--conf", pair, "isn't spark.name=value", cure)
+        found[name] = value
+    return found
+
+
 def check_fits(function: Callable[..., Any], given: dict[str, str]) -> None:
     """Refuse settings that the function doesn't take, or that it misses.
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from muntin.cli.failure import told
-from muntin.cli.pipelines import opened, settings
+from muntin.cli.pipelines import opened, settings, spark_settings
 from muntin.cli.watch import watch
 
 
@@ -25,6 +25,18 @@ def run(
             help="Stop when all input there is was read and every changed window has spoken."
         ),
     ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(help="The cluster, spark://host:7077; local[*] where nothing says another."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark, as spark-submit's."),
+    ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", help="Serve figures for Prometheus on the loopback."),
+    ] = None,
 ) -> None:
     """Run the queries of a pipeline until they end, or until Ctrl-C.
 
@@ -35,12 +47,15 @@ def run(
     console = Console()
     with told():
         given = settings(set_ or [])
-        begin = opened(pipeline, given)
+        begin, wanted = opened(pipeline, given), spark_settings(conf or [])
         import muntin as mt
 
         console.print("Starting Spark …", style="dim")
-        spark = mt.session(pipeline.stem)
+        spark = mt.session(pipeline.stem, master=master, **wanted)
         try:
-            watch(begin(spark), console, until_quiet=until_quiet)
+            queries = begin(spark)
+            if metrics is not None:
+                console.print(f"Figures at {mt.metrics(*queries, port=metrics).url}", style="dim")
+            watch(queries, console, until_quiet=until_quiet)
         finally:
             spark.stop()

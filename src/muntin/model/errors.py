@@ -87,6 +87,10 @@ class RefusedError(MuntinError):
     """What is downstream can't take an output now; it is kept, and sent again later."""
 
 
+class SinkError(MuntinError):
+    """A sink can't take a batch; the message says where and what to do, and tells no password."""
+
+
 class SelectorDisabledError(RefusedError):
     """An operator takes no messages while its outputs wait to be sent; the message says the cure.
 

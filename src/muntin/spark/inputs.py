@@ -19,6 +19,8 @@ from muntin.spark.heartbeat import NAME, Heartbeat
 from muntin.spark.parquet import ParquetReader, files
 
 PARSED = "__muntin_parsed"
+# The metadata of a column that isn't null where a message couldn't be parsed by its source.
+MARKS_MALFORMED = "muntin.malformed"
 # The wall clock that a tick carries, microseconds.
 WALL = "wall"
 OWN = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, PARSED}
@@ -65,6 +67,9 @@ class Input:
             sent[columns.KEEP] = F.expr(where) if isinstance(where, str) else where
         if self.clock is not None:
             sent[columns.CLOCK] = sent[self.clock]
+        unparsed = [f.name for f in self.frame.schema.fields if MARKS_MALFORMED in f.metadata]
+        for name in unparsed:
+            sent[columns.MALFORMED] = sent[name].isNotNull()
         if time is None:
             return None
         holder, kind = time, self.frame.schema[time].dataType
@@ -73,7 +78,8 @@ class Input:
             holder = PARSED
             moment = F.try_to_timestamp(sent[time])
             sent[PARSED] = moment
-            sent[columns.MALFORMED] = sent[time].isNotNull() & moment.isNull()
+            wrong = sent[time].isNotNull() & moment.isNull()
+            sent[columns.MALFORMED] = sent.get(columns.MALFORMED, F.lit(False)) | wrong
         wall = F.localtimestamp() if isinstance(kind, TimestampNTZType) else F.current_timestamp()
         if self.clock is not None:
             wall = sent[self.clock]

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, cast
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, Table, quoted
 from muntin.model.placeholders import filled
+from muntin.spark.kafka import Form, Kafka, kafka
+from muntin.spark.kafka_sink import KafkaSink, to_kafka
+from muntin.spark.postgres import PostgresSink, to_postgres
 from muntin.spark.sinks import Sink, to_duckdb, to_parquet
 
 # What brings its own columns.
 _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
-# Options of Kafka that others know by other names.
-_KAFKA = {
-    "topic": "subscribe",
-    "bootstrap.servers": "kafka.bootstrap.servers",
-    "properties.bootstrap.servers": "kafka.bootstrap.servers",
-}
-_KAFKA_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
+# The brokers' addresses, by the names that others have for them.
+_SERVERS = ("bootstrap.servers", "kafka.bootstrap.servers", "properties.bootstrap.servers")
+_TOPIC = ("topic", "subscribe")
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,9 @@ def read(spark: SparkSession, table: Table, around: Surroundings) -> DataFrame:
     options = around.options(table)
     reader = spark.readStream if table.stream else spark.read
     if table.connector == "kafka":
-        frame = reader.format("kafka").options(**_kafka_options(table, options)).load()
-        return computed(_parsed(frame, table, options), table.computed)
+        source = _kafka(table, options)
+        frame = source.stream(spark) if table.stream else source.frame(spark)
+        return computed(frame, table.computed)
     reader = reader.format(table.connector)
     if table.columns is not None and table.connector not in _FIXED:
         reader = reader.schema(table.columns)
@@ -80,32 +80,30 @@ def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
     return frame.selectExpr("*", *(f"{c.text} AS {quoted(c.name)}" for c in columns))
 
 
-def _kafka_options(table: Table, options: Mapping[str, str]) -> dict[str, str]:
-    renamed = {_KAFKA.get(name, name): value for name, value in options.items()}
-    renamed.pop("format", None)
-    for needed in ("kafka.bootstrap.servers",):
-        if needed not in renamed:
-            cure = "add 'bootstrap.servers' = 'host:9092'"
-            raise OptionError(needed, None, f"is missing for {table.name}", cure)
-    if not {"subscribe", "subscribePattern", "assign"} & renamed.keys():
-        cure = "add topic = '...'"
-        raise OptionError("topic", None, f"is missing for {table.name}", cure)
-    return renamed
+def _kafka(table: Table, options: dict[str, str]) -> Kafka:
+    """Topics out of a table's options; what isn't known here is the connector's own."""
+    servers, topic = _taken(table, options, _SERVERS), _taken(table, options, _TOPIC)
+    per_batch = options.pop("per_batch", None)
+    return kafka(
+        servers,
+        topic.split(","),
+        columns=table.columns,
+        format=cast(Form, options.pop("format", "json")),
+        schema=options.pop("schema", None),
+        starting=options.pop("startingOffsets", options.pop("starting", "earliest")),
+        headers=options.pop("includeHeaders", options.pop("headers", "false")).lower() == "true",
+        per_batch=None if per_batch is None else int(per_batch),
+        options=options,
+    )
 
 
-def _parsed(frame: DataFrame, table: Table, options: Mapping[str, str]) -> DataFrame:
-    """Kafka's values as columns, beside Kafka's own."""
-    if table.columns is None:
-        return frame
-    form = options.get("format", "json")
-    if form not in ("json", "csv"):
-        raise OptionError("format", form, "isn't read", "give 'json' or 'csv'")
-    text = F.col("value").cast("string")
-    parse: Callable[..., object] = F.from_json if form == "json" else F.from_csv
-    value = frame.withColumn("__muntin_value", parse(text, table.columns))  # type: ignore[arg-type]
-    names = value.select("__muntin_value.*").columns
-    own = [name for name in _KAFKA_COLUMNS if name not in names]
-    return value.select(*own, "__muntin_value.*")
+def _taken(table: Table, options: dict[str, str], names: tuple[str, ...]) -> str:
+    """An option under any of its names, taken out."""
+    for name in names:
+        if name in options:
+            return options.pop(name)
+    cure = f"add '{names[0]}' = '...' to the table {table.name}"
+    raise OptionError(names[0], None, f"is missing for {table.name}", cure)
 
 
 def sink(table: Table, around: Surroundings) -> Sink:
@@ -129,10 +127,40 @@ def sink(table: Table, around: Surroundings) -> Sink:
         history = options.pop("history", None)
         name = options.pop("table", table.name)
         made = to_duckdb(take("path"), name, history=history)
+    elif table.connector == "postgres":
+        made = _postgres(take("dsn"), table.name, options)
+    elif table.connector == "kafka":
+        return _to_kafka(table, options)
     else:
-        cure = "write to 'parquet' or 'duckdb'"
+        cure = "write to 'parquet', 'duckdb', 'postgres' or 'kafka'"
         raise OptionError("connector", table.connector, "isn't written to", cure)
     if options:
         cure = f"leave it away: {table.connector} as a sink doesn't know it"
         raise OptionError(next(iter(options)), table.name, "isn't an option", cure)
     return made
+
+
+def _to_kafka(table: Table, options: dict[str, str]) -> KafkaSink:
+    servers, topic = _taken(table, options, _SERVERS), _taken(table, options, _TOPIC)
+    key = options.pop("key", None)
+    return to_kafka(
+        servers,
+        topic,
+        key=None if key is None else [name.strip() for name in key.split(",")],
+        format=cast(Literal["json", "avro"], options.pop("format", "json")),
+        schema=options.pop("schema", None),
+        options=options,
+    )
+
+
+def _postgres(dsn: str, name: str, options: dict[str, str]) -> PostgresSink:
+    """A sink out of a table's options, which are taken out."""
+    return to_postgres(
+        dsn,
+        options.pop("table", name),
+        schema=options.pop("schema", None),
+        history=options.pop("history", None),
+        create=options.pop("create", "true").lower() == "true",
+        patience=options.pop("patience", "1 minute"),
+        password=options.pop("password", None),
+    )

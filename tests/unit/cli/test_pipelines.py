@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muntin.cli.failure import words
-from muntin.cli.pipelines import check_fits, load, settings, started
+from muntin.cli.pipelines import check_fits, load, settings, spark_settings, started
 from muntin.model.errors import OptionError
 
 
@@ -25,6 +25,13 @@ def test_a_file_can_import_what_lies_beside_it(tmp_path, monkeypatch):
 
 def test_settings_are_text_and_may_hold_an_equals_sign():
     assert settings(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+
+
+def test_settings_of_spark_have_its_names():
+    assert spark_settings(["spark.a.b=x=y"]) == {"spark.a.b": "x=y"}
+    for wrong in ("a=1", "spark.a"):
+        with pytest.raises(OptionError, match=r"isn't spark\.name=value; write for example --conf"):
+            spark_settings([wrong])
 
 
 def test_settings_fit_keyword_arguments():

@@ -1,0 +1,159 @@
+"""Results, pairs and rejected messages to a topic of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from muntin.engine import columns
+from muntin.model.errors import OptionError
+from muntin.spark.connector import connect
+from muntin.spark.kafka import MALFORMED, OWN, of_client
+from muntin.spark.plan import REJECTED
+from muntin.spark.sinks import Batch
+
+_JSON = {"ignoreNullFields": "false"}
+# Told in headers, so that a dead letter's value is what came in.
+_ASIDE = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
+
+
+class KafkaSink:
+    """A topic; see ``to_kafka``."""
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        key: tuple[str, ...] | None,
+        form: str,
+        schema: str | None,
+        options: Mapping[str, str],
+    ) -> None:
+        self.servers = servers
+        self.topic = topic
+        self.key = key
+        self.form = form
+        self.schema = schema
+        self._options = dict(options)
+
+    def __repr__(self) -> str:
+        return f"KafkaSink({self.servers!r}, {self.topic!r})"
+
+    def write(self, batch: Batch) -> None:
+        """See ``Sink``."""
+        frame = batch.frame
+        connect(frame.sparkSession)
+        made = self._letters(frame, batch) if batch.kind == REJECTED else self._rows(frame, batch)
+        given = {"kafka.bootstrap.servers": self.servers, "topic": self.topic}
+        made.write.format("kafka").options(**given, includeHeaders="true", **self._options).save()
+
+    def _rows(self, frame: DataFrame, batch: Batch) -> DataFrame:
+        """Results and pairs."""
+        there = frame.columns
+        identity = self.key
+        if identity is None and batch.keys is not None:
+            bounds = (columns.WINDOW_START, columns.WINDOW_END)
+            identity = (*batch.keys, *(name for name in bounds if name in there))
+        value = self._value(there)
+        if batch.keys is not None:
+            value = F.when(F.col(columns.EMISSION) != "retract", value)
+        told = [name for name in (columns.EMISSION, columns.REVISION) if name in there]
+        return frame.select(
+            _key(identity).alias("key"),
+            value.alias("value"),
+            _headers(told, batch.number).alias("headers"),
+        )
+
+    def _letters(self, frame: DataFrame, batch: Batch) -> DataFrame:
+        """Rejected messages, as they came as far as that is known."""
+        there = frame.columns
+        told = [name for name in _ASIDE if name in there]
+        payload = [c for c in there if c not in (*told, *OWN, MALFORMED)]
+        value = self._value(payload or there)
+        if MALFORMED in there:
+            value = F.coalesce(F.col(MALFORMED), value)
+        headers = _headers(told, batch.number)
+        if "headers" in there:
+            came = F.coalesce(F.col("headers"), F.array().cast(frame.schema["headers"].dataType))
+            headers = F.concat(came, headers)
+        key = F.lit(None).cast("string")
+        if self.key is not None:
+            key = _key(self.key)
+        elif "key" in there:
+            key = F.col("key").cast("string")
+        return frame.select(key.alias("key"), value.alias("value"), headers.alias("headers"))
+
+    def _value(self, names: Sequence[str]) -> Column:
+        row = F.struct(*(F.col(f"`{name}`") for name in names))
+        if self.form == "json":
+            return F.to_json(row, _JSON).cast("binary")
+        from pyspark.sql.avro.functions import to_avro
+
+        return to_avro(row) if self.schema is None else to_avro(row, self.schema)
+
+
+def to_kafka(
+    servers: str,
+    topic: str,
+    *,
+    key: str | Sequence[str] | None = None,
+    format: Literal["json", "avro"] = "json",
+    schema: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> KafkaSink:
+    """Send every row to a topic of Kafka.
+
+    **Results** have their keys and window as the message's key, a JSON object, so that a compacted
+    topic keeps the newest state of every window; a session that was taken back is a message
+    without value. **Rejected** messages are dead letters: they keep their key and, where they
+    couldn't be parsed, their very bytes. The headers tell ``emission`` and ``revision``, or
+    ``reason``, ``watermark``, ``topic``, ``partition`` and ``offset``, and ``batch`` everywhere.
+
+    Kafka gets each row **at least once**: a batch that is repeated after a crash sends its rows
+    again, with the same keys, revisions and batch number, in the same order for each key. Whoever
+    keeps the greatest revision of each key has the right table.
+
+    Args:
+        servers: ``host:port``, several with commas.
+        topic: The topic.
+        key: The columns that are the message's key; one is taken as it is, several are a JSON
+            object. Without it, what identifies the row.
+        format: ``json``, or ``avro`` (plain, without a registry).
+        schema: The Avro schema, as JSON; made from the columns' types where it isn't given.
+        options: As of ``kafka``.
+
+    Raises:
+        OptionError: When the options don't fit together.
+
+    Example:
+        >>> to_kafka("localhost:9092", "views")
+        KafkaSink('localhost:9092', 'views')
+    """
+    if format not in ("json", "avro"):
+        raise OptionError("format", format, "isn't written", "give 'json' or 'avro'")
+    if schema is not None and format != "avro":
+        raise OptionError("schema", schema, "is for Avro", "add format='avro'")
+    names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    return KafkaSink(servers, topic, names, format, schema, of_client(options or {}))
+
+
+def _key(names: tuple[str, ...] | None) -> Column:
+    if not names:
+        return F.lit(None).cast("string")
+    if len(names) == 1:
+        return F.col(f"`{names[0]}`").cast("string")
+    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in names)), _JSON)
+
+
+def _headers(names: Sequence[str], number: int) -> Column:
+    told = {name: F.col(f"`{name}`").cast("string") for name in names}
+    told["batch"] = F.lit(str(number))
+    return F.array(
+        *(
+            F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
+            for name, value in told.items()
+        )
+    )

@@ -1,0 +1,223 @@
+"""Figures of running queries for Prometheus.
+
+What the shards told is read from the queries when somebody asks; what Spark tells of each batch
+comes through a listener and is added up.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from muntin.model.axis import SECOND
+from muntin.model.errors import MissingExtraError, OptionError
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from muntin.spark.query import WindowedQuery
+
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+_TAKEN = ("seen", "counted", "filtered", "duplicates")
+
+
+class Progress(StreamingQueryListener):
+    """Adds up what Spark tells of each batch, by query.
+
+    Attributes:
+        batches: How many batches have ended.
+        phases: Milliseconds by phase.
+        state_bytes: Memory that the state takes now.
+    """
+
+    def __init__(self) -> None:
+        self.batches: defaultdict[str, int] = defaultdict(int)
+        self.phases: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self.state_bytes: dict[str, int] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """A batch has ended."""
+        told = event.progress
+        query = str(told.runId)
+        self.batches[query] += 1
+        for phase, milliseconds in told.durationMs.items():
+            self.phases[query][phase] += milliseconds
+        self.state_bytes[query] = sum(one.memoryUsedBytes for one in told.stateOperators)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """No batch, no figures."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """What a query has done stays told."""
+
+
+class Metrics:
+    """Queries that are watched, as Prometheus' client collects them; made by ``metrics``.
+
+    Attributes:
+        url: Where they are served.
+    """
+
+    def __init__(self, queries: tuple[WindowedQuery, ...], spark: SparkSession) -> None:
+        self._queries = queries
+        self._spark = spark
+        self._progress = Progress()
+        spark.streams.addListener(self._progress)
+        self._server: WSGIServer | None = None
+        self.url = ""
+
+    def collect(self) -> Iterator[Metric]:
+        """Every figure now; called by the registry."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        def counted(name: str, told: str, by: str, of: Callable[[Any], dict[str, float]]) -> Metric:
+            family = CounterMetricFamily(f"muntin_{name}", told, labels=["query", by])
+            for query in self._queries:
+                for label, value in of(query).items():
+                    family.add_metric([_name(query), label], value)
+            return family
+
+        def now(name: str, told: str, of: Callable[[Any], float | None]) -> Metric:
+            family = GaugeMetricFamily(f"muntin_{name}", told, labels=["query"])
+            for query in self._queries:
+                value = of(query)
+                if value is not None:
+                    family.add_metric([_name(query)], value)
+            return family
+
+        yield counted("messages", "Messages by what became of them.", "fate", _fates)
+        yield counted("rejected", "Rejected messages by reason.", "reason", _reasons)
+        yield counted("fired", "Firings since the start.", "emission", lambda q: q.figures.fired)
+        yield now("watermark_seconds", "The watermark, Unix time.", _watermark)
+        yield now("watermark_lag_seconds", "How far it is behind this clock.", _lag)
+        yield now("windows_pending", "Changed windows that wait to speak.", _pending)
+        yield now("state_rows", "Rows in the state.", lambda q: q.figures.state_rows)
+        yield now("state_bytes", "Memory of the state.", self._state_bytes)
+        yield now("batch", "The number of the last batch.", lambda q: q.figures.batch)
+        yield now("running", "Whether the query runs.", lambda q: float(q.is_active))
+        yield now("adds_up", "Whether every message is accounted for.", _adds_up)
+        yield counted("batch_seconds", "Time of batches by phase.", "phase", self._phases)
+
+    def _state_bytes(self, query: WindowedQuery) -> float | None:
+        return self._progress.state_bytes.get(str(query.query.runId))
+
+    def _phases(self, query: WindowedQuery) -> dict[str, float]:
+        spent = self._progress.phases[str(query.query.runId)]
+        return {phase: milliseconds / 1000 for phase, milliseconds in dict(spent).items()}
+
+    def serve(self, port: int, address: str, token: str | None) -> None:
+        """Serve them over HTTP, in a thread that ends with the process."""
+        from prometheus_client import CollectorRegistry, make_wsgi_app
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        app = make_wsgi_app(registry)
+
+        def guarded(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+            given = environ.get("HTTP_AUTHORIZATION", "")
+            if token is not None and not hmac.compare_digest(
+                given.encode(), f"Bearer {token}".encode()
+            ):
+                start("401 Unauthorized", [("WWW-Authenticate", "Bearer")])
+                return [b"a token is needed\n"]
+            return app(environ, start)
+
+        self._server = make_server(address, port, guarded, handler_class=_Silent)
+        self.url = f"http://{address}:{self._server.server_port}/metrics"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """Serve no longer."""
+        self._spark.streams.removeListener(self._progress)
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+
+def metrics(
+    *queries: WindowedQuery, port: int = 9464, address: str = "127.0.0.1", token: str | None = None
+) -> Metrics:
+    """Serve figures of running queries for Prometheus, under ``/metrics``.
+
+    Args:
+        queries: Started queries; they are told apart by their names.
+        port: Where to; 0 takes a free one.
+        address: Which of this machine's addresses; the loopback, where nobody else comes.
+        token: What whoever asks must send, as ``Authorization: Bearer …``.
+
+    Returns:
+        The figures; ``.url`` says where they are, ``.close()`` ends it.
+
+    Raises:
+        MissingExtraError: When ``prometheus-client`` isn't installed.
+        OptionError: When others could read them and there is no token.
+
+    Example:
+        >>> figures = metrics(query, port=9464)  # doctest: +SKIP
+    """
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("metrics()", "metrics") from error
+    if not queries:
+        raise OptionError("queries", (), "are none", "give what .start() returned")
+    if address not in _LOCAL and not token:
+        cure = "give a token too, which Prometheus sends as its bearer token"
+        raise OptionError("address", address, "lets others read the figures", cure)
+    spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    made = Metrics(queries, spark)
+    made.serve(port, address, token)
+    return made
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Being asked isn't worth a line."""
+
+
+def _name(query: WindowedQuery) -> str:
+    return str(query.query.name or query.query.id)
+
+
+def _fates(query: WindowedQuery) -> dict[str, float]:
+    counts = query.figures.counts
+    return {name: counts.get(name, 0) for name in _TAKEN}
+
+
+def _reasons(query: WindowedQuery) -> dict[str, float]:
+    return {name: n for name, n in query.figures.counts.items() if name not in _TAKEN}
+
+
+def _watermark(query: WindowedQuery) -> float | None:
+    moment = query.figures.watermark
+    return None if moment is None else moment / SECOND
+
+
+def _lag(query: WindowedQuery) -> float | None:
+    moment = _watermark(query)
+    return None if moment is None else time.time() - moment
+
+
+def _pending(query: WindowedQuery) -> float:
+    return query.figures.pending
+
+
+def _adds_up(query: WindowedQuery) -> float:
+    return float(query.figures.adds_up())

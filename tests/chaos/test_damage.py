@@ -1,0 +1,120 @@
+"""A checkpoint that was damaged is told, or mended by Spark; it never leads to a wrong table."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from tests.spark.feed import Feed, at, told
+
+import muntin as mt
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+SECONDS = [[1, 4, 2, 9], [12, 8, 31], [7, 29, 33, 30], [64, 35, 36], [62, 70, 40]]
+
+
+def run(spark: SparkSession, feed: Feed, folder: Path) -> None:
+    query = (
+        mt.windowed(feed.stream(spark), key="key", time="at", lateness="40 seconds")
+        .hopping("10 seconds", slide="4 seconds")
+        .early(each=True)
+        .agg(n=mt.count(), total=mt.sum("value"), most=mt.max("value"))
+        .start(
+            checkpoint=f"{folder}/checkpoint",
+            results=mt.to_duckdb(f"{folder}/out.duckdb", "windows"),
+            available_now=True,
+        )
+    )
+    assert query.await_end(timeout=240)
+
+
+def add(feed: Feed, numbers: range) -> None:
+    for number in numbers:
+        feed.add(*(("ab"[second % 2], at(second), second) for second in SECONDS[number]))
+
+
+def truncated(content: bytes, chance: random.Random) -> bytes:
+    return content[: len(content) // 2]
+
+
+def emptied(content: bytes, chance: random.Random) -> bytes:
+    return b""
+
+
+def flipped(content: bytes, chance: random.Random) -> bytes:
+    """One bit of every hundred bytes or so, away from the head, which says what a file is."""
+    changed = bytearray(content)
+    for _ in range(1 + len(changed) // 100):
+        changed[chance.randrange(len(changed) // 4, len(changed))] ^= 1 << chance.randrange(8)
+    return bytes(changed)
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three batches, undamaged."""
+    folder = tmp_path_factory.mktemp("whole")
+    feed = Feed(folder / "source")
+    add(feed, range(3))
+    run(spark, feed, folder)
+    return folder
+
+
+@pytest.mark.parametrize("damage", [truncated, emptied, flipped])
+@pytest.mark.parametrize("files", ["state/*/*/3.changelog", "offsets/2", "commits/2"])
+@pytest.mark.parametrize("sums", [True, False], ids=["with its checksum", "without"])
+def test_damage_is_never_silent(
+    spark: SparkSession, whole: Path, tmp_path: Path, files: str, damage, sums: bool
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(whole, folder)
+    found = [path for path in (folder / "checkpoint").glob(files) if path.stat().st_size > 0]
+    assert found
+    for path in found:
+        path.write_bytes(damage(path.read_bytes(), random.Random(3)))
+        if not sums:
+            for sidecar in path.parent.glob(f"*{path.name}*crc*"):
+                sidecar.unlink()
+    feed = Feed(folder / "source")
+    feed.files, feed.ids = 3, sum(map(len, SECONDS[:3]))
+    add(feed, range(3, 5))
+    try:
+        run(spark, feed, folder)
+    except (mt.MuntinError, PySparkException) as error:
+        assert len(str(error)) > 20  # noqa: PT017
+    else:
+        assert told(folder / "out.duckdb") == feed.windows(10, 4)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own for the checkpoint."""
+    folder = tmp_path / "small"
+    (folder / "checkpoint").mkdir(parents=True)
+    if os.getuid() != 0 or mount(folder, "size=160k"):
+        pytest.skip("only root may mount a small disk")
+    yield folder
+    subprocess.run(["umount", folder / "checkpoint"], check=True)
+
+
+def mount(folder: Path, options: str) -> int:
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder / "checkpoint")]
+    return subprocess.run(command, capture_output=True).returncode
+
+
+def test_a_full_disk_is_told_and_nothing_is_half_done(spark: SparkSession, small: Path) -> None:
+    feed = Feed(small / "source")
+    add(feed, range(5))
+    for number in range(5, 40):
+        feed.add(*((f"key {n}", at(70 + number), n) for n in range(200)))
+    with pytest.raises(PySparkException, match=r"No space left|not enough space|ENOSPC"):
+        run(spark, feed, small)
+    assert mount(small, "remount,size=64m") == 0
+    run(spark, feed, small)
+    assert told(small / "out.duckdb") == feed.windows(10, 4)

@@ -1,0 +1,94 @@
+"""Where sinks write to, and what is found there; a batch as sinks see it, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from tests.spark.feed import DAY, STAMP, at
+
+import muntin as mt
+from muntin.spark.sinks import Sink
+
+
+@dataclass
+class Written:
+    """A batch of a few windows."""
+
+    number: int
+    said: list[tuple[str, int, int | None, int]]
+    kind: str = "results"
+    keys: tuple[str, ...] | None = ("key",)
+
+    def table(self) -> pa.Table:
+        """Key, start of the window, count and revision."""
+        emissions = ["retract" if n is None else "full" for _, _, n, _ in self.said]
+        columns = {
+            "key": pa.array([key for key, _, _, _ in self.said], pa.string()),
+            "window_start": pa.array([at(start) for _, start, _, _ in self.said], STAMP),
+            "window_end": pa.array([at(start + 10) for _, start, _, _ in self.said], STAMP),
+            "n": pa.array([n for _, _, n, _ in self.said], pa.int64()),
+            "emission": pa.array(emissions, pa.string()),
+            "revision": pa.array([revision for _, _, _, revision in self.said], pa.int32()),
+        }
+        return pa.table(columns)
+
+
+class Place(Protocol):
+    """Where sinks write to."""
+
+    def sink(self, table: str, history: str | None) -> Sink:
+        """A sink."""
+
+    def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """What is in a table, in order."""
+
+
+class DuckDBPlace:
+    """A file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def sink(self, table: str, history: str | None) -> Sink:
+        return mt.to_duckdb(str(self.path), table, history=history)
+
+    def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        names = ", ".join(map(_quoted, columns))
+        with duckdb.connect(str(self.path)) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            found = connection.execute(f"SELECT {names} FROM {_quoted(table)}").fetchall()
+        return in_order(found)
+
+
+class PostgresPlace:
+    """A database."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+
+    def sink(self, table: str, history: str | None) -> Sink:
+        return mt.to_postgres(self.dsn, table, history=history)
+
+    def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        names = sql.SQL(", ").join(map(sql.Identifier, columns))
+        query = sql.SQL("SELECT {} FROM {}").format(names, sql.Identifier(table))
+        with psycopg.connect(self.dsn) as connection:
+            return in_order(connection.execute(query).fetchall())
+
+
+def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows in order, moments as seconds of the day that they are about."""
+    return sorted(
+        tuple((v - DAY).total_seconds() if hasattr(v, "tzinfo") else v for v in row)
+        for row in found
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,121 @@
+"""A Kafka broker of one's own (KRaft, one node), on loopback, in a folder that goes with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.services.machine import SERVICES, free_port, listens, missing, wait_until
+
+BROKER, CONNECTOR = SERVICES / "kafka", SERVICES / "kafka-connector"
+_CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
+_SETTINGS = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={folder}/data
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+"""
+
+
+class Kafka:
+    """A broker that is started, killed and started again.
+
+    Attributes:
+        servers: Its address.
+    """
+
+    def __init__(self) -> None:
+        if not any(BROKER.glob("kafka_2.13-*.jar")) or not any(CONNECTOR.glob("*.jar")):
+            missing("Kafka")
+        self.folder = Path(tempfile.mkdtemp(prefix="muntin-kafka-"))
+        self.port = free_port()
+        self.servers = f"127.0.0.1:{self.port}"
+        self.log = self.folder / "log"
+        self._topics = 0
+        settings = _SETTINGS.format(port=self.port, controller=free_port(), folder=self.folder)
+        (self.folder / "settings").write_text(settings)
+        tool = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c"]
+        subprocess.run(self._java(*tool, "settings"), check=True, capture_output=True,
+                       cwd=self.folder, timeout=120)  # fmt: skip
+        self.start()
+
+    def _java(self, *arguments: str) -> list[str]:
+        home = os.environ.get("JAVA_HOME")
+        java = f"{home}/bin/java" if home else "java"
+        small = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        return [java, *small, "-cp", f"{BROKER}/*", *arguments]
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                self._java("kafka.Kafka", "settings"), stdout=log, stderr=log, cwd=self.folder
+            )
+        wait_until(lambda: listens(self.port), self.process, self.log)
+        self.admin = AdminClient({"bootstrap.servers": self.servers})
+        self.admin.list_topics(timeout=60)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(timeout=60)
+
+    def remove(self) -> None:
+        """End it for good."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def topic(self, partitions: int = 2) -> str:
+        """Make a topic; returns its name."""
+        self._topics += 1
+        name = f"topic-{self._topics}"
+        for made in self.admin.create_topics([NewTopic(name, partitions, 1)]).values():
+            made.result(timeout=60)
+        return name
+
+    def send(self, topic: str, messages: Iterable[tuple[Any, ...]]) -> None:
+        """Send messages: partition, key, value, and headers where there are any."""
+        producer = Producer({"bootstrap.servers": self.servers, "enable.idempotence": True})
+        for partition, key, value, *headers in messages:
+            more = {"headers": headers[0]} if headers else {}
+            producer.produce(topic, value, key, partition, **more)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def read(self, topic: str) -> list[Message]:
+        """All messages that a topic holds, partition by partition."""
+        settings: dict[str, Any] = {"bootstrap.servers": self.servers, "group.id": "reader"}
+        consumer = Consumer({**settings, "enable.partition.eof": True})
+        partitions = self.admin.list_topics(topic, timeout=60).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        found, ended, deadline = [], set(), time.monotonic() + 60
+        while len(ended) < len(partitions):
+            assert time.monotonic() < deadline, f"{topic} can't be read"
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            if message.error() is None:
+                found.append(message)
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+        consumer.close()
+        return sorted(found, key=lambda m: (m.partition(), m.offset()))

@@ -1,0 +1,111 @@
+"""A PostgreSQL server of one's own, on loopback, in a folder that goes with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from tests.services.machine import free_port, missing, wait_until
+
+PASSWORD = "open sesame"
+
+
+class Postgres:
+    """A server that is started, killed and started again.
+
+    Attributes:
+        port: Where it listens.
+    """
+
+    def __init__(self) -> None:
+        self.programs = _programs()
+        # Not below pytest's folders: those are root's alone, and root may not run a server.
+        self.folder = Path(tempfile.mkdtemp(prefix="muntin-postgres-"))
+        self.who: dict[str, Any] = {}
+        if os.getuid() == 0:
+            self.who = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            shutil.chown(self.folder, "nobody", "nogroup")
+        self.port = free_port()
+        self.log = self.folder / "log"
+        self._databases = 0
+        secret = self.folder / "secret"
+        secret.write_text(PASSWORD)
+        initdb = [self.programs / "initdb", "-D", self.folder / "data", "-U", "tester", "-N"]
+        initdb += ["--auth=scram-sha-256", f"--pwfile={secret}", "--locale=C.UTF-8", "-E", "UTF8"]
+        subprocess.run(initdb, check=True, capture_output=True, cwd=self.folder, **self.who)
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": "",
+            "fsync": "off",  # killed servers lose nothing by it, only machines do
+            "shared_buffers": "16MB",
+            "log_statement": "all",
+        }
+        command: list[Any] = [self.programs / "postgres", "-D", self.folder / "data"]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self.folder, **self.who
+            )
+        wait_until(self._answers, self.process, self.log)
+
+    def kill(self) -> None:
+        """End it as a crash does: nothing is finished, nothing written to its tables."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(timeout=60)
+
+    def remove(self) -> None:
+        """End it for good."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def dsn(self, database: str = "postgres") -> str:
+        """The address of a database."""
+        return psycopg.conninfo.make_conninfo(
+            host="127.0.0.1",
+            port=self.port,
+            user="tester",
+            password=PASSWORD,
+            dbname=database,
+        )
+
+    def database(self) -> str:
+        """The address of a new, empty database."""
+        self._databases += 1
+        name = f"test_{self._databases}"
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.dsn(name)
+
+    def _answers(self) -> bool:
+        return psycopg.pq.PGconn.ping(self.dsn().encode()) == psycopg.pq.Ping.OK
+
+
+def rows(dsn: str, query: str) -> list[tuple[Any, ...]]:
+    """What a database answers."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET TIME ZONE 'UTC'")
+        return connection.execute(query.encode()).fetchall()
+
+
+def _programs() -> Path:
+    """The folder of the newest server that is installed."""
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), reverse=True)
+    found = shutil.which("postgres")
+    if debian:
+        return debian[0].parent
+    if found is not None:
+        return Path(found).resolve().parent
+    missing("PostgreSQL")

@@ -1,0 +1,63 @@
+"""Kafka's options, and the search for Spark's connector, without a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import muntin as mt
+from muntin.spark import connector
+
+
+def test_options_that_cant_work_are_refused() -> None:
+    with pytest.raises(mt.OptionError, match="topic='' names none"):
+        mt.kafka("there:9092", "")
+    with pytest.raises(mt.OptionError, match="isn't read; give 'json', 'csv' or 'avro'"):
+        mt.kafka("there:9092", "orders", format="xml")  # type: ignore[arg-type]
+    with pytest.raises(mt.OptionError, match="doesn't fit format='avro'"):
+        mt.kafka("there:9092", "orders", format="avro")
+    with pytest.raises(mt.OptionError, match="aren't given with Avro"):
+        mt.kafka("there:9092", "orders", format="avro", schema='"long"', columns="id long")
+    with pytest.raises(mt.OptionError, match="per_batch=0 is less than one"):
+        mt.kafka("there:9092", "orders", per_batch=0)
+    with pytest.raises(mt.OptionError, match=r"schema.*is for Avro"):
+        mt.to_kafka("there:9092", "orders", schema='"long"')
+
+
+def test_options_of_clients_get_their_prefix_and_arent_told() -> None:
+    options = {
+        "sasl.jaas.config": "password='sesame'",
+        "kafka.security.protocol": "SASL_SSL",
+        "failOnDataLoss": "false",
+    }
+    orders = mt.kafka("there:9092", "orders", options=options)
+    assert dict(orders.options) == {
+        "kafka.sasl.jaas.config": "password='sesame'",
+        "kafka.security.protocol": "SASL_SSL",
+        "failOnDataLoss": "false",
+    }
+    assert "sesame" not in f"{orders!r} {mt.to_kafka('there:9092', 'x', options=options)!r}"
+
+
+def test_a_folder_without_the_connector_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = spark.newSession()
+    monkeypatch.setenv(connector.FOLDER_VARIABLE, str(tmp_path / "nowhere"))
+    with pytest.raises(mt.SettingError, match="nowhere', which isn't a folder"):
+        connector.connect(fresh)
+    monkeypatch.setenv(connector.FOLDER_VARIABLE, str(tmp_path))
+    with pytest.raises(mt.SettingError, match=r"holds no spark-sql-kafka.*spark__jars__packages="):
+        connector.connect(fresh)
+
+
+def test_without_maven_the_cure_is_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(connector.FOLDER_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(mt.SettingError, match=r"is nowhere; start the session with.*install Maven"):
+        connector.connect(spark.newSession())

@@ -1,0 +1,184 @@
+"""Kafka under a query: a real broker, malformed messages, dead letters, repeats and restarts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.services.kafka import Kafka
+from tests.spark.feed import at, rows
+
+import muntin as mt
+from muntin.spark.sources import Surroundings, read, sink
+from muntin.sql.door import pipeline
+
+COLUMNS = "id long, at timestamp, value long"
+MALFORMED = [b"{", b"", b"[1]", b'{"id": "x"}', b'{"at": "yesterday"}', b"\xff\xfe", None]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def order(number: int, seconds: float, value: int = 1) -> bytes:
+    return json.dumps({"id": number, "at": at(seconds).isoformat(), "value": value}).encode()
+
+
+def test_what_cant_be_parsed_becomes_a_dead_letter(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    """It keeps its bytes, its key and its headers, and everything adds up."""
+    topic, results, dead = kafka.topic(2), kafka.topic(1), kafka.topic(1)
+    good = [(number % 2, f"k{number % 3}", order(number, number)) for number in range(30)]
+    kafka.send(topic, good[:20])
+    kafka.send(topic, [(0, "bad", payload, [("trace", b"\x00\x01")]) for payload in MALFORMED])
+    kafka.send(topic, good[20:])
+    kafka.send(topic, [(1, None, order(99, 2)), (1, "late", order(100, -500))])
+    orders = mt.kafka(kafka.servers, topic, columns=COLUMNS, headers=True, per_batch=20)
+    query = (
+        mt.windowed(
+            orders.stream(spark), key="key", time="at", offset=("partition", "offset"),
+            lateness="1 minute",
+        )
+        .tumbling("10 seconds")
+        .early(each=True)
+        .agg(n=mt.count(), total=mt.sum("value"))
+        .start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            results=mt.to_kafka(kafka.servers, results),
+            rejected=mt.to_kafka(kafka.servers, dead),
+            available_now=True,
+        )
+    )  # fmt: skip
+    assert query.await_end(timeout=240)
+    counts = {"seen": 39, "counted": 30, "malformed": 7, "null_key": 1, "late": 1}
+    assert query.figures.counts == counts
+    assert query.figures.adds_up()
+
+    letters = kafka.read(dead)
+    bad = [m for m in letters if dict(m.headers())["reason"] == b"malformed"]
+    assert Counter(m.value() for m in bad) == Counter(payload or b"" for payload in MALFORMED)
+    assert {m.key() for m in bad} == {b"bad"}
+    offsets = {int(m.offset()) for m in kafka.read(topic) if m.key() == b"bad"}
+    for message in bad:
+        headers = dict(message.headers())
+        assert headers["trace"] == b"\x00\x01"
+        assert (headers["topic"], headers["partition"]) == (topic.encode(), b"0")
+        offsets.remove(int(headers["offset"]))
+    assert offsets == set()
+    others = {dict(m.headers())["reason"]: json.loads(m.value()) for m in letters if m not in bad}
+    assert {reason: value["id"] for reason, value in others.items()} == {
+        b"null_key": 99, b"late": 100
+    }  # fmt: skip
+    newest = {m.key(): json.loads(m.value()) for m in kafka.read(results)}
+    told = {(v["key"], v["window_start"]): v["n"] for v in newest.values()}
+    assert sum(told.values()) == 30
+    assert len(told) == len(newest) == 9
+
+
+def test_what_is_read_twice_counts_once(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    """A new run on the same state begins at the earliest offset again: Spark's are thrown away."""
+    topic, out = kafka.topic(2), tmp_path / "out.duckdb"
+    orders = mt.kafka(kafka.servers, topic, columns=COLUMNS)
+
+    def run() -> mt.WindowedQuery:
+        doubled = orders.stream(spark).unionByName(orders.stream(spark))
+        windows = mt.windowed(doubled, time="at", offset=("partition", "offset"))
+        query = windows.tumbling("10 seconds").early(each=True).agg(total=mt.sum("value")).start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            results=mt.to_duckdb(str(out), "windows"),
+            available_now=True,
+        )  # fmt: skip
+        assert query.await_end(timeout=240)
+        return query
+
+    kafka.send(topic, [(n % 2, None, order(n, n, n)) for n in range(20)])
+    assert run().figures.counts == {"seen": 40, "counted": 20, "duplicates": 20}
+    kafka.kill()
+    kafka.start()
+    kafka.send(topic, [(n % 2, None, order(n, n, n)) for n in range(20, 30)])
+    assert run().figures.counts == {"seen": 60, "counted": 30, "duplicates": 30}
+    totals = rows(out, "SELECT total FROM windows ORDER BY window_start")
+    assert totals == [(sum(range(10 * n, 10 * n + 10)),) for n in range(3)]
+
+
+def test_windows_lie_on_offsets(spark: SparkSession, kafka: Kafka) -> None:
+    topic = kafka.topic(2)
+    kafka.send(topic, [(0, None, order(n, n, n)) for n in range(7)])
+    kafka.send(topic, [(1, None, order(n, n, n)) for n in range(3)])
+    frame = mt.kafka(kafka.servers, topic, columns=COLUMNS).frame(spark)
+    every3 = mt.windowed(frame, offset=("partition", "offset")).tumbling(mt.rows(3))
+    found = every3.agg(total=mt.sum("value")).results.collect()
+    told = sorted((r["partition"], r["window_start"], r["total"]) for r in found)
+    assert told == [(0, 0, 3), (0, 3, 12), (0, 6, 6), (1, 0, 3)]
+
+
+def test_avro_there_and_back(spark: SparkSession, kafka: Kafka) -> None:
+    topic, schema = kafka.topic(1), json.dumps(
+        {"type": "record", "name": "Order", "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "note", "type": ["null", "string"]},
+        ]}
+    )  # fmt: skip
+    frame = spark.createDataFrame(
+        [(1, "one"), (2, None)], "id long not null, note string"
+    ).coalesce(1)
+    written = mt.to_kafka(kafka.servers, topic, format="avro", schema=schema)
+    written.write(Pairs(frame))
+    kafka.send(topic, [(0, None, b"\x02")])
+    read_back = mt.kafka(kafka.servers, topic, format="avro", schema=schema).frame(spark)
+    found = [(r["id"], r["note"], r["malformed"]) for r in read_back.orderBy("offset").collect()]
+    assert found == [(1, "one", None), (2, None, None), (None, None, bytearray(b"\x02"))]
+
+
+class Pairs:
+    """A batch of rows without identity."""
+
+    number, keys, kind = 3, None, "results"
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+
+
+def test_csv_and_plain_values(spark: SparkSession, kafka: Kafka) -> None:
+    topic = kafka.topic(1)
+    kafka.send(topic, [(0, "a", b"1,2026-01-01T00:00:00Z,5"), (0, "b", b"x,,")])
+    csv = mt.kafka(kafka.servers, topic, columns=COLUMNS, format="csv").frame(spark)
+    assert [(r["id"], r["malformed"]) for r in csv.orderBy("offset").collect()] == [
+        (1, None), (None, bytearray(b"x,,"))
+    ]  # fmt: skip
+    plain = mt.kafka(kafka.servers, topic).frame(spark).orderBy("offset").collect()
+    assert [(r["key"], bytes(r["value"])) for r in plain][1] == ("b", b"x,,")
+
+
+def test_a_pipeline_reads_and_writes_topics(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    topic, results = kafka.topic(1), kafka.topic(1)
+    script = f"""
+        CREATE TABLE orders (id BIGINT, at TIMESTAMP, value BIGINT, OFFSET FOR (partition, offset))
+        WITH (connector = 'kafka', topic = '{topic}', 'bootstrap.servers' = '{kafka.servers}',
+              'security.protocol' = 'PLAINTEXT', per_batch = '5', mode = 'batch');
+        CREATE TABLE sums WITH (connector = 'kafka', topic = '{results}', key = 'value',
+                                'bootstrap.servers' = '{kafka.servers}');
+    """
+    tables = pipeline(script).tables
+    kafka.send(topic, [(0, None, order(n, n, n)) for n in range(7)])
+    frame = read(spark, tables["orders"], Surroundings())
+    assert sorted(r["value"] for r in frame.collect()) == list(range(7))
+    sink(tables["sums"], Surroundings()).write(Pairs(frame.select("id", "value")))
+    letters = kafka.read(results)
+    assert sorted((m.key(), json.loads(m.value())["id"]) for m in letters)[3] == (b"3", 3)
+    assert {dict(m.headers())["batch"] for m in letters} == {b"3"}
+
+
+def test_secrets_are_in_no_plan(spark: SparkSession, kafka: Kafka) -> None:
+    jaas = 'PlainLoginModule required username="u" password="sesame";'
+    options = {"sasl.jaas.config": jaas, "ssl.truststore.password": "sesame"}
+    orders = mt.kafka(kafka.servers, "orders", columns=COLUMNS, options=options)
+    windows = mt.windowed(orders.stream(spark), key="id", time="at").tumbling("1 minute")
+    counted = windows.agg(n=mt.count())
+    for frame in (orders.stream(spark), counted.results, counted.rejected):
+        assert "sesame" not in frame._jdf.queryExecution().toString()
+    assert "sesame" not in counted.explain()

@@ -1,0 +1,208 @@
+"""PostgreSQL under a query: crashes of the server, tables of the user's own, refusals, secrets."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.contract.sinks import PostgresPlace, Written
+from tests.services.postgres import PASSWORD, Postgres, rows
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+
+KEPT = "SELECT key, n, revision FROM windows ORDER BY 1, 2"
+TOLD = """SELECT key, (extract(epoch FROM window_start) * 1000000)::bigint, n, total::bigint, most
+          FROM windows ORDER BY 1, 2"""
+
+
+class Table:
+    """A batch of one Arrow table."""
+
+    def __init__(self, table: pa.Table, keys: tuple[str, ...] | None = None) -> None:
+        self.number, self.keys = 0, keys
+        self._table = table
+
+    def table(self) -> pa.Table:
+        return self._table
+
+
+@pytest.fixture
+def dsn(postgres: Postgres) -> str:
+    return postgres.database()
+
+
+def test_a_crash_of_the_server_loses_and_doubles_nothing(postgres: Postgres, dsn: str) -> None:
+    """It is killed while a batch waits for a lock, half of its statements done."""
+    sink = mt.to_postgres(dsn, "windows", history="history")
+    sink.write(Written(0, [("a", 0, 1, 0)]))
+    blocker = psycopg.connect(dsn)
+    blocker.execute("LOCK TABLE history IN ACCESS EXCLUSIVE MODE")
+    writing = threading.Thread(target=sink.write, args=(Written(1, [("a", 0, 2, 1)]),))
+    writing.start()
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid <> %s"
+    with psycopg.connect(dsn, autocommit=True) as watching:
+        while not watching.execute(waits, (blocker.info.backend_pid,)).fetchall():
+            assert writing.is_alive()
+    postgres.kill()
+    blocker.close()
+    postgres.start()
+    writing.join(timeout=60)
+    assert not writing.is_alive()
+    assert rows(dsn, KEPT) == [("a", 2, 1)]
+    history = rows(dsn, "SELECT n, revision, batch FROM history ORDER BY 1")
+    assert history == [(1, 0, 0), (2, 1, 1)]
+
+
+def test_a_server_that_stays_away_is_named(postgres: Postgres, dsn: str) -> None:
+    sink = mt.to_postgres(dsn, "windows", patience="300 milliseconds")
+    sink.write(Written(0, [("a", 0, 1, 0)]))
+    postgres.kill()
+    try:
+        with pytest.raises(mt.SinkError, match=r"127.0.0.1:.* for 0.3 seconds") as failure:
+            sink.write(Written(1, [("a", 0, 2, 1)]))
+    finally:
+        postgres.start()
+    assert PASSWORD not in str(failure.value)
+    sink.write(Written(1, [("a", 0, 2, 1)]))
+    assert rows(dsn, KEPT) == [("a", 2, 1)]
+
+
+def test_a_query_feeds_it(spark: SparkSession, dsn: str, tmp_path: Any) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1), ("b", at(2), 2), ("nul\0", at(3), 3))
+    feed.add(("a", at(12), 4), ("a", at(4), 5), (None, at(13), 6))
+    query = (
+        mt.windowed(feed.stream(spark), key="key", time="at")
+        .tumbling("10 seconds")
+        .early(each=True)
+        .late(grace="1 minute", each=True)
+        .agg(n=mt.count(), total=mt.sum("value"), most=mt.max("value"))
+        .start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            results=mt.to_postgres(dsn, "windows", history="history"),
+            rejected=mt.to_postgres(dsn, "rejected"),
+            available_now=True,
+        )
+    )
+    assert query.await_end(timeout=240)
+    expected = [(key.replace("\0", "␀"), *rest) for key, *rest in feed.windows(10, 10, but=[5])]
+    assert rows(dsn, TOLD) == expected
+    assert rows(dsn, "SELECT id, reason, batch FROM rejected") == [(5, "null_key", 1)]
+    kinds = "SELECT emission, count(*) FROM history GROUP BY 1 ORDER BY 1"
+    assert rows(dsn, kinds) == [("early", 4), ("full", 3)]
+
+
+def test_every_type_arrives(dsn: str) -> None:
+    instant = datetime(2026, 1, 1, 12, 0, 0, 123456, UTC)
+    table = pa.table(
+        {
+            "whole": pa.array([1, None], pa.int32()),
+            "flag": pa.array([True, None]),
+            "real": pa.array([float("nan"), float("-inf")]),
+            "text": pa.array(["tab\t\"quote\" \\N \\. ☃\n", "nul\0"]),
+            "bytes": pa.array([b"\x00\xff\\", b""]),
+            "moment": pa.array([instant, None], pa.timestamp("us", tz="UTC")),
+            "local": pa.array([instant.replace(tzinfo=None), None], pa.timestamp("us")),
+            "day": pa.array([date(2026, 1, 1), None]),
+            "exact": pa.array([Decimal("12.50"), None], pa.decimal128(10, 2)),
+            "many": pa.array([[1, None], []], pa.list_(pa.int64())),
+            "words": pa.array([['{"a,b"}', "nul\0", None], None], pa.list_(pa.string())),
+            "deep": pa.array([[{"k": "x\0", "v": 1}], None],
+                             pa.list_(pa.struct({"k": pa.string(), "v": pa.int64()}))),
+        }
+    )  # fmt: skip
+    mt.to_postgres(dsn, "rejected").write(Table(table))
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET TIME ZONE 'UTC'")
+        first, second = connection.execute('SELECT * FROM "rejected"').fetchall()
+    assert first[:2] == (1, True)
+    assert str(first[2]) == "nan"
+    assert first[3:10] == (
+        "tab\t\"quote\" \\N \\. ☃\n", b"\x00\xff\\", instant, instant.replace(tzinfo=None),
+        date(2026, 1, 1), Decimal("12.50"), [1, None],
+    )  # fmt: skip
+    assert first[10] == ['{"a,b"}', "nul␀", None]
+    assert first[11] == [{"k": "x␀", "v": 1}]
+    assert second == (None, None, float("-inf"), "nul␀", b"", *[None] * 4, [], None, None, 0)
+
+
+def test_a_table_of_ones_own_is_filled(dsn: str) -> None:
+    ours = """CREATE SCHEMA reports; CREATE TABLE reports.windows (
+        id bigserial, n numeric, key varchar(10), window_start timestamptz, window_end timestamptz,
+        emission text, revision bigint, PRIMARY KEY (key, window_start, window_end))"""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(ours)
+    sink = mt.to_postgres(dsn, "windows", schema="reports", create=False)
+    sink.write(Written(0, [("a", 0, 1, 0), ("a", 0, 2, 1)]))
+    sink.write(Written(1, [("a", 0, 3, 2), ("b", 0, 1, 0)]))
+    found = rows(dsn, "SELECT key, n::int, revision FROM reports.windows ORDER BY 1")
+    assert found == [("a", 3, 2), ("b", 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ("SELECT 1", "windows isn't there; make it, or leave create=False away"),
+        ("CREATE TABLE windows (key text)", "window_start.*it needs key, window_start"),
+        (
+            "CREATE TABLE windows (key text, window_start timestamptz, window_end timestamptz, "
+            "n bigint, emission text, revision int)",
+            r"no primary key or unique index over \(key, window_start, window_end\)",
+        ),
+    ],
+)
+def test_a_table_that_doesnt_fit_is_named(dsn: str, made: str, said: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(made.encode())
+    with pytest.raises(mt.SinkError, match=said):
+        mt.to_postgres(dsn, "windows", create=False).write(Written(0, [("a", 0, 1, 0)]))
+
+
+def test_a_wrong_password_is_told_without_it(postgres: Postgres) -> None:
+    sink = mt.to_postgres(postgres.dsn(), "windows", password="wrong horse", patience="1 hour")
+    with pytest.raises(mt.SinkError, match=r"refuses us: .*password authentication") as failure:
+        sink.write(Written(0, []))
+    assert "wrong horse" not in f"{failure.value} {failure.value.__cause__} {sink!r} {sink.link!r}"
+
+
+def test_what_cant_be_an_address_or_a_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(mt.OptionError, match="isn't an address") as failure:
+        mt.to_postgres("postgresql://me:open sesame@host/db", "windows")
+    assert "sesame" not in str(failure.value)
+    for name in ("", "n" * 64, "ü" * 32, "a\0b"):
+        with pytest.raises(mt.OptionError, match="can't be a name"):
+            mt.to_postgres("host=there", name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(mt.MissingExtraError, match=r"pip install 'muntin\[postgres\]'"):
+        mt.to_postgres("host=there", "windows")
+
+
+def test_two_writers_of_a_table_take_turns(dsn: str) -> None:
+    """Each holds half of the keys; both make the table."""
+    sinks = [mt.to_postgres(dsn, "windows") for _ in range(4)]
+    failures: list[BaseException] = []
+
+    def write(worker: int) -> None:
+        try:
+            for number in range(5):
+                said = [(f"{worker}-{key}", 0, number, number) for key in range(20)]
+                sinks[worker].write(Written(number, said))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert failures == []
+    found = PostgresPlace(dsn).read("windows", "key", "n")
+    assert found == sorted((f"{worker}-{key}", 4) for worker in range(4) for key in range(20))
