@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from muntin import standalone, stores
     from muntin.spark.agents import on_spark
     from muntin.spark.join import join
-    from muntin.spark.opened import open_state
-    from muntin.spark.opened_table import open_table
     from muntin.spark.kafka import kafka
     from muntin.spark.kafka_sink import to_kafka
     from muntin.spark.metrics import Metrics, metrics
+    from muntin.spark.opened import open_state
+    from muntin.spark.opened_table import open_table
     from muntin.spark.postgres import to_postgres
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
