@@ -1,4 +1,4 @@
-"""Single messages that wait in Python lists until the engine takes them together."""
+"""Single messages that wait, in a Python list a field, until the engine takes them together."""
 
 from __future__ import annotations
 
@@ -22,21 +22,39 @@ class Buffer:
 
     Attributes:
         sample: The type of times, out of the first one.
+        future: Which messages are too far ahead of the clock, by number.
     """
 
     def __init__(self, spec: WindowSpec) -> None:
         self.spec = spec
         self.sample: pl.DataType | None = None
+        self.future: list[int] = []
         placed = spec.offset or ()
-        self._keys = [key for key in spec.keys if key not in placed]
-        self._rows: list[tuple[Any, ...]] = []
+        self._own = [key for key in spec.keys if key not in placed]
+        self._keys: list[list[Any]] = [[] for _ in self._own]
+        self._places: list[list[Any]] = [[] for _ in placed]
+        self._times: list[int | str | None] = []
+        read = [str(field) for aggregate in spec.aggregates.values() for field in aggregate.columns]
+        self._taken = {*self._own, *placed, spec.time}
+        self._fields: dict[str, list[Any]] = {}
+        self._settled = False
+        for name in read:
+            self._found(name)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._times)
+
+    def settle(self, schema: pl.Schema) -> None:
+        """From now on, take these fields and no others."""
+        self._settled = True
+        kept = {name: self._fields.get(name) for name in schema if name not in self._taken}
+        self._fields = {n: [None] * len(self) if c is None else c for n, c in kept.items()}
 
     def clear(self) -> None:
         """Forget all messages."""
-        self._rows = []
+        for column in (*self._keys, *self._places, self._times, *self._fields.values()):
+            column.clear()
+        self.future.clear()
 
     def micros(self, time: Any) -> int | str | None:
         """A message's time in microseconds, or the text of what isn't one.
@@ -52,79 +70,76 @@ class Buffer:
         return micros_of(time)
 
     def add(
-        self, key: Any, value: Any, time: int | str | None, at: tuple[Any, Any], future: bool
-    ) -> int:
+        self, key: Any, value: Any, time: int | str | None, partition: Any, offset: Any
+    ) -> None:
         """Let a message wait.
 
         Args:
             key: The value of the key, or a tuple of several.
             value: Its other fields.
             time: As ``micros`` gives it.
-            at: Its partition and offset.
-            future: Whether it is too far ahead of the clock.
-
-        Returns:
-            How many wait now.
+            partition: Its partition.
+            offset: Its offset there.
 
         Raises:
             OptionError: When the message doesn't fit the query.
         """
-        if len(self._keys) != 1:
-            key = self._several(key)
-        if value.__class__ is dict:
-            fields = value.copy()
-        elif value is None:
-            fields = _NOTHING
-        elif isinstance(value, Mapping):
-            fields = dict(value)
+        if value.__class__ is not dict:
+            value = self._mapping(value)
+        keys = self._keys
+        several = None if len(keys) == 1 else self._several(key)
+        if self._places:
+            self._places[0].append(partition)
+            self._places[1].append(offset)
+        elif offset is not None:
+            cure = 'write windowed(…, offset=("partition", "offset")), or leave it away'
+            raise OptionError("offset", offset, "isn't part of the query", cure)
+        if several is None:
+            keys[0].append(key)
         else:
+            for column, part in zip(keys, several, strict=True):
+                column.append(part)
+        if not self._settled:
+            for name in value:
+                self._found(name)
+        for name, column in self._fields.items():
+            column.append(value.get(name))
+        self._times.append(time)
+
+    def cells(self) -> dict[str, list[Any]]:
+        """The values of all messages, by field."""
+        found = dict(zip(self._own, self._keys, strict=True))
+        if self.spec.time is not None:
+            found[self.spec.time] = self._times
+        return {
+            **found,
+            **dict(zip(self.spec.offset or (), self._places, strict=True)),
+            **self._fields,
+        }
+
+    def _found(self, name: str) -> None:
+        if name not in self._fields and name not in self._taken:
+            self._fields[name] = [None] * len(self)
+
+    @staticmethod
+    def _mapping(value: Any) -> Mapping[str, Any]:
+        if value is None:
+            return _NOTHING
+        if not isinstance(value, Mapping):
             cure = 'name its fields, for example value={"price": 5}'
             raise OptionError("value", value, "isn't a dictionary", cure)
-        if at[1] is not None and self.spec.offset is None:
-            cure = 'write windowed(…, offset=("partition", "offset")), or leave it away'
-            raise OptionError("offset", at[1], "isn't part of the query", cure)
-        self._rows.append((key, fields, time, at, future))
-        return len(self._rows)
-
-    def cells(self, known: pl.Schema | None) -> dict[str, list[Any]]:
-        """The values of all messages, by field.
-
-        Args:
-            known: The fields, where they are known already.
-        """
-        rows, spec = self._rows, self.spec
-        names: dict[str, None] = dict.fromkeys(known or [])
-        if known is None:
-            needed = [spec.time, *(spec.offset or ())]
-            needed += [str(f) for a in spec.aggregates.values() for f in a.columns]
-            names = dict.fromkeys([*spec.keys, *(n for n in needed if n is not None)])
-            names |= dict.fromkeys(name for row in rows for name in row[1])
-        found = {name: [row[1].get(name) for row in rows] for name in names if name is not None}
-        if len(self._keys) == 1:
-            found[self._keys[0]] = [row[0] for row in rows]
-        else:
-            for place, key in enumerate(self._keys):
-                found[key] = [row[0][place] for row in rows]
-        if spec.time is not None:
-            found[spec.time] = [row[2] for row in rows]
-        for place, name in enumerate(spec.offset or ()):
-            found[name] = [row[3][place] for row in rows]
-        return found
-
-    def future(self) -> list[bool]:
-        """Which messages are too far ahead."""
-        return [row[4] for row in self._rows]
+        return value
 
     def _several(self, key: Any) -> tuple[Any, ...]:
         """The values of several key fields, or of none."""
-        wanted = ", ".join(self._keys)
-        if not self._keys:
+        wanted = ", ".join(self._own)
+        if not self._own:
             if key is None:
                 return ()
-            cure = "leave it away: the partition is the whole key"
+            cure = "leave it away: the query has no key, or the partition is the whole of it"
             raise OptionError("key", key, "isn't part of the query", cure)
-        if isinstance(key, Mapping) and key.keys() == set(self._keys):
-            return tuple(key[name] for name in self._keys)
-        if isinstance(key, tuple | list) and len(key) == len(self._keys):
+        if isinstance(key, Mapping) and key.keys() == set(self._own):
+            return tuple(key[name] for name in self._own)
+        if isinstance(key, tuple | list) and len(key) == len(self._own):
             return tuple(key)
         raise OptionError("key", key, f"isn't ({wanted})", f"give a tuple: {wanted}")

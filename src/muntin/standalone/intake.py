@@ -146,15 +146,18 @@ class Intake:
     def rows(
         self,
         cells: Mapping[str, Sequence[Any]],
+        length: int,
         sample: pl.DataType | None = None,
-        future: Sequence[bool] | None = None,
+        future: Sequence[int] | None = None,
     ) -> pl.DataFrame:
         """The frame of messages that came as Python values.
 
         Args:
             cells: The values by field, one a message; times as ``micros_of`` gives them.
+            length: How many messages there are.
             sample: The type of times, should it not be known yet.
-            future: Which messages are too far ahead; they are judged here where it isn't given.
+            future: Which messages are too far ahead, by number; they are judged here where it
+                isn't given.
 
         Raises:
             OptionError: When the type of a field can't be told.
@@ -165,7 +168,6 @@ class Intake:
         assert self.columns is not None
         unread: Unread = {}
         made = {n: column(n, cells[n], d, unread) for n, d in self.columns.items() if n != time}
-        length = len(next(iter(cells.values())))
         if time is None:
             place = pl.Series(columns.TIME, [0], dtype=pl.Int64).new_from_index(0, length)
         else:
@@ -182,7 +184,10 @@ class Intake:
             told = ["; ".join(unread[row]) if row in unread else None for row in range(length)]
             frame = frame.with_columns(pl.Series(UNREAD, told, dtype=pl.String))
             odd = pl.Series([row in unread for row in range(length)])
-        ahead = None if future is None else pl.Series(future, dtype=pl.Boolean)
+        ahead = None
+        if future is not None:
+            ahead = pl.Series([False], dtype=pl.Boolean).new_from_index(0, length)
+            ahead = ahead.scatter(future, True) if future else ahead
         return self._finished(frame.with_columns(place.alias(columns.TIME)), odd, ahead)
 
     def _of_mappings(self, given: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
@@ -195,7 +200,7 @@ class Intake:
             raw = cells[self.spec.time]
             sample = type_of_time(next((t for t in raw if t is not None), None))
             cells[self.spec.time] = [micros_of(time) for time in raw]
-        return self.rows(cells, sample)
+        return self.rows(cells, len(given), sample)
 
     def _inferred(
         self, cells: Mapping[str, Sequence[Any]], sample: pl.DataType | None

@@ -128,13 +128,13 @@ class WindowOperator:
                 message is rejected as malformed.)
         """
         self._admit()  # step 1
-        if time.__class__ is not int or self._buffer.sample is None:
-            time = self._buffer.micros(time)
-        future = False
-        if time.__class__ is int and time > self._ahead:
-            future = self._is_future(time)
-        waiting = self._buffer.add(key, value, time, (partition, offset), future)
-        if waiting >= MOST_WAITING or self._is_due(time):
+        buffer = self._buffer
+        if time.__class__ is not int or buffer.sample is None:
+            time = buffer.micros(time)
+        buffer.add(key, value, time, partition, offset)
+        if time.__class__ is int and time > self._ahead and self._is_future(time):
+            buffer.future.append(len(buffer) - 1)
+        if len(buffer) >= MOST_WAITING or self._is_due(time):
             self._drain()
             self._pass_on()
 
@@ -299,8 +299,10 @@ class WindowOperator:
         raise OptionError("start, end", given, f"is no position on the {self.spec.axis} axis", cure)
 
     def _admit(self) -> None:
-        self._require_sound()
-        self._selector.check()
+        if self._failed or self.store.closed:
+            self._require_sound()
+        if not self._selector.enabled:
+            self._selector.check()
 
     def _require_sound(self) -> None:
         if self._failed:
@@ -334,6 +336,7 @@ class WindowOperator:
         assert self._intake.columns is not None
         empty = pl.DataFrame(schema=self._intake.columns)
         self._columns.save(base64.b64encode(encode(empty)).decode())
+        self._buffer.settle(self._intake.columns)
         self._open = True
 
     def _drain_gladly(self) -> None:
@@ -345,8 +348,9 @@ class WindowOperator:
         """Hand the waiting messages to the windows (steps 2 to 6)."""
         if not len(self._buffer):
             return
-        cells = self._buffer.cells(self._intake.columns)
-        messages = self._intake.rows(cells, self._buffer.sample, self._buffer.future())
+        messages = self._intake.rows(
+            self._buffer.cells(), len(self._buffer), self._buffer.sample, self._buffer.future
+        )
         self._open_windows()
         self._buffer.clear()
         self._run(lambda: self._windows.take_each(messages))
