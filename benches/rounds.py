@@ -165,7 +165,7 @@ class Track:
 
 def environment_of(peer: Peer) -> dict[str, str]:
     """The environment of a peer's program."""
-    paths = [str(ROOT), str(ROOT / "src")] if peer.name == "muntin" else [str(ROOT)]
+    paths = [str(ROOT), str(ROOT / "src")] if peer.name.startswith("muntin") else [str(ROOT)]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "LC_ALL": "C.UTF-8"}
 
 
