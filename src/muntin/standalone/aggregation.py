@@ -20,16 +20,16 @@ from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.standalone.buffer import ALWAYS, NEVER
 from muntin.standalone.cuts import (
-    ALWAYS,
-    NEVER,
     by_message,
     cuts,
     last_end,
     late_by_message,
     next_edge,
 )
-from muntin.standalone.intake import JUDGED, UNREAD, Intake, reach
+from muntin.standalone.inputs import Input
+from muntin.standalone.intake import JUDGED, UNREAD, Intake
 from muntin.standalone.kept import KeptMessages
 
 # The wall clock of steps before anybody has told the time.
@@ -91,7 +91,7 @@ class Aggregation:
         self._moment = intake.moment
         if self._messages is not None:
             schema[_ROW] = pl.Int64()
-            horizon = reach(spec) + spec.firing.retention
+            horizon = Input.of_query(spec).reach + spec.firing.retention
             self._kept = KeptMessages(spec, self._messages, self._cache, horizon)
         self.combiner: Combiner = operator.combiner(spec, pl.Schema(schema))
         self.shard: Shard = operator.shard(self.combiner, self.blobs, self._cache)

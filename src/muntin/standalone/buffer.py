@@ -2,43 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import polars as pl
 
 from muntin.model.errors import OptionError
-from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import micros_of, type_of_time
+from muntin.standalone.inputs import Input
+
+# Before and beyond every position.
+NEVER, ALWAYS = 2**62, -(2**62)
 
 _NOTHING: dict[str, Any] = {}
 
 
 class Buffer:
-    """Single messages of one operator.
+    """Single messages of one stream.
 
     Args:
-        spec: The query.
+        read: What is read of them.
+        clock: The wall clock, for messages too far ahead of it.
 
     Attributes:
         sample: The type of times, out of the first one.
         future: Which messages are too far ahead of the clock, by number.
     """
 
-    def __init__(self, spec: WindowSpec) -> None:
-        self.spec = spec
+    def __init__(self, read: Input, clock: Callable[[], int]) -> None:
+        self.input = read
+        self._clock = clock
+        self._ahead = NEVER if read.max_ahead is None else ALWAYS
         self.sample: pl.DataType | None = None
         self.future: list[int] = []
-        placed = spec.offset or ()
-        self._own = [key for key in spec.keys if key not in placed]
+        placed = read.offset or ()
+        self._own = [key for key in read.keys if key not in placed]
         self._keys: list[list[Any]] = [[] for _ in self._own]
         self._places: list[list[Any]] = [[] for _ in placed]
         self._times: list[int | str | None] = []
-        read = [str(field) for aggregate in spec.aggregates.values() for field in aggregate.columns]
-        self._taken = {*self._own, *placed, spec.time}
+        self._taken = {*self._own, *placed, read.time}
         self._fields: dict[str, list[Any]] = {}
         self._settled = False
-        for name in read:
+        for _, name in read.needed:
             self._found(name)
 
     def __len__(self) -> int:
@@ -56,34 +61,38 @@ class Buffer:
             column.clear()
         self.future.clear()
 
-    def micros(self, time: Any) -> int | str | None:
+    def _micros(self, time: Any) -> int | str | None:
         """A message's time in microseconds, or the text of what isn't one.
 
         Raises:
             OptionError: When there is a time and the query has none.
         """
         if self.sample is None and time is not None:
-            if self.spec.time is None:
+            if self.input.time is None:
                 cure = 'leave it away, or write windowed(…, time="…")'
                 raise OptionError("time", time, "isn't part of the query", cure)
             self.sample = type_of_time(time)
         return micros_of(time)
 
-    def add(
-        self, key: Any, value: Any, time: int | str | None, partition: Any, offset: Any
-    ) -> None:
+    def add(self, key: Any, value: Any, time: Any, partition: Any, offset: Any) -> int | str | None:
         """Let a message wait.
 
         Args:
             key: The value of the key, or a tuple of several.
             value: Its other fields.
-            time: As ``micros`` gives it.
+            time: Its event time.
             partition: Its partition.
             offset: Its offset there.
+
+        Returns:
+            Its time in microseconds, or the text of what isn't one.
 
         Raises:
             OptionError: When the message doesn't fit the query.
         """
+        micros = time
+        if time.__class__ is not int or self.sample is None:
+            micros = self._micros(time)
         if value.__class__ is not dict:
             value = self._mapping(value)
         keys = self._keys
@@ -104,18 +113,27 @@ class Buffer:
                 self._found(name)
         for name, column in self._fields.items():
             column.append(value.get(name))
-        self._times.append(time)
+        self._times.append(micros)
+        if micros.__class__ is int and micros > self._ahead and self._is_future(micros):
+            self.future.append(len(self._times) - 1)
+        return micros  # type: ignore[no-any-return]
 
     def cells(self) -> dict[str, list[Any]]:
         """The values of all messages, by field."""
         found = dict(zip(self._own, self._keys, strict=True))
-        if self.spec.time is not None:
-            found[self.spec.time] = self._times
+        if self.input.time is not None:
+            found[self.input.time] = self._times
         return {
             **found,
-            **dict(zip(self.spec.offset or (), self._places, strict=True)),
+            **dict(zip(self.input.offset or (), self._places, strict=True)),
             **self._fields,
         }
+
+    def _is_future(self, time: int) -> bool:
+        assert self.input.max_ahead is not None
+        # The clock goes forward: what was not too far ahead of an older reading isn't now.
+        self._ahead = self._clock() + self.input.max_ahead
+        return time > self._ahead
 
     def _found(self, name: str) -> None:
         if name not in self._fields and name not in self._taken:

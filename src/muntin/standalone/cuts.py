@@ -23,9 +23,7 @@ from muntin.model.policies import Each, EveryRows
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
-
-# Before and beyond every position.
-NEVER, ALWAYS = 2**62, -(2**62)
+from muntin.standalone.buffer import ALWAYS, NEVER
 
 Positions = NDArray[np.int64]
 
