@@ -33,7 +33,7 @@ from muntin.standalone.intake import JUDGED, UNREAD, Intake
 from muntin.standalone.kept import KeptMessages
 
 # The wall clock of steps before anybody has told the time.
-_UNTOLD = -(2**62)
+UNTOLD = -(2**62)
 _ROW = "__muntin_row"
 
 
@@ -95,7 +95,7 @@ class Aggregation:
             self._kept = KeptMessages(spec, self._messages, self._cache, horizon)
         self.combiner: Combiner = operator.combiner(spec, pl.Schema(schema))
         self.shard: Shard = operator.shard(self.combiner, self.blobs, self._cache)
-        walls = [w for w in (self.wall, self.shard.state.wall) if w not in (None, _UNTOLD)]
+        walls = [w for w in (self.wall, self.shard.state.wall) if w not in (None, UNTOLD)]
         self.wall = max((w for w in walls if w is not None), default=None)
         nothing = Told(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
         self.silence = self._spoken(nothing)
@@ -180,7 +180,7 @@ class Aggregation:
 
     def _step(self, messages: pl.DataFrame | None, final: bool) -> Spoken:
         state = self.shard.state
-        if state.wall == _UNTOLD:
+        if state.wall == UNTOLD:
             state.wall = None
         if messages is None:
             messages = pl.DataFrame(schema=self.combiner.schema)
@@ -188,7 +188,7 @@ class Aggregation:
             messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
         new = self._new(messages)
         combined = self.combiner.combine(messages, state.watermark, state.offsets)
-        wall = _UNTOLD if self.wall is None else self.wall
+        wall = UNTOLD if self.wall is None else self.wall
         told = self.shard.step([combined], wall, final=final)
         if self._kept is not None:
             self._keep(new, told, final)
