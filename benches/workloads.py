@@ -366,12 +366,34 @@ T1 = Workload(
             size=600,
             slide=60,
             counts=True,
-            caps={"faust": 20_000},
-            families=("tables", "faust"),
+            caps={"faust-tables": 20_000},
+            families=("tables", "faust-tables"),
         ),
     ),
     (Target("T1", "faust-tables", 10, peer="muntin-tables"),),
 )
 
-WORKLOADS: dict[str, Workload] = {w.name: w for w in (W1, W1S, W2, W2K, W3, W6, W7, W8, W8E, T1)}
+_ALONE = ("muntin-batches", "muntin-single")
+
+W9 = Workload(
+    "W9",
+    "W1 in one process without Spark: batches of 250 000 rows, and message by message",
+    (
+        Case(
+            "W9",
+            "tumbling 10 s, one process",
+            keys=10_000,
+            per_second=50_000,
+            rows=5_000_000,
+            batch=250_000,
+            caps={"muntin-single": 500_000, "bytewax": 500_000, "faust": 200_000},
+            families=("standalone", "bytewax", "faust"),
+        ),
+    ),
+    tuple(Target("W9", other, 10, peer=own) for own in _ALONE for other in ("bytewax", "faust")),
+)
+
+WORKLOADS: dict[str, Workload] = {
+    w.name: w for w in (W1, W1S, W2, W2K, W3, W6, W7, W8, W8E, W9, T1)
+}
 CASES: dict[str, Case] = {c.name: c for w in WORKLOADS.values() for c in w.cases}

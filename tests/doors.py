@@ -358,6 +358,7 @@ DOORS: list[Door] = [
     EngineDoor(3),
     EngineDoor(2, restart=True),
     StandaloneDoor(),
-    StandaloneDoor("rocks", restart=True),
+    StandaloneDoor(restart=True),
+    StandaloneDoor("rocks"),
 ]
 """Every door that the transcripts are run through without Spark."""

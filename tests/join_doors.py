@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
@@ -14,8 +17,10 @@ from muntin.engine.joiner import SIDE, Arrived, Joiner
 from muntin.engine.operator import join_shard
 from muntin.engine.oracle.joins import JoinOracle, JoinStep
 from muntin.engine.runs import FrameCache, MemoryBlobs
-from muntin.model.joins import SIDES, JoinSpec, Side, SideName
+from muntin.model.joins import SIDES, JoinSpec, Joint, Side, SideName
 from muntin.model.spec import DUPLICATES, REASONS
+from muntin.standalone import JoinWindow, SessionJoinWindow
+from muntin.stores import Image, KeyValue, memory, rocks
 
 KINDS = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
 Columns = Mapping[SideName, Mapping[str, str]]
@@ -192,10 +197,121 @@ def _copied(store: MemoryBlobs) -> MemoryBlobs:
     return copy
 
 
+@dataclass(frozen=True)
+class StandaloneJoinDoor:
+    """An operator of its own; a step is a batch (or its messages, one by one) and a timeout.
+
+    Attributes:
+        store: ``memory`` or ``rocks``.
+        restart: Whether each step ends with a flush, and the next one opens what was flushed.
+        single: Whether messages are handed over one by one.
+    """
+
+    store: str = "memory"
+    restart: bool = False
+    single: bool = False
+
+    @property
+    def name(self) -> str:
+        ways = "-restarted" * self.restart + "-single" * self.single
+        return f"standalone-{self.store}{ways}"
+
+    def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
+        return True
+
+    def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+        with tempfile.TemporaryDirectory() as folder:
+            run = JoinRun(self, spec, types, Path(folder), steps[0].wall if steps else 0)
+            told = [run.step(step) for step in steps]
+            run.operator.close()
+        return told
+
+
+class JoinRun:
+    """A joining operator, its store, and the clock of the steps."""
+
+    def __init__(
+        self, door: StandaloneJoinDoor, spec: JoinSpec, types: Columns, folder: Path, wall: int
+    ) -> None:
+        self.door = door
+        self.spec = spec
+        self.types = types
+        self.folder = folder
+        self.image = Image()
+        self.now = wall
+        self.operator = self.opened()
+
+    def opened(self) -> JoinWindow | SessionJoinWindow:
+        words = {"string": str, "long": int, "double": float}
+        given: dict[SideName, dict[str, Any]] = {
+            side: {
+                name: int if name == self.spec.side(side).time else words[kind]
+                for name, kind in self.types[side].items()
+            }
+            for side in SIDES
+        }
+        made = SessionJoinWindow if isinstance(self.spec.bound, Joint) else JoinWindow
+        store: KeyValue = memory(self.image)
+        if self.door.store == "rocks":
+            store = rocks(self.folder / "state", sync=False)
+        return made(self.spec, store, schema=given, clock=lambda: self.now)
+
+    def step(self, step: JoinBatch) -> JoinStep:
+        operator = self.operator
+        before = Counter(operator.counts)
+        if self.door.single:
+            for side in SIDES:
+                for message in step.side(side):
+                    operator.add_message(side, **as_arguments(self.spec.side(side), message))
+            operator.add_messages(final=step.final)
+            self.now = step.wall
+        else:
+            self.now = step.wall
+            operator.add_messages(left=step.left, right=step.right, final=step.final)
+        operator.timeout(step.wall)
+        counts = Counter(operator.counts)
+        counts.subtract(before)
+        told = JoinStep()
+        told.rows = operator.get_result().to_dicts()
+        told.rejected = [self._rejected(row) for row in operator.rejected.to_dicts()]
+        told.counts = {**dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0), **counts}
+        told.watermarks = dict(operator.watermarks)
+        operator.flush()
+        if self.door.restart:
+            operator.close()
+            self.operator = self.opened()
+        return told
+
+    def _rejected(self, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
+        side: SideName = row["side"]
+        apart = "_right" if side == "right" else ""
+        names = {name: name + apart if name + apart in row else name for name in self.types[side]}
+        message = {name: row[out] for name, out in names.items()}
+        return side, message, row["reason"], row["watermark"]
+
+
+def as_arguments(side: Side, message: dict[str, Any]) -> dict[str, Any]:
+    """A message as ``add_message`` takes it."""
+    partition, offset = side.offset or (None, None)
+    named = (*side.keys, side.time, partition, offset)
+    key = tuple(message[name] for name in side.keys)
+    arguments: dict[str, Any] = {
+        "key": key[0] if len(key) == 1 else key,
+        "value": {name: cell for name, cell in message.items() if name not in named},
+    }
+    if side.time is not None:
+        arguments["time"] = message[side.time]
+    if side.offset is not None:
+        arguments |= {"partition": message[partition], "offset": message[offset]}
+    return arguments
+
+
 JOIN_DOORS: list[JoinDoor] = [
     OracleJoinDoor(),
     EngineJoinDoor(),
     EngineJoinDoor(buckets=3),
     EngineJoinDoor(buckets=2, restart=True),
     EngineJoinDoor(repeat=True),
+    StandaloneJoinDoor(),
+    StandaloneJoinDoor("rocks", restart=True),
 ]

@@ -111,6 +111,24 @@ class Buffer:
             return self._within(self.messages.everything(), low, high)
         return self._within(_frames(self.messages.read(low, high)), low, high)
 
+    def all_near(self, low: int, high: int, who: pl.DataFrame | None = None) -> pl.DataFrame:
+        """All messages in a stretch, those too that are held or wait to be let in.
+
+        Args:
+            low: The first place.
+            high: The last place.
+            who: The keys that are wanted, each once; all where it isn't given.
+        """
+        if who is None:
+            kept = low if self.from_place is None else max(low, self.from_place)
+            held = self._within(_frames(self.held.read(low, high)), low, high)
+            found = pl.concat([self.between(kept, high), held])
+        else:
+            found = self.near(who, len(who), low, high)
+        waiting = self._within(_frames(self.waiting.read(low, high)), low, high)
+        found = pl.concat([found, waiting])
+        return found if who is None else found.join(who, on=self.keys, how="semi")
+
     def hold(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Keep messages beyond their time, in place of those that were kept so.
 

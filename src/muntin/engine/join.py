@@ -94,6 +94,11 @@ class JoinShard:
         )
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Messages so far, by what became of them."""
+        return dict(self.state.counts)
+
+    @property
     def watermark(self) -> int | None:
         """Up to where both sides are believed complete."""
         marks = [mark for mark in self.marks.values() if mark is not None]

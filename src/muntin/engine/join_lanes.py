@@ -8,7 +8,7 @@ Source: the Samza SQL window operator design (the note on aligning starting offs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -70,10 +70,22 @@ class LanesJoinShard:
             pl.concat([self.joiner.nothing_rejected, *rejected, *(t.rejected for t in told)]),
             None,
             None,
-            self._counts(told),
+            self._summed([lane.counts for lane in told]),
             sum(t.pending for t in told),
             sum(t.rows for t in told),
         )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages so far, by what became of them."""
+        lanes = (JoinShard(self.joiner, lane, self.cache) for lane in self.lanes.values())
+        return self._summed([lane.counts for lane in lanes])
+
+    def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
+        """Each partition that a side has shown, with its start offset there and its messages."""
+        for partition, start in self.starts[side].items():
+            if partition in self.lanes:
+                yield partition, start, JoinShard(self.joiner, self.lanes[partition], self.cache)
 
     def _lost(self, side: SideName, arrived: Sequence[Arrived]) -> list[pl.DataFrame]:
         """Messages that lie nowhere, since their partition or offset is missing."""
@@ -130,9 +142,9 @@ class LanesJoinShard:
         }
         return shard.step(mine, wall, final=final)
 
-    def _counts(self, told: Sequence[Told]) -> dict[str, int]:
+    def _summed(self, lanes: Sequence[Mapping[str, int]]) -> dict[str, int]:
         counts = dict(self.state.counts)
-        for lane in told:
-            for name, n in lane.counts.items():
+        for lane in lanes:
+            for name, n in lane.items():
                 counts[name] = counts.get(name, 0) + n
         return counts

@@ -89,6 +89,12 @@ class PlaceJoin:
             place, limit = places[side], self.buffers[side].from_place
             self.buffers[side].drop_before(place if limit is None else max(limit, place or limit))
 
+    def stored(
+        self, side: SideName, low: int, high: int, who: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``Meeting``."""
+        return self.buffers[side].all_near(low, high, who)
+
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: Moment) -> list[pl.DataFrame]:
         """See ``Meeting``."""
         new = {side: self._let_in(side, taken[side], moment) for side in SIDES}

@@ -79,12 +79,16 @@ class SessionBuffer:
     def ended(self, low: int | None, high: int) -> pl.DataFrame:
         """The messages of sessions that ended within a stretch."""
         if high == FOREVER - 1:
-            return self._living(self.messages.everything())
+            return self.everything()
         named = [frame for frame, _, _ in self.ends.read(low, high)]
         if not named:
             return self.empty
         there = self.of(pl.concat(named).select(self.keys).unique())
         return there.filter(pl.col(columns.LAST) <= high)
+
+    def everything(self) -> pl.DataFrame:
+        """The messages of all sessions that may still grow."""
+        return self._living(self.messages.everything())
 
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages, or new versions of stored ones."""
@@ -158,6 +162,14 @@ class SessionJoin:
         """See ``Meeting``."""
         for side in SIDES:
             self.buffers[side].drop_before(places[side])
+
+    def stored(
+        self, side: SideName, low: int, high: int, who: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``Meeting``; with the last place of their session in ``columns.LAST``."""
+        buffer = self.buffers[side]
+        found = buffer.everything() if who is None else buffer.of(who)
+        return found.filter(pl.col(columns.TIME).is_between(low, high))
 
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: Moment) -> list[pl.DataFrame]:
         """See ``Meeting``."""

@@ -69,5 +69,10 @@ class Meeting(Protocol):
     def drop_before(self, places: Places) -> None:
         """Forget what isn't kept."""
 
+    def stored(
+        self, side: SideName, low: int, high: int, who: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """The messages of a side between two places, both included; of some keys or of all."""
+
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: Moment) -> list[pl.DataFrame]:
         """Take messages in, and give the rows that are told."""

@@ -131,6 +131,9 @@ class PanedShard:
             kept = windows.ended(self.state.watermark - self.spec.firing.retention) + 1
             low = max(low, kept)
         low = max(low, self.state.extra.get(_FLOOR, low))
+        floor = self.kept.floor
+        if floor is not None:  # a window that begins before it has lost messages
+            low = max(low, windows.last_window(floor - 1) + 1)
         held = self._compose([], low, high, who if self._by_key else None)
         if who is not None and not self._by_key:
             held = held.join(who, on=self.keys, how="semi")

@@ -117,6 +117,8 @@ class SessionShard:
         if self.state.watermark is not None:
             kept = windows.ended(self.state.watermark - self.spec.firing.retention)
             wanted.append(pl.col(columns.LAST) > kept)
+        if self.kept.floor is not None:
+            wanted.append(pl.col(columns.LAST) >= self.kept.floor)
         if start is not None:
             wanted.append(pl.col(columns.LAST) + windows.gap > start)
         if end is not None:

@@ -27,6 +27,7 @@ from muntin.model.windows import along
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 SideName = Literal["left", "right"]
 StateLayout = Literal["time", "keys"]
+On = str | Sequence[str | tuple[str, str]]
 
 HOWS: tuple[How, ...] = ("inner", "left", "right", "full", "semi", "anti")
 SIDES: tuple[SideName, SideName] = ("left", "right")
@@ -362,6 +363,17 @@ def _within(within: Length | Sequence[Length | int]) -> Within:
     axis = next(measure("within", w, zero=True)[1] for w in lengths if w is not None)  # type: ignore[arg-type]
     before, after = (0 if w is None else along("within", w, axis, zero=True) for w in lengths)  # type: ignore[arg-type]
     return Within(before, after, axis)
+
+
+def pairs_of(on: On) -> list[tuple[str, str]]:
+    """The columns that must be equal, by pairs of a left and a right name.
+
+    Example:
+        >>> pairs_of(["id", ("city", "place")])
+        [('id', 'id'), ('city', 'place')]
+    """
+    given = [on] if isinstance(on, str) else list(on)
+    return [(name, name) if isinstance(name, str) else (name[0], name[1]) for name in given]
 
 
 def firing_of(firing: Firing) -> Firing:

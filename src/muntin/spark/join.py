@@ -10,7 +10,17 @@ from pyspark.sql import DataFrame
 
 from muntin.model.axis import Axis, Duration, Length
 from muntin.model.errors import OptionError
-from muntin.model.joins import How, JoinSpec, Side, SideName, StateLayout, bound_of, firing_of
+from muntin.model.joins import (
+    How,
+    JoinSpec,
+    On,
+    Side,
+    SideName,
+    StateLayout,
+    bound_of,
+    firing_of,
+    pairs_of,
+)
 from muntin.spark.explain import explain
 from muntin.spark.inputs import Input
 from muntin.spark.joining import JoinPlan, build_join
@@ -21,8 +31,6 @@ from muntin.spark.windowed import Windowed
 if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
     from muntin.spark.sinks import SinkLike
-
-On = str | Sequence[str | tuple[str, str]]
 
 
 class Joined:
@@ -132,7 +140,7 @@ def join(
         ... )  # doctest: +SKIP
     """
     _check_sides(left, right)
-    keys, bound = _keys(on), bound_of(within, left._windows, right._windows)
+    keys, bound = pairs_of(on), bound_of(within, left._windows, right._windows)
     spec = JoinSpec(
         _side("left", left, tuple(one for one, _ in keys), bound.axis),
         _side("right", right, tuple(other for _, other in keys), bound.axis),
@@ -153,11 +161,6 @@ def _check_sides(left: Windowed, right: Windowed) -> None:
     if left._frame.isStreaming != right._frame.isStreaming:
         cure = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", cure)
-
-
-def _keys(on: On) -> list[tuple[str, str]]:
-    given = [on] if isinstance(on, str) else list(on)
-    return [(name, name) if isinstance(name, str) else (name[0], name[1]) for name in given]
 
 
 def _side(name: str, given: Windowed, keys: tuple[str, ...], axis: Axis) -> Side:

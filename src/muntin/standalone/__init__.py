@@ -1,8 +1,9 @@
 """Window operators that run by themselves: no Spark, one process, a store of their own.
 
 Source: the Samza SQL window operator design. ``WindowedAggregator`` and ``SessionAggregator`` take
-messages, one by one or in batches, and tell what their windows say; state is kept in memory or in
-RocksDB, and flushed with the offsets in one write.
+messages, one by one or in batches, and tell what their windows say; ``JoinWindow`` and
+``SessionJoinWindow`` take those of two streams, and tell who are partners. State is kept in memory
+or in RocksDB, and flushed with the offsets in one write.
 
 Example:
     >>> from muntin import count
@@ -16,7 +17,17 @@ Example:
 from __future__ import annotations
 
 from muntin.standalone.aggregator import SessionAggregator, WindowedAggregator
+from muntin.standalone.join_window import JoinWindow, SessionJoinWindow
 from muntin.standalone.operator import Flushed
-from muntin.standalone.sentence import Windowed, windowed
+from muntin.standalone.sentence import Windowed, join, windowed
 
-__all__ = ["Flushed", "SessionAggregator", "Windowed", "WindowedAggregator", "windowed"]
+__all__ = [
+    "Flushed",
+    "JoinWindow",
+    "SessionAggregator",
+    "SessionJoinWindow",
+    "Windowed",
+    "WindowedAggregator",
+    "join",
+    "windowed",
+]

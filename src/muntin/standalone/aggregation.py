@@ -20,20 +20,20 @@ from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.standalone.buffer import ALWAYS, NEVER
 from muntin.standalone.cuts import (
-    ALWAYS,
-    NEVER,
     by_message,
     cuts,
     last_end,
     late_by_message,
     next_edge,
 )
-from muntin.standalone.intake import JUDGED, UNREAD, Intake, reach
+from muntin.standalone.inputs import Input
+from muntin.standalone.intake import JUDGED, UNREAD, Intake
 from muntin.standalone.kept import KeptMessages
 
 # The wall clock of steps before anybody has told the time.
-_UNTOLD = -(2**62)
+UNTOLD = -(2**62)
 _ROW = "__muntin_row"
 
 
@@ -91,12 +91,11 @@ class Aggregation:
         self._moment = intake.moment
         if self._messages is not None:
             schema[_ROW] = pl.Int64()
-            partition = spec.offset[0] if spec.axis == "rows" and spec.offset else None
-            horizon = reach(spec) + spec.firing.retention
-            self._kept = KeptMessages(self._messages, self._cache, horizon, partition)
+            horizon = Input.of_query(spec).reach + spec.firing.retention
+            self._kept = KeptMessages(spec, self._messages, self._cache, horizon)
         self.combiner: Combiner = operator.combiner(spec, pl.Schema(schema))
         self.shard: Shard = operator.shard(self.combiner, self.blobs, self._cache)
-        walls = [w for w in (self.wall, self.shard.state.wall) if w not in (None, _UNTOLD)]
+        walls = [w for w in (self.wall, self.shard.state.wall) if w not in (None, UNTOLD)]
         self.wall = max((w for w in walls if w is not None), default=None)
         nothing = Told(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
         self.silence = self._spoken(nothing)
@@ -173,14 +172,15 @@ class Aggregation:
         if self._kept is None:
             cure = "make the operator with keep_messages=True"
             raise OptionError("keep_messages", False, "keeps no messages to get", cure)
+        self._kept.expire(self._edges)
         nothing = pl.DataFrame(schema=self.combiner.schema).select(*self._visible, columns.TIME)
-        found = self._kept.between(start, end, self._edge, nothing)
+        found = self._kept.between(start, end, nothing)
         order = [columns.TIME, *(self.spec.offset or ())[::-1]]
         return found.sort(order, maintain_order=True).select(self._visible)
 
     def _step(self, messages: pl.DataFrame | None, final: bool) -> Spoken:
         state = self.shard.state
-        if state.wall == _UNTOLD:
+        if state.wall == UNTOLD:
             state.wall = None
         if messages is None:
             messages = pl.DataFrame(schema=self.combiner.schema)
@@ -188,7 +188,7 @@ class Aggregation:
             messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
         new = self._new(messages)
         combined = self.combiner.combine(messages, state.watermark, state.offsets)
-        wall = _UNTOLD if self.wall is None else self.wall
+        wall = UNTOLD if self.wall is None else self.wall
         told = self.shard.step([combined], wall, final=final)
         if self._kept is not None:
             self._keep(new, told, final)
@@ -203,7 +203,7 @@ class Aggregation:
     def _keep(self, new: pl.DataFrame, told: Told, final: bool) -> None:
         assert self._kept is not None
         if final:
-            self._kept.drop_before(lambda partition: NEVER)
+            self._kept.clear()
         else:
             taken = new.join(told.rejected.select(_ROW), on=_ROW, how="anti")
             if self.spec.axis == "rows":
@@ -211,26 +211,36 @@ class Aggregation:
                 at = pl.col(self.spec.offset[1]).cast(pl.Int64)
                 taken = taken.with_columns(at.alias(columns.TIME))
             self._kept.add(taken.select(*self._visible, columns.TIME))
-            self._kept.drop_before(self._edge)
+            self._kept.expire(self._edges, self._past)
         self._kept.save()
 
-    def _edge(self, partition: Any) -> int | None:
-        """The first position that some window within retention depends on."""
-        watermark = self.watermark
-        if self.spec.axis == "rows":
-            watermark = self.shard.state.offsets.reached(partition)
-        if watermark is None:
+    def _edges(self, partition: Any) -> tuple[int, int] | None:
+        """The first positions that windows within retention, and within grace, depend on."""
+        past, windows, firing = self._past(partition), self.spec.windows, self.spec.firing
+        if past is None:
             return None
-        windows, past = self.spec.windows, watermark - self.spec.firing.retention
+        open_from = past + firing.retention - firing.grace
         if not isinstance(windows, Sessions):
             numbered = self.combiner.numbered
-            return numbered.start(numbered.ended(past) + 1)
+            first, opened = (numbered.start(numbered.ended(p) + 1) for p in (past, open_from))
+            return first, opened
         held = self.shard.standing(None, None)
         if partition is not None:
             held = held.filter(pl.col(self.spec.keys[0]) == partition)
-        first = held[columns.WINDOW_START].min()
-        edge = windows.ended(past) + 1
-        return min(edge, first) if isinstance(first, int) else edge
+        alive = windows.ended(open_from) + windows.gap
+        still_open = held.filter(pl.col(columns.WINDOW_END) > alive)
+        first, opened = windows.ended(past) + 1, windows.ended(open_from) + 1
+        return (
+            min([first, *held[columns.WINDOW_START].head(1)]),
+            min([opened, *still_open[columns.WINDOW_START].head(1)]),
+        )
+
+    def _past(self, partition: Any) -> int | None:
+        """Where the retention begins, on the axis."""
+        reached = self.watermark
+        if self.spec.axis == "rows":
+            reached = self.shard.state.offsets.reached(partition)
+        return None if reached is None else reached - self.spec.firing.retention
 
     def _spoken(self, told: Told) -> Spoken:
         return Spoken(self._timed(told.results), self._rejected(told))

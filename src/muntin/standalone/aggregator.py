@@ -10,12 +10,12 @@ import polars as pl
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.standalone.operator import WindowOperator
+from muntin.standalone.aggregating import AggregatingOperator
 
 Moment = int | datetime | str | None
 
 
-class WindowedAggregator(WindowOperator):
+class WindowedAggregator(AggregatingOperator):
     """Tumbling, hopping, cumulating, calendar or sliding windows over messages, in this process.
 
     Without a ``downstream`` the operator keeps its outputs until they are asked for and flushed.
@@ -93,7 +93,7 @@ class WindowedAggregator(WindowOperator):
         return self._messages(start, end)
 
 
-class SessionAggregator(WindowOperator):
+class SessionAggregator(AggregatingOperator):
     """Sessions over messages, in this process; see ``WindowedAggregator`` for all but what differs.
 
     A session is told as ``[first message, last message + gap]``, and taken back (``retract``) when

@@ -1,130 +1,163 @@
-"""Single messages that wait in Python lists until the engine takes them together."""
+"""Single messages that wait, in a Python list a field, until the engine takes them together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import polars as pl
 
 from muntin.model.errors import OptionError
-from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import micros_of, type_of_time
+from muntin.standalone.inputs import Input
+
+# Before and beyond every position.
+NEVER, ALWAYS = 2**62, -(2**62)
 
 _NOTHING: dict[str, Any] = {}
 
 
 class Buffer:
-    """Single messages of one operator.
+    """Single messages of one stream.
 
     Args:
-        spec: The query.
+        read: What is read of them.
+        clock: The wall clock, for messages too far ahead of it.
 
     Attributes:
         sample: The type of times, out of the first one.
+        future: Which messages are too far ahead of the clock, by number.
     """
 
-    def __init__(self, spec: WindowSpec) -> None:
-        self.spec = spec
+    def __init__(self, read: Input, clock: Callable[[], int]) -> None:
+        self.input = read
+        self._clock = clock
+        self._ahead = NEVER if read.max_ahead is None else ALWAYS
         self.sample: pl.DataType | None = None
-        placed = spec.offset or ()
-        self._keys = [key for key in spec.keys if key not in placed]
-        self._rows: list[tuple[Any, ...]] = []
+        self.future: list[int] = []
+        placed = read.offset or ()
+        self._own = [key for key in read.keys if key not in placed]
+        self._keys: list[list[Any]] = [[] for _ in self._own]
+        self._places: list[list[Any]] = [[] for _ in placed]
+        self._times: list[int | str | None] = []
+        self._taken = {*self._own, *placed, read.time}
+        self._fields: dict[str, list[Any]] = {}
+        self._settled = False
+        for _, name in read.needed:
+            self._found(name)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._times)
+
+    def settle(self, schema: pl.Schema) -> None:
+        """From now on, take these fields and no others."""
+        self._settled = True
+        kept = {name: self._fields.get(name) for name in schema if name not in self._taken}
+        self._fields = {n: [None] * len(self) if c is None else c for n, c in kept.items()}
 
     def clear(self) -> None:
         """Forget all messages."""
-        self._rows = []
+        for column in (*self._keys, *self._places, self._times, *self._fields.values()):
+            column.clear()
+        self.future.clear()
 
-    def micros(self, time: Any) -> int | str | None:
+    def _micros(self, time: Any) -> int | str | None:
         """A message's time in microseconds, or the text of what isn't one.
 
         Raises:
             OptionError: When there is a time and the query has none.
         """
         if self.sample is None and time is not None:
-            if self.spec.time is None:
+            if self.input.time is None:
                 cure = 'leave it away, or write windowed(…, time="…")'
                 raise OptionError("time", time, "isn't part of the query", cure)
             self.sample = type_of_time(time)
         return micros_of(time)
 
-    def add(
-        self, key: Any, value: Any, time: int | str | None, at: tuple[Any, Any], future: bool
-    ) -> int:
+    def add(self, key: Any, value: Any, time: Any, partition: Any, offset: Any) -> int | str | None:
         """Let a message wait.
 
         Args:
             key: The value of the key, or a tuple of several.
             value: Its other fields.
-            time: As ``micros`` gives it.
-            at: Its partition and offset.
-            future: Whether it is too far ahead of the clock.
+            time: Its event time.
+            partition: Its partition.
+            offset: Its offset there.
 
         Returns:
-            How many wait now.
+            Its time in microseconds, or the text of what isn't one.
 
         Raises:
             OptionError: When the message doesn't fit the query.
         """
-        if len(self._keys) != 1:
-            key = self._several(key)
-        if value.__class__ is dict:
-            fields = value.copy()
-        elif value is None:
-            fields = _NOTHING
-        elif isinstance(value, Mapping):
-            fields = dict(value)
+        micros = time
+        if time.__class__ is not int or self.sample is None:
+            micros = self._micros(time)
+        if value.__class__ is not dict:
+            value = self._mapping(value)
+        keys = self._keys
+        several = None if len(keys) == 1 else self._several(key)
+        if self._places:
+            self._places[0].append(partition)
+            self._places[1].append(offset)
+        elif offset is not None:
+            cure = 'write windowed(…, offset=("partition", "offset")), or leave it away'
+            raise OptionError("offset", offset, "isn't part of the query", cure)
+        if several is None:
+            keys[0].append(key)
         else:
+            for column, part in zip(keys, several, strict=True):
+                column.append(part)
+        if not self._settled:
+            for name in value:
+                self._found(name)
+        for name, column in self._fields.items():
+            column.append(value.get(name))
+        self._times.append(micros)
+        if micros.__class__ is int and micros > self._ahead and self._is_future(micros):
+            self.future.append(len(self._times) - 1)
+        return micros  # type: ignore[no-any-return]
+
+    def cells(self) -> dict[str, list[Any]]:
+        """The values of all messages, by field."""
+        found = dict(zip(self._own, self._keys, strict=True))
+        if self.input.time is not None:
+            found[self.input.time] = self._times
+        return {
+            **found,
+            **dict(zip(self.input.offset or (), self._places, strict=True)),
+            **self._fields,
+        }
+
+    def _is_future(self, time: int) -> bool:
+        assert self.input.max_ahead is not None
+        # The clock goes forward: what was not too far ahead of an older reading isn't now.
+        self._ahead = self._clock() + self.input.max_ahead
+        return time > self._ahead
+
+    def _found(self, name: str) -> None:
+        if name not in self._fields and name not in self._taken:
+            self._fields[name] = [None] * len(self)
+
+    @staticmethod
+    def _mapping(value: Any) -> Mapping[str, Any]:
+        if value is None:
+            return _NOTHING
+        if not isinstance(value, Mapping):
             cure = 'name its fields, for example value={"price": 5}'
             raise OptionError("value", value, "isn't a dictionary", cure)
-        if at[1] is not None and self.spec.offset is None:
-            cure = 'write windowed(…, offset=("partition", "offset")), or leave it away'
-            raise OptionError("offset", at[1], "isn't part of the query", cure)
-        self._rows.append((key, fields, time, at, future))
-        return len(self._rows)
-
-    def cells(self, known: pl.Schema | None) -> dict[str, list[Any]]:
-        """The values of all messages, by field.
-
-        Args:
-            known: The fields, where they are known already.
-        """
-        rows, spec = self._rows, self.spec
-        names: dict[str, None] = dict.fromkeys(known or [])
-        if known is None:
-            needed = [spec.time, *(spec.offset or ())]
-            needed += [str(f) for a in spec.aggregates.values() for f in a.columns]
-            names = dict.fromkeys([*spec.keys, *(n for n in needed if n is not None)])
-            names |= dict.fromkeys(name for row in rows for name in row[1])
-        found = {name: [row[1].get(name) for row in rows] for name in names if name is not None}
-        if len(self._keys) == 1:
-            found[self._keys[0]] = [row[0] for row in rows]
-        else:
-            for place, key in enumerate(self._keys):
-                found[key] = [row[0][place] for row in rows]
-        if spec.time is not None:
-            found[spec.time] = [row[2] for row in rows]
-        for place, name in enumerate(spec.offset or ()):
-            found[name] = [row[3][place] for row in rows]
-        return found
-
-    def future(self) -> list[bool]:
-        """Which messages are too far ahead."""
-        return [row[4] for row in self._rows]
+        return value
 
     def _several(self, key: Any) -> tuple[Any, ...]:
         """The values of several key fields, or of none."""
-        wanted = ", ".join(self._keys)
-        if not self._keys:
+        wanted = ", ".join(self._own)
+        if not self._own:
             if key is None:
                 return ()
-            cure = "leave it away: the partition is the whole key"
+            cure = "leave it away: the query has no key, or the partition is the whole of it"
             raise OptionError("key", key, "isn't part of the query", cure)
-        if isinstance(key, Mapping) and key.keys() == set(self._keys):
-            return tuple(key[name] for name in self._keys)
-        if isinstance(key, tuple | list) and len(key) == len(self._keys):
+        if isinstance(key, Mapping) and key.keys() == set(self._own):
+            return tuple(key[name] for name in self._own)
+        if isinstance(key, tuple | list) and len(key) == len(self._own):
             return tuple(key)
         raise OptionError("key", key, f"isn't ({wanted})", f"give a tuple: {wanted}")

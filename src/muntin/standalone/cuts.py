@@ -9,6 +9,7 @@ around each message that makes a window speak by itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +24,7 @@ from muntin.model.policies import Each, EveryRows
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
-
-# Before and beyond every position.
-NEVER, ALWAYS = 2**62, -(2**62)
+from muntin.standalone.buffer import ALWAYS, NEVER
 
 Positions = NDArray[np.int64]
 
@@ -64,12 +63,12 @@ def cuts(messages: pl.DataFrame, combiner: Combiner, shard: Shard) -> Cuts:
     """
     spec = combiner.spec
     known = _known(messages, spec, shard)
-    counts = _count(messages, spec) & ~known
+    counts = countable(messages, [*spec.keys, *(spec.offset or ())]) & ~known
     if spec.axis == "rows":
         judged = None
         starts = [0] if spec.offset is None else _by_offset(messages, spec, shard, counts)
     else:
-        before = _watermarks(messages, spec, shard, counts)
+        before = watermarks(messages, spec.lateness, shard.state.watermark, counts)
         judged = pl.Series(np.where(before <= ALWAYS // 2, 0, before))
         judged = judged.set(pl.Series(before <= ALWAYS // 2), None)
         starts = _by_time(messages, spec, before, counts)
@@ -100,21 +99,27 @@ def _known(messages: pl.DataFrame, spec: WindowSpec, shard: Shard) -> NDArray[np
     return shard.state.offsets.known(messages, *spec.offset)
 
 
-def _count(messages: pl.DataFrame, spec: WindowSpec) -> NDArray[np.bool_]:
-    """Which messages may count, and so move the watermark."""
+def countable(messages: pl.DataFrame, needed: Sequence[str]) -> NDArray[np.bool_]:
+    """Which messages may count, and so move the watermark: their fields are there and are sound."""
     bad = [pl.col(c) for c in (columns.MALFORMED, columns.FUTURE) if c in messages.columns]
-    bad += [pl.col(c).is_null() for c in (columns.TIME, *spec.keys, *(spec.offset or ()))]
+    bad += [pl.col(c).is_null() for c in (columns.TIME, *needed)]
     counts: NDArray[np.bool_] = messages.select(~pl.any_horizontal(bad)).to_series().to_numpy()
     return counts
 
 
-def _watermarks(
-    messages: pl.DataFrame, spec: WindowSpec, shard: Shard, counts: NDArray[np.bool_]
+def watermarks(
+    messages: pl.DataFrame, lateness: int, start: int | None, counts: NDArray[np.bool_]
 ) -> Positions:
-    """The watermark before each message."""
-    times = messages[columns.TIME].fill_null(0).to_numpy() - spec.lateness
+    """The watermark before each message; ``ALWAYS`` where there is none yet.
+
+    Args:
+        messages: Single messages in their order.
+        lateness: How far the watermark trails.
+        start: The watermark before the first of them.
+        counts: Which of them may move it.
+    """
+    times = messages[columns.TIME].fill_null(0).to_numpy() - lateness
     moved = np.maximum.accumulate(np.where(counts, times, ALWAYS))
-    start = shard.state.watermark
     before = np.concatenate([[ALWAYS], moved[:-1]])
     return before if start is None else np.maximum(before, start)
 

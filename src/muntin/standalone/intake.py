@@ -14,8 +14,6 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
-from muntin.model.sessions import Sessions
-from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import (
     GREATEST,
     LEAST,
@@ -27,6 +25,7 @@ from muntin.standalone.fields import (
     type_of,
     type_of_time,
 )
+from muntin.standalone.inputs import Input
 
 # Columns that travel with a message through the engine: the cells that couldn't be read, and the
 # watermark that it was judged by where that isn't its batch's.
@@ -39,7 +38,7 @@ class Intake:
     """Makes the frames of one operator.
 
     Args:
-        spec: The query.
+        read: The messages.
         clock: The wall clock, for messages too far ahead of it.
         schema: Types of the fields by name; those of the first messages where it isn't given.
 
@@ -52,11 +51,11 @@ class Intake:
 
     def __init__(
         self,
-        spec: WindowSpec,
+        read: Input,
         clock: Callable[[], int],
         schema: Mapping[str, Any] | None = None,
     ) -> None:
-        self.spec = spec
+        self.input = read
         self.clock = clock
         self.columns: pl.Schema | None = None
         self._given = schema
@@ -67,9 +66,9 @@ class Intake:
         self.columns = None
         if self._given is not None:
             known = dict(schema_of(self._given))
-            if self.spec.time is not None:
-                known.setdefault(self.spec.time, _UTC)
-            for name in self.spec.offset or ():
+            if self.input.time is not None:
+                known.setdefault(self.input.time, _UTC)
+            for name in self.input.offset or ():
                 known.setdefault(name, pl.Int64())
             self.adopt(pl.Schema(known))
 
@@ -79,11 +78,11 @@ class Intake:
         Raises:
             OptionError: When one is missing that the query needs, or can't be a time or an offset.
         """
-        for option, name in self._needed():
+        for option, name in self.input.needed:
             if name not in schema:
                 cure = f"give messages that have it, or one of {', '.join(schema)}"
                 raise OptionError(option, name, "isn't a field of the messages", cure)
-        time, (partition, offset) = self.spec.time, self.spec.offset or (None, None)
+        time, (partition, offset) = self.input.time, self.input.offset or (None, None)
         if time is not None and not _is_time(schema[time]):
             cure = "give timestamps, whole microseconds, or ISO 8601 text"
             raise OptionError("time", time, f"has type {schema[time]}", cure)
@@ -106,7 +105,7 @@ class Intake:
     @property
     def moment(self) -> pl.DataType:
         """The type of a point in time, as the time field has it."""
-        time = self.spec.time
+        time = self.input.time
         dtype = _UTC if time is None or self.columns is None else self.columns[time]
         if dtype.is_integer():
             return pl.Int64()
@@ -131,7 +130,7 @@ class Intake:
         if self.columns is None:
             self.adopt(frame.schema)
         frame = self._fitting(frame)
-        time = self.spec.time
+        time = self.input.time
         if time is None:
             return self._finished(frame.with_columns(pl.lit(0, dtype=pl.Int64).alias(columns.TIME)))
         place, odd = _read_times(frame[time])
@@ -146,26 +145,28 @@ class Intake:
     def rows(
         self,
         cells: Mapping[str, Sequence[Any]],
+        length: int,
         sample: pl.DataType | None = None,
-        future: Sequence[bool] | None = None,
+        future: Sequence[int] | None = None,
     ) -> pl.DataFrame:
         """The frame of messages that came as Python values.
 
         Args:
             cells: The values by field, one a message; times as ``micros_of`` gives them.
+            length: How many messages there are.
             sample: The type of times, should it not be known yet.
-            future: Which messages are too far ahead; they are judged here where it isn't given.
+            future: Which messages are too far ahead, by number; they are judged here where it
+                isn't given.
 
         Raises:
             OptionError: When the type of a field can't be told.
         """
-        time = self.spec.time
+        time = self.input.time
         if self.columns is None:
             self.adopt(self._inferred(cells, sample))
         assert self.columns is not None
         unread: Unread = {}
         made = {n: column(n, cells[n], d, unread) for n, d in self.columns.items() if n != time}
-        length = len(next(iter(cells.values())))
         if time is None:
             place = pl.Series(columns.TIME, [0], dtype=pl.Int64).new_from_index(0, length)
         else:
@@ -182,27 +183,30 @@ class Intake:
             told = ["; ".join(unread[row]) if row in unread else None for row in range(length)]
             frame = frame.with_columns(pl.Series(UNREAD, told, dtype=pl.String))
             odd = pl.Series([row in unread for row in range(length)])
-        ahead = None if future is None else pl.Series(future, dtype=pl.Boolean)
+        ahead = None
+        if future is not None:
+            ahead = pl.Series([False], dtype=pl.Boolean).new_from_index(0, length)
+            ahead = ahead.scatter(future, True) if future else ahead
         return self._finished(frame.with_columns(place.alias(columns.TIME)), odd, ahead)
 
     def _of_mappings(self, given: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         fields: Iterable[str] = self.columns or dict.fromkeys(
-            [name for _, name in self._needed()] + [name for row in given for name in row]
+            [name for _, name in self.input.needed] + [name for row in given for name in row]
         )
         cells: dict[str, list[Any]] = {f: [row.get(f) for row in given] for f in fields}
         sample = None
-        if self.spec.time is not None:
-            raw = cells[self.spec.time]
+        if self.input.time is not None:
+            raw = cells[self.input.time]
             sample = type_of_time(next((t for t in raw if t is not None), None))
-            cells[self.spec.time] = [micros_of(time) for time in raw]
-        return self.rows(cells, sample)
+            cells[self.input.time] = [micros_of(time) for time in raw]
+        return self.rows(cells, len(given), sample)
 
     def _inferred(
         self, cells: Mapping[str, Sequence[Any]], sample: pl.DataType | None
     ) -> pl.Schema:
         found = {}
         for name, values in cells.items():
-            given = sample if name == self.spec.time else None
+            given = sample if name == self.input.time else None
             found[name] = given or type_of(name, values)
         return pl.Schema(found)
 
@@ -229,15 +233,15 @@ class Intake:
         frame = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(JUDGED))
         if malformed is not None and malformed.any():
             frame = frame.with_columns(malformed.alias(columns.MALFORMED))
-        if future is None and self.spec.max_ahead is not None and self.spec.time is not None:
-            future = frame[columns.TIME] > self.clock() + self.spec.max_ahead
+        if future is None and self.input.max_ahead is not None and self.input.time is not None:
+            future = frame[columns.TIME] > self.clock() + self.input.max_ahead
         if future is not None and future.any():
             frame = frame.with_columns(future.fill_null(False).alias(columns.FUTURE))
         return frame
 
     def _beyond(self, place: pl.Series) -> pl.Series | None:
         """Which times lie so far out that their windows can't be told; ``None`` where none do."""
-        room = 0 if self.moment.is_integer() else reach(self.spec)
+        room = 0 if self.moment.is_integer() else self.input.reach
         least, greatest = place.min(), place.max()
         if not isinstance(least, int) or not isinstance(greatest, int):
             return None
@@ -265,24 +269,6 @@ class Intake:
                 problem = f"has values beyond {dtype}, which the first messages had"
                 raise OptionError("batch", name, problem, "give schema={…}") from error
         return pl.DataFrame(fitted)
-
-    def _needed(self) -> list[tuple[str, str]]:
-        """The fields that the query reads, each with the option that names it."""
-        spec = self.spec
-        found = [("key", key) for key in spec.keys]
-        found += [("time", spec.time)] if spec.time is not None else []
-        found += [("offset", name) for name in spec.offset or ()]
-        for name, aggregate in spec.aggregates.items():
-            found += [(f"agg {name}", str(field)) for field in aggregate.columns]
-        return found
-
-
-def reach(spec: WindowSpec) -> int:
-    """How far from a message's position its windows and the watermark may lie, on the axis."""
-    windows = spec.windows
-    if isinstance(windows, Sessions):
-        return spec.lateness + windows.reach
-    return spec.lateness + windows.end(0) - windows.start(0)
 
 
 def _is_time(dtype: pl.DataType) -> bool:

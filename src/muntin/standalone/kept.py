@@ -9,39 +9,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.kept import Kept
 from muntin.engine.runs import Blobs, FrameCache, Runs
+from muntin.model.spec import WindowSpec
 
-Edge = Callable[[Any], int | None]
-"""By partition, the first position that is still kept; ``None`` where all are."""
+Edges = Callable[[Any], tuple[int, int] | None]
+"""By partition, the first position that some window within retention depends on, and the first that
+some window does which still takes messages; ``None`` before there is any."""
 
 _SEGMENTS = 8
+
+
+@dataclass
+class _Table:
+    """The messages of a partition: their runs, how many lie where, and the first that is kept."""
+
+    runs: Runs
+    kept: Kept
+    first: int | None
 
 
 class KeptMessages:
     """Messages by position: their event time, or on the rows axis the offset in their partition.
 
     Args:
+        spec: The query, with its retention in time and in rows.
         blobs: Where they are kept.
         cache: Decoded blobs of this process.
         horizon: About how long a message is kept, on the axis.
-        partition: The column of partitions on the rows axis; ``None`` on the time axis.
     """
 
-    def __init__(
-        self, blobs: Blobs, cache: FrameCache, horizon: int, partition: str | None = None
-    ) -> None:
+    def __init__(self, spec: WindowSpec, blobs: Blobs, cache: FrameCache, horizon: int) -> None:
+        self.spec = spec
         self.blobs = blobs
         self.cache = cache
         self.span = max(1, horizon // _SEGMENTS)
-        self.partition = partition
-        self._tables: dict[Any, Runs] = {}
-        for value, entries in json.loads(blobs.load() or "[]"):
-            self._tables[value] = self._table(entries)
+        self.partition = spec.offset[0] if spec.axis == "rows" and spec.offset else None
+        self._tables: dict[Any, _Table] = {}
+        for value, entries, counts, first in json.loads(blobs.load() or "[]"):
+            self._tables[value] = self._table(entries, counts, first)
 
     def add(self, messages: pl.DataFrame) -> None:
         """Keep messages, with their position in ``columns.TIME``."""
@@ -50,44 +62,72 @@ class KeptMessages:
         else:
             parts = messages.partition_by(self.partition, as_dict=True)
         for (value,), part in parts.items():
-            self._tables.setdefault(value, self._table({})).append(part)
+            table = self._tables.setdefault(value, self._table({}, None, None))
+            table.runs.append(part)
+            table.kept.add(part.with_columns(pl.lit(1).alias(columns.MESSAGES)))
 
-    def drop_before(self, edge: Edge) -> None:
-        """Drop the segments that lie wholly before the first position that is kept."""
+    def expire(self, edges: Edges, reached: Callable[[Any], int | None] | None = None) -> None:
+        """Drop what neither the retention in time nor the one in rows keeps, by segments.
+
+        Args:
+            edges: What is kept, which may be costly to find.
+            reached: By partition, the position up to which the retention may let go: nothing is
+                looked for where no segment lies wholly before it.
+        """
         for value, table in self._tables.items():
-            kept = edge(value)
-            if kept is not None:
-                table.drop_before(kept)
+            if reached is not None and not self._may_expire(table, reached(value)):
+                continue
+            found = edges(value)
+            if found is not None:
+                table.first = table.kept.first(found[1], found[0])
+                table.runs.drop_before(table.first)
+
+    def _may_expire(self, table: _Table, reached: int | None) -> bool:
+        low = table.runs.low
+        if reached is None or low is None:
+            return False
+        return table.kept.most is not None or (low // self.span + 1) * self.span <= reached
+
+    def clear(self) -> None:
+        """Drop everything."""
+        for table in self._tables.values():
+            table.runs.drop_before(None)
+        self._tables.clear()
 
     def save(self) -> None:
         """Write down what there is; the store isn't flushed yet."""
-        listed = [[value, table.entries()] for value, table in self._tables.items()]
+        listed = [
+            [value, table.runs.entries(), table.kept.entries(), table.first]
+            for value, table in self._tables.items()
+        ]
         self.blobs.save(json.dumps(listed))
 
-    def between(
-        self, start: int | None, end: int | None, edge: Edge, nothing: pl.DataFrame
-    ) -> pl.DataFrame:
+    def between(self, start: int | None, end: int | None, nothing: pl.DataFrame) -> pl.DataFrame:
         """The messages from a position to another, both included, in no order.
 
         Args:
             start: Where the stretch begins; ``None`` is open.
             end: Where it ends, included; ``None`` is open.
-            edge: What is still kept.
             nothing: An empty frame of messages.
         """
         found = [nothing]
         at = pl.col(columns.TIME)
-        for value, table in self._tables.items():
-            kept = edge(value)
-            low = max((p for p in (start, kept) if p is not None), default=None)
-            for frame, _, _ in table.read(low, end):
+        for table in self._tables.values():
+            low = max((p for p in (start, table.first) if p is not None), default=None)
+            for frame, _, _ in table.runs.read(low, end):
                 within = [at >= low] if low is not None else []
                 within += [at <= end] if end is not None else []
                 found.append(frame.filter(*within) if within else frame)
         return pl.concat(found)
 
-    def _table(self, entries: dict[str, list[list[int]]]) -> Runs:
-        return Runs(columns.TIME, self.span, self.blobs, self.cache, _stacked, entries)
+    def _table(
+        self,
+        entries: dict[str, list[list[int]]],
+        counts: dict[str, Any] | None,
+        first: int | None,
+    ) -> _Table:
+        runs = Runs(columns.TIME, self.span, self.blobs, self.cache, _stacked, entries)
+        return _Table(runs, Kept(columns.TIME, self.span, self.spec.firing.rows, counts), first)
 
 
 def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -6,9 +6,9 @@ numbers of its steps stand in the code.
 
 from __future__ import annotations
 
-import base64
 import time as machine
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -16,19 +16,12 @@ from typing import Any, NamedTuple, Self
 import polars as pl
 
 from muntin import stores
-from muntin.engine import columns
-from muntin.engine.codec import decode, encode
-from muntin.engine.runs import Blobs
 from muntin.model.errors import MuntinError, OptionError
-from muntin.model.spec import WindowSpec
-from muntin.standalone.aggregation import Aggregation, Spoken
-from muntin.standalone.buffer import Buffer
-from muntin.standalone.cuts import ALWAYS, NEVER
+from muntin.standalone.aggregation import Spoken
 from muntin.standalone.fields import micros_of
-from muntin.standalone.intake import Intake
 from muntin.standalone.outputs import Outputs, Receiver
 from muntin.standalone.selector import Selector
-from muntin.stores import KeyValue, KeyValueBlobs
+from muntin.stores import KeyValue
 
 # How many single messages wait at most: enough that a step costs little for each.
 MOST_WAITING = 32_768
@@ -51,118 +44,57 @@ def machine_clock() -> int:
     return machine.time_ns() // 1_000
 
 
-class WindowOperator:
-    """The common part of all operators: taking messages, the clock, outputs, flushing, recovery.
+class WindowOperator(ABC):
+    """The common part of all operators: the clock, outputs, flushing, recovery.
 
-    A kind of operator says which queries it takes, and which windows it puts around the store. The
-    arguments are those of ``WindowedAggregator``.
+    A kind of operator takes messages, and puts its windows around the store. The arguments are
+    those of ``WindowedAggregator``.
     """
 
     def __init__(
         self,
-        spec: WindowSpec,
-        store: KeyValue | None = None,
-        *,
-        name: str = "windows",
-        downstream: Receiver | None = None,
-        errors: Receiver | None = None,
-        schema: Mapping[str, Any] | None = None,
-        clock: Callable[[], int] = machine_clock,
-        keep_messages: bool = False,
+        store: KeyValue | None,
+        name: str,
+        downstream: Receiver | None,
+        errors: Receiver | None,
+        clock: Callable[[], int],
     ) -> None:
-        self._check(spec)
-        self.spec = spec
         self.store = stores.memory() if store is None else store
         self._clock = clock
         self._downstream = downstream
         self._errors = errors
         self._selector = Selector(name)
         self._results, self._rejects = Outputs(), Outputs()
-        self._buffer = Buffer(spec)
-        self._intake = Intake(spec, clock, schema)
-        self._columns = KeyValueBlobs(self.store, name=f"{name}.columns")
-        kept = KeyValueBlobs(self.store, name=f"{name}.messages") if keep_messages else None
-        self._windows = self._made(KeyValueBlobs(self.store, name=name), kept)
         self._open = self._failed = False
-        # Single messages outside of these times are due at once; without a downstream, none are.
-        self._calm = (ALWAYS, NEVER) if downstream is None else (NEVER, ALWAYS)
-        self._ahead = NEVER if spec.max_ahead is None else ALWAYS
-        stored = self._columns.load()
-        if stored is not None:
-            self._intake.adopt(decode(base64.b64decode(stored)).schema)
-        if self._intake.columns is not None:
-            self._open_windows()
-        self._flushed = self._windows.reached if self._open else {}
+        self._flushed: dict[Any, Any] = {}
 
-    def _check(self, spec: WindowSpec) -> None:
-        """Refuse queries of another kind."""
+    @abstractmethod
+    def _drain(self) -> None:
+        """Hand the waiting messages to the windows (steps 2 to 6)."""
 
-    def _made(self, blobs: Blobs, messages: Blobs | None) -> Aggregation:
-        """The windows over their place in the store."""
-        return Aggregation(self.spec, blobs, messages)
+    @abstractmethod
+    def _tick(self, wall: int) -> None:
+        """Let the clock tell what is due (steps 2 and 3 of timeout)."""
 
-    def add_message(
-        self,
-        *,
-        key: Any = None,
-        value: Mapping[str, Any] | None = None,
-        time: int | datetime | str | None = None,
-        offset: int | None = None,
-        partition: int | str = 0,
-    ) -> None:
-        """Take one message, as if it were a batch of its own.
+    @abstractmethod
+    def _nothing(self) -> Spoken:
+        """Outputs without rows."""
 
-        What it makes due is there at the next ``get_result``; with a downstream it is sent before
-        this returns.
+    @abstractmethod
+    def _reached(self) -> dict[Any, Any]:
+        """From where to replay what isn't in the state."""
 
-        Args:
-            key: The value of the key; a tuple where the key has several fields.
-            value: The other fields of the message.
-            time: Its event time: microseconds since the epoch, a datetime, or ISO 8601 text.
-            offset: Its offset in its partition, where the query goes by offsets.
-            partition: Its partition.
+    @abstractmethod
+    def _watermark(self) -> int | None:
+        """The watermark in force, of windows that are open."""
 
-        Raises:
-            SelectorDisabledError: When outputs wait for what is downstream.
-            OptionError: When the message doesn't fit the query. (A value of a wrong type does: its
-                message is rejected as malformed.)
-        """
-        self._admit()  # step 1
-        if time.__class__ is not int or self._buffer.sample is None:
-            time = self._buffer.micros(time)
-        future = False
-        if time.__class__ is int and time > self._ahead:
-            future = self._is_future(time)
-        waiting = self._buffer.add(key, value, time, (partition, offset), future)
-        if waiting >= MOST_WAITING or self._is_due(time):
-            self._drain()
-            self._pass_on()
+    @abstractmethod
+    def _counts(self) -> dict[str, int]:
+        """Messages so far, of windows that are open."""
 
-    def add_messages(self, batch: Any, *, final: bool = False) -> None:
-        """Take many messages at once.
-
-        They are judged by the watermark that was in force before the batch, as on Spark; windows
-        speak after it.
-
-        Args:
-            batch: A Polars, pandas or Arrow table, or a list of dictionaries, with the fields of
-                the query.
-            final: Whether the input ends with this batch, so that every window speaks.
-
-        Raises:
-            SelectorDisabledError: When outputs wait for what is downstream.
-            OptionError: When the batch isn't a table, or its columns don't fit.
-        """
-        self._admit()
-        self._drain()
-        messages = self._intake.batch(batch)
-        if messages is None:
-            if not final or not self._open:
-                return
-            messages = pl.DataFrame(schema=self._intake.schema)
-        self._open_windows()
-        self._run(lambda: self._windows.take(messages, final=final))
-        self._pass_on()
+    @abstractmethod
+    def _spoke(self) -> None:
+        """Note that steps were taken."""
 
     def timeout(self, now: int | datetime | str | None = None) -> bool:
         """Tell the time: policies on the wall clock speak, and what was refused is sent again.
@@ -186,19 +118,17 @@ class WindowOperator:
         if self._waits and not self._pass_on():  # step 1
             return False
         self._drain()
-        if self._open:
-            self._run(lambda: self._windows.tick(told))  # steps 2 and 3
-        else:
-            self._windows.wall = told
+        self._tick(told)
         return self._pass_on()
 
     def get_result(self) -> pl.DataFrame:
         """A copy of all window outputs since the last flush.
 
         Returns:
-            The keys, ``window_start``, ``window_end`` (in the type of the messages' times; whole
-            numbers for windows in rows), the aggregates, ``emission`` and ``revision``, in the
-            order in which the windows spoke. With a downstream: what wait to be sent.
+            A row an output, in the order in which the windows spoke. Of an aggregator: the keys,
+            ``window_start``, ``window_end`` (in the type of the messages' times; whole numbers for
+            windows in rows), the aggregates, ``emission`` and ``revision``. Of a join: the columns
+            of both sides and ``emission``. With a downstream: what wait to be sent.
         """
         self._drain_gladly()
         return self._results.waiting(self._nothing().results)
@@ -251,13 +181,13 @@ class WindowOperator:
         Windows in rows have none.
         """
         self._drain_gladly()
-        return self._windows.watermark if self._open else None
+        return self._watermark() if self._open else None
 
     @property
     def counts(self) -> dict[str, int]:
         """Messages so far: ``seen``, ``counted``, ``duplicates``, and each reason to reject."""
         self._drain_gladly()
-        return self._windows.counts if self._open else {}
+        return self._counts() if self._open else {}
 
     def close(self) -> None:
         """Let go of the store, without flushing; closing twice is closing once."""
@@ -274,33 +204,11 @@ class WindowOperator:
     ) -> None:
         self.close()
 
-    def _standing(self, start: Any, end: Any, who: Mapping[str, Any] | None = None) -> pl.DataFrame:
-        """What the windows hold that reach into a stretch of the axis."""
-        self._drain_gladly()
-        if not self._open:
-            return self._nothing().results.drop(columns.EMISSION, columns.REVISION)
-        wanted = None if who is None else pl.DataFrame([dict(who)])
-        return self._windows.standing(self._position(start), self._position(end), wanted)
-
-    def _messages(self, start: Any, end: Any) -> pl.DataFrame:
-        """The kept messages from a position to another."""
-        self._drain_gladly()
-        if not self._open:
-            return pl.DataFrame()
-        return self._windows.messages(self._position(start), self._position(end))
-
-    def _position(self, given: Any) -> int | None:
-        if given is None or (self.spec.axis == "rows" and isinstance(given, int)):
-            return given
-        found = micros_of(given) if self.spec.axis == "time" else None
-        if isinstance(found, int):
-            return found
-        cure = "give a time, or on the rows axis an offset"
-        raise OptionError("start, end", given, f"is no position on the {self.spec.axis} axis", cure)
-
     def _admit(self) -> None:
-        self._require_sound()
-        self._selector.check()
+        if self._failed or self.store.closed:
+            self._require_sound()
+        if not self._selector.enabled:
+            self._selector.check()
 
     def _require_sound(self) -> None:
         if self._failed:
@@ -311,45 +219,10 @@ class WindowOperator:
         if self.store.closed:
             raise MuntinError("the operator is closed; open it on its store again")
 
-    def _is_future(self, time: int) -> bool:
-        assert self.spec.max_ahead is not None
-        # The clock goes forward: what was not too far ahead of an older reading isn't now.
-        self._ahead = self._clock() + self.spec.max_ahead
-        return time > self._ahead
-
-    def _is_due(self, time: Any) -> bool:
-        first, last = self._calm
-        if time.__class__ is not int:
-            return first == NEVER
-        return bool(time < first or time >= last)
-
-    def _open_windows(self) -> None:
-        if self._open:
-            return
-        try:
-            self._windows.open(self._intake)
-        except MuntinError:
-            self._intake.forget()
-            raise
-        assert self._intake.columns is not None
-        empty = pl.DataFrame(schema=self._intake.columns)
-        self._columns.save(base64.b64encode(encode(empty)).decode())
-        self._open = True
-
     def _drain_gladly(self) -> None:
         """Take what waits, where it can be taken."""
         self._require_sound()
         self._drain()
-
-    def _drain(self) -> None:
-        """Hand the waiting messages to the windows (steps 2 to 6)."""
-        if not len(self._buffer):
-            return
-        cells = self._buffer.cells(self._intake.columns)
-        messages = self._intake.rows(cells, self._buffer.sample, self._buffer.future())
-        self._open_windows()
-        self._buffer.clear()
-        self._run(lambda: self._windows.take_each(messages))
 
     def _run(self, take: Callable[[], list[Spoken]]) -> None:
         """Run steps of the windows and let what they say wait."""
@@ -359,8 +232,7 @@ class WindowOperator:
         for said in spoken:
             self._results.add(said.results)
             self._rejects.add(said.rejected)
-        if self._downstream is not None:
-            self._calm = self._windows.due()
+        self._spoke()
 
     def _pass_on(self) -> bool:
         """Send what waits, then flush (step 7); the selector is disabled while something waits."""
@@ -384,12 +256,4 @@ class WindowOperator:
 
     def _checkpoint(self) -> None:
         self.store.flush()
-        self._flushed = self._windows.reached if self._open else {}
-
-    def _nothing(self) -> Spoken:
-        if self._open:
-            return self._windows.silence
-        named = [*self.spec.keys, columns.WINDOW_START, columns.WINDOW_END, *self.spec.aggregates]
-        results = dict.fromkeys([*named, columns.EMISSION, columns.REVISION], pl.Null())
-        rejected = dict.fromkeys([columns.REASON, columns.WATERMARK, "unread"], pl.Null())
-        return Spoken(pl.DataFrame(schema=results), pl.DataFrame(schema=rejected))
+        self._flushed = self._reached() if self._open else {}

@@ -1,4 +1,4 @@
-"""The sentence that says a query where there is no DataFrame to begin with."""
+"""The sentences that say a query, or a join, where there is no DataFrame to begin with."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Duration, micros
+from muntin.model.axis import Axis, Duration, Length, micros
 from muntin.model.errors import OptionError
+from muntin.model.joins import (
+    How,
+    JoinSpec,
+    On,
+    Side,
+    StateLayout,
+    bound_of,
+    firing_of,
+    pairs_of,
+)
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
 
@@ -33,6 +43,12 @@ class Windowed(Sentence):
                     cure = "name a field of the messages"
                     raise OptionError("agg", f"{name}={aggregate}", "reads no field", cure)
         return self._spec(aggregates, self._all_keys(self._keys))
+
+    def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
+        """One side of a join."""
+        firing = firing_of(self.firing_on(axis))
+        lateness, ahead, offset = self._lateness, self._max_ahead, self._offset
+        return Side(keys, self._time, self._windows, firing, lateness, ahead, offset)
 
 
 def windowed(
@@ -73,3 +89,48 @@ def windowed(
         _max_ahead=None if max_ahead is None else micros("max_ahead", max_ahead),
         _offset=offset,
     )
+
+
+def join(
+    left: Windowed,
+    right: Windowed,
+    *,
+    on: On,
+    within: Length | Sequence[Length | int] | None = None,
+    how: How = "inner",
+    layout: StateLayout | None = None,
+) -> JoinSpec:
+    """Say a join of two streams of messages, for ``JoinWindow`` or ``SessionJoinWindow``.
+
+    The words are those of ``muntin.join``, which joins DataFrames.
+
+    Args:
+        left: ``windowed(time=…)``, with or without windows; a key isn't needed.
+        right: The same.
+        on: The fields that must be equal: a name, several, or pairs of a left and a right name.
+        within: How far partners may lie apart: one length either way, or two: how far the right
+            one may lie before the left one and after it. ``muntin.rows(3)`` counts source offsets
+            since each side's first. Without it partners share a window of each side that has
+            windows, or a session of both.
+        how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
+            once), ``anti`` (those without).
+        layout: Whether state is sorted by ``time`` or by ``keys`` first; else it is chosen.
+
+    Raises:
+        OptionError: Naming what can't work.
+
+    Example:
+        >>> near = join(windowed(time="at"), windowed(time="at"), on="id", within="2 minutes")
+        >>> str(near.bound), near.state_layout
+        ('from 2 minutes before to 2 minutes after', 'time')
+    """
+    for name, given in (("left", left), ("right", right)):
+        if not isinstance(given, Windowed):
+            cure = "write join(windowed(time=…), …)"
+            raise OptionError(name, type(given).__name__, "isn't windowed", cure)
+    pairs, bound = pairs_of(on), bound_of(within, left._windows, right._windows)
+    one, other = (
+        given._side(tuple(pair[number] for pair in pairs), bound.axis)
+        for number, given in enumerate((left, right))
+    )
+    return JoinSpec(one, other, bound, how, layout)

@@ -1,0 +1,104 @@
+"""Faust's own table update, in this process: a table's windows and nothing around them.
+
+What would be the broker takes each serialised changelog message and says that it was sent. The
+machinery of streams and agents is left out: what is timed is the update of the table under a
+current event, a read and a write a message, and neither reading the file nor making its values.
+Faust's tables don't say when a window ends, so all windows stay, and are counted in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import faust
+import pyarrow.parquet as pq
+from faust.streams import _current_event
+from faust.types import TP
+from faust.types.tuples import RecordMetadata
+
+from benches.peers.command import Outcome, Run, serve, totals
+
+TOPIC = "rows"
+Sums = list[int]
+
+
+class Broker:
+    """Stands in for producer and consumer."""
+
+    consumer_generation_id = 0
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def send_soon(self, future: Any) -> None:
+        """Take a message, and say at once that it was sent."""
+        message, place = future.message, TP(TOPIC, future.message.partition)
+        told = RecordMetadata(place.topic, place.partition, place, self.sent, time.time(), 0)
+        self.sent += 1
+        future.set_result(told)
+        if message.callback is not None:
+            message.callback(future)
+
+    def topic_partitions(self, topic: str) -> int:
+        """Everything is in one partition."""
+        return 1
+
+
+class Event:
+    """What a table asks of the current event."""
+
+    __slots__ = ("__weakref__", "message")
+
+    def __init__(self) -> None:
+        self.message = SimpleNamespace(timestamp=0.0, partition=0, topic=TOPIC)
+
+
+def add(sums: Sums, value: int) -> Sums:
+    """The new value of a window: count, sum and max."""
+    return [sums[0] + 1, sums[1] + value, max(sums[2], value)]
+
+
+def table(run: Run) -> Any:
+    """A table of tumbling windows that never expire, with the stand-in for the broker."""
+    app = faust.App("benches", broker="kafka://nowhere", store="memory://")
+    app.producer = app.consumer = Broker()
+    return app.Table("sums", default=lambda: [0, 0, 0]).tumbling(float(run.case.size))
+
+
+async def update(run: Run, sums: Any) -> float:
+    """Take all rows; the seconds that the updates took."""
+    seconds, event = 0.0, Event()
+    _current_event.set(lambda: event)  # type: ignore[arg-type]
+    message = event.message
+    for path in sorted(run.stream.folder.glob("*.parquet")):
+        rows = pq.read_table(path)
+        keys, values = rows["k"].to_pylist(), rows["v"].to_pylist()
+        micros = rows["ts"].cast("timestamp[us]").cast("int64").to_pylist()
+        times = [at / 1e6 for at in micros]
+        started = time.perf_counter()
+        for key, value, message.timestamp in zip(keys, values, times, strict=True):
+            sums[key].apply(add, value)
+        seconds += time.perf_counter() - started
+    return seconds
+
+
+def main(run: Run) -> Outcome:
+    """Update the table with all rows."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    sums = table(run)
+    seconds = loop.run_until_complete(update(run, sums))
+    if not run.check:
+        return Outcome(seconds)
+    last = run.stream.last_ms / 1000
+    found = [held for (_, (start, _)), held in sums.table.data.items() if start <= last]
+    return Outcome(
+        seconds, totals(len(found), *(sum(column) for column in zip(*found, strict=True)))
+    )
+
+
+if __name__ == "__main__":
+    serve("faust_update", main)

@@ -1,0 +1,74 @@
+"""Where the messages of one stream come in: single ones wait, and their columns are remembered."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import polars as pl
+
+from muntin.engine.codec import decode, encode
+from muntin.standalone.buffer import Buffer
+from muntin.standalone.inputs import Input
+from muntin.standalone.intake import Intake
+from muntin.stores import KeyValue, KeyValueBlobs
+
+
+class Inlet:
+    """The way in of one stream of messages.
+
+    Args:
+        read: What is read of them.
+        clock: The wall clock, for messages too far ahead of it.
+        schema: Types of the fields by name; those of the first messages where it isn't given.
+        store: Where the types are remembered.
+        name: Under which name.
+
+    Attributes:
+        buffer: Single messages that wait.
+        intake: What makes frames of messages.
+
+    Raises:
+        OptionError: When the schema lacks a field that is read.
+    """
+
+    def __init__(
+        self,
+        read: Input,
+        clock: Callable[[], int],
+        schema: Mapping[str, Any] | None,
+        store: KeyValue,
+        name: str,
+    ) -> None:
+        self.buffer = Buffer(read, clock)
+        self.intake = Intake(read, clock, schema)
+        self._columns = KeyValueBlobs(store, name=f"{name}.columns")
+        stored = self._columns.load()
+        if stored is not None:
+            self.intake.adopt(decode(base64.b64decode(stored)).schema)
+
+    @property
+    def known(self) -> bool:
+        """Whether the types of all fields are known."""
+        return self.intake.columns is not None
+
+    def waiting(self) -> pl.DataFrame:
+        """The messages that wait; they go on waiting until ``buffer.clear()``.
+
+        Raises:
+            OptionError: When the type of a field can't be told.
+        """
+        buffer = self.buffer
+        return self.intake.rows(buffer.cells(), len(buffer), buffer.sample, buffer.future)
+
+    def none(self) -> pl.DataFrame:
+        """No messages, with the columns of all others."""
+        return pl.DataFrame(schema=self.intake.schema)
+
+    def settle(self) -> None:
+        """Take these fields and no others from now on, and remember their types."""
+        assert self.intake.columns is not None
+        empty = pl.DataFrame(schema=self.intake.columns)
+        self._columns.save(base64.b64encode(encode(empty)).decode())
+        self.buffer.settle(self.intake.columns)

@@ -1,0 +1,69 @@
+"""What an operator reads of its messages: which fields, and how far they reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from muntin.model.joins import JoinSpec, Joint, SideName
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
+
+
+@dataclass(frozen=True)
+class Input:
+    """One stream of messages, as a query or one side of a join reads it.
+
+    Attributes:
+        keys: The fields of the key.
+        time: The field of the event time, if there is one.
+        offset: The fields of the partition and of the offset in it, if there are any.
+        needed: Every field that is read, after the option that names it.
+        lateness: How far the watermark trails the greatest event time, microseconds.
+        max_ahead: How far ahead of the clock an event time may be; ``None`` is any.
+        reach: How far from a message's position its windows and the watermark may lie, on the axis.
+    """
+
+    keys: tuple[str, ...]
+    time: str | None
+    offset: tuple[str, str] | None
+    needed: tuple[tuple[str, str], ...]
+    lateness: int
+    max_ahead: int | None
+    reach: int
+
+    @classmethod
+    def of_query(cls, spec: WindowSpec) -> Self:
+        """The messages of a query.
+
+        Example:
+            >>> from muntin import max
+            >>> from muntin.standalone import windowed
+            >>> spec = windowed(key="shop", time="at").tumbling("1 minute").agg(best=max("price"))
+            >>> Input.of_query(spec).needed
+            (('key', 'shop'), ('time', 'at'), ('agg best', 'price'))
+        """
+        needed = [("key", key) for key in spec.keys]
+        needed += [("time", spec.time)] if spec.time is not None else []
+        needed += [("offset", name) for name in spec.offset or ()]
+        for name, aggregate in spec.aggregates.items():
+            needed += [(f"agg {name}", str(field)) for field in aggregate.columns]
+        windows = spec.windows
+        if isinstance(windows, Sessions):
+            reach = windows.reach
+        else:
+            reach = windows.end(0) - windows.start(0)
+        keys, offset, reach = spec.keys, spec.offset, spec.lateness + reach
+        return cls(keys, spec.time, offset, tuple(needed), spec.lateness, spec.max_ahead, reach)
+
+    @classmethod
+    def of_side(cls, spec: JoinSpec, name: SideName) -> Self:
+        """The messages of one side of a join."""
+        side, bound = spec.side(name), spec.bound
+        needed = [("on", key) for key in side.keys]
+        needed += [("time", side.time)] if side.time is not None else []
+        needed += [("offset", field) for field in side.offset or ()]
+        reach = bound.sessions.reach if isinstance(bound, Joint) else bound.reach
+        reach += side.lateness + side.firing.grace
+        keys, time, offset = side.keys, side.time, side.offset
+        return cls(keys, time, offset, tuple(needed), side.lateness, side.max_ahead, reach)

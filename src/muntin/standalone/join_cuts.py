@@ -1,0 +1,107 @@
+"""Where single messages of a join must be cut: so that steps tell what a step each would.
+
+A message that isn't behind its own side's watermark finds the same partners whichever step it is
+in: nobody whom it could meet has gone. So such messages are taken together; one that is behind, and
+may be late, is a step of its own. Where messages wait for a clock, or are kept by their own side's
+clock or up to a number, it matters what came just before: then each is a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from muntin.engine import columns
+from muntin.model.joins import SIDES, JoinSpec, Side, SideName
+from muntin.model.policies import Each
+from muntin.standalone.buffer import ALWAYS, NEVER
+from muntin.standalone.cuts import countable, watermarks
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How single messages are taken in.
+
+    Attributes:
+        parts: For each step the rows of each side, from and up to.
+        judged: On the time axis, the watermark before each message of a side.
+    """
+
+    parts: list[dict[SideName, tuple[int, int]]]
+    judged: dict[SideName, pl.Series] = field(default_factory=dict)
+
+
+def one_by_one(
+    messages: Mapping[SideName, pl.DataFrame],
+    order: bytes,
+    spec: JoinSpec,
+    starts: Mapping[SideName, Any],
+) -> Steps:
+    """Cut messages that came one by one.
+
+    Args:
+        messages: The frames that they make, by side.
+        order: The number of the side of each, in the order in which they came.
+        spec: The join.
+        starts: The watermark of each side; on the rows axis the offset behind the last one taken,
+            by partition.
+    """
+    sides = np.frombuffer(order, dtype=np.uint8)
+    alone = np.zeros(len(sides), dtype=np.bool_)
+    rows, judged = {}, {}
+    for number, side in enumerate(SIDES):
+        rows[side] = np.flatnonzero(sides == number)
+        if side not in messages:
+            continue
+        given, frame = spec.side(side), messages[side]
+        if spec.axis == "rows":
+            behind = _behind_offsets(frame, given, starts[side])
+        else:
+            behind, judged[side] = _behind_times(frame, given, starts[side])
+        alone[rows[side]] = behind
+    if not all(_plain(spec.side(side)) for side in SIDES):
+        alone[:] = True
+    cut = np.flatnonzero(alone)
+    edges = np.unique(np.concatenate([[0], cut, cut + 1, [len(sides)]]))
+    places = {side: np.searchsorted(rows[side], edges).tolist() for side in messages}
+    parts = [
+        {side: (found[i], found[i + 1]) for side, found in places.items()}
+        for i in range(len(edges) - 1)
+    ]
+    return Steps(parts, judged)
+
+
+def _plain(side: Side) -> bool:
+    firing = side.firing
+    policies = isinstance(firing.early, Each) and isinstance(firing.late, Each)
+    return policies and side.kept is None and firing.rows is None
+
+
+def _behind_times(frame: pl.DataFrame, side: Side, start: int | None) -> tuple[Flags, pl.Series]:
+    counts = countable(frame, [*side.keys, *(side.offset or ())])
+    before = watermarks(frame, side.lateness, start, counts)
+    times = frame[columns.TIME].fill_null(0).to_numpy()
+    none = before <= ALWAYS // 2
+    judged = pl.Series(np.where(none, 0, before)).set(pl.Series(none), None)
+    return counts & (times < before), judged
+
+
+def _behind_offsets(frame: pl.DataFrame, side: Side, starts: Mapping[Any, int]) -> Flags:
+    assert side.offset is not None
+    partition, offset = side.offset
+    at = pl.col(offset).cast(pl.Int64)
+    highest = frame.select(at.cum_max().shift(1).forward_fill().over(partition)).to_series()
+    there: NDArray[np.int64] = highest.fill_null(ALWAYS).to_numpy()
+    for value, reached in starts.items():
+        mine = (frame[partition] == value).fill_null(False).to_numpy()
+        there = np.where(mine, np.maximum(there, reached - 1), there)
+    places = frame.select(at.fill_null(NEVER)).to_series().to_numpy()
+    found: Flags = places <= there
+    return found

@@ -1,0 +1,217 @@
+"""What is inside a joining operator: one shard of the engine over one store.
+
+Messages come as frames, by side, and rows leave as frames. Nothing in here knows what is done with
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns, join_reading
+from muntin.engine.join import JoinShard
+from muntin.engine.join_lanes import LanesJoinShard
+from muntin.engine.join_reading import Stretch
+from muntin.engine.joiner import SIDE, Joiner
+from muntin.engine.operator import join_shard
+from muntin.engine.runs import Blobs, FrameCache
+from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.standalone.aggregation import UNTOLD, Spoken
+from muntin.standalone.intake import JUDGED, UNREAD, Intake
+from muntin.standalone.join_cuts import Steps, one_by_one
+
+Messages = Mapping[SideName, pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class Handed:
+    """Messages that wait for the windows.
+
+    Attributes:
+        messages: By side.
+        order: The number of the side of each, in their order, where they came one by one.
+        final: Whether the input ends with them.
+    """
+
+    messages: Messages
+    order: bytes | None = None
+    final: bool = False
+
+
+class Joined:
+    """The windows of one join.
+
+    Args:
+        spec: The join.
+        suffix: What is put behind the right side's names that the left has too.
+        blobs: Where they are kept.
+
+    Attributes:
+        wall: The wall clock, as it was last told; ``None`` before the first time.
+    """
+
+    def __init__(self, spec: JoinSpec, suffix: str, blobs: Blobs) -> None:
+        self.spec = spec
+        self.suffix = suffix
+        self.blobs = blobs
+        self.wall: int | None = None
+
+    def open(self, intakes: Mapping[SideName, Intake]) -> None:
+        """Open what was stored, now that the types of all columns are known.
+
+        Raises:
+            OptionError: When keys can't be compared, or names clash.
+            SpecChangedError: When the store was written by another join.
+        """
+        spec = self.spec
+        self._moments = {side: intakes[side].moment for side in SIDES}
+        self._visible: dict[SideName, list[str]] = {}
+        for side in SIDES:
+            known = intakes[side].columns
+            assert known is not None
+            self._visible[side] = list(known)
+            types = {name: str(kind) for name, kind in known.items()}
+            spec = spec.with_side(side, replace(spec.side(side), types=types))
+        self.joiner = Joiner(spec, {s: intakes[s].schema for s in SIDES}, self.suffix)
+        self.shard: JoinShard | LanesJoinShard = join_shard(self.joiner, self.blobs, FrameCache())
+        walls = [w for w in (self.wall, self.shard.state.wall) if w is not None and w != UNTOLD]
+        self.wall = max(walls, default=None)
+        results, rejected = self.joiner.nothing_told(), self.joiner.nothing_rejected
+        self.silence = Spoken(self._shown(results), self._aside(rejected))
+
+    @property
+    def watermark(self) -> int | None:
+        """Up to where both sides are complete; ``None`` on the rows axis."""
+        return None if isinstance(self.shard, LanesJoinShard) else self.shard.watermark
+
+    @property
+    def watermarks(self) -> dict[SideName, int | None]:
+        """The watermark of each side; ``None`` on the rows axis."""
+        if isinstance(self.shard, LanesJoinShard):
+            return dict.fromkeys(SIDES)
+        return {side: self.shard.marks[side] for side in SIDES}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages so far, by what became of them."""
+        return self.shard.counts
+
+    @property
+    def reached(self) -> dict[SideName, dict[Any, int]]:
+        """For each side and partition the offset behind the last one taken."""
+        return {side: self._reached(side) for side in SIDES}
+
+    def take(self, handed: Handed) -> list[Spoken]:
+        """Take messages: a batch in one step, single ones as if each were a batch of its own."""
+        if handed.order is None:
+            return [self._step(handed.messages, handed.final)]
+        starts = {side: self._starts(side) for side in SIDES}
+        steps = one_by_one(handed.messages, handed.order, self.spec, starts)
+        return [self._step(part, False) for part in _parts(handed.messages, steps)]
+
+    def tick(self, wall: int) -> list[Spoken]:
+        """Let the clock tell what is due; it never goes back."""
+        self.wall = wall if self.wall is None else max(self.wall, wall)
+        return [self._step({}, False)]
+
+    def messages(
+        self, side: SideName, stretch: Stretch, who: Sequence[pl.DataFrame]
+    ) -> pl.DataFrame:
+        """The messages of a side that are held, with their position in ``columns.TIME``."""
+        wanted = [self._typed(side, keys) for keys in who]
+        found = join_reading.messages(self.shard, side, stretch, *wanted[:1])
+        for keys in wanted[1:]:
+            found = found.join(keys, on=keys.columns, how="semi")
+        return found.select(*self._visible[side], columns.TIME)
+
+    def windows(self, side: SideName, stretch: Stretch, who: pl.DataFrame | None) -> pl.DataFrame:
+        """The windows of a side that hold messages; see ``join_reading.windows``."""
+        keys = None if who is None else self._typed(side, who)
+        return self._timed(side, join_reading.windows(self.shard, side, stretch, keys))
+
+    def sessions(self, stretch: Stretch, who: pl.DataFrame | None) -> pl.DataFrame:
+        """The sessions of both sides; see ``join_reading.sessions``."""
+        assert isinstance(self.shard, JoinShard)
+        keys = None if who is None else self._typed("left", who)
+        return self._timed("left", join_reading.sessions(self.shard, stretch, keys))
+
+    def _step(self, messages: Messages, final: bool) -> Spoken:
+        state = self.shard.state
+        if state.wall == UNTOLD:
+            state.wall = None
+        arrived = {
+            side: [self.joiner.arrive(side, messages[side])] if side in messages else []
+            for side in SIDES
+        }
+        wall = UNTOLD if self.wall is None else self.wall
+        told = self.shard.step(arrived, wall, final=final)
+        return Spoken(self._shown(told.results), self._aside(told.rejected))
+
+    def _starts(self, side: SideName) -> Any:
+        """Where the watermark of a side stands, or on the rows axis that of each partition."""
+        if isinstance(self.shard, LanesJoinShard):
+            return self._reached(side)
+        return self.shard.marks[side]
+
+    def _reached(self, side: SideName) -> dict[Any, int]:
+        shard, found = self.shard, {}
+        shards = (
+            [lane for _, _, lane in shard.opened(side)]
+            if isinstance(shard, LanesJoinShard)
+            else [shard]
+        )
+        for one in shards:
+            offsets = one.offsets[side]
+            found.update({p: offsets.reached(p) or 0 for p in offsets.partitions})
+        return found
+
+    def _typed(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
+        kinds = self.joiner.schemas[side]
+        return keys.cast({name: kinds[name] for name in keys.columns}).unique()
+
+    def _shown(self, results: pl.DataFrame) -> pl.DataFrame:
+        """Results without what only travels along."""
+        names = self.joiner.names
+        hidden = {names[s][n] for s in SIDES for n in (UNREAD, JUDGED) if n in names[s]}
+        return results.drop(hidden)
+
+    def _aside(self, rejected: pl.DataFrame) -> pl.DataFrame:
+        outs = dict.fromkeys(
+            self.joiner.aside[side][name] for side in SIDES for name in self._visible[side]
+        )
+        watermark = pl.coalesce(JUDGED, columns.WATERMARK)
+        kinds = set(self._moments.values())
+        if self.spec.axis == "time" and len(kinds) == 1:
+            watermark = watermark.cast(kinds.pop())
+        return rejected.select(
+            SIDE,
+            *outs,
+            columns.REASON,
+            watermark.alias(columns.WATERMARK),
+            pl.col(UNREAD).alias("unread"),
+        )
+
+    def _timed(self, side: SideName, found: pl.DataFrame) -> pl.DataFrame:
+        """Window bounds in the type of the side's times."""
+        moment = self._moments[side]
+        if self.spec.axis == "rows" or moment.is_integer():
+            return found
+        bounds = (columns.WINDOW_START, columns.WINDOW_END)
+        return found.with_columns(pl.col(*bounds).cast(moment))
+
+
+def _parts(messages: Messages, steps: Steps) -> list[Messages]:
+    """The messages of each step, with the watermark that each is judged by."""
+    judged = {
+        side: frame
+        if side not in steps.judged
+        else frame.with_columns(steps.judged[side].alias(JUDGED))
+        for side, frame in messages.items()
+    }
+    return [
+        {side: judged[side][a:b] for side, (a, b) in part.items() if b > a} for part in steps.parts
+    ]

@@ -1,0 +1,252 @@
+"""Operators that join two streams of messages: taking them in from either side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.join_reading import Stretch
+from muntin.model.errors import OptionError
+from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.standalone.aggregation import Spoken
+from muntin.standalone.fields import micros_of
+from muntin.standalone.inlet import Inlet
+from muntin.standalone.inputs import Input
+from muntin.standalone.joined import Handed, Joined
+from muntin.standalone.operator import MOST_WAITING, WindowOperator, machine_clock
+from muntin.standalone.outputs import Receiver
+from muntin.stores import KeyValue, KeyValueBlobs
+
+Moment = int | datetime | str | None
+
+
+class JoiningOperator(WindowOperator):
+    """What both joins do. The arguments are those of ``JoinWindow``."""
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        store: KeyValue | None = None,
+        *,
+        name: str = "join",
+        suffix: str = "_right",
+        downstream: Receiver | None = None,
+        errors: Receiver | None = None,
+        schema: Mapping[SideName, Mapping[str, Any]] | None = None,
+        clock: Callable[[], int] = machine_clock,
+    ) -> None:
+        self._check(spec)
+        super().__init__(store, name, downstream, errors, clock)
+        self.spec = spec
+        given = schema or {}
+        self._inlets: dict[SideName, Inlet] = {
+            side: Inlet(
+                Input.of_side(spec, side), clock, given.get(side), self.store, f"{name}.{side}"
+            )
+            for side in SIDES
+        }
+        self._windows = Joined(spec, suffix, KeyValueBlobs(self.store, name=name))
+        # Single messages wait in their side's inlet, and here the number of the side of each.
+        self._order = bytearray()
+        self._handed: list[Handed] = []
+        if self._open_windows():
+            self._flushed = self._reached()
+
+    def _check(self, spec: JoinSpec) -> None:
+        """Refuse joins of another kind."""
+
+    def add_message(
+        self,
+        side: SideName,
+        *,
+        key: Any = None,
+        value: Mapping[str, Any] | None = None,
+        time: int | datetime | str | None = None,
+        offset: int | None = None,
+        partition: int | str = 0,
+    ) -> None:
+        """Take one message of one side, as if it were a batch of its own.
+
+        What it makes due is there at the next ``get_result``; with a downstream it is sent before
+        this returns.
+
+        Args:
+            side: ``"left"`` or ``"right"``.
+            key: The value of the field that is compared; a tuple where there are several.
+            value: The other fields of the message.
+            time: Its event time: microseconds since the epoch, a datetime, or ISO 8601 text.
+            offset: Its offset in its partition, where the side goes by offsets.
+            partition: Its partition.
+
+        Raises:
+            SelectorDisabledError: When outputs wait for what is downstream.
+            OptionError: When the message doesn't fit the side. (A value of a wrong type does: its
+                message is rejected as malformed.)
+        """
+        self._admit()  # step 1
+        self._side(side).buffer.add(key, value, time, partition, offset)
+        self._order.append(SIDES.index(side))
+        if self._downstream is not None or len(self._order) >= MOST_WAITING:
+            self._drain()
+            self._pass_on()
+
+    def add_messages(self, *, left: Any = None, right: Any = None, final: bool = False) -> None:
+        """Take many messages at once, of one side or of both.
+
+        They are judged by the watermark of their side that was in force before, as on Spark.
+
+        Args:
+            left: A Polars, pandas or Arrow table, or a list of dictionaries.
+            right: The same.
+            final: Whether the input of both sides ends with these, so that nobody waits on.
+
+        Raises:
+            SelectorDisabledError: When outputs wait for what is downstream.
+            OptionError: When something isn't a table, or its columns don't fit; or when the input
+                ends before a side has shown its columns.
+        """
+        self._admit()
+        self._drain()
+        messages: dict[SideName, pl.DataFrame] = {}
+        for side, given in zip(SIDES, (left, right), strict=True):
+            inlet = self._inlets[side]
+            frame = None if given is None else inlet.intake.batch(given)
+            if frame is not None:
+                inlet.settle()
+                messages[side] = frame
+        silent = next((side for side in SIDES if not self._inlets[side].known), None)
+        if final and silent is not None:
+            cure = f'give schema={{"{silent}": {{…}}}}'
+            raise OptionError("schema", silent, "has shown no message, nor its columns", cure)
+        if messages or final:
+            self._handed.append(Handed(messages, None, final))
+        self._drain()
+        self._pass_on()
+
+    @property
+    def watermarks(self) -> dict[SideName, int | None]:
+        """The watermark of each side, microseconds since the epoch; rows have none."""
+        self._drain_gladly()
+        return self._windows.watermarks if self._open else dict.fromkeys(SIDES)
+
+    def _read_messages(
+        self, side: SideName, start: tuple[Any, Any], end: tuple[Any, Any], *who: Any
+    ) -> pl.DataFrame:
+        """The messages of a side between two positions; each a time and an offset."""
+        self._drain_gladly()
+        inlet = self._side(side)
+        low, high = self._place("start", side, *start), self._place("end", side, *end)
+        if not self._open:
+            return pl.DataFrame()
+        wanted = [frame for frame in (self._named(side, key) for key in who) if frame is not None]
+        found = self._windows.messages(side, Stretch(low, high), wanted)
+        if self.spec.axis == "time" and inlet.intake.input.offset is not None:
+            number = inlet.intake.input.offset[1]
+            for edge, given, first in ((low, start[1], True), (high, end[1], False)):
+                if edge is not None and given is not None:
+                    beyond = pl.col(number) < given if first else pl.col(number) > given
+                    found = found.filter(~((pl.col(columns.TIME) == edge) & beyond))
+        return found.drop(columns.TIME)
+
+    def _place(self, option: str, side: SideName, time: Any, offset: int | None) -> int | None:
+        """A position on the axis, out of a time and an offset."""
+        if self.spec.axis == "rows":
+            if time is not None:
+                cure = f"give {option}_offset"
+                raise OptionError(f"{option}_time", time, "isn't on the rows axis", cure)
+            return offset
+        if offset is not None and (time is None or self.spec.side(side).offset is None):
+            text = f"belongs to a {option}_time, on a side with offsets"
+            raise OptionError(f"{option}_offset", offset, text, f"give {option}_time alone")
+        return self._moment(f"{option}_time", time)
+
+    def _moment(self, option: str, given: Any) -> int | None:
+        """A position on the axis."""
+        if given is None or (self.spec.axis == "rows" and isinstance(given, int)):
+            return given
+        found = micros_of(given) if self.spec.axis == "time" else None
+        if isinstance(found, int):
+            return found
+        cure = "give a time, or on the rows axis an offset"
+        raise OptionError(option, given, f"is no position on the {self.spec.axis} axis", cure)
+
+    def _stretch(self, start: Any, end: Any) -> Stretch:
+        return Stretch(self._moment("start", start), self._moment("end", end))
+
+    def _named(self, side: SideName, key: Any) -> pl.DataFrame | None:
+        """A key by the names of its fields."""
+        if key is None:
+            return None
+        names = self.spec.side(side).keys
+        values = key if isinstance(key, tuple) else (key,)
+        if len(values) != len(names):
+            wanted = ", ".join(names)
+            raise OptionError("join_keys", key, f"isn't ({wanted})", f"give a tuple: {wanted}")
+        return pl.DataFrame([dict(zip(names, values, strict=True))])
+
+    def _side(self, side: SideName) -> Inlet:
+        if side not in SIDES:
+            raise OptionError("side", side, "isn't a side", 'give "left" or "right"')
+        return self._inlets[side]
+
+    def _open_windows(self) -> bool:
+        """Open what was stored, once both sides' columns are known; whether they are."""
+        if not self._open and all(inlet.known for inlet in self._inlets.values()):
+            self._windows.open({side: inlet.intake for side, inlet in self._inlets.items()})
+            for inlet in self._inlets.values():
+                inlet.settle()
+            self._open = True
+        return self._open
+
+    def _gather(self) -> None:
+        """Make frames of the single messages."""
+        if not self._order:
+            return
+        frames = {}
+        for side, inlet in self._inlets.items():
+            if len(inlet.buffer):
+                frames[side] = inlet.waiting()
+                inlet.settle()
+        self._handed.append(Handed(frames, bytes(self._order)))
+        self._order.clear()
+        for inlet in self._inlets.values():
+            inlet.buffer.clear()
+
+    def _drain(self) -> None:
+        self._gather()
+        # Until both sides have shown their columns, messages wait, and aren't flushed.
+        if not self._handed or not self._open_windows():
+            return
+        waiting, self._handed = self._handed, []
+        for handed in waiting:
+            self._run(lambda handed=handed: self._windows.take(handed))  # type: ignore[misc]
+
+    def _tick(self, wall: int) -> None:
+        if self._open:
+            self._run(lambda: self._windows.tick(wall))
+        else:
+            self._windows.wall = wall
+
+    def _spoke(self) -> None:
+        """Whatever comes next may be due."""
+
+    def _reached(self) -> dict[Any, Any]:
+        return self._windows.reached
+
+    def _watermark(self) -> int | None:
+        return self._windows.watermark
+
+    def _counts(self) -> dict[str, int]:
+        return self._windows.counts
+
+    def _nothing(self) -> Spoken:
+        if self._open:
+            return self._windows.silence
+        results = dict.fromkeys([*self.spec.left.keys, columns.EMISSION], pl.Null())
+        aside = ("side", columns.REASON, columns.WATERMARK, "unread")
+        rejected = dict.fromkeys(aside, pl.Null())
+        return Spoken(pl.DataFrame(schema=results), pl.DataFrame(schema=rejected))
