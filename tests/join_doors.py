@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import polars as pl
@@ -144,7 +144,7 @@ class EngineJoinDoor:
                 part = cut.get(bucket, arrived.messages.clear())
                 aside = arrived.rejected if bucket == 0 else arrived.rejected.clear()
                 counts = arrived.counts if bucket == 0 else {}
-                mine.append(Arrived(part, aside, counts, arrived.latest, None, arrived.offsets))
+                mine.append(replace(arrived, messages=part, rejected=aside, counts=counts))
         return found
 
 
