@@ -46,6 +46,7 @@ class JoinDoor(Protocol):
     """One way to run a join."""
 
     name: str
+    tells_watermarks: bool
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
         """Whether this door can take these steps."""
@@ -58,12 +59,13 @@ class JoinDoor(Protocol):
 
 @dataclass(frozen=True)
 class OracleJoinDoor:
-    """The slow oracle."""
+    """The slow oracle, which keeps any number of messages."""
 
     name: str = "oracle"
+    tells_watermarks: bool = True
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        return True
+        return not any(spec.side(side).firing.rows for side in SIDES)
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         oracle = JoinOracle(spec, {side: list(types[side]) for side in SIDES})
@@ -80,6 +82,7 @@ class EngineJoinDoor:
     buckets: int = 1
     restart: bool = False
     repeat: bool = False
+    tells_watermarks: bool = True
 
     @property
     def name(self) -> str:
