@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 from tests.spark.feed import Feed, at, rows, told
+from tests.spark.killing import Victims, kill, kill_again_and_again
 
 KILLS, FILES, MESSAGES = 10, 64, 40
 VICTIM = Path(__file__).with_name("victim.py")
+JOINING = Path(__file__).with_name("join_victim.py")
+KILLS_OF_A_JOIN, FILES_OF_A_JOIN = 5, 32
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
-def victims() -> Iterator[list[subprocess.Popen[bytes]]]:
+def victims() -> Iterator[Victims]:
     """Drivers that end with the test, whatever comes."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: Victims = []
     yield started
     for victim in started:
         kill(victim)
 
 
-def test_kills(tmp_path: Path, victims: list[subprocess.Popen[bytes]]) -> None:
+def test_kills(tmp_path: Path, victims: Victims) -> None:
     chance = random.Random(20260101)
     feed = Feed(tmp_path / "source")
     too_late = fill(feed, chance)
-    within_a_batch = 0
-    for _ in range(KILLS):
-        victim = start(tmp_path, victims)
-        goal = batches(tmp_path, "offsets") + chance.randint(1, 2)
-        wait_for_batch(tmp_path, goal, victim)
-        time.sleep(chance.uniform(0, 0.3))
-        kill(victim)
-        within_a_batch += batches(tmp_path, "offsets") > batches(tmp_path, "commits")
-    assert within_a_batch >= KILLS // 2
-    last = start(tmp_path, victims)
-    assert last.wait(timeout=600) == 0, (tmp_path / "log").read_text()
+    kill_again_and_again(VICTIM, tmp_path, victims, chance, KILLS)
 
     out = tmp_path / "out.duckdb"
     assert told(out) == feed.windows(30, 10, but=too_late)
@@ -64,10 +51,10 @@ def test_kills(tmp_path: Path, victims: list[subprocess.Popen[bytes]]) -> None:
     assert figures["adds_up"]
 
 
-def fill(feed: Feed, chance: random.Random) -> list[int]:
+def fill(feed: Feed, chance: random.Random, files: int = FILES) -> list[int]:
     """Add files a minute apart, out of order; returns the numbers of hopelessly late messages."""
     too_late = []
-    for number in range(FILES):
+    for number in range(files):
         messages = []
         for _ in range(MESSAGES):
             hopeless = number > 20 and chance.random() < 0.02
@@ -79,53 +66,39 @@ def fill(feed: Feed, chance: random.Random) -> list[int]:
     return too_late
 
 
-def start(folder: Path, victims: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """Start a driver in a session of its own, so that all that it starts can be found."""
-    with open(folder / "log", "ab") as log:
-        victim = subprocess.Popen(
-            [sys.executable, str(VICTIM), str(folder)],
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    victims.append(victim)
-    return victim
+PAIRS = """
+    SELECT l.id, r.id FROM (FROM taken WHERE side = 'left') AS l
+    FULL JOIN (FROM taken WHERE side = 'right') AS r
+      ON l.key = r.key
+     AND r."at" BETWEEN l."at" - INTERVAL 5 SECOND AND l."at" + INTERVAL 2 SECOND
+    ORDER BY ALL
+"""
 
 
-def batches(folder: Path, kind: str) -> int:
-    """How many batches have begun (``offsets``) or ended (``commits``)."""
-    names = [path.name for path in (folder / "checkpoint" / kind).glob("[0-9]*")]
-    return 1 + max(map(int, names), default=-1)
+def test_kills_of_a_join(tmp_path: Path, victims: Victims) -> None:
+    chance = random.Random(20260103)
+    too_late = {}
+    for side in ("left", "right"):
+        feed = Feed(tmp_path / side)
+        too_late[side] = fill(feed, chance, FILES_OF_A_JOIN)
+        # Nobody can come any more after this, so that all who stayed alone are told.
+        feed.add(("z", at(60 * (FILES + 100)), 0))
+    kill_again_and_again(JOINING, tmp_path, victims, chance, KILLS_OF_A_JOIN)
 
-
-def wait_for_batch(folder: Path, goal: int, victim: subprocess.Popen[bytes]) -> None:
-    """Wait until so many batches have begun, and one hasn't ended."""
-    deadline = time.monotonic() + 300
-    while not goal <= batches(folder, "offsets") > batches(folder, "commits"):
-        assert victim.poll() is None, "the driver ended by itself"
-        assert time.monotonic() < deadline, "the driver makes no progress"
-        time.sleep(0.01)
-
-
-def kill(victim: subprocess.Popen[bytes]) -> None:
-    """Kill a driver, its JVM and its Python workers, and see them gone."""
-    deadline = time.monotonic() + 60
-    while members := [pid for pid in processes() if session(pid) == victim.pid]:
-        assert time.monotonic() < deadline, f"{members} don't die"
-        for pid in members:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        victim.poll()
-        time.sleep(0.1)
-    victim.wait(timeout=60)
-
-
-def processes() -> list[int]:
-    return [int(pid) for pid in subprocess.check_output(["ps", "-A", "-o", "pid="]).split()]
-
-
-def session(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except ProcessLookupError:
-        return None
+    pairs, rejected = (f"read_parquet('{tmp_path}/{n}/*/*.parquet')" for n in ("pairs", "rejected"))
+    database = duckdb.connect()
+    for side, late in too_late.items():
+        found = database.sql(f"SELECT id, reason FROM {rejected} WHERE side = '{side}' ORDER BY id")
+        assert found.fetchall() == [(number, "late") for number in late]
+    files = " UNION ALL ".join(
+        f"SELECT '{side}' AS side, * FROM read_parquet('{tmp_path}/{side}/*.parquet')"
+        for side in too_late
+    )
+    taken = f"SELECT f.* FROM ({files}) AS f ANTI JOIN {rejected} AS r USING (side, id)"
+    database.sql(f"CREATE TABLE taken AS {taken}")
+    wanted = database.sql(PAIRS).fetchall()
+    assert all(None in column for column in zip(*wanted, strict=True))
+    assert database.sql(f"SELECT id, id_right FROM {pairs} ORDER BY ALL").fetchall() == wanted
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["counts"]["seen"] == 2 * (FILES_OF_A_JOIN * MESSAGES + 1)
+    assert figures["adds_up"]
