@@ -26,7 +26,10 @@ On = str | Sequence[str | tuple[str, str]]
 
 
 class Joined:
-    """A finished join of two streaming or batch DataFrames."""
+    """A finished join of two streaming or batch DataFrames.
+
+    ``windowed(joined, …)`` takes its pairs into windows, within one query.
+    """
 
     def __init__(self, plan: JoinPlan) -> None:
         self.plan = plan
