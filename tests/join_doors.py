@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -51,6 +51,7 @@ class JoinDoor(Protocol):
     """One way to run a join."""
 
     name: str
+    tells_watermarks: bool
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
         """Whether this door can take these steps."""
@@ -63,12 +64,13 @@ class JoinDoor(Protocol):
 
 @dataclass(frozen=True)
 class OracleJoinDoor:
-    """The slow oracle."""
+    """The slow oracle, which keeps any number of messages."""
 
     name: str = "oracle"
+    tells_watermarks: bool = True
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        return True
+        return not any(spec.side(side).firing.rows for side in SIDES)
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         oracle = JoinOracle(spec, {side: list(types[side]) for side in SIDES})
@@ -85,6 +87,7 @@ class EngineJoinDoor:
     buckets: int = 1
     restart: bool = False
     repeat: bool = False
+    tells_watermarks: bool = True
 
     @property
     def name(self) -> str:
@@ -149,7 +152,7 @@ class EngineJoinDoor:
                 part = cut.get(bucket, arrived.messages.clear())
                 aside = arrived.rejected if bucket == 0 else arrived.rejected.clear()
                 counts = arrived.counts if bucket == 0 else {}
-                mine.append(Arrived(part, aside, counts, arrived.latest, None, arrived.offsets))
+                mine.append(replace(arrived, messages=part, rejected=aside, counts=counts))
         return found
 
 

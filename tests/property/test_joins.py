@@ -165,3 +165,17 @@ def test_a_limit_of_rows_bounds_what_is_kept_and_loses_no_row_of_an_outer_join(
         alone = [row[name] for row in rows if None in (row["id"], row["id_right"])]
         alone = [number for number in alone if number is not None]
         assert sorted(alone) == sorted(set(ids) - paired)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+@given(data=st.data())
+def test_no_row_lies_further_behind_than_the_spec_says(how: How, data: st.DataObject) -> None:
+    query = data.draw(queries(how=how, policies=EARLY))
+    lag, greatest = query.spec.lag, None
+    if lag is None:
+        assert query.spec.axis == "rows" or isinstance(query.spec.bound, Joint)
+        return
+    for step in EngineJoinDoor().run(query.spec, query.types, query.steps):
+        times = [row["time"] for row in step.rows if row["time"] is not None]
+        assert greatest is None or all(time >= greatest - lag for time in times)
+        greatest = max([*times, *([] if greatest is None else [greatest])], default=None)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.doors import Batch, OracleDoor, StandaloneDoor
 from tests.property.streams import EVERYTHING, EXTREMES, Range, Stream, any_streams
 from tests.property.test_engine import of_messages
-from tests.transcripts.comparison import rejected_differences, row_differences
+from tests.transcripts.comparison import row_differences, unordered_differences
 
 from muntin.engine import runs
 from muntin.engine.oracle import Step
@@ -54,7 +54,7 @@ def test_batches_say_what_the_oracle_says(
         zip(door.run(stream.spec, stream.steps), expected, strict=True)
     ):
         found = row_differences("firing", step.firings, wanted.firings)
-        found += rejected_differences(step.rejected, wanted.rejected)
+        found += unordered_differences("rejected", step.rejected, wanted.rejected)
         assert found == [], f"step {number}"
         assert of_messages(step) == of_messages(wanted), f"step {number}"
         assert stream.spec.axis == "rows" or step.watermark == wanted.watermark, f"step {number}"
@@ -72,7 +72,7 @@ def test_single_messages_are_batches_of_one(
         zip(door.run(stream.spec, stream.steps), expected, strict=True)
     ):
         found = row_differences("firing", in_order(step.firings), in_order(wanted.firings))
-        found += rejected_differences(of_rejected(step), of_rejected(wanted))
+        found += unordered_differences("rejected", of_rejected(step), of_rejected(wanted))
         assert found == [], f"step {number}"
         assert of_messages(step) == of_messages(wanted), f"step {number}"
         assert stream.spec.axis == "rows" or step.watermark == wanted.watermark, f"step {number}"

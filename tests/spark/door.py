@@ -108,8 +108,8 @@ def _step(
     plan: Plan, frame: DataFrame, spec: WindowSpec, totals: dict[str, int], final: bool = False
 ) -> Step:
     rows = frame.collect()
-    firings = [row for blob in _blobs(rows, "results") for row in _rows(blob)]
-    rejected = [row for blob in _blobs(rows, "rejected") for row in _rows(blob)]
+    firings = [row for blob in blobs(rows, "results") for row in rows_of(blob)]
+    rejected = [row for blob in blobs(rows, "rejected") for row in rows_of(blob)]
     figures = [json.loads(row["figures"]) for row in rows if row["figures"]]
     assert len(figures) == plan.buckets
     firings.sort(key=lambda row: (row["window_start"], *(row[k] for k in spec.keys)))
@@ -132,11 +132,11 @@ def _step(
     return Step(firings, rejected, zeros | new, math.inf if ends else marks.pop())
 
 
-def _blobs(rows: list[Any], kind: str) -> list[pa.Table]:
+def blobs(rows: list[Any], kind: str) -> list[pa.Table]:
     return [pa.ipc.open_stream(row["blob"]).read_all() for row in rows if row["kind"] == kind]
 
 
-def _rows(table: pa.Table) -> list[dict[str, Any]]:
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     """Rows with every timestamp as microseconds."""
     columns = {
         name: column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column

@@ -7,11 +7,33 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.spark.feed import Feed, at
+
+Victims = list[subprocess.Popen[bytes]]
+
+
+def kill_again_and_again(
+    program: Path, folder: Path, victims: Victims, chance: random.Random, kills: int
+) -> None:
+    """Start a driver and kill it, mostly within a batch; then let it come to its end."""
+    command, log = [sys.executable, str(program), str(folder)], folder / "log"
+    checkpoint = folder / "checkpoint"
+    within_a_batch = 0
+    for _ in range(kills):
+        victims.append(start(command, log))
+        goal = batches(checkpoint, "offsets") + chance.randint(1, 2)
+        wait_for_batch(checkpoint, goal, victims[-1])
+        time.sleep(chance.uniform(0, 0.3))
+        kill(victims[-1])
+        within_a_batch += batches(checkpoint, "offsets") > batches(checkpoint, "commits")
+    assert within_a_batch >= kills // 2
+    victims.append(start(command, log))
+    assert victims[-1].wait(timeout=600) == 0, log.read_text()
 
 
 def start(

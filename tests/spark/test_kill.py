@@ -4,48 +4,35 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
-from tests.spark.drivers import batches, fill, kill, start, wait_for_batch
-from tests.spark.feed import Feed, rows, told
+from tests.spark.drivers import Victims, fill, kill, kill_again_and_again
+from tests.spark.feed import Feed, at, rows, told
 
 KILLS, FILES, MESSAGES = 10, 64, 40
 VICTIM = Path(__file__).with_name("victim.py")
+JOINING = Path(__file__).with_name("join_victim.py")
+KILLS_OF_A_JOIN, FILES_OF_A_JOIN = 5, 32
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
-def victims() -> Iterator[list[subprocess.Popen[bytes]]]:
+def victims() -> Iterator[Victims]:
     """Drivers that end with the test, whatever comes."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: Victims = []
     yield started
     for victim in started:
         kill(victim)
 
 
-def test_kills(tmp_path: Path, victims: list[subprocess.Popen[bytes]]) -> None:
+def test_kills(tmp_path: Path, victims: Victims) -> None:
     chance = random.Random(20260101)
     feed = Feed(tmp_path / "source")
     too_late = fill(feed, chance, FILES, MESSAGES)
-    checkpoint = tmp_path / "checkpoint"
-    command = [sys.executable, str(VICTIM), str(tmp_path)]
-    within_a_batch = 0
-    for _ in range(KILLS):
-        victims.append(start(command, tmp_path / "log"))
-        goal = batches(checkpoint, "offsets") + chance.randint(1, 2)
-        wait_for_batch(checkpoint, goal, victims[-1])
-        time.sleep(chance.uniform(0, 0.3))
-        kill(victims[-1])
-        within_a_batch += batches(checkpoint, "offsets") > batches(checkpoint, "commits")
-    assert within_a_batch >= KILLS // 2
-    victims.append(start(command, tmp_path / "log"))
-    assert victims[-1].wait(timeout=600) == 0, (tmp_path / "log").read_text()
+    kill_again_and_again(VICTIM, tmp_path, victims, chance, KILLS)
 
     out = tmp_path / "out.duckdb"
     assert told(out) == feed.windows(30, 10, but=too_late)
@@ -61,4 +48,42 @@ def test_kills(tmp_path: Path, victims: list[subprocess.Popen[bytes]]) -> None:
     figures = json.loads((tmp_path / "figures.json").read_text())
     counted = feed.ids - len(too_late)
     assert figures["counts"] == {"seen": feed.ids, "counted": counted, "late": len(too_late)}
+    assert figures["adds_up"]
+
+
+PAIRS = """
+    SELECT l.id, r.id FROM (FROM taken WHERE side = 'left') AS l
+    FULL JOIN (FROM taken WHERE side = 'right') AS r
+      ON l.key = r.key
+     AND r."at" BETWEEN l."at" - INTERVAL 5 SECOND AND l."at" + INTERVAL 2 SECOND
+    ORDER BY ALL
+"""
+
+
+def test_kills_of_a_join(tmp_path: Path, victims: Victims) -> None:
+    chance = random.Random(20260103)
+    too_late = {}
+    for side in ("left", "right"):
+        feed = Feed(tmp_path / side)
+        too_late[side] = fill(feed, chance, FILES_OF_A_JOIN, MESSAGES)
+        # Nobody can come any more after this, so that all who stayed alone are told.
+        feed.add(("z", at(60 * (FILES + 100)), 0))
+    kill_again_and_again(JOINING, tmp_path, victims, chance, KILLS_OF_A_JOIN)
+
+    pairs, rejected = (f"read_parquet('{tmp_path}/{n}/*/*.parquet')" for n in ("pairs", "rejected"))
+    database = duckdb.connect()
+    for side, late in too_late.items():
+        found = database.sql(f"SELECT id, reason FROM {rejected} WHERE side = '{side}' ORDER BY id")
+        assert found.fetchall() == [(number, "late") for number in late]
+    files = " UNION ALL ".join(
+        f"SELECT '{side}' AS side, * FROM read_parquet('{tmp_path}/{side}/*.parquet')"
+        for side in too_late
+    )
+    taken = f"SELECT f.* FROM ({files}) AS f ANTI JOIN {rejected} AS r USING (side, id)"
+    database.sql(f"CREATE TABLE taken AS {taken}")
+    wanted = database.sql(PAIRS).fetchall()
+    assert all(None in column for column in zip(*wanted, strict=True))
+    assert database.sql(f"SELECT id, id_right FROM {pairs} ORDER BY ALL").fetchall() == wanted
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["counts"]["seen"] == 2 * (FILES_OF_A_JOIN * MESSAGES + 1)
     assert figures["adds_up"]

@@ -8,10 +8,10 @@ from typing import Any
 Rows = list[dict[str, Any]]
 
 
-def rejected_differences(rows: Rows, expected: Rows) -> list[str]:
+def unordered_differences(kind: str, rows: Rows, expected: Rows) -> list[str]:
     """What differs, whatever the order."""
     in_order = sorted(rows, key=_in_any_order), sorted(expected, key=_in_any_order)
-    return row_differences("rejected", *in_order)
+    return row_differences(kind, *in_order)
 
 
 def row_differences(kind: str, rows: Rows, expected: Rows) -> list[str]:

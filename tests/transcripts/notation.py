@@ -92,15 +92,15 @@ def read_cases(folder: Path) -> list[Case]:
 
 
 def _case(item: dict[str, Any]) -> Case:
-    _only_known(item, {"name", "spec", "steps", "wrong"})
-    columns = _columns(item["spec"].get("columns", "key:string time value:long"))
+    only_known(item, {"name", "spec", "steps", "wrong"})
+    columns = read_columns(item["spec"].get("columns", "key:string time value:long"))
     spec = _spec(item["spec"], columns)
     for step in item["steps"]:
-        _only_known(step, {"wall", "messages", "final"} | _OF_STEPS)
+        only_known(step, {"wall", "messages", "final"} | _OF_STEPS)
     steps = [
         Batch(
-            messages=[_message(row, columns) for row in step.get("messages", [])],
-            wall=_time(step["wall"]),
+            messages=[read_message(row, columns) for row in step.get("messages", [])],
+            wall=read_time(step["wall"]),
             final=step.get("final") == "true",
         )
         for step in item["steps"]
@@ -113,19 +113,19 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
     return Expected(
         firings=[_firing(row, spec, columns) for row in step.get("expect", [])],
         rejected=[_rejected(row, columns) for row in step.get("rejected", [])],
-        watermark=_time(step["watermark"]) if "watermark" in step else ...,
+        watermark=read_time(step["watermark"]) if "watermark" in step else ...,
         duplicates=int(step["duplicates"]) if "duplicates" in step else ...,
     )
 
 
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
-    _only_known(item, options | {"grace", "keep", "accumulate", "early", "late"})
+    only_known(item, options | {"grace", "keep", "accumulate", "early", "late"})
     offset = item.get("offset", "").split()
     return WindowSpec(
         keys=tuple(item.get("keys", "key").split()),
         time=None if item.get("time") == "none" else "time",
-        windows=_windows(item["windows"]),
+        windows=read_windows(item["windows"]),
         aggregates={name: _aggregate(text) for name, text in dict(item["aggregates"]).items()},
         firing=_firing_policies(item),
         lateness=micros("lateness", item.get("lateness", "0 s")),
@@ -138,33 +138,33 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
 def _firing_policies(item: dict[str, str]) -> Firing:
     grace = item.get("grace", "0 s")
     return Firing(
-        early=_policy(item["early"]) if "early" in item else None,
-        late=_policy(item.get("late", "each")),
-        grace=_after_the_end("grace", grace),
-        retention=_after_the_end("keep", item.get("keep", grace)),
+        early=read_policy(item["early"]) if "early" in item else None,
+        late=read_policy(item.get("late", "each")),
+        grace=read_extent("grace", grace),
+        retention=read_extent("keep", item.get("keep", grace)),
         accumulate=item.get("accumulate", "true") == "true",
     )
 
 
-def _after_the_end(option: str, text: str) -> int:
-    length = _length(text)
+def read_extent(option: str, text: str) -> int:
+    length = read_length(text)
     return micros(option, length) if isinstance(length, str) else length.count
 
 
-def _only_known(item: dict[str, Any], known: set[str]) -> None:
+def only_known(item: dict[str, Any], known: set[str]) -> None:
     unknown = item.keys() - known
     assert not unknown, f"{sorted(unknown)} means nothing in a transcript"
 
 
-def _columns(text: str) -> dict[str, str]:
+def read_columns(text: str) -> dict[str, str]:
     return dict(f"{cell}:timestamp".split(":")[:2] for cell in text.split())
 
 
-def _windows(text: str) -> Kind:
+def read_windows(text: str) -> Kind:
     lengths, _, origin = text.partition(" from ")
     start = 0
     if origin:
-        start = int(origin) if "row" in lengths else _time(origin)
+        start = int(origin) if "row" in lengths else read_time(origin)
     kind, _, rest = lengths.partition(" ")
     if kind == "days":
         grid, _, zone = rest.partition(" in ")
@@ -173,24 +173,24 @@ def _windows(text: str) -> Kind:
     size, _, slide = rest.partition(" by ")
     match kind:
         case "tumbling":
-            return windows.tumbling(_length(size), origin=start)
+            return windows.tumbling(read_length(size), origin=start)
         case "hopping":
-            return windows.hopping(_length(size), _length(slide), origin=start)
+            return windows.hopping(read_length(size), read_length(slide), origin=start)
         case "cumulating":
-            return cumulating.cumulating(_length(size), _length(slide), origin=start)
+            return cumulating.cumulating(read_length(size), read_length(slide), origin=start)
         case "sliding":
-            return sliding.sliding(_length(size))
+            return sliding.sliding(read_length(size))
     assert kind == "session", kind
     gap = size.removesuffix(" open")
-    return sessions.session(_length(gap), closed="both" if gap == size else "left")
+    return sessions.session(read_length(gap), closed="both" if gap == size else "left")
 
 
-def _length(text: str) -> Length:
+def read_length(text: str) -> Length:
     count = text.removesuffix("s").removesuffix(" row")
     return rows(int(count)) if count.isdigit() else text
 
 
-def _policy(text: str) -> Policy:
+def read_policy(text: str) -> Policy:
     if text == "each":
         return Each()
     period = text.removeprefix("every ")
@@ -207,7 +207,7 @@ def _aggregate(text: str) -> Aggregate:
     names = [part for part in parts if "=" not in part]
     own = {"product": product, "written": written}
     make = own.get(kind) or getattr(aggregates, kind)
-    return make(*names, **{name: _value(value) for name, value in named.items()})
+    return make(*names, **{name: read_value(value) for name, value in named.items()})
 
 
 def product(column: str) -> Aggregate:
@@ -231,12 +231,12 @@ def written(*columns: str) -> Aggregate:
     return aggregates.apply(text, *columns, result_type="string")
 
 
-def _message(row: str, columns: dict[str, str]) -> dict[str, Any]:
+def read_message(row: str, columns: dict[str, str]) -> dict[str, Any]:
     cells = zip(row.split(), columns.items(), strict=True)
-    return {name: _cell(text, kind) for text, (name, kind) in cells}
+    return {name: read_cell(text, kind) for text, (name, kind) in cells}
 
 
-def _cell(text: str, kind: str) -> Any:
+def read_cell(text: str, kind: str) -> Any:
     if kind == "timestamp":
         return _time_or_text(text)
     return None if text == "null" else _READERS[kind](text)
@@ -244,11 +244,11 @@ def _cell(text: str, kind: str) -> Any:
 
 def _firing(row: str, spec: WindowSpec, columns: dict[str, str]) -> dict[str, Any]:
     cells = iter(row.split())
-    firing = {name: _cell(next(cells), columns[name]) for name in spec.keys}
+    firing = {name: read_cell(next(cells), columns[name]) for name in spec.keys}
     start, _, end = next(cells).partition("..")
-    bound = _time if spec.axis == "time" else int
+    bound = read_time if spec.axis == "time" else int
     firing |= {"window_start": bound(start), "window_end": bound(end)}
-    firing |= {name: _value(next(cells)) for name in spec.aggregates}
+    firing |= {name: read_value(next(cells)) for name in spec.aggregates}
     firing |= {"emission": next(cells), "revision": int(next(cells))}
     assert not list(cells), f"too many cells in {row!r}"
     return firing
@@ -256,15 +256,15 @@ def _firing(row: str, spec: WindowSpec, columns: dict[str, str]) -> dict[str, An
 
 def _rejected(row: str, columns: dict[str, str]) -> dict[str, Any]:
     *cells, reason, watermark = row.split()
-    message = _message(" ".join(cells), columns)
-    return {**message, "reason": reason, "watermark": _time(watermark)}
+    message = read_message(" ".join(cells), columns)
+    return {**message, "reason": reason, "watermark": read_time(watermark)}
 
 
-def _value(text: str) -> Any:
+def read_value(text: str) -> Any:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text.startswith("["):
-        return [_value(cell) for cell in text[1:-1].split(",") if cell]
+        return [read_value(cell) for cell in text[1:-1].split(",") if cell]
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
@@ -283,7 +283,7 @@ def _time_or_text(text: str) -> int | str | None:
     return text
 
 
-def _time(text: str) -> Any:
+def read_time(text: str) -> Any:
     time = _time_or_text(text)
     assert not isinstance(time, str), f"{text!r} is no time"
     return time

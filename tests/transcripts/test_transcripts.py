@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.doors import DOORS, Door
-from tests.transcripts.comparison import rejected_differences, row_differences
+from tests.transcripts.comparison import row_differences, unordered_differences
 from tests.transcripts.notation import Case, Expected, read_cases
 
 from muntin.engine.oracle import Step
@@ -52,7 +52,7 @@ def differences(case: Case, door: Door) -> list[str]:
 
 def step_differences(step: Step, expected: Expected, door: Door) -> list[str]:
     found = row_differences("firing", step.firings, expected.firings)
-    found += rejected_differences(step.rejected, expected.rejected)
+    found += unordered_differences("rejected", step.rejected, expected.rejected)
     knows = door.tells_watermark and expected.watermark is not ...
     if knows and step.watermark != expected.watermark:
         found.append(f"watermark {step.watermark}, expected {expected.watermark}")

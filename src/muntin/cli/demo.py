@@ -1,9 +1,13 @@
-"""``muntin demo``: a year of flights through windows, checked by DuckDB, told on a page."""
+"""``muntin demo``: a year of flights through windows, checked by DuckDB, told on a page.
+
+``muntin demo weather`` joins them with the weather at their airport.
+"""
 
 from __future__ import annotations
 
 import shutil
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,17 +17,29 @@ from rich.table import Table
 
 from muntin.cli.failure import told
 from muntin.cli.watch import watch
+from muntin.cli.weather import OURS as OF_THE_WEATHER
+from muntin.cli.weather import weather
 
 if TYPE_CHECKING:
     from muntin.flights.check import Verdict
     from muntin.flights.source import Replay
 
-_OURS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", "flights.html")
+_OF_FLIGHTS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", "flights.html")
 # A run of a minute doesn't repay what Java's optimising compiler costs.
 _JAVA = "-XX:TieredStopAtLevel=1"
 
 
+class Subject(StrEnum):
+    """What a demo is about."""
+
+    FLIGHTS = "flights"
+    WEATHER = "weather"
+
+
 def demo(
+    subject: Annotated[
+        Subject, typer.Argument(help="Delays by airport and carrier, or by the weather.")
+    ] = Subject.FLIGHTS,
     out: Annotated[Path, typer.Option(help="Where the demo writes; emptied of earlier runs.")] = (
         Path("artifacts/flights")
     ),
@@ -38,12 +54,17 @@ def demo(
 
     336,776 flights of New York in the order in which they became known, in windows of an hour
     every five minutes, by airport and by carrier; then the same windows computed by DuckDB, and a
-    page that shows it all.
+    page that shows it all. With ``weather``: the same flights, joined with the weather of their
+    hour and airport.
     """
     begun = time.monotonic()
     console = Console()
     with told():
         _empty(out)
+        if subject is Subject.WEATHER:
+            if not weather(console, out, flights, pieces, _JAVA):
+                raise typer.Exit(1)
+            return
         replay = _prepare(console, out, flights, pieces)
         seconds, queries = _run(console, replay, out)
         if queries is None:
@@ -59,7 +80,7 @@ def demo(
 def _empty(out: Path) -> None:
     """Remove what an earlier run left, and nothing else."""
     out.mkdir(parents=True, exist_ok=True)
-    for name in _OURS:
+    for name in {*_OF_FLIGHTS, *OF_THE_WEATHER}:
         path = out / name
         if path.is_dir():
             shutil.rmtree(path)

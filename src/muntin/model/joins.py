@@ -18,7 +18,7 @@ from typing import Literal
 from muntin.model.axis import Axis, Length, measure, phrase, say
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind, Paned
-from muntin.model.policies import DEFAULT_LATE, Each, EveryRows, Firing, Policy
+from muntin.model.policies import DEFAULT_LATE, Each, Every, EveryRows, Firing, Policy
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import check_facts
@@ -253,6 +253,22 @@ class JoinSpec:
     def axis(self) -> Axis:
         """What the distance of partners is measured on."""
         return self.bound.axis
+
+    @property
+    def lag(self) -> int | None:
+        """How far a row may lie behind rows told before it, if messages come within grace.
+
+        Either the message that has just come is as late as its side takes them, or it has met one
+        that lies within reach of it; a window is open as a whole, whatever of it has passed.
+        ``None`` where the reach isn't a time, or a policy lets messages in by the wall clock.
+        """
+        firings = [self.side(name).firing for name in SIDES]
+        slow = any(isinstance(p, Every) for f in firings for p in (f.early, f.late))
+        if self.axis == "rows" or isinstance(self.bound, Joint) or slow:
+            return None
+        waits = [self.side(name).lateness + self.side(name).firing.grace for name in SIDES]
+        windows = isinstance(self.bound, Together)
+        return self.bound.reach * (2 if windows else 1) + max(waits)
 
     @property
     def marked(self) -> tuple[SideName, ...]:

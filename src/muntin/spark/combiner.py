@@ -21,7 +21,7 @@ from muntin.spark.handoff import Judged, in_force
 
 # What a task sends to a bucket. `header` says by which watermark it judged, the greatest time of
 # the whole task (every bucket gets it, so that all know the same watermark), and the counts.
-ROW = "slot int, header string, cells binary, rejected binary, raw binary"
+ROW = "slot int, header string, cells binary, rejected binary, raw binary, passed binary"
 _ROW = pa.schema(
     [
         ("slot", pa.int32()),
@@ -29,9 +29,13 @@ _ROW = pa.schema(
         ("cells", pa.binary()),
         ("rejected", pa.binary()),
         ("raw", pa.binary()),
+        ("passed", pa.binary()),
     ]
 )
 ROWS_AT_ONCE = 500_000
+# What an operator before this one told beside its results; see ``muntin.spark.onward``.
+KIND, BLOB, FIGURES = "__muntin_kind", "__muntin_blob", "__muntin_figures"
+PASSED = (KIND, BLOB, FIGURES)
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,14 @@ class CombineTask:
         judged = in_force(self.stage.operator)
         parts: list[Combined] = []
         raw: list[pl.DataFrame] = []
+        passed: list[pl.DataFrame] = []
         taken = judged.taken or Offsets()
         for read in self.read(batches):
             messages = timed(read, self.stage.time)
+            if KIND in read.columns:
+                passes = pl.col(KIND).is_not_null()
+                passed.append(messages.filter(passes).select(PASSED))
+                messages = messages.filter(~passes).drop(PASSED)
             if judged.known or combiner.forwards:
                 parts.append(combiner.combine(messages, judged.watermark, taken))
                 raw += [] if parts[-1].raw is None else [parts[-1].raw]
@@ -124,13 +133,14 @@ class CombineTask:
                 parts.append(combined)
                 raw.append(rest)
         if parts:
-            yield self._rows(combiner, parts, raw, judged)
+            yield self._rows(combiner, parts, raw, passed, judged)
 
     def _rows(
         self,
         combiner: Combiner,
         parts: list[Combined],
         raw: list[pl.DataFrame],
+        passed: list[pl.DataFrame],
         judged: Judged,
     ) -> pa.RecordBatch:
         buckets = len(self.stage.slots)
@@ -162,9 +172,9 @@ class CombineTask:
             if combiner.forwards:
                 header |= places
             aside = encode(rejected) if bucket == 0 and len(rejected) else None
-            rows.append(
-                (slot, json.dumps(header), _blob(cells, bucket), aside, _blob(raws, bucket))
-            )
+            on = encode(pl.concat(passed)) if bucket == 0 and passed else None
+            blobs = (_blob(cells, bucket), aside, _blob(raws, bucket), on)
+            rows.append((slot, json.dumps(header), *blobs))
         return to_batch(rows, _ROW)
 
 

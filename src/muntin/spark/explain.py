@@ -27,7 +27,8 @@ def explain(plan: Plan | JoinPlan, rates: Rates | None = None) -> str:
     if isinstance(plan, JoinPlan):
         return explain_join(plan.spec, plan.buckets, plan.columnar)
     never = never_late_by(plan.spec, plan.clock)
-    return story(plan.spec, Circumstances(plan.buckets, plan.columnar, rates, never))
+    told = story(plan.spec, Circumstances(plan.buckets, plan.columnar, rates, never))
+    return told if plan.pairs is None else f"{explain(plan.pairs)}\n\n{told}"
 
 
 @contextmanager

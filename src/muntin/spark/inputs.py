@@ -14,7 +14,7 @@ from muntin.engine import columns
 from muntin.model.axis import SECOND
 from muntin.model.errors import OptionError
 from muntin.model.policies import Every, Policy
-from muntin.spark.combiner import Reader, as_sent
+from muntin.spark.combiner import PASSED, Reader, as_sent
 from muntin.spark.heartbeat import NAME, Heartbeat
 from muntin.spark.parquet import ParquetReader, files
 
@@ -23,7 +23,7 @@ PARSED = "__muntin_parsed"
 MARKS_MALFORMED = "muntin.malformed"
 # The wall clock that a tick carries, microseconds.
 WALL = "wall"
-OWN = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, PARSED}
+OWN = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, PARSED, *PASSED}
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Input:
         clock: The column that says when a message arrived, in place of the machine's clock.
         max_ahead: How far ahead of the clock a message may be, microseconds; ``None`` is any.
         offset: The columns of a message's partition and of its offset in it.
+        rows: The frame's rows, with others among them that only pass through; the frame itself
+            where there are none.
     """
 
     frame: DataFrame
@@ -45,6 +47,13 @@ class Input:
     clock: str | None = None
     max_ahead: int | None = None
     offset: tuple[str, str] | None = None
+    rows: DataFrame | None = None
+
+    def select(self, sent: dict[str, Column]) -> DataFrame:
+        """The rows, with what is sent of each."""
+        rows = self.frame if self.rows is None else self.rows
+        passed = [] if self.rows is None else [F.col(name) for name in PASSED]
+        return rows.select(*(column.alias(name) for name, column in sent.items()), *passed)
 
     def columns(self) -> dict[str, Column]:
         """The frame's columns, by name.

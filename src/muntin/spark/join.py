@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 
 class Joined:
-    """A finished join of two streaming or batch DataFrames."""
+    """A finished join of two streaming or batch DataFrames.
+
+    ``windowed(joined, …)`` takes its pairs into windows, within one query.
+    """
 
     def __init__(self, plan: JoinPlan) -> None:
         self.plan = plan
@@ -158,6 +161,9 @@ def _check_sides(left: Windowed, right: Windowed) -> None:
         if not isinstance(given, Windowed):
             cure = "write join(windowed(frame, time=…), …)"
             raise OptionError(side, type(given).__name__, "isn't windowed", cure)
+        if given._pairs is not None:
+            cure = "write windowed(pairs.results, …), and start pairs.rejected apart"
+            raise OptionError(side, "pairs of a join", "can't tell what that join rejects", cure)
     if left._frame.isStreaming != right._frame.isStreaming:
         cure = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", cure)

@@ -18,6 +18,7 @@ from muntin.engine import columns
 from muntin.engine.buckets import split
 from muntin.engine.codec import decode, encode
 from muntin.engine.joiner import SIDE, Arrived, Joiner
+from muntin.engine.offsets import Offsets, greatest_of
 from muntin.engine.operator import join_shard
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.combiner import Reader, as_sent, slots, summed, task_number, timed, to_batch
@@ -92,7 +93,10 @@ class SideTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Part all messages of a task by the bucket of their key."""
         joiner, holder = self.stage.joiner(), self.stage.times[self.side]
-        arrived = [joiner.arrive(self.side, timed(read, holder)) for read in self.read(batches)]
+        arrived, taken = [], Offsets()
+        for read in self.read(batches):
+            arrived.append(joiner.arrive(self.side, timed(read, holder), taken))
+            taken.add(arrived[-1].offsets)
         if arrived:
             yield self._rows(arrived)
 
@@ -107,6 +111,8 @@ class SideTask:
             "latest": max((a.latest for a in arrived if a.latest is not None), default=None),
             "clock": max((a.clock for a in arrived if a.clock is not None), default=None),
             "offsets": [stretch for a in arrived for stretch in a.offsets],
+            "times": greatest_of(a.times for a in arrived),
+            "clocks": greatest_of(a.clocks for a in arrived),
         }
         rows = []
         for bucket, slot in enumerate(self.stage.slots):
@@ -171,12 +177,12 @@ def received(joiner: Joiner, rows: Sequence[Any]) -> dict[SideName, list[Arrived
         messages = joiner.no_messages(side)
         if row["messages"] is not None:
             messages = decode(bytes(row["messages"]))
-        rejected = messages.clear().drop(columns.TIME)
+        rejected = joiner.nothing_aside(side)
         if row["rejected"] is not None:
             rejected = decode(bytes(row["rejected"]))
-        offsets = [tuple(stretch) for stretch in header["offsets"]]
-        counts, latest, clock = header["counts"], header["latest"], header["clock"]
-        arrived[side].append(Arrived(messages, rejected, counts, latest, clock, offsets))
+        names = ("counts", "latest", "clock", "offsets", "times", "clocks")
+        told = {name: header[name] for name in names}
+        arrived[side].append(Arrived(messages, rejected, **told))
     return arrived
 
 

@@ -15,6 +15,8 @@ from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 from muntin.spark.combiner import ROW, CombineTask, Stage, as_sent, slots
 from muntin.spark.inputs import OWN, WALL, Input, period_of, ticks
+from muntin.spark.joining import JoinPlan
+from muntin.spark.onward import rejected_with_join
 from muntin.spark.processor import REJECTED, RESULTS, TOLD, ShardProcessor, unpack
 from muntin.spark.schema import polars_schema, rejected_schema, result_schema
 
@@ -28,12 +30,14 @@ class Request:
         keys: Key columns, by name or as expressions.
         spec: The query; its keys and columns are filled in here.
         buckets: How many shards; ``None``: one a shuffle partition.
+        pairs: The join whose pairs the input is, if it is one.
     """
 
     input: Input
     keys: tuple[Column | str, ...]
     spec: WindowSpec
     buckets: int | None = None
+    pairs: JoinPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Plan:
         buckets: How many shards.
         columnar: Whether the workers read the input's files themselves.
         clock: The column that says when a message arrived.
+        pairs: The join whose pairs the input is, if it is one.
     """
 
     spec: WindowSpec
@@ -57,6 +62,7 @@ class Plan:
     buckets: int
     columnar: bool
     clock: str | None = None
+    pairs: JoinPlan | None = None
 
     @property
     def keys(self) -> tuple[str, ...] | None:
@@ -86,7 +92,7 @@ def build(request: Request) -> Plan:
     keys = _named(frame, request.keys, sent)
     aggregates = _with_columns(frame, request.spec, sent)
     holder = given.flag(sent)
-    messages = frame.select(*(column.alias(name) for name, column in sent.items()))
+    messages = given.select(sent)
     schema = polars_schema(messages.schema)
     read = _read(keys, aggregates) if time is None else [*_read(keys, aggregates), time]
     typed = {c: str(schema[c]) for c in read}
@@ -98,7 +104,8 @@ def build(request: Request) -> Plan:
     stage = Stage(spec, visible, uuid.uuid4().hex[:12], slots(buckets), holder)
     combiner = stage.combiner()
     results = result_schema(messages.schema, combiner)
-    rejected = rejected_schema(frame.schema, time)
+    pairs = request.pairs
+    rejected = rejected_with_join(pairs) if pairs else rejected_schema(frame.schema, time)
     reader, rows = given.read(messages, stage.schema, holder, ordered=spec.by_arrival)
     rows = rows.mapInArrow(CombineTask(stage, reader), ROW)
     rows = rows.withColumn(WALL, F.lit(None).cast("long"))
@@ -110,7 +117,7 @@ def build(request: Request) -> Plan:
         processor, TOLD, outputMode="append", timeMode="None"
     )
     columnar = reader is not as_sent
-    return Plan(spec, told, results, rejected, buckets, columnar, given.clock)
+    return Plan(spec, told, results, rejected, buckets, columnar, given.clock, pairs)
 
 
 def _named(

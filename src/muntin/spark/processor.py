@@ -13,10 +13,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
+from muntin.engine.codec import decode
+from muntin.engine.joiner import SIDE
 from muntin.engine.operator import shard
 from muntin.engine.runs import FrameCache
 from muntin.engine.told import Told
-from muntin.spark.combiner import Stage, received
+from muntin.spark.combiner import BLOB, KIND, Stage, received
+from muntin.spark.combiner import FIGURES as PASSED_FIGURES
 from muntin.spark.handoff import leave
 from muntin.spark.inputs import WALL
 from muntin.spark.schema import to_blob
@@ -25,6 +28,10 @@ from muntin.spark.state import SparkBlobs
 # What a shard tells a batch: blobs of results and of rejected messages, and one line of figures.
 TOLD = "kind string, blob binary, figures string"
 RESULTS, REJECTED, FIGURES = "results", "rejected", "figures"
+# In figures: which of several operators of a query told them; the last one doesn't say.
+STAGE = "stage"
+# What rejected pairs of a join have for a side.
+PAIR = "pair"
 _ROWS_A_BLOB = 500_000
 
 # Decoded blobs of this worker process; see FrameCache for why retries can't see wrong ones.
@@ -70,6 +77,7 @@ class ShardProcessor(StatefulProcessor):
         if len(told.rejected):
             yield Row(kind=REJECTED, blob=self._rejected(told), figures=None)
         yield figures_of(self.stage.slots.index(key[0]), told)
+        yield from passed(waiting)
 
     def _rejected(self, told: Told) -> bytes:
         frame = told.rejected
@@ -80,10 +88,21 @@ class ShardProcessor(StatefulProcessor):
             moment = pl.col(columns.TIME).cast(dtype if dtype.is_temporal() else pl.Datetime("us"))
             frame = frame.with_columns(pl.coalesce(source, moment.cast(dtype)).alias(source))
         watermark = pl.lit(told.judged, dtype=pl.Int64).alias(columns.WATERMARK)
-        return to_blob(frame.with_columns(watermark), self.rejected)
+        # Of a join's pairs: rejected messages of its sides have more columns.
+        wider = [name for name in self.rejected.names if name not in frame.columns]
+        others = {name: pl.lit(PAIR if name == SIDE else None) for name in wider}
+        return to_blob(frame.with_columns(**others).with_columns(watermark), self.rejected)
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def passed(rows: Sequence[Any]) -> Iterator[Row]:
+    """What an operator before this one told beside its results, as rows of ``TOLD``."""
+    for row in rows:
+        if row["passed"] is not None:
+            for one in decode(bytes(row["passed"])).iter_rows(named=True):
+                yield Row(kind=one[KIND], blob=one[BLOB], figures=one[PASSED_FIGURES])
 
 
 def rows_of(results: pl.DataFrame, schema: StructType) -> Iterator[Row]:

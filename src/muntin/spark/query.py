@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -28,7 +28,7 @@ from muntin.model.errors import (
 from muntin.spark.explain import noted
 from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import REJECTED, RESULTS, Plan
-from muntin.spark.processor import FIGURES
+from muntin.spark.processor import FIGURES, STAGE
 from muntin.spark.sinks import Batch, SinkLike, sink
 
 
@@ -44,6 +44,7 @@ class Figures:
         pending: Changed windows that wait for their policy.
         state_rows: Rows in the state.
         fired: Firings of this run by emission.
+        join: The same of the join whose pairs the windows take, where there is one.
     """
 
     batch: int = -1
@@ -52,11 +53,38 @@ class Figures:
     pending: int = 0
     state_rows: int = 0
     fired: dict[str, int] = field(default_factory=dict)
+    join: Figures | None = None
 
     def adds_up(self) -> bool:
         """Whether every message that came in is accounted for."""
         rest = sum(n for name, n in self.counts.items() if name != "seen")
-        return self.counts.get("seen", 0) == rest
+        return self.seen == rest and (self.join is None or self.join.adds_up())
+
+    @property
+    def seen(self) -> int:
+        """How many messages, or pairs of a join, came in."""
+        return self.counts.get("seen", 0)
+
+    def waits(self) -> bool:
+        """Whether something waits for its policy."""
+        return self.pending > 0 or (self.join is not None and self.join.waits())
+
+    @classmethod
+    def of(cls, batch: int, shards: Sequence[dict[str, Any]], fired: dict[str, int]) -> Figures:
+        """The figures of all shards together.
+
+        Args:
+            batch: The batch's number.
+            shards: What each shard told last.
+            fired: Firings of this run.
+        """
+        counts: dict[str, int] = {}
+        for shard in shards:
+            for name, n in shard["counts"].items():
+                counts[name] = counts.get(name, 0) + n
+        marks = [s["watermark"] for s in shards if s["watermark"] is not None]
+        pending, rows = (sum(s[name] for s in shards) for name in ("pending", "rows"))
+        return cls(batch, max(marks, default=None), counts, pending, rows, fired)
 
 
 class WindowedQuery:
@@ -76,7 +104,7 @@ class WindowedQuery:
         self.watchers: list[Callable[[int, list[Batch]], None]] = []
         self._changed = threading.Condition()
         self._writing = False
-        self._shards: dict[int, dict[str, Any]] = {}
+        self._shards: dict[str | None, dict[int, dict[str, Any]]] = {}
 
     def __repr__(self) -> str:
         return f"WindowedQuery(batch={self.figures.batch}, counts={self.figures.counts})"
@@ -139,11 +167,12 @@ class WindowedQuery:
         with self._changed:
             while time.monotonic() < deadline and self.is_active:
                 figures = self.figures
-                if figures.counts.get("seen", 0) != seen:
-                    changed_in, seen = figures.batch, figures.counts.get("seen", 0)
+                came = figures.seen if figures.join is None else figures.join.seen
+                if came != seen:
+                    changed_in, seen = figures.batch, came
                 # A batch without messages (a heartbeat's), or none to run at all.
                 caught_up = figures.batch > changed_in or self._waits_for_data()
-                if figures.batch >= 0 and not figures.pending and caught_up:
+                if figures.batch >= 0 and not figures.waits() and caught_up:
                     return True
                 self._changed.wait(timeout=0.2)
         if not self.is_active:
@@ -168,27 +197,20 @@ class WindowedQuery:
 
     def note(self, batch: int, lines: list[str]) -> None:
         """Take in the figures that the shards told with a batch."""
-        for line in lines:
-            shard = json.loads(line)
-            self._shards[shard["bucket"]] = shard
-        counts: dict[str, int] = {}
-        fired = dict(self.figures.fired) if batch > self.figures.batch else {}
-        for shard in self._shards.values():
-            for name, n in shard["counts"].items():
-                counts[name] = counts.get(name, 0) + n
-        for line in lines:
-            for emission, n in json.loads(line)["fired"].items():
-                fired[emission] = fired.get(emission, 0) + n
-        marks = [s["watermark"] for s in self._shards.values() if s["watermark"] is not None]
+        told = [json.loads(line) for line in lines]
+        for shard in told:
+            self._shards.setdefault(shard.get(STAGE), {})[shard["bucket"]] = shard
+        found = {}
+        for stage, shards in self._shards.items():
+            before = self.figures if stage is None else self.figures.join
+            fired = dict(before.fired) if before and batch > self.figures.batch else {}
+            for shard in told:
+                for emission, n in shard["fired"].items() if shard.get(STAGE) == stage else ():
+                    fired[emission] = fired.get(emission, 0) + n
+            found[stage] = Figures.of(batch, list(shards.values()), fired)
         with self._changed:
-            self.figures = Figures(
-                batch,
-                max(marks, default=None),
-                counts,
-                sum(s["pending"] for s in self._shards.values()),
-                sum(s["rows"] for s in self._shards.values()),
-                fired,
-            )
+            whole = found.pop(None, Figures(batch))
+            self.figures = replace(whole, join=next(iter(found.values()), None))
             self._changed.notify_all()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,18 @@ from muntin.explain.size import Rates
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
+from muntin.model.joins import JoinSpec
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
 from muntin.spark.explain import explain
 from muntin.spark.inputs import Input
+from muntin.spark.joining import JoinPlan
+from muntin.spark.onward import onward
 from muntin.spark.plan import REJECTED, RESULTS, Plan, Request, build
 from muntin.spark.session import require
 
 if TYPE_CHECKING:
+    from muntin.spark.join import Joined
     from muntin.spark.query import WindowedQuery
     from muntin.spark.sinks import SinkLike
 
@@ -41,6 +46,7 @@ class Windowed(Sentence):
     _where: Column | str | None
     _clock: str | None
     _buckets: int | None
+    _pairs: JoinPlan | None = None
 
     def agg(self, **aggregates: Aggregate) -> WindowedAggregate:
         """Say what the windows compute; output name = aggregate.
@@ -52,7 +58,8 @@ class Windowed(Sentence):
         spec = self._spec(aggregates)
         require(self._frame.sparkSession)
         keys = self._all_keys(self._keys)
-        return WindowedAggregate(build(Request(self.input, keys, spec, self._buckets)))
+        request = Request(self.input, keys, spec, self._buckets, self._pairs)
+        return WindowedAggregate(build(request))
 
     def spec(self, **aggregates: Aggregate) -> WindowSpec:
         """The query in one value, before its columns are looked for in the frame.
@@ -68,8 +75,9 @@ class Windowed(Sentence):
     @property
     def input(self) -> Input:
         """What is read."""
+        rows = None if self._pairs is None else onward(self._pairs)
         return Input(
-            self._frame, self._time, self._where, self._clock, self._max_ahead, self._offset
+            self._frame, self._time, self._where, self._clock, self._max_ahead, self._offset, rows
         )
 
 
@@ -144,12 +152,12 @@ class WindowedAggregate:
 
 
 def windowed(
-    frame: DataFrame,
+    frame: DataFrame | Joined,
     *,
     key: Key = (),
     time: str | None = None,
     offset: tuple[str, str] | None = None,
-    lateness: Duration = "0 seconds",
+    lateness: Duration | None = None,
     max_ahead: Duration | None = "1 day",
     where: Column | str | None = None,
     clock: str | None = None,
@@ -161,8 +169,9 @@ def windowed(
     select what you need first.
 
     Args:
-        frame: The input. Don't call ``withWatermark``: the watermark is kept here, so that late
-            messages aren't dropped on the way.
+        frame: The input, or a join, whose pairs are taken in one query with it. Don't call
+            ``withWatermark``: the watermark is kept here, so that late messages aren't dropped on
+            the way.
         key: The key columns, by name or as expressions. Without any, the windows are those of all
             messages together, and one shard keeps them.
         time: The event-time column: a timestamp, or a string to be parsed. Windows that are
@@ -171,7 +180,8 @@ def windowed(
             offset was taken before changes nothing, also after a restart. Windows that are
             measured in rows lie on the offsets of a partition then, and the partition is the
             first key; without offsets they count a key's messages as they arrive.
-        lateness: How far the watermark trails the greatest event time.
+        lateness: How far the watermark trails the greatest event time; not at all by default, and
+            of a join's pairs as far as they may come out of order.
         max_ahead: How far ahead of the wall clock an event time may be; what is further is
             rejected and doesn't move the watermark. ``None`` takes anything.
         where: Which messages to take; others are counted as ``filtered``.
@@ -187,8 +197,13 @@ def windowed(
     keys = (key,) if isinstance(key, Column | str) else tuple(key)
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+    from muntin.spark.join import Joined
+
+    plan = frame.plan if isinstance(frame, Joined) else None
+    if lateness is None:
+        lateness = "0 seconds" if plan is None else _lag(plan.spec)
     return Windowed(
-        _frame=frame,
+        _frame=frame.results if isinstance(frame, Joined) else frame,
         _keys=keys,
         _time=time,
         _lateness=micros("lateness", lateness),
@@ -197,4 +212,12 @@ def windowed(
         _clock=clock,
         _buckets=buckets,
         _offset=offset,
+        _pairs=plan,
     )
+
+
+def _lag(join: JoinSpec) -> Duration:
+    if join.lag is None:
+        cure = 'say how late pairs may come: lateness="10 minutes"'
+        raise OptionError("lateness", None, "doesn't follow from this join", cure)
+    return timedelta(microseconds=join.lag)

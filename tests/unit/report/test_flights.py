@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import duckdb
 import polars as pl
@@ -12,6 +12,7 @@ from tests.unit.report import sample
 from muntin.flights import source
 from muntin.flights.check import check
 from muntin.flights.source import in_landing_order, read_airlines, read_flights
+from muntin.flights.weather import read_weather, write_both
 from muntin.model.errors import MissingExtraError
 
 BOUNDS = {"lateness": "1 hour", "grace": "3 hours"}
@@ -94,3 +95,24 @@ def test_a_planted_difference_is_found(tmp_path, planted):
     assert not by_origin.equal
     assert "should be" in str(by_origin)
     assert by_carrier.equal
+
+
+def test_readings_are_there_once_an_airport_and_hour():
+    weather = read_weather()
+    assert not weather.select("origin", "at").is_duplicated().any()
+    assert weather["known"].is_sorted()
+    assert weather.row(0, named=True)["at"] == datetime(2013, 1, 1, 1)
+
+
+def test_flights_end_where_the_readings_end(tmp_path):
+    flights = in_landing_order(sample.flights())
+    hours = pl.datetime_range(datetime(2013, 1, 1), datetime(2013, 1, 1, 12), "1h", eager=True)
+    weather = pl.DataFrame({"origin": ["EWR"] * len(hours), "at": hours}).with_columns(
+        known=pl.col("at") + pl.duration(hours=1)
+    )
+    made = write_both(flights, weather, tmp_path, pieces=2)
+    last = datetime(2013, 1, 1, 12)
+    assert made.flights == len(flights.filter(pl.col("scheduled") < last)) < len(flights)
+    written = pl.read_parquet(tmp_path / "weather" / "*.parquet")
+    scheduled = pl.read_parquet(tmp_path / "flights" / "*.parquet")["scheduled"].max()
+    assert written["at"].max() == scheduled.replace(minute=0) + timedelta(hours=1)

@@ -1,0 +1,111 @@
+"""``muntin demo weather``: flights joined with the weather at their airport."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from muntin.cli.watch import watch
+
+if TYPE_CHECKING:
+    from muntin.flights.check import Verdict
+    from muntin.flights.source import Replay
+
+OURS = ("both", "checkpoints", "weather.duckdb", "weather.duckdb.wal", "weather.html")
+
+
+def weather(console: Console, out: Path, flights: int | None, pieces: int, java: str) -> bool:
+    """Join, check and tell; returns whether the windows equal DuckDB's.
+
+    Args:
+        console: Where to tell.
+        out: Where to write.
+        flights: Only the first so many flights.
+        pieces: Into how many files each stream is cut.
+        java: Options of Spark's virtual machine.
+    """
+    from muntin.flights.weather_check import check_weather
+    from muntin.report.weather import write_weather_page
+
+    begun = time.monotonic()
+    replay = _prepare(console, out, flights, pieces)
+    query = _run(console, replay, out, java)
+    with console.status("Computing the join again with DuckDB …"):
+        verdict = check_weather(out / "weather.duckdb", out / "both")
+    figures = query.figures
+    counts = {
+        "flights and readings in": figures.join.counts["seen"],
+        "flights that the join told": figures.counts["seen"],
+        "rejected": verdict.rejected,
+        "windows": verdict.windows,
+    }
+    page = write_weather_page(
+        out / "weather.duckdb", (_said(verdict), verdict.equal), counts, out / "weather.html"
+    )
+    _show(console, out)
+    colour = "green" if verdict.equal else "bold red"
+    console.print(f"[{colour}]{_said(verdict)}[/]", highlight=False, soft_wrap=True)
+    for difference in verdict.differences[:10]:
+        console.print(f"  {difference}", highlight=False, markup=False)
+    console.print(f"page     {page}", highlight=False, soft_wrap=True)
+    console.print(f"took     {time.monotonic() - begun:.0f} s", highlight=False)
+    return verdict.equal
+
+
+def _said(verdict: Verdict) -> str:
+    if verdict.equal:
+        return (
+            f"{verdict.windows:,} windows by weather equal DuckDB's join of all flights but the "
+            f"{verdict.rejected:,} that came too late"
+        )
+    return f"{len(verdict.differences):,} of {verdict.windows:,} windows differ from DuckDB's"
+
+
+def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> Replay:
+    from muntin.flights.source import in_landing_order, read_flights
+    from muntin.flights.weather import read_weather, write_both
+
+    with console.status("Sorting flights and readings by when they became known …"):
+        messages = in_landing_order(read_flights())
+        messages = messages.head(flights or len(messages))
+        replay = write_both(messages, read_weather(), out / "both", pieces)
+    console.print(f"{replay.flights:,} flights in {replay.files} files, and as many of weather")
+    return replay
+
+
+def _run(console: Console, replay: Replay, out: Path, java: str) -> Any:
+    """Run the query to its end.
+
+    Raises:
+        typer.Exit: After Ctrl-C.
+    """
+    import muntin as mt
+    from muntin.flights.weather import pipeline
+
+    with console.status("Starting Spark …"):
+        spark = mt.session("muntin demo weather", spark__driver__extraJavaOptions=java)
+        queries = pipeline(spark, str(out / "both"), str(out))
+    try:
+        if not watch(queries, console, until_quiet=True, total=replay.flights):
+            raise typer.Exit(130)
+        return queries[0]
+    finally:
+        spark.stop()
+
+
+def _show(console: Console, out: Path) -> None:
+    from muntin.report.weather import read_skies
+
+    table = Table(title="Delays by weather", header_style="bold", title_style="")
+    table.add_column("weather")
+    for name in ("flights", "mean delay", "late by 30 min", "cancelled"):
+        table.add_column(name, justify="right")
+    for sky in read_skies(out / "weather.duckdb")[0]:
+        shares = [f"{100 * share:.1f} %" for share in (sky.late, sky.cancelled)]
+        table.add_row(sky.name, f"{sky.flights:,}", f"{sky.mean:.0f} min", *shares)
+    console.print(table)

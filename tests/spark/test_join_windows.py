@@ -1,0 +1,107 @@
+"""Windows over the pairs of a join, in one query: nothing that the join rejects is lost."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.feed import Feed, at, rows
+
+import muntin as mt
+
+FILES, MESSAGES = 3, 40
+WANTED = """
+    SELECT l.key, epoch_us(time_bucket(INTERVAL 20 SECOND, l."at")), count(*), sum(r.value)
+    FROM read_parquet('{left}') AS l LEFT JOIN read_parquet('{right}') AS r
+      ON l.key = r.key AND abs(epoch_us(l."at") - epoch_us(r."at")) <= 10000000
+    WHERE l.key <> 'z' GROUP BY ALL ORDER BY ALL
+"""
+LONELY = """
+    SELECT id FROM read_parquet('{right}') AS r WHERE "at" IS NOT NULL AND NOT EXISTS (
+        FROM read_parquet('{left}') AS l
+        WHERE l.key = r.key AND abs(epoch_us(l."at") - epoch_us(r."at")) <= 10000000
+    ) ORDER BY id
+"""
+
+
+def fill(feed: Feed, chance: random.Random, odd: tuple[Any, ...]) -> None:
+    """Add files of half a minute each, out of order, with one message that can't be taken."""
+    for number in range(FILES):
+        messages = [
+            (chance.choice("abcdef"), at(30 * number + chance.uniform(-10, 20)), n)
+            for n in range(MESSAGES)
+        ]
+        feed.add(*messages, *([odd] if number == 1 else []))
+    feed.add(("z", at(3600), 0))
+
+
+def windows(left: Any, right: Any) -> Any:
+    sides = [mt.windowed(frame, time="at", lateness="30 seconds") for frame in (left, right)]
+    pairs = mt.join(*sides, on="key", within="10 seconds", how="full")
+    tumbling = mt.windowed(pairs, key="key", time="at").tumbling("20 seconds")
+    return tumbling.agg(n=mt.count(), total=mt.sum("value_right"))
+
+
+def rejected(told: list[tuple[Any, ...]], side: str) -> list[tuple[Any, ...]]:
+    return sorted((row[1:] for row in told if row[0] == side), key=repr)
+
+
+def test_windows_over_a_join(spark: SparkSession, tmp_path: Path) -> None:
+    chance = random.Random(11)
+    left, right = Feed(tmp_path / "left"), Feed(tmp_path / "right")
+    fill(left, chance, (None, at(31), 5))
+    fill(right, chance, ("a", None, 6))
+    over = windows(left.stream(spark), right.stream(spark))
+    query = over.start(
+        checkpoint=f"{tmp_path}/checkpoint",
+        results=mt.to_duckdb(f"{tmp_path}/out.duckdb", "windows"),
+        rejected=mt.to_parquet(f"{tmp_path}/rejected"),
+        available_now=True,
+    )
+    assert query.await_end(timeout=240)
+
+    files = {"left": f"{left.folder}/*.parquet", "right": f"{right.folder}/*.parquet"}
+    wanted = duckdb.sql(WANTED.format(**files)).fetchall()
+    streamed = "SELECT key, epoch_us(window_start), n, total FROM windows ORDER BY ALL"
+    assert rows(tmp_path / "out.duckdb", streamed) == wanted
+    columns = "SELECT side, id, id_right, reason"
+    told = duckdb.sql(f"{columns} FROM read_parquet('{tmp_path}/rejected/*/*.parquet')").fetchall()
+    lonely = [
+        (None, number, "null_time") for (number,) in duckdb.sql(LONELY.format(**files)).fetchall()
+    ]
+    assert rejected(told, "left") == [(2 * MESSAGES, None, "null_key")]
+    assert rejected(told, "right") == [(2 * MESSAGES, None, "null_time")]
+    assert rejected(told, "pair") == sorted(lonely, key=repr) != []
+
+    figures = query.figures
+    assert figures.join.counts["seen"] == left.ids + right.ids
+    assert figures.join.fired["early"] + figures.join.fired["full"] == figures.counts["seen"]
+    assert figures.adds_up()
+    assert figures.fired == {"full": len(wanted)}
+
+    whole = windows(left.frame(spark), right.frame(spark))
+    batch = whole.results.where("key <> 'z'").selectExpr(
+        "key", "unix_micros(window_start) AS start", "n", "total"
+    )
+    assert sorted(map(tuple, batch.collect())) == wanted
+    aside = whole.rejected.select("side", "id", "id_right", "reason")
+    assert sorted(map(tuple, aside.collect()), key=repr) == sorted(told, key=repr)
+
+
+def test_what_does_not_follow_from_a_join_is_asked_for(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("a", at(1))], "key string, at timestamp")
+    side = mt.windowed(frame, time="at")
+    sessions = mt.join(side.session("1 minute"), side.session("1 minute"), on="key")
+    with pytest.raises(mt.OptionError, match='lateness="10 minutes"'):
+        mt.windowed(sessions, key="key", time="at")
+    pairs = mt.join(side, side, on="key", within="1 minute")
+    assert (
+        "partners"
+        in mt.windowed(pairs, key="key", time="at").tumbling("1 hour").agg(n=mt.count()).explain()
+    )
+    with pytest.raises(mt.OptionError, match=r"pairs\.results"):
+        mt.join(mt.windowed(pairs, time="at"), side, on="key", within="1 minute")

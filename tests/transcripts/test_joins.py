@@ -1,0 +1,62 @@
+"""Every transcript of a join through every door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.join_doors import JOIN_DOORS, JoinDoor
+from tests.transcripts.comparison import unordered_differences
+from tests.transcripts.join_notation import JoinCase, JoinExpected, read_joins
+
+from muntin.engine.oracle.joins import JoinStep
+
+CASES = read_joins(Path(__file__).parent / "joins")
+RIGHT = [case for case in CASES if not case.wrong]
+WRONG = [case for case in CASES if case.wrong]
+
+
+def by_name(parameter: Any) -> str:
+    return parameter.name
+
+
+@pytest.mark.parametrize("door", JOIN_DOORS, ids=by_name)
+@pytest.mark.parametrize("case", RIGHT, ids=by_name)
+def test_transcript(case: JoinCase, door: JoinDoor) -> None:
+    assert differences(case, door) == []
+
+
+@pytest.mark.parametrize("door", JOIN_DOORS, ids=by_name)
+@pytest.mark.parametrize("case", WRONG, ids=by_name)
+def test_wrong_transcript_is_found_out(case: JoinCase, door: JoinDoor) -> None:
+    assert differences(case, door) != []
+
+
+def test_names_are_unique() -> None:
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names))
+
+
+def differences(case: JoinCase, door: JoinDoor) -> list[str]:
+    """Where a run differs from its transcript, step by step and in words."""
+    if not door.runs(case.spec, case.steps):
+        pytest.skip(f"{door.name} can't take these steps")
+    told = door.run(case.spec, case.types, case.steps)
+    found = [] if len(told) == len(case.steps) else [f"{len(told)} steps told"]
+    for number, (step, expected) in enumerate(zip(told, case.expected, strict=False), start=1):
+        found += [f"step {number}: {text}" for text in step_differences(step, expected, door)]
+    return found
+
+
+def step_differences(step: JoinStep, expected: JoinExpected, door: JoinDoor) -> list[str]:
+    rejected = [
+        {"side": side, **message, "reason": reason, "watermark": mark}
+        for side, message, reason, mark in step.rejected
+    ]
+    found = unordered_differences("row", step.rows, expected.rows)
+    found += unordered_differences("rejected", rejected, expected.rejected)
+    knows = door.tells_watermarks and expected.watermarks is not ...
+    if knows and step.watermarks != expected.watermarks:
+        found.append(f"watermarks {step.watermarks}, expected {expected.watermarks}")
+    return found
