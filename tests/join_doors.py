@@ -213,6 +213,7 @@ class StandaloneJoinDoor:
     store: str = "memory"
     restart: bool = False
     single: bool = False
+    tells_watermarks: bool = True
 
     @property
     def name(self) -> str:
