@@ -36,7 +36,8 @@ def write(stream: Stream) -> None:
 def main(run: Run) -> Outcome:
     """Write the files and say how long it took."""
     started = time.perf_counter()
-    write(run.stream)
+    for side in run.stream.sides:
+        write(side)
     return Outcome(time.perf_counter() - started)
 
 

@@ -144,7 +144,7 @@ class Track:
     def _write(self, case: Case, rows: int, full_rows: int) -> None:
         """Write the files of a stream, once."""
         stream: Stream = case.stream(rows, full_rows, self.plan.scale)
-        if not stream.folder.exists():
+        if not all(side.folder.exists() for side in stream.sides):
             entry = Entry(case, ORACLE, full_rows)
             self._program(entry, rows, "--time", "write files", module="benches.generate")
 

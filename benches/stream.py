@@ -7,12 +7,15 @@ checksum.
 In **bursts** the keys take turns: a round of one second has a row of every key ``k`` but those with
 ``(k + round) mod 3 = 0``, in the order of the keys; eight rounds follow each other, then nothing
 comes for 32 s. So a key has one session a burst, of five or six rows.
+
+A **pair** of streams for a join has half of the rows on each side. The right side's keys and values
+are those of row ``i + SHIFT``, so that each row meets about one partner within ten seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,9 @@ LATE_ONE_IN = 100
 
 ROUNDS_OF_A_BURST = 8
 BURST_EVERY_MS = 40_000
+
+SHIFT = 123_456_789
+"""How far the right side of a pair is ahead in keys and values."""
 
 DATA = Path(__file__).resolve().parent / ".data"
 
@@ -47,6 +53,8 @@ class Stream:
         load_keys: Rows that come first, one for each key ``0 .. load_keys-1``, in batches of
             ``load_batch``; 0 for none.
         load_batch: Rows of one loading file.
+        pair: Whether it is two streams that are joined, each with half of the rows.
+        shift: How far its keys and values are ahead.
     """
 
     keys: int
@@ -57,11 +65,21 @@ class Stream:
     bursts: bool = False
     load_keys: int = 0
     load_batch: int = 1_000_000
+    pair: bool = False
+    shift: int = 0
+
+    @property
+    def sides(self) -> tuple[Stream, ...]:
+        """The two sides of a pair; of any other stream itself."""
+        if not self.pair:
+            return (self,)
+        left = replace(self, rows=self.rows // 2, batch=self.batch // 2, pair=False)
+        return left, replace(left, shift=SHIFT)
 
     @property
     def last_ms(self) -> int:
         """No row but the sentinel has a greater event time."""
-        return int(self.columns(self.rows)[2])
+        return int(self.columns(self.sides[0].rows)[2])
 
     def columns(self, i: Any) -> tuple[Any, Any, Any]:
         """Key, value and event time (milliseconds) of rows that arrive in order.
@@ -69,9 +87,10 @@ class Stream:
         Args:
             i: The number of a row, or an array of 64-bit numbers.
         """
-        v = i * 48271 % 1000
+        ahead = i + self.shift
+        v = ahead * 48271 % 1000
         if not self.bursts:
-            k = (i * 1103515245 + 12345) % 2147483648 // 256 % self.keys
+            k = (ahead * 1103515245 + 12345) % 2147483648 // 256 % self.keys
             return k, v, T0_MS + 1000 * i // self.per_second
         turn, place = i // self.per_second, i % self.per_second
         one, dropped = place % 2, (3 - turn % 3) % 3
@@ -90,6 +109,7 @@ class Stream:
         """Where the Parquet files of this stream lie."""
         order = "disordered" if self.disordered else "bursts" if self.bursts else "ordered"
         load = f"-load{self.load_keys}" if self.load_keys else ""
+        load += "-right" if self.shift else ""
         name = f"k{self.keys}-r{self.per_second}-n{self.rows}-b{self.batch}-{order}{load}"
         return DATA / name
 
@@ -115,9 +135,9 @@ class Stream:
         if self.disordered:
             time += f" - if(h%{LATE_ONE_IN}=37, {LATE_BY_MS}, 0)"
         return (
-            f"SELECT (h//256%{self.keys})::BIGINT k, (i*48271%1000)::BIGINT v,"
+            f"SELECT (h//256%{self.keys})::BIGINT k, ((i+{self.shift})*48271%1000)::BIGINT v,"
             f" make_timestamp(({time})*1000) ts"
-            f" FROM (SELECT i, (i*1103515245+12345)%2147483648 h"
+            f" FROM (SELECT i, ((i+{self.shift})*1103515245+12345)%2147483648 h"
             f" FROM (SELECT ({index})::BIGINT i FROM range({start}, {stop}) s(p)))"
         )
 

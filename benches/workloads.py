@@ -34,6 +34,8 @@ class Case:
         lateness: How far the watermark trails, in seconds.
         disordered: Whether the stream is shuffled and partly late.
         bursts: Whether keys come in bursts.
+        pair: Whether two streams are joined by key and window, each with half of the rows.
+        layout: What the state of muntin's join is sorted by first; empty where it is chosen.
         load_keys: Keys put into state before the measured batches.
         seconds: Length of a wall-clock run, warm-up not counted.
         counts: Whether messages are counted and nothing else is computed.
@@ -55,6 +57,8 @@ class Case:
     lateness: int = 0
     disordered: bool = False
     bursts: bool = False
+    pair: bool = False
+    layout: str = ""
     load_keys: int = 0
     seconds: int = 0
     counts: bool = False
@@ -89,6 +93,7 @@ class Case:
             batch=batch,
             disordered=self.disordered,
             bursts=self.bursts,
+            pair=self.pair,
             load_keys=load,
         )
 
@@ -270,6 +275,19 @@ W3 = Workload(
     ),
 )
 
+PAIRS = {"keys": 100_000, "per_second": 10_000, "rows": 2_000_000, "batch": 400_000, "pair": True}
+
+W4 = Workload(
+    "W4",
+    "join of two streams by key and window of 10 s, 100 000 keys, 10 000 rows/s each",
+    (
+        Case("W4", "join", families=("muntin", "spark", "flink", "ceiling"), **PAIRS),
+        Case("W4-time", "state by time", layout="time", families=("muntin",), **PAIRS),
+        Case("W4-keys", "state by keys", layout="keys", families=("muntin",), **PAIRS),
+    ),
+    (*_spark("W4", 3), *_flink("W4", heap=1.5, rocksdb=1.5)),
+)
+
 W6 = Workload(
     "W6",
     "W1 with a 1000-event shuffle and 1 % late by 30 s, early firing each second",
@@ -394,6 +412,6 @@ W9 = Workload(
 )
 
 WORKLOADS: dict[str, Workload] = {
-    w.name: w for w in (W1, W1S, W2, W2K, W3, W6, W7, W8, W8E, W9, T1)
+    w.name: w for w in (W1, W1S, W2, W2K, W3, W4, W6, W7, W8, W8E, W9, T1)
 }
 CASES: dict[str, Case] = {c.name: c for w in WORKLOADS.values() for c in w.cases}

@@ -40,8 +40,20 @@ FROM numbered GROUP BY k, number
 """
 
 
+PAIRS = """
+SELECT l.k AS c, l.v + r.v AS total, greatest(l.v, r.v) AS top
+FROM read_parquet('{left}') AS l JOIN read_parquet('{right}') AS r
+  ON l.k = r.k AND epoch_us(l.ts) // {size} = epoch_us(r.ts) // {size}
+WHERE epoch_ms(l.ts) <= {last_ms}
+"""
+
+
 def query(run: Run) -> str:
-    """One row for each key and window start."""
+    """One row for each key and window start, or for each pair."""
+    if run.case.pair:
+        left, right = (side.everything for side in run.stream.sides)
+        size = run.case.size * 1_000_000
+        return PAIRS.format(left=left, right=right, size=size, last_ms=run.stream.last_ms)
     files, last_ms = run.stream.everything, run.stream.last_ms
     if run.case.gap:
         return SESSIONS.format(gap=run.case.gap * 1_000_000, files=files, last_ms=last_ms)

@@ -1,4 +1,4 @@
-"""Flink SQL: a windowing table function over rows that Flink computes for itself."""
+"""Flink SQL: windowing table functions over rows that Flink computes for itself."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ QUERY = """
 INSERT INTO answers
 SELECT k, window_start, COUNT(*), SUM(v), MAX(v) FROM TABLE({window})
 GROUP BY k, window_start, window_end
+"""
+
+
+PAIRS = """
+INSERT INTO answers
+SELECT l.k, l.window_start, l.k, l.v + r.v, GREATEST(l.v, r.v)
+FROM (SELECT * FROM TABLE(TUMBLE(TABLE ev, DESCRIPTOR(ts), INTERVAL '{size}' SECOND(6)))) AS l
+JOIN (SELECT * FROM TABLE(TUMBLE(TABLE ev_right, DESCRIPTOR(ts), INTERVAL '{size}' SECOND(6)))) AS r
+ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end
 """
 
 
@@ -60,7 +69,8 @@ def environment(run: Run) -> tuple[StreamExecutionEnvironment, StreamTableEnviro
 def formula(stream: Stream, i: str) -> tuple[str, str]:
     """Key and event time (milliseconds) of a row in SQL."""
     if not stream.bursts:
-        k = f"MOD(MOD({i} * 1103515245 + 12345, 2147483648) / 256, {stream.keys})"
+        ahead = f"({i} + {stream.shift})"
+        k = f"MOD(MOD({ahead} * 1103515245 + 12345, 2147483648) / 256, {stream.keys})"
         return k, f"{T0_MS} + 1000 * {i} / {stream.per_second}"
     turn, place = f"({i} / {stream.per_second})", f"MOD({i}, {stream.per_second})"
     one, dropped = f"MOD({place}, 2)", f"MOD(3 - MOD({turn}, 3), 3)"
@@ -70,32 +80,33 @@ def formula(stream: Stream, i: str) -> tuple[str, str]:
     return k, f"{T0_MS} + {burst} + {second} + 1000 * {place} / {stream.per_second}"
 
 
-def read(run: Run, streams: StreamExecutionEnvironment, tables: StreamTableEnvironment) -> None:
-    """The stream, as two sources that take turns, so that both cores read and time goes on evenly.
+def read(
+    stream: Stream, name: str, streams: StreamExecutionEnvironment, tables: StreamTableEnvironment
+) -> None:
+    """A stream, as two sources that take turns, so that both cores read and time goes on evenly.
 
     The ``datagen`` connector keeps every number that is still to come in its checkpoints; this
     source keeps where it is.
     """
-    stream = run.stream
     halves = []
     for half in (0, 1):
         last = (stream.rows - 1 - half) // 2
         numbers = NumberSequenceSource(0, last)
-        source = streams.from_source(numbers, WatermarkStrategy.no_watermarks(), f"half {half}")
+        source = streams.from_source(numbers, WatermarkStrategy.no_watermarks(), f"{name} {half}")
         i = f"(f0 * 2 + {half})"
         k, ms = formula(stream, i)
         schema = (
             Schema.new_builder()
             .column("f0", "BIGINT")
             .column_by_expression("k", k)
-            .column_by_expression("v", f"MOD({i} * 48271, 1000)")
+            .column_by_expression("v", f"MOD(({i} + {stream.shift}) * 48271, 1000)")
             .column_by_expression("ts", f"TO_TIMESTAMP_LTZ({ms}, 3)")
             .watermark("ts", "ts - INTERVAL '0.001' SECOND")
             .build()
         )
-        tables.create_temporary_view(f"half{half}", source.set_parallelism(1), schema)
-        halves.append(f"SELECT k, v, ts FROM half{half}")
-    tables.execute_sql(f"CREATE TEMPORARY VIEW ev AS {' UNION ALL '.join(halves)}")
+        tables.create_temporary_view(f"{name}{half}", source.set_parallelism(1), schema)
+        halves.append(f"SELECT k, v, ts FROM {name}{half}")
+    tables.execute_sql(f"CREATE TEMPORARY VIEW {name} AS {' UNION ALL '.join(halves)}")
 
 
 def window(run: Run) -> str:
@@ -113,14 +124,16 @@ def window(run: Run) -> str:
 def main(run: Run) -> Outcome:
     """Run the insert to its end; a bounded source closes every window."""
     streams, tables = environment(run)
-    read(run, streams, tables)
+    for side, name in zip(run.stream.sides, ("ev", "ev_right"), strict=False):
+        read(side, name, streams, tables)
     answers = run.work / "answers"
     sink = "'connector' = 'blackhole'"
     if run.check:
         sink = f"'connector' = 'filesystem', 'path' = '{answers.as_uri()}', 'format' = 'csv'"
     tables.execute_sql(SINK.format(options=sink))
     started = time.perf_counter()
-    tables.execute_sql(QUERY.format(window=window(run))).wait()
+    query = PAIRS.format(size=run.case.size) if run.case.pair else QUERY.format(window=window(run))
+    tables.execute_sql(query).wait()
     seconds = time.perf_counter() - started
     return Outcome(seconds, summed(answers) if run.check else None)
 

@@ -28,9 +28,21 @@ def results(events: DataFrame, run: Run) -> DataFrame:
     return windowed.agg(count=mt.count(), sum=mt.sum("v"), max=mt.max("v")).results
 
 
+def pairs(left: DataFrame, right: DataFrame, run: Run) -> DataFrame:
+    """The join of a case."""
+    size = f"{run.case.size} seconds"
+    lateness = f"{run.case.lateness} seconds"
+    sides = [
+        mt.windowed(events, time="ts", lateness=lateness, max_ahead=None).tumbling(size)
+        for events in (left, right)
+    ]
+    joined = mt.join(*sides, on="k", layout=run.case.layout or None).results
+    return joined.withColumnsRenamed({"v": "lv", "v_right": "rv"})
+
+
 def main(run: Run) -> Outcome:
     """Results are appended; early firings are rows of their own."""
-    return drive(run, results, "append", WORKERS)
+    return drive(run, pairs if run.case.pair else results, "append", WORKERS)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ from benches.peers.command import Outcome, Run, serve, totals
 
 
 def answer(run: Run) -> pl.LazyFrame:
-    """One row for each key and window start."""
+    """One row for each key and window start, or for each pair."""
+    if run.case.pair:
+        return pairs(run)
     rows = pl.scan_parquet(run.stream.everything)
     rows = rows.filter(pl.col("ts").dt.epoch("ms") <= run.stream.last_ms)
     sums = (
@@ -39,6 +41,20 @@ def answer(run: Run) -> pl.LazyFrame:
         group_by="k",
     )
     return hops.agg(pl.col("count").sum(), pl.col("sum").sum(), pl.col("max").max())
+
+
+def pairs(run: Run) -> pl.LazyFrame:
+    """The join of both sides by key and window."""
+    window = pl.col("ts").dt.truncate(f"{run.case.size}s").alias("w")
+    left, right = (
+        pl.scan_parquet(side.everything)
+        .filter(pl.col("ts").dt.epoch("ms") <= run.stream.last_ms)
+        .select("k", "v", window)
+        for side in run.stream.sides
+    )
+    return left.join(right, on=["k", "w"]).select(
+        count="k", sum=pl.col("v") + pl.col("v_right"), max=pl.max_horizontal("v", "v_right")
+    )
 
 
 def main(run: Run) -> Outcome:

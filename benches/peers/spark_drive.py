@@ -20,8 +20,11 @@ from benches.peers.command import Outcome, Run, totals
 from benches.peers.spark_latency import latency
 from benches.peers.spark_session import session
 
-Build = Callable[[DataFrame, Run], DataFrame]
-"""From events (k, v, ts) to results (k, window_start, window_end, count, sum, max, ...)."""
+Build = Callable[..., DataFrame]
+"""From events (k, v, ts) to results (k, window_start, window_end, count, sum, max, ...).
+
+Of a pair of streams: from the events of both sides to pairs (k, ts, lv, rv, ...).
+"""
 
 CLOSING_SECONDS = 15.0
 POLL_SECONDS = 0.05
@@ -40,7 +43,7 @@ def drive(run: Run, build: Build, mode: str, settings: Mapping[str, str] | None 
     try:
         if run.case.measure == "latency":
             return latency(spark, run, build, mode)
-        results = build(_files(spark, run), run)
+        results = build(*_files(spark, run), run)
         if run.check:
             return _check(spark, run, results, mode)
         writer = results.writeStream.format("noop").outputMode(mode)
@@ -51,11 +54,12 @@ def drive(run: Run, build: Build, mode: str, settings: Mapping[str, str] | None 
         spark.stop()
 
 
-def _files(spark: SparkSession, run: Run) -> DataFrame:
-    """The stream's files, one for each micro-batch."""
+def _files(spark: SparkSession, run: Run) -> list[DataFrame]:
+    """The files of each side, one for each micro-batch."""
     reader = spark.readStream.schema("k long, v long, ts timestamp")
-    files = run.stream.everything if run.check else run.stream.parts
-    return reader.option("maxFilesPerTrigger", 1).parquet(files)
+    reader = reader.option("maxFilesPerTrigger", 1)
+    sides = run.stream.sides
+    return [reader.parquet(side.everything if run.check else side.parts) for side in sides]
 
 
 def _finish(run: Run, writer: Any) -> tuple[float, list[dict[str, Any]]]:
@@ -126,15 +130,14 @@ def _batches(run: Run, progress: list[dict[str, Any]]) -> dict[str, float]:
 def _check(spark: SparkSession, run: Run, results: DataFrame, mode: str) -> Outcome:
     """Count and sum the final result of every window but the sentinel's."""
     answers = str(run.work / "answers")
+    if run.case.pair:
+        return _check_pairs(spark, run, results, answers)
     columns = ["k", "window_start", "count", "sum", "max"]
     columns += [name for name in ("emission",) if name in results.columns]
     last = F.timestamp_millis(F.lit(run.stream.last_ms))
     kept = results.where(F.col("window_start") <= last).select(columns)
 
-    def keep(batch: DataFrame, number: int) -> None:
-        batch.write.mode("append").parquet(answers)
-
-    seconds, _ = _finish(run, kept.writeStream.outputMode(mode).foreachBatch(keep))
+    seconds = _keep(run, kept, mode, answers)
     answer = spark.read.parquet(answers)
     figures = None
     if "emission" in columns:
@@ -146,3 +149,22 @@ def _check(spark: SparkSession, run: Run, results: DataFrame, mode: str) -> Outc
         answer = answer.groupBy("k", "window_start").agg(*latest)
     sums = answer.agg(F.count("*"), F.sum("count"), F.sum("sum"), F.sum("max")).collect()[0]
     return Outcome(seconds, totals(*sums), figures)
+
+
+def _check_pairs(spark: SparkSession, run: Run, results: DataFrame, answers: str) -> Outcome:
+    """Count and sum all pairs but the sentinels'."""
+    last = F.timestamp_millis(F.lit(run.stream.last_ms))
+    kept = results.where(F.col("ts") <= last).select("k", "lv", "rv")
+    seconds = _keep(run, kept, "append", answers)
+    both, most = F.col("lv") + F.col("rv"), F.greatest("lv", "rv")
+    sums = spark.read.parquet(answers).agg(F.count("*"), F.sum("k"), F.sum(both), F.sum(most))
+    return Outcome(seconds, totals(*sums.collect()[0]))
+
+
+def _keep(run: Run, kept: DataFrame, mode: str, answers: str) -> float:
+    """Write all results to files; returns the seconds from start to end."""
+
+    def keep(batch: DataFrame, number: int) -> None:
+        batch.write.mode("append").parquet(answers)
+
+    return _finish(run, kept.writeStream.outputMode(mode).foreachBatch(keep))[0]
