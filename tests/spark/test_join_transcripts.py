@@ -1,13 +1,13 @@
-"""Transcripts of joins through Spark: a few in every run, the rest with the slow tests."""
+"""Transcripts of joins through Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.join_door import SparkJoinDoor
+from tests.spark.portion import portion
 from tests.transcripts.join_notation import JoinCase
 from tests.transcripts.test_joins import RIGHT, WRONG, by_name, differences
 
@@ -18,6 +18,8 @@ _IN_EVERY_RUN = {
     "messages that can't be taken are handed back, of both sides",
     "all at once",
 }
+# Spark doesn't tell the watermark of a side.
+SHOWN_WRONG = [case for case in WRONG if case.name != "wrong, a watermark"]
 
 
 @pytest.fixture(scope="module")
@@ -29,20 +31,15 @@ def door(spark: SparkSession) -> Iterator[SparkJoinDoor]:
     spark.conf.set(_PARTITIONS, before)
 
 
-def some_slow(cases: list[JoinCase]) -> list[Any]:
-    return [
-        pytest.param(case, marks=[] if case.name in _IN_EVERY_RUN else [pytest.mark.slow])
-        for case in cases
-    ]
-
-
-@pytest.mark.parametrize("case", some_slow(RIGHT), ids=by_name)
+@pytest.mark.parametrize("case", portion(RIGHT, _IN_EVERY_RUN), ids=by_name)
 def test_transcript(case: JoinCase, door: SparkJoinDoor) -> None:
     assert differences(case, door) == []
 
 
 @pytest.mark.parametrize(
-    "case", some_slow([c for c in WRONG if c.name != "wrong, a watermark"]), ids=by_name
+    "case",
+    portion([c for c in WRONG if c.name != "wrong, a watermark"], _IN_EVERY_RUN),
+    ids=by_name,
 )
 def test_wrong_transcript_is_found_out(case: JoinCase, door: SparkJoinDoor) -> None:
     assert differences(case, door) != []

@@ -1,17 +1,16 @@
-"""Every transcript through Spark: some in every run, the rest with the slow tests."""
+"""Transcripts through Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.door import SparkDoor
+from tests.spark.portion import portion
 from tests.transcripts.notation import Case
 from tests.transcripts.test_transcripts import RIGHT, WRONG, by_name, differences
 
-_ONE_IN = 9
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
@@ -24,17 +23,14 @@ def door(spark: SparkSession) -> Iterator[SparkDoor]:
     spark.conf.set(_PARTITIONS, before)
 
 
-def some_slow(cases: list[Case]) -> list[Any]:
-    """The cases, all but one in a few of them marked slow: each is a streaming query."""
-    slow = pytest.mark.slow
-    return [pytest.param(c, marks=[slow] if n % _ONE_IN else []) for n, c in enumerate(cases)]
+_IN_EVERY_RUN = {case.name for case in [*RIGHT[::9], *WRONG[::9]]}
 
 
-@pytest.mark.parametrize("case", some_slow(RIGHT), ids=by_name)
+@pytest.mark.parametrize("case", portion(RIGHT, _IN_EVERY_RUN), ids=by_name)
 def test_transcript(case: Case, door: SparkDoor) -> None:
     assert differences(case, door) == []
 
 
-@pytest.mark.parametrize("case", some_slow(WRONG), ids=by_name)
+@pytest.mark.parametrize("case", portion(WRONG, _IN_EVERY_RUN), ids=by_name)
 def test_wrong_transcript_is_found_out(case: Case, door: SparkDoor) -> None:
     assert differences(case, door) != []
