@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
+from muntin.spark import windowing_source
 from muntin.spark.windowing import start
 from muntin.spark.windowing_source import Due, due
 from muntin.windowing import Figures, Monitor, Options
@@ -121,3 +122,13 @@ def test_the_rate_limit_holds_whatever_the_batches() -> None:
 def test_a_standstill_is_not_made_up_for_at_once() -> None:
     place = due({"rows": 10, "due": 0, "clock": 0}, 3_600_000_000, 100)
     assert place == {"rows": 510, "due": 3_600_000_000, "clock": 3_600_000}
+
+
+def test_the_first_batch_is_not_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0, 10_000_000, 40_000_000, 50_000_000])
+    monkeypatch.setattr(windowing_source, "_now", lambda: next(now))
+    reader = Due(100, 2)
+    places = [reader.initialOffset()]
+    for _ in range(3):
+        places.append(reader.latestOffset(places[-1]))
+    assert [place["rows"] for place in places] == [0, 50, 100, 600]

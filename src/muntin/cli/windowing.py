@@ -156,20 +156,14 @@ class Teller:
     def took(self, batch: int, figures: list[Figures], written: int) -> None:
         """Take in a batch."""
         if self._begun is None:
-            self._begin(figures, written)
+            # Spark's start isn't part of the run.
+            self._begun = time.monotonic()
+            self.monitor.begin(self._begun)
         change = self.monitor.take(batch, figures, written)
         if self.page is not None:
             self.page.show(self.monitor, batch, figures, written, change)
         if change is not None and not self.live:
             self.tell(change)
-
-    def _begin(self, figures: list[Figures], written: int) -> None:
-        """The run began when the first row of its first batch was due."""
-        times = [time for told in figures for time, _ in told.times]
-        self._begun = time.monotonic() - max(0, written - min(times, default=written)) / 1000
-        if self.monitor.options.clock == "event":
-            self._begun = time.monotonic()
-        self.monitor.begin(self._begun)
 
     def tell(self, what: Any) -> None:
         """Tell a report, a change or the summary."""
