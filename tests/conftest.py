@@ -29,7 +29,7 @@ settings.register_profile("thorough", max_examples=3000, deadline=None, suppress
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
-ON_SPARK = ("tests/spark/", "tests/chaos/", "tests/docs/test_fences.py")
+ON_SPARK = ("tests/spark/", "tests/chaos/", "tests/cluster/", "tests/docs/test_fences.py")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -83,6 +83,17 @@ def strike(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def members(driver: subprocess.Popen[bytes], named: str) -> list[int]:
+    """The processes of a driver's session whose command line has a word in it."""
+    found = []
+    for pid in processes():
+        if session(pid) == driver.pid:
+            with contextlib.suppress(OSError):
+                if named in Path(f"/proc/{pid}/cmdline").read_text():
+                    found.append(pid)
+    return found
+
+
 def processes() -> list[int]:
     return [int(pid) for pid in subprocess.check_output(["ps", "-A", "-o", "pid="]).split()]
 

@@ -1,0 +1,63 @@
+"""A cluster of a master and two workers, some of which die in the middle of a batch."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.services.cluster import Cluster
+from tests.spark.drivers import batches, fill, kill, start, strike, wait_for_batch
+from tests.spark.feed import Feed, rows, told
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+PIPELINE = Path(__file__).with_name("pipeline.py")
+CLI = "from muntin.cli.app import main; main()"
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "600m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.remove()
+
+
+def test_workers_die_in_mid_batch(cluster: Cluster, tmp_path: Path) -> None:
+    """First a Python worker, then a worker with its executor; another takes its place later."""
+    feed, checkpoint = Feed(tmp_path / "source"), tmp_path / "checkpoint"
+    fill(feed, random.Random(7), 12, 40)
+    conf = [part for name, value in SETTINGS.items() for part in ("--conf", f"{name}={value}")]
+    run = ["run", str(PIPELINE), "--set", f"folder={tmp_path}", "--master", cluster.master, *conf]
+    log = tmp_path / "log"
+    driver = start([sys.executable, "-c", CLI, *run], log, {"SPARK_LOCAL_IP": "127.0.0.1"})
+    try:
+        wait_for_batch(checkpoint, 2, driver)
+        found = cluster.python_workers()
+        assert found
+        for pid in found:
+            strike(pid)
+        wait_for_batch(checkpoint, batches(checkpoint, "offsets") + 2, driver)
+        kill(cluster.workers.pop())
+        wait_for_batch(checkpoint, batches(checkpoint, "offsets") + 2, driver)
+        cluster.workers.append(cluster.worker())
+        assert driver.wait(timeout=600) == 0
+    except (AssertionError, subprocess.TimeoutExpired) as failure:
+        pytest.fail(f"{failure}\n{log.read_text()[-3000:]}")
+    finally:
+        kill(driver)
+    assert told(tmp_path / "out.duckdb") == feed.windows(30, 10)
+    assert rows(tmp_path / "rejected.duckdb", "SELECT id, reason FROM rejected") == []
+    gaps = """SELECT key, window_start, list(revision ORDER BY revision) AS revisions FROM history
+              GROUP BY ALL HAVING revisions != range(len(revisions)::BIGINT)"""
+    assert rows(tmp_path / "out.duckdb", gaps) == []

@@ -1,0 +1,66 @@
+"""A standalone Spark cluster of one's own, on loopback: a master, and workers of one core each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+from tests.services.machine import free_port, listens, wait_until
+from tests.spark.drivers import kill, members, start
+
+_SPARK = Path(pyspark.__file__).parent
+
+
+class Cluster:
+    """Processes that stand for machines.
+
+    Attributes:
+        master: The cluster's address.
+        workers: The running workers.
+    """
+
+    def __init__(self, folder: Path, workers: int = 2) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.master = f"spark://127.0.0.1:{self.port}"
+        self.log = folder / "master.log"
+        self._number = 0
+        self._head = self._started(
+            "master.Master", "--host", "127.0.0.1", "--port", str(self.port), log=self.log
+        )
+        wait_until(lambda: listens(self.port), self._head, self.log)
+        self.workers = [self.worker() for _ in range(workers)]
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        """Start another worker, and wait until the master knows it."""
+        self._number += 1
+        log = self.folder / f"worker-{self._number}.log"
+        work = self.folder / f"work-{self._number}"
+        worker = self._started(
+            "worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
+            "--work-dir", str(work), self.master, log=log,
+        )  # fmt: skip
+        wait_until(lambda: "Successfully registered" in log.read_text(), worker, log)
+        return worker
+
+    def python_workers(self) -> list[int]:
+        """The Python processes of all executors."""
+        return [pid for worker in self.workers for pid in members(worker, "muntin.spark.daemon")]
+
+    def remove(self) -> None:
+        """End everything."""
+        for process in (*self.workers, self._head):
+            kill(process)
+
+    def _started(self, role: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
+        command = [str(_SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}"]
+        environment = {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "SPARK_NO_DAEMONIZE": "1",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        return start([*command, *arguments, "--webui-port", "0"], log, environment)
