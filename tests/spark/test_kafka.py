@@ -162,6 +162,9 @@ def test_a_pipeline_reads_and_writes_topics(
               'security.protocol' = 'PLAINTEXT', per_batch = '5', mode = 'batch');
         CREATE TABLE sums WITH (connector = 'kafka', topic = '{results}', key = 'value',
                                 'bootstrap.servers' = '{kafka.servers}');
+        INSERT INTO sums SELECT sum(value) AS value
+        FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '1' MINUTE))
+        GROUP BY window_start, window_end;
     """
     tables = pipeline(script).tables
     kafka.send(topic, [(0, None, order(n, n, n)) for n in range(7)])

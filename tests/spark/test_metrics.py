@@ -17,11 +17,15 @@ import muntin as mt
 
 
 def asked(url: str, token: str | None = None) -> dict[tuple[str, ...], float]:
-    """Samples by their name and the values of their labels."""
+    """Samples by their name, the query, and the values of other labels."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
-    return {(s.name, *s.labels.values()): s.value for f in families for s in f.samples}
+    found = {}
+    for sample in (sample for family in families for sample in family.samples):
+        others = [value for name, value in sample.labels.items() if name != "query"]
+        found[sample.name, sample.labels["query"], *others] = sample.value
+    return found
 
 
 def test_what_a_query_has_done(spark: SparkSession, tmp_path: Path) -> None:
