@@ -4,14 +4,13 @@ from __future__ import annotations
 
 WINDOWED: dict[str, str] = {
     "q5": """
-        WITH counted AS (
-            SELECT auction, count(*) AS bids, unnest(range(
-                (epoch_ms(time) // 2000 - 4) * 2000, epoch_ms(time) // 2000 * 2000 + 1, 2000
-            )) AS start
-            FROM bids GROUP BY ALL
-        ), summed AS (SELECT auction, start, sum(bids)::BIGINT AS bids FROM counted GROUP BY ALL)
-        SELECT start AS window_start, auction, bids FROM summed
-        QUALIFY bids = max(bids) OVER (PARTITION BY start)
+        WITH held AS (
+            SELECT auction, (epoch_ms(time) // 2000 - hop) * 2000 AS window_start
+            FROM bids, range(5) AS hops(hop)
+        ), counted AS (
+            SELECT window_start, auction, count(*) AS bids FROM held GROUP BY ALL
+        )
+        SELECT * FROM counted QUALIFY bids = max(bids) OVER (PARTITION BY window_start)
     """,
     "q7": """
         SELECT epoch_ms(time) // 10000 * 10000 AS window_start, bidder, price FROM bids

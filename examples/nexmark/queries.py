@@ -60,7 +60,7 @@ def new_sellers(frames: Frames) -> DataFrame:
     """Query 8: the persons who opened an auction within the 10 s in which they came."""
     persons = mt.windowed(frames["persons"], time="time").tumbling("10 seconds")
     auctions = mt.windowed(frames["auctions"], time="time").tumbling("10 seconds")
-    joined = mt.join(persons, auctions, on=("id", "seller"), how="semi")
+    joined = mt.join(persons, auctions, on=[("id", "seller")], how="semi")
     start = F.window("time", "10 seconds").start
     return joined.results.select("id", "name", start.alias("window_start"))
 

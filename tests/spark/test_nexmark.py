@@ -36,7 +36,9 @@ def wanted(folder: Path, name: str) -> list[dict[str, Any]]:
         for kind in KINDS:
             files = f"read_parquet('{folder / kind}/*.parquet')"
             connection.execute(f"CREATE VIEW {kind} AS SELECT * FROM {files}")
-        return connection.execute(WINDOWED[name]).fetch_arrow_table().to_pylist()
+        said = connection.execute(WINDOWED[name])
+        columns = [column for column, *_ in said.description]
+        return [dict(zip(columns, row, strict=True)) for row in said.fetchall()]
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:
