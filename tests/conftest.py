@@ -3,7 +3,8 @@
 Tests may be spread over processes; those that need Spark stay together in one of them, since a
 machine has room for one session only.
 
-``HYPOTHESIS_PROFILE=thorough`` tries many more examples.
+In every run they try the same few examples; ``HYPOTHESIS_PROFILE=thorough`` searches among many
+more.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-settings.register_profile("quick", max_examples=30, deadline=None, suppress_health_check=_SLOW)
+settings.register_profile(
+    "quick", max_examples=30, deadline=None, derandomize=True, suppress_health_check=_SLOW
+)
 settings.register_profile("thorough", max_examples=3000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

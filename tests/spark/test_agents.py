@@ -159,7 +159,8 @@ def held(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("restart", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("restart", [False, True])
 def test_both_runtimes_say_the_same(
     feed: Feed, spark: SparkSession, tmp_path: Path, restart: bool
 ) -> None:

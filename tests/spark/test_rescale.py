@@ -30,6 +30,7 @@ def query(feed: Feed, spark: SparkSession, checkpoint: Path, buckets: int, out: 
     return running.figures.batch
 
 
+@pytest.mark.slow
 def test_windows_go_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -> None:
     feed, out = Feed(tmp_path / "source"), tmp_path / "out.duckdb"
 

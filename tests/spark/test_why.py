@@ -63,6 +63,7 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     assert "holds no message of this key" in said(spark, checkpoint, "nobody", "01:32")
 
 
+@pytest.mark.slow
 def test_late_messages_that_wait(spark: SparkSession, tmp_path: Path) -> None:
     def make(windows: Windowed) -> Windowed:
         return windows.hopping("20 seconds", "10 seconds").late(grace="40 seconds", rows=5)
@@ -76,6 +77,7 @@ def test_late_messages_that_wait(spark: SparkSession, tmp_path: Path) -> None:
     assert "holds 3 messages" in told
 
 
+@pytest.mark.slow
 def test_sessions(spark: SparkSession, tmp_path: Path) -> None:
     def make(windows: Windowed) -> Windowed:
         return windows.session("10 seconds").late(grace="15 seconds", rows=9)

@@ -58,6 +58,7 @@ class Runs:
         return self.told[max(self.told)]
 
 
+@pytest.mark.slow
 def test_rows_of_ones_own_and_a_batch_that_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
     options = Options(maxrows=5, historyseconds=10, clock="event", buckets=2, deletechunksize=2)
     runs = Runs(spark, tmp_path, options)

@@ -15,7 +15,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.buffer import Buffer
-from muntin.engine.joiner import ID, LATE, Joiner
+from muntin.engine.joiner import ID, LATE, Joiner, once
 from muntin.engine.meeting import Marks, Moment, Places
 from muntin.engine.pairs import pairs
 from muntin.engine.runs import Blobs, FrameCache
@@ -163,7 +163,7 @@ class PlaceJoin:
         if self.spec.how == "anti":
             return self.joiner.nothing_told(), marked
         if self.spec.how == "semi":
-            first = self.buffers["left"].unmatched(marked["left"], None)
+            first = self.buffers["left"].unmatched(once(left, right), None)
             return self.joiner.first(first, final), {"left": first}
         return self.joiner.paired(left, right, final), marked
 

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.joiner import ID, LATE, Joiner
+from muntin.engine.joiner import ID, LATE, Joiner, once
 from muntin.engine.keyed import KeyedRuns
 from muntin.engine.meeting import FOREVER, Marks, Moment, Places
 from muntin.engine.order import arranged
@@ -239,10 +239,10 @@ class SessionJoin:
         """Rows of results out of pairs."""
         if self.spec.how == "anti":
             return self.joiner.nothing_told()
+        left, right = there["left"][found[0]], there["right"][found[1]]
         if self.spec.how == "semi":
-            first = there["left"][np.unique(found[0])]
-            return self.joiner.first(first.filter(~pl.col(MET)), final)
-        return self.joiner.paired(there["left"][found[0]], there["right"][found[1]], final)
+            return self.joiner.first(once(left, right).filter(~pl.col(MET)), final)
+        return self.joiner.paired(left, right, final)
 
     def _grown(self, messages: pl.DataFrame, rows: pl.DataFrame, met: Any) -> pl.DataFrame:
         """The messages of sessions that have changed, as they are to be stored."""

@@ -197,7 +197,7 @@ class Joiner:
         return told.with_columns(_emission(left[LATE] | right[LATE], final))
 
     def first(self, left: pl.DataFrame, final: bool) -> pl.DataFrame:
-        """Rows of results out of left messages that have just found a partner."""
+        """Rows of results out of left messages that have just found a partner (see ``once``)."""
         return left.select(self._renamed("left")).with_columns(_emission(left[LATE], final))
 
     def alone(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
@@ -229,6 +229,15 @@ class Joiner:
         return messages.select(
             pl.col(mine).cast(kinds[theirs]).alias(theirs) for mine, theirs in names
         ).unique()
+
+
+def once(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    """Left messages out of partners, row by row, each once; both have ``LATE``.
+
+    One is late if it wouldn't have been told without a message that came late.
+    """
+    pairs = left.with_columns(left[LATE] | right[LATE])
+    return pairs.sort(LATE, maintain_order=True).unique(ID, keep="first", maintain_order=True)
 
 
 def _emission(late: pl.Series, final: bool) -> pl.Series:

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,6 +64,11 @@ class Figures:
     def seen(self) -> int:
         """How many messages, or pairs of a join, came in."""
         return self.counts.get("seen", 0)
+
+    @property
+    def came(self) -> int:
+        """How many messages came in, to a join where there is one."""
+        return self.seen if self.join is None else self.join.seen
 
     def waits(self) -> bool:
         """Whether something waits for its policy."""
@@ -163,15 +168,15 @@ class WindowedQuery:
             As ``await_end``, when the query ended by an error.
         """
         deadline = time.monotonic() + timeout
-        changed_in, seen = -1, -1
+        # A batch that was begun before may have missed what has just come.
+        changed_in, came, all_read = self.figures.batch + 1, self.figures.came, self._all_read()
         with self._changed:
             while time.monotonic() < deadline and self.is_active:
                 figures = self.figures
-                came = figures.seen if figures.join is None else figures.join.seen
-                if came != seen:
-                    changed_in, seen = figures.batch, came
+                if figures.came != came:
+                    changed_in, came = max(changed_in, figures.batch), figures.came
                 # A batch without messages (a heartbeat's), or none to run at all.
-                caught_up = figures.batch > changed_in or self._waits_for_data()
+                caught_up = figures.batch > changed_in or all_read.is_set()
                 if figures.batch >= 0 and not figures.waits() and caught_up:
                     return True
                 self._changed.wait(timeout=0.2)
@@ -179,9 +184,20 @@ class WindowedQuery:
             self.await_end(1)
         return False
 
-    def _waits_for_data(self) -> bool:
-        status = self.query.status
-        return not status["isTriggerActive"] and not status["isDataAvailable"]
+    def _all_read(self) -> threading.Event:
+        """Set when Spark has looked for input once more and has found none.
+
+        Not to be waited for alone: beside a heartbeat it may take long, and after the end for ever.
+        """
+        event = threading.Event()
+
+        def wait() -> None:
+            with suppress(Exception):  # how a query has ended is told by `await_end`
+                self.query.processAllAvailable()
+                event.set()
+
+        threading.Thread(target=wait, daemon=True, name="muntin-all-read").start()
+        return event
 
     @contextmanager
     def writing(self) -> Iterator[None]:

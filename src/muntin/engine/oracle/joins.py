@@ -207,22 +207,29 @@ class JoinOracle:
         return all(end <= mark for _, end in bounds(windows, one.place))
 
     def _tell_pairs(self, step: JoinStep, final: bool) -> None:
-        for one, other in self._pairs():
-            if id(other) in one.met:
-                continue
+        met = [(one, other) for one, other in self._pairs() if id(other) not in one.met]
+        told = self._once(met) if self._spec.how == "semi" else met
+        for one, other in met:
             one.met.add(id(other))
-            new = not one.matched
             one.matched = other.matched = True
+        for one, other in told:
             late = one.late or other.late
             emission = "full" if final else "late" if late else "early"
             if self._spec.how == "semi":
-                if new:
-                    step.rows.append(self._row(one, None, emission))
+                step.rows.append(self._row(one, None, emission))
             elif self._spec.how != "anti":
                 step.rows.append(self._row(one, other, emission))
         # Whether a message came late is told with its own arrival only.
         for one in self._there:
             one.late = one.late and not one.let_in
+
+    def _once(self, met: list[tuple[Waiting, Waiting]]) -> list[tuple[Waiting, Waiting]]:
+        """Of each one without a partner so far a single pair, one in time where there is one."""
+        chosen: dict[int, tuple[Waiting, Waiting]] = {}
+        for one, other in met:
+            if not one.matched and (id(one) not in chosen or not other.late):
+                chosen[id(one)] = (one, other)
+        return list(chosen.values())
 
     def _pairs(self) -> Iterator[tuple[Waiting, Waiting]]:
         here = [one for one in self._there if one.let_in]
