@@ -103,7 +103,8 @@ def joined(told: list[Step]) -> Step:
 
 def in_order(firings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """By window; what one window says stays in its order."""
-    return sorted(firings, key=lambda row: (row["window_start"], row.get("key"), row["window_end"]))
+    names = ("window_start", "partition", "key", "window_end")
+    return sorted(firings, key=lambda row: tuple(row.get(name) for name in names))
 
 
 def of_rejected(step: Step) -> list[dict[str, Any]]:
