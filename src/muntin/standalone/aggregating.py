@@ -10,11 +10,10 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.runs import Blobs
-from muntin.model.errors import MuntinError, OptionError
+from muntin.model.errors import MuntinError
 from muntin.model.spec import WindowSpec
 from muntin.standalone.aggregation import Aggregation, Spoken
 from muntin.standalone.buffer import ALWAYS, NEVER
-from muntin.standalone.fields import micros_of
 from muntin.standalone.inlet import Inlet
 from muntin.standalone.inputs import Input
 from muntin.standalone.operator import MOST_WAITING, WindowOperator, machine_clock
@@ -24,6 +23,9 @@ from muntin.stores import KeyValue, KeyValueBlobs
 
 class AggregatingOperator(WindowOperator):
     """What both aggregators do. The arguments are those of ``WindowedAggregator``."""
+
+    spec: WindowSpec
+    _windows: Aggregation
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class AggregatingOperator(WindowOperator):
         self._calm = (ALWAYS, NEVER) if downstream is None else (NEVER, ALWAYS)
         if self._inlet.known:
             self._open_windows()
-            self._flushed = self._reached()
+            self._flushed = self._windows.reached
 
     def _check(self, spec: WindowSpec) -> None:
         """Refuse queries of another kind."""
@@ -121,23 +123,17 @@ class AggregatingOperator(WindowOperator):
         if not self._open:
             return self._nothing().results.drop(columns.EMISSION, columns.REVISION)
         wanted = None if who is None else pl.DataFrame([dict(who)])
-        return self._windows.standing(self._position(start), self._position(end), wanted)
+        return self._windows.standing(*self._edges(start, end), wanted)
 
     def _messages(self, start: Any, end: Any) -> pl.DataFrame:
         """The kept messages from a position to another."""
         self._drain_gladly()
         if not self._open:
             return pl.DataFrame()
-        return self._windows.messages(self._position(start), self._position(end))
+        return self._windows.messages(*self._edges(start, end))
 
-    def _position(self, given: Any) -> int | None:
-        if given is None or (self.spec.axis == "rows" and isinstance(given, int)):
-            return given
-        found = micros_of(given) if self.spec.axis == "time" else None
-        if isinstance(found, int):
-            return found
-        cure = "give a time, or on the rows axis an offset"
-        raise OptionError("start, end", given, f"is no position on the {self.spec.axis} axis", cure)
+    def _edges(self, start: Any, end: Any) -> tuple[int | None, int | None]:
+        return self._position("start, end", start), self._position("start, end", end)
 
     def _is_due(self, time: Any) -> bool:
         first, last = self._calm
@@ -164,24 +160,9 @@ class AggregatingOperator(WindowOperator):
         self._buffer.clear()
         self._run(lambda: self._windows.take_each(messages))
 
-    def _tick(self, wall: int) -> None:
-        if self._open:
-            self._run(lambda: self._windows.tick(wall))
-        else:
-            self._windows.wall = wall
-
     def _spoke(self) -> None:
         if self._downstream is not None:
             self._calm = self._windows.due()
-
-    def _reached(self) -> dict[Any, Any]:
-        return self._windows.reached
-
-    def _watermark(self) -> int | None:
-        return self._windows.watermark
-
-    def _counts(self) -> dict[str, int]:
-        return self._windows.counts
 
     def _nothing(self) -> Spoken:
         if self._open:

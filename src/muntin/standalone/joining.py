@@ -13,7 +13,6 @@ from muntin.engine.join_reading import Stretch
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.aggregation import Spoken
-from muntin.standalone.fields import micros_of
 from muntin.standalone.inlet import Inlet
 from muntin.standalone.inputs import Input
 from muntin.standalone.joined import Handed, Joined
@@ -26,6 +25,9 @@ Moment = int | datetime | str | None
 
 class JoiningOperator(WindowOperator):
     """What both joins do. The arguments are those of ``JoinWindow``."""
+
+    spec: JoinSpec
+    _windows: Joined
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class JoiningOperator(WindowOperator):
         self._order = bytearray()
         self._handed: list[Handed] = []
         if self._open_windows():
-            self._flushed = self._reached()
+            self._flushed = self._windows.reached
 
     def _check(self, spec: JoinSpec) -> None:
         """Refuse joins of another kind."""
@@ -162,20 +164,10 @@ class JoiningOperator(WindowOperator):
         if offset is not None and (time is None or self.spec.side(side).offset is None):
             text = f"belongs to a {option}_time, on a side with offsets"
             raise OptionError(f"{option}_offset", offset, text, f"give {option}_time alone")
-        return self._moment(f"{option}_time", time)
-
-    def _moment(self, option: str, given: Any) -> int | None:
-        """A position on the axis."""
-        if given is None or (self.spec.axis == "rows" and isinstance(given, int)):
-            return given
-        found = micros_of(given) if self.spec.axis == "time" else None
-        if isinstance(found, int):
-            return found
-        cure = "give a time, or on the rows axis an offset"
-        raise OptionError(option, given, f"is no position on the {self.spec.axis} axis", cure)
+        return self._position(f"{option}_time", time)
 
     def _stretch(self, start: Any, end: Any) -> Stretch:
-        return Stretch(self._moment("start", start), self._moment("end", end))
+        return Stretch(self._position("start", start), self._position("end", end))
 
     def _named(self, side: SideName, key: Any) -> pl.DataFrame | None:
         """A key by the names of its fields."""
@@ -225,23 +217,8 @@ class JoiningOperator(WindowOperator):
         for handed in waiting:
             self._run(lambda handed=handed: self._windows.take(handed))  # type: ignore[misc]
 
-    def _tick(self, wall: int) -> None:
-        if self._open:
-            self._run(lambda: self._windows.tick(wall))
-        else:
-            self._windows.wall = wall
-
     def _spoke(self) -> None:
         """Whatever comes next may be due."""
-
-    def _reached(self) -> dict[Any, Any]:
-        return self._windows.reached
-
-    def _watermark(self) -> int | None:
-        return self._windows.watermark
-
-    def _counts(self) -> dict[str, int]:
-        return self._windows.counts
 
     def _nothing(self) -> Spoken:
         if self._open:

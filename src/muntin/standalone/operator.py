@@ -11,12 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import polars as pl
 
 from muntin import stores
 from muntin.model.errors import MuntinError, OptionError
+from muntin.model.joins import JoinSpec
+from muntin.model.spec import WindowSpec
 from muntin.standalone.aggregation import Spoken
 from muntin.standalone.fields import micros_of
 from muntin.standalone.outputs import Outputs, Receiver
@@ -44,12 +46,40 @@ def machine_clock() -> int:
     return machine.time_ns() // 1_000
 
 
+class StoredWindows(Protocol):
+    """Windows around a store, as far as all operators know them.
+
+    Attributes:
+        wall: The wall clock of the last step, microseconds; ``None`` before the first.
+    """
+
+    wall: int | None
+
+    @property
+    def watermark(self) -> int | None:
+        """The watermark in force."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages so far."""
+
+    @property
+    def reached(self) -> dict[Any, Any]:
+        """From where to replay what isn't in the state."""
+
+    def tick(self, wall: int) -> list[Spoken]:
+        """Let the clock tell what is due."""
+
+
 class WindowOperator(ABC):
     """The common part of all operators: the clock, outputs, flushing, recovery.
 
     A kind of operator takes messages, and puts its windows around the store. The arguments are
     those of ``WindowedAggregator``.
     """
+
+    spec: WindowSpec | JoinSpec
+    _windows: StoredWindows
 
     def __init__(
         self,
@@ -73,24 +103,8 @@ class WindowOperator(ABC):
         """Hand the waiting messages to the windows (steps 2 to 6)."""
 
     @abstractmethod
-    def _tick(self, wall: int) -> None:
-        """Let the clock tell what is due (steps 2 and 3 of timeout)."""
-
-    @abstractmethod
     def _nothing(self) -> Spoken:
         """Outputs without rows."""
-
-    @abstractmethod
-    def _reached(self) -> dict[Any, Any]:
-        """From where to replay what isn't in the state."""
-
-    @abstractmethod
-    def _watermark(self) -> int | None:
-        """The watermark in force, of windows that are open."""
-
-    @abstractmethod
-    def _counts(self) -> dict[str, int]:
-        """Messages so far, of windows that are open."""
 
     @abstractmethod
     def _spoke(self) -> None:
@@ -181,13 +195,13 @@ class WindowOperator(ABC):
         Windows in rows have none.
         """
         self._drain_gladly()
-        return self._watermark() if self._open else None
+        return self._windows.watermark if self._open else None
 
     @property
     def counts(self) -> dict[str, int]:
         """Messages so far: ``seen``, ``counted``, ``duplicates``, and each reason to reject."""
         self._drain_gladly()
-        return self._counts() if self._open else {}
+        return self._windows.counts if self._open else {}
 
     def close(self) -> None:
         """Let go of the store, without flushing; closing twice is closing once."""
@@ -224,6 +238,23 @@ class WindowOperator(ABC):
         self._require_sound()
         self._drain()
 
+    def _tick(self, wall: int) -> None:
+        """Let the clock tell what is due (steps 2 and 3 of timeout)."""
+        if self._open:
+            self._run(lambda: self._windows.tick(wall))
+        else:
+            self._windows.wall = wall
+
+    def _position(self, option: str, given: Any) -> int | None:
+        """A position on the axis."""
+        if given is None or (self.spec.axis == "rows" and isinstance(given, int)):
+            return given
+        found = micros_of(given) if self.spec.axis == "time" else None
+        if isinstance(found, int):
+            return found
+        cure = "give a time, or on the rows axis an offset"
+        raise OptionError(option, given, f"is no position on the {self.spec.axis} axis", cure)
+
     def _run(self, take: Callable[[], list[Spoken]]) -> None:
         """Run steps of the windows and let what they say wait."""
         self._failed = True  # a step that breaks off leaves its windows half changed
@@ -256,4 +287,4 @@ class WindowOperator(ABC):
 
     def _checkpoint(self) -> None:
         self.store.flush()
-        self._flushed = self._reached() if self._open else {}
+        self._flushed = self._windows.reached if self._open else {}
