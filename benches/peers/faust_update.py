@@ -10,50 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from types import SimpleNamespace
 from typing import Any
 
-import faust
 import pyarrow.parquet as pq
-from faust.streams import _current_event
-from faust.types import TP
-from faust.types.tuples import RecordMetadata
 
 from benches.peers.command import Outcome, Run, serve, totals
+from benches.peers.faust_broker import app_without_broker, current_message
 
-TOPIC = "rows"
 Sums = list[int]
-
-
-class Broker:
-    """Stands in for producer and consumer."""
-
-    consumer_generation_id = 0
-
-    def __init__(self) -> None:
-        self.sent = 0
-
-    def send_soon(self, future: Any) -> None:
-        """Take a message, and say at once that it was sent."""
-        message, place = future.message, TP(TOPIC, future.message.partition)
-        told = RecordMetadata(place.topic, place.partition, place, self.sent, time.time(), 0)
-        self.sent += 1
-        future.set_result(told)
-        if message.callback is not None:
-            message.callback(future)
-
-    def topic_partitions(self, topic: str) -> int:
-        """Everything is in one partition."""
-        return 1
-
-
-class Event:
-    """What a table asks of the current event."""
-
-    __slots__ = ("__weakref__", "message")
-
-    def __init__(self) -> None:
-        self.message = SimpleNamespace(timestamp=0.0, partition=0, topic=TOPIC)
 
 
 def add(sums: Sums, value: int) -> Sums:
@@ -63,16 +27,13 @@ def add(sums: Sums, value: int) -> Sums:
 
 def table(run: Run) -> Any:
     """A table of tumbling windows that never expire, with the stand-in for the broker."""
-    app = faust.App("benches", broker="kafka://nowhere", store="memory://")
-    app.producer = app.consumer = Broker()
+    app = app_without_broker("benches")
     return app.Table("sums", default=lambda: [0, 0, 0]).tumbling(float(run.case.size))
 
 
 async def update(run: Run, sums: Any) -> float:
     """Take all rows; the seconds that the updates took."""
-    seconds, event = 0.0, Event()
-    _current_event.set(lambda: event)  # type: ignore[arg-type]
-    message = event.message
+    seconds, message = 0.0, current_message()
     for path in sorted(run.stream.folder.glob("*.parquet")):
         rows = pq.read_table(path)
         keys, values = rows["k"].to_pylist(), rows["v"].to_pylist()
