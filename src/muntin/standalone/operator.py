@@ -7,15 +7,15 @@ numbers of its steps stand in the code.
 from __future__ import annotations
 
 import time as machine
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from datetime import datetime
-from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 import polars as pl
 
 from muntin import stores
+from muntin.model.closing import Closes
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
@@ -71,7 +71,7 @@ class StoredWindows(Protocol):
         """Let the clock tell what is due."""
 
 
-class WindowOperator(ABC):
+class WindowOperator(Closes):
     """The common part of all operators: the clock, outputs, flushing, recovery.
 
     A kind of operator takes messages, and puts its windows around the store. The arguments are
@@ -206,17 +206,6 @@ class WindowOperator(ABC):
     def close(self) -> None:
         """Let go of the store, without flushing; closing twice is closing once."""
         self.store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _admit(self) -> None:
         if self._failed or self.store.closed:

@@ -10,11 +10,11 @@ proposal (a fetch is a snapshot).
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
+from muntin.model.closing import Closes
 from muntin.model.errors import MuntinError, OptionError, StateCorruptedError
 
 FORMAT = 1
@@ -35,7 +35,7 @@ class View(Protocol):
         """Rows from ``low`` to below ``high`` in order of keys, or in exactly the reverse."""
 
 
-class KeyValue(ABC):
+class KeyValue(Closes):
     """Ordered rows of bytes with a buffered write side.
 
     Guarantees:
@@ -150,17 +150,6 @@ class KeyValue(ABC):
         if not self.closed:
             self.closed = True
             self._release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _require_open(self) -> None:
         if self.closed:

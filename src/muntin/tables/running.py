@@ -11,11 +11,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from muntin.model.axis import SECOND
+from muntin.model.closing import Closes
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.stores import KeyValue
 from muntin.tables.agent import AgentRun
@@ -39,7 +39,7 @@ _AT_ONCE = 1000
 _PATIENCE = 5.0
 
 
-class Running:
+class Running(Closes):
     """An open app; made by ``app.open`` and ``app.run``.
 
     Attributes:
@@ -73,17 +73,6 @@ class Running:
         self._end = finalize(self, _end, self._loop, self._runs, self._tasks)
         app.running = self
         self._loop.complete(self._start())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def counts(self) -> dict[str, int]:

@@ -1,0 +1,36 @@
+"""What is closed at the end of a ``with``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+
+class Closes(ABC):
+    """Something that has to be closed, and is, however its ``with`` ends.
+
+    Example:
+        >>> class Door(Closes):
+        ...     def close(self):
+        ...         print("closed")
+        >>> with Door():
+        ...     print("open")
+        open
+        closed
+    """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is held; closing twice is closing once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
