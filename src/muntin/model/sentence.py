@@ -15,6 +15,7 @@ from muntin.model import cumulating, days, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, instant, measure
 from muntin.model.errors import OptionError
+from muntin.model.joins import Side, firing_of
 from muntin.model.kinds import Kind
 from muntin.model.policies import Firing, policy
 from muntin.model.sessions import Closed
@@ -201,6 +202,12 @@ class Sentence:
             max_ahead=self._max_ahead,
             offset=self._offset,
         )
+
+    def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
+        """What was said, as one side of a join."""
+        firing = firing_of(self.firing_on(axis))
+        lateness, ahead, offset = self._lateness, self._max_ahead, self._offset
+        return Side(keys, self._time, self._windows, firing, lateness, ahead, offset)
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """The keys, and before them the partition where windows lie on its offsets."""

@@ -18,7 +18,6 @@ from muntin.model.joins import (
     SideName,
     StateLayout,
     bound_of,
-    firing_of,
     pairs_of,
 )
 from muntin.spark.explain import explain
@@ -174,12 +173,4 @@ def _side(name: str, given: Windowed, keys: tuple[str, ...], axis: Axis) -> Side
         if key not in given._frame.columns:
             cure = f"give some of {', '.join(given._frame.columns)}"
             raise OptionError("on", key, f"isn't a column of the {name} side", cure)
-    return Side(
-        keys,
-        given._time,
-        given._windows,
-        firing_of(given.firing_on(axis)),
-        given._lateness,
-        given._max_ahead,
-        given._offset,
-    )
+    return given._side(keys, axis)

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Axis, Duration, Length, micros
+from muntin.model.axis import Duration, Length, micros
 from muntin.model.errors import OptionError
 from muntin.model.joins import (
     How,
     JoinSpec,
     On,
-    Side,
     StateLayout,
     bound_of,
-    firing_of,
     pairs_of,
 )
 from muntin.model.sentence import Sentence
@@ -43,12 +41,6 @@ class Windowed(Sentence):
                     cure = "name a field of the messages"
                     raise OptionError("agg", f"{name}={aggregate}", "reads no field", cure)
         return self._spec(aggregates, self._all_keys(self._keys))
-
-    def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
-        """One side of a join."""
-        firing = firing_of(self.firing_on(axis))
-        lateness, ahead, offset = self._lateness, self._max_ahead, self._offset
-        return Side(keys, self._time, self._windows, firing, lateness, ahead, offset)
 
 
 def windowed(
