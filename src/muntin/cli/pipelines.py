@@ -63,15 +63,8 @@ def settings(given: Sequence[str]) -> dict[str, str]:
     Raises:
         OptionError: When one isn't such a pair.
     """
-    found = {}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.isidentifier():
-            raise OptionError(
-                "--set", pair, "isn't name=value", "write for example --set out=/data"
-            )
-        found[name] = value
-    return found
+    cure = "write for example --set out=/data"
+    return _pairs("--set", given, str.isidentifier, "isn't name=value", cure)
 
 
 def spark_settings(given: Sequence[str]) -> dict[str, str]:
@@ -80,12 +73,22 @@ def spark_settings(given: Sequence[str]) -> dict[str, str]:
     Raises:
         OptionError: When one isn't such a pair.
     """
+    cure = "write for example --conf spark.executor.memory=4g"
+    return _pairs("--conf", given, _of_spark, "isn't spark.name=value", cure)
+
+
+def _of_spark(name: str) -> bool:
+    return name.startswith("spark.")
+
+
+def _pairs(
+    option: str, given: Sequence[str], fits: Callable[[str], bool], problem: str, cure: str
+) -> dict[str, str]:
     found = {}
     for pair in given:
         name, equals, value = pair.partition("=")
-        if not equals or not name.startswith("spark."):
-            cure = "write for example --conf spark.executor.memory=4g"
-            raise OptionError("--conf", pair, "isn't spark.name=value", cure)
+        if not equals or not fits(name):
+            raise OptionError(option, pair, problem, cure)
         found[name] = value
     return found
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from muntin.engine import columns
 from muntin.engine.admission import admit
@@ -26,7 +27,6 @@ from muntin.tables.rows import RowReader
 from muntin.tables.spec import TableSpec
 
 # What a task sends to a bucket: the events of one route.
-ROW = "slot int, route int, header string, messages binary, rejected binary"
 _ROW = pa.schema(
     [
         ("slot", pa.int32()),
@@ -36,6 +36,7 @@ _ROW = pa.schema(
         ("rejected", pa.binary()),
     ]
 )
+ROW = from_arrow_schema(_ROW)
 JUDGED = "__muntin_judged"
 # The route of what belongs to none.
 DOOR = -1

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from muntin.engine import columns, operator
 from muntin.engine.buckets import split
@@ -21,7 +22,6 @@ from muntin.spark.handoff import Judged, in_force
 
 # What a task sends to a bucket. `header` says by which watermark it judged, the greatest time of
 # the whole task (every bucket gets it, so that all know the same watermark), and the counts.
-ROW = "slot int, header string, cells binary, rejected binary, raw binary, passed binary"
 _ROW = pa.schema(
     [
         ("slot", pa.int32()),
@@ -32,6 +32,7 @@ _ROW = pa.schema(
         ("passed", pa.binary()),
     ]
 )
+ROW = from_arrow_schema(_ROW)
 ROWS_AT_ONCE = 500_000
 # What an operator before this one told beside its results; see ``muntin.spark.onward``.
 KIND, BLOB, FIGURES = "__muntin_kind", "__muntin_blob", "__muntin_figures"

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -37,7 +38,6 @@ from muntin.spark.schema import moment_type, polars_schema, to_blob
 from muntin.spark.state import SparkBlobs
 
 # What a task sends to a bucket: messages of one side.
-ROW = "slot int, side string, header string, messages binary, rejected binary"
 _ROW = pa.schema(
     [
         ("slot", pa.int32()),
@@ -47,6 +47,7 @@ _ROW = pa.schema(
         ("rejected", pa.binary()),
     ]
 )
+ROW = from_arrow_schema(_ROW)
 
 
 @dataclass(frozen=True)

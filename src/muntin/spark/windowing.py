@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.engine.codec import decode, encode
@@ -27,8 +28,8 @@ from muntin.engine.runs import FrameCache
 from muntin.model.axis import MILLISECOND, Duration
 from muntin.model.errors import OptionError
 from muntin.spark.combiner import as_sent, slots, task_number, to_batch
-from muntin.spark.inputs import WALL, ticks
-from muntin.spark.processor import FIGURES, TOLD
+from muntin.spark.inputs import ticks
+from muntin.spark.processor import FIGURES, TOLD, wall_of
 from muntin.spark.query import Figures as QueryFigures
 from muntin.spark.query import WindowedQuery, launch
 from muntin.spark.session import require
@@ -40,7 +41,6 @@ from muntin.windowing.packing import AT, UUID, Packed, pack, taken
 from muntin.windowing.tuples import VALUE, Stretch, made
 
 # What a task sends to a bucket: its tuples, and what every bucket has to know of all of them.
-ROW = "slot int, task int, latest long, rejected string, rows binary, ledger binary, wall long"
 _ROW = pa.schema(
     [
         ("slot", pa.int32()),
@@ -52,6 +52,7 @@ _ROW = pa.schema(
         ("wall", pa.int64()),
     ]
 )
+ROW = from_arrow_schema(_ROW)
 # Rows are seldom read again (where a limit cuts a millisecond in two), cells in every batch.
 CACHE = FrameCache(64 << 20)
 # The clock of a source of one's own ticks so often, microseconds.
@@ -132,8 +133,7 @@ class TableProcessor(StatefulProcessor):
         """One step."""
         waiting = sorted(rows, key=lambda row: -1 if row["task"] is None else row["task"])
         bucket = Bucket(self.options, self.slots.index(key[0]), self.blobs, CACHE)
-        walls = [row[WALL] for row in waiting if row[WALL] is not None]
-        wall = max(walls) // MILLISECOND if walls else bucket.wall
+        wall = wall_of(waiting, bucket.wall * MILLISECOND) // MILLISECOND
         packed = [_packed(row, bucket.number) for row in waiting if row["task"] is not None]
         figures = bucket.step(packed, wall)
         yield Row(kind=FIGURES, blob=None, figures=json.dumps(asdict(figures)))

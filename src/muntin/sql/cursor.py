@@ -9,7 +9,8 @@ their own: every other one is Spark's business.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
@@ -205,20 +206,20 @@ class Cursor(SparkParser):
         return found
 
     def _parse_disjunction(self) -> Any:
-        self.depth = getattr(self, "depth", 0) + 1
-        try:
-            if self.depth > DEEPEST:
-                self.fail(None, "the expression is nested too deep", "compute a part of it before")
+        with self._deeper():
             return super()._parse_disjunction()
-        finally:
-            self.depth -= 1
 
     def _parse_unary(self) -> Any:
+        with self._deeper():
+            return super()._parse_unary()
+
+    @contextmanager
+    def _deeper(self) -> Iterator[None]:
         self.depth = getattr(self, "depth", 0) + 1
         try:
             if self.depth > DEEPEST:
                 self.fail(None, "the expression is nested too deep", "compute a part of it before")
-            return super()._parse_unary()
+            yield
         finally:
             self.depth -= 1
 
