@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 
 from pyspark.sql import SparkSession
@@ -32,6 +33,8 @@ SETTINGS = {
 WORKERS = {
     "spark.python.daemon.module": "muntin.spark.daemon",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
+    # Over TCP a task's first Arrow batch waits 40 ms for an acknowledgement that is delayed.
+    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
 }
 
 # A checkpoint on a local disk costs Spark some fifty processes a batch (`chmod`, `readlink`) when
