@@ -12,8 +12,11 @@ from benches import processes, venvs
 from benches.progress import Progress
 from benches.roster import ORACLE, Peer
 from benches.stream import Stream
-from benches.workloads import Case, Workload
+from benches.workloads import Case, Target, Workload
 
+# A ratio this many times better than its target needs no second round.
+CLEAR = 1.5
+OWN = ("muntin", "tables", "standalone")
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -79,7 +82,7 @@ class Track:
         for number in range(self.plan.runs):
             turn = number % max(1, len(entries))
             for entry in entries[turn:] + entries[:turn]:
-                if entry.status == "ok":
+                if entry.status == "ok" and not settled(entry, entries, workload.targets):
                     label = f"round {number + 1}/{self.plan.runs}"
                     self._guard(entry, lambda e=entry, at=label: e.rounds.append(self._time(e, at)))
         return entries
@@ -161,6 +164,27 @@ class Track:
         name = f"{entry.case.name} {label}: {peer.name}, {rows:,} rows"
         with self.progress.step(name) as tick:
             return processes.run(command, environment, ROOT, plan.limit, tick)
+
+
+def settled(entry: Entry, entries: list[Entry], targets: Iterable[Target]) -> bool:
+    """Whether a peer was left so far behind that more rounds would tell nothing.
+
+    So it is where one round went by and every ratio with this peer is better than its target by
+    ``CLEAR``; and where no target names it. Slow peers take most of the hours otherwise.
+    """
+    if not entry.rounds or entry.peer.family in OWN:
+        return False
+    name, case = entry.peer.name, entry.case.name
+    named = [t for t in targets if (t.other_peer, t.against) == (name, case)]
+    ours = {(e.case.name, e.peer.name): e.rounds for e in entries if e.status == "ok"}
+    for target in named:
+        for mine, theirs in zip(
+            ours.get((target.case, target.peer), []), entry.rounds, strict=False
+        ):
+            ratio = mine.get("figure", 0.0) / theirs["figure"] if theirs.get("figure") else 0.0
+            if not (ratio and target.reached(ratio / CLEAR if target.at_least else ratio * CLEAR)):
+                return False
+    return all((target.case, target.peer) in ours for target in named)
 
 
 def environment_of(peer: Peer) -> dict[str, str]:

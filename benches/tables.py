@@ -7,10 +7,10 @@ from typing import Any
 from benches.summary import Document
 
 THROUGHPUT = (
-    "| peer | state | rows | steady rows/s | whole run rows/s | tenth s | full s | start-up s |"
-    " peak MB | muntin ÷ peer | target |"
+    "| peer | state | rows | rounds | steady rows/s | whole run rows/s | tenth s | full s |"
+    " start-up s | peak MB | muntin ÷ peer | target |"
 )
-SECONDS = "| peer | state | figures | peak MB | muntin ÷ peer | target |"
+SECONDS = "| peer | state | rounds | figures | peak MB | muntin ÷ peer | target |"
 
 
 def markdown(results: dict[str, Document]) -> str:
@@ -20,8 +20,9 @@ def markdown(results: dict[str, Document]) -> str:
         "A figure counts only where row count and checksum equal DuckDB's. Figures are medians,"
         " ratios are taken within a round. Steady state is a full run less a run of a tenth of"
         " the rows; the whole-run figure includes every start-up. Peak memory is resident memory"
-        " summed over all processes. DuckDB and Polars see all rows at once: they are the"
-        " ceiling, not peers.\n",
+        " summed over all processes. A peer that a round left behind by 1.5 times what is"
+        " wanted, or that no target names, isn't run in further rounds. DuckDB and Polars see all"
+        " rows at once: they are the ceiling, not peers.\n",
     ]
     for name, workload in results.items():
         parts.append(_workload(name, workload))
@@ -33,7 +34,7 @@ def _workload(name: str, workload: Document) -> str:
     on = workload["machine"]
     lines = [
         f"## {name}: {workload['title']}\n",
-        f"{workload['date']}, {workload['runs']} rounds, scale {workload['scale']:g},"
+        f"{workload['date']}, up to {workload['runs']} rounds, scale {workload['scale']:g},"
         f" {on['cores']} cores of {on['processor']}, {on['memory_gib']:g} GiB.\n",
     ]
     if workload["scale"] != 1:
@@ -68,7 +69,8 @@ def _throughput(name: str, peer: Document) -> list[str]:
     of = peer["median"]
     steady, whole = (_big(of.get(key)) for key in ("figure", "whole_rate"))
     spent = [_plain(of.get(key)) for key in ("tenth", "seconds", "start_up")]
-    return [name, peer["state"], _big(peer["rows"]), steady, whole, *spent, _big(of["peak_mb"])]
+    counted = [_big(peer["rows"]), str(len(peer["rounds"]))]
+    return [name, peer["state"], *counted, steady, whole, *spent, _big(of["peak_mb"])]
 
 
 def _seconds(name: str, peer: Document, measure: str) -> list[str]:
@@ -78,7 +80,7 @@ def _seconds(name: str, peer: Document, measure: str) -> list[str]:
         said = f"p50 {_plain(of['p50'])} s, p99 {_plain(of['p99'])} s"
     else:
         said = f"median {_plain(of['batch_median'])} s, worst {_plain(of['batch_worst'])} s"
-    return [name, peer["state"], said, _big(of["peak_mb"])]
+    return [name, peer["state"], str(len(peer["rounds"])), said, _big(of["peak_mb"])]
 
 
 def _compared(target: Document | None) -> list[str]:
