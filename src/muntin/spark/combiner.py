@@ -38,6 +38,10 @@ ROWS_AT_ONCE = 500_000
 KIND, BLOB, FIGURES = "__muntin_kind", "__muntin_blob", "__muntin_figures"
 PASSED = (KIND, BLOB, FIGURES)
 
+# By operator, of which no two have the same identity. A combiner holds no data.
+_COMBINERS: dict[str, Combiner] = {}
+_MOST_COMBINERS = 32
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -58,8 +62,13 @@ class Stage:
     time: str | None
 
     def combiner(self) -> Combiner:
-        """The query's combiner."""
-        return operator.combiner(self.spec, pl.Schema({**self.schema, columns.TIME: pl.Int64()}))
+        """The query's combiner, kept by this process: making it takes as long as a small batch."""
+        if self.operator not in _COMBINERS:
+            if len(_COMBINERS) >= _MOST_COMBINERS:
+                _COMBINERS.clear()
+            schema = pl.Schema({**self.schema, columns.TIME: pl.Int64()})
+            _COMBINERS[self.operator] = operator.combiner(self.spec, schema)
+        return _COMBINERS[self.operator]
 
 
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]
