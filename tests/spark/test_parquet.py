@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.spark.feed import MESSAGE, Feed, at
+from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
 from muntin.model.errors import OptionError
@@ -245,17 +246,40 @@ def test_a_large_file_comes_in_frames(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_parts_make_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("muntin.spark.parquet._ROWS_OF_A_PART", 10)
     wanted = reader(n=pl.Int64())
-    for rows in (0, 1, 9, 25, 40, 101):
-        path = tmp_path / f"{rows}.parquet"
-        pq.write_table(pa.table({"n": pa.array(range(rows), pa.int64())}), path, row_group_size=7)
+    for size in (0, 1, 9, 25, 40, 101):
+        path = tmp_path / f"{size}.parquet"
+        pq.write_table(pa.table({"n": pa.array(range(size), pa.int64())}), path, row_group_size=7)
         for parts in (1, 3):
             each = [
                 [n for frame in wanted.read(str(path), part, parts) for n in frame["n"]]
                 for part in range(parts)
             ]
-            assert sorted(n for numbers in each for n in numbers) == list(range(rows))
-            assert sum(map(bool, each)) == min(parts, max(rows // 10, rows > 0))
+            assert sorted(n for numbers in each for n in numbers) == list(range(size))
+            assert sum(map(bool, each)) == min(parts, max(size // 10, size > 0))
 
 
 def test_messages_of_the_ordinary_schema_are_files(spark: SparkSession, tmp_path: Path) -> None:
     assert reads_files(Feed(tmp_path / "source", MESSAGE).stream(spark))
+
+
+def test_a_path_is_taken_from_where_spark_was_started(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python may have gone elsewhere since."""
+    assert spark._jvm is not None
+    started = Path(spark._jvm.java.lang.System.getProperty("user.dir"))
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1), ("a", at(2), 2))
+    feed.add(("b", at(100), 3))
+    relative = os.path.relpath(feed.folder, started)
+    monkeypatch.chdir(tmp_path)
+    frame = spark.readStream.schema("id long, key string, at timestamp, value long")
+    windows = mt.windowed(frame.parquet(relative), key="key", time="at").tumbling("10 seconds")
+    out = tmp_path / "out.duckdb"
+    query = windows.agg(n=mt.count()).start(
+        checkpoint=f"{tmp_path}/checkpoint",
+        results=mt.to_duckdb(str(out), "windows"),
+        available_now=True,
+    )
+    assert query.await_end(timeout=120)
+    assert rows(out, "SELECT key, n FROM windows") == [("a", 2)]

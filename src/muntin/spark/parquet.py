@@ -88,8 +88,9 @@ def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
     if options is None or not options.keys() <= _LISTING or not _is_local(spark, options["path"]):
         return None
     reader = spark.readStream.format("binaryFile").schema(_FILE).options(**options)
-    listed = _parted(reader.load().select("path", now.alias("now")), _plain(options["path"]))
-    return listed, _root(options["path"])
+    path = _absolute(spark, options["path"])
+    listed = _parted(reader.load().select("path", now.alias("now")), path)
+    return listed, _root(path)
 
 
 def _parted(listed: DataFrame, path: str) -> DataFrame:
@@ -143,7 +144,14 @@ def _options(plan: Any) -> dict[str, str] | None:
 
 def _root(path: str) -> str | None:
     """The folder of a source; ``None`` for a pattern, below which Spark sees no columns."""
-    return None if any(c in path for c in "{}[]*?\\") else os.path.abspath(_plain(path))
+    return None if any(c in path for c in "{}[]*?\\") else os.path.normpath(path)
+
+
+def _absolute(spark: SparkSession, path: str) -> str:
+    """A source's path as Spark takes it: the JVM stays where it was started, Python may move."""
+    assert spark._jvm is not None
+    started = spark._jvm.java.lang.System.getProperty("user.dir")
+    return os.path.join(started, _plain(path))
 
 
 def _plain(path: str) -> str:
