@@ -23,6 +23,7 @@ def build() -> typer.Typer:
     except ImportError as error:
         raise MissingExtraError("the command muntin", "cli") from error
     from muntin.cli.demo import demo
+    from muntin.cli.doctor import doctor
     from muntin.cli.explain import explain, schema
     from muntin.cli.inspect import inspect
     from muntin.cli.rescale import rescale
@@ -35,12 +36,12 @@ def build() -> typer.Typer:
     app = typer.Typer(
         help="Windows for streams, on Spark, from Python.",
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode="rich",
         pretty_exceptions_show_locals=False,
     )
     app.command()(run)
     app.command()(demo)
+    app.command()(doctor)
     app.command()(explain)
     app.command()(schema)
     app.command()(inspect)

