@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from tests.web.browser import Browser, found
 
 from muntin.cli.page import _CHARTS, _TILES
+from muntin.model.errors import OptionError
 from muntin.serve import Feed, Subject
 from muntin.serve.server import Server
 
@@ -105,6 +106,36 @@ def test_the_page_lives(feed: Feed, browser: Browser) -> None:
     browser.wait(f"{STATUS}.startsWith('Connection lost')")
     with Server(feed, port=port):
         browser.wait(f"{STATUS} === 'Live'")
+
+
+def test_a_look_into_the_state(feed: Feed, browser: Browser) -> None:
+    buckets = [{"slot": 0, "bytes": 2_000_000, "blobs": 3}]
+
+    def look(key: Sequence[str]) -> dict[str, object]:
+        if key == ["zoe"]:
+            raise OptionError("key", "zoe", "isn't a key", "give another")
+        found = {"batch": 4, "spec": {"windows": "tumbling 1 hour"}, "buckets": buckets}
+        rows = {"key": [{"window_start": START, "messages": 7}]} if key else {}
+        return {**found, "tables": [{"table": "panes", "rows": 12, "bytes": 99}], **rows}
+
+    feed.add(Subject("visits", "Visits an hour.", _TILES, _CHARTS, ("key",), COLUMNS), look)
+    said = "document.querySelector('#held-said').textContent"
+    held = "[...document.querySelectorAll('#held td')].map(c => c.textContent)"
+    ask = """(() => {{ document.querySelector('#held-key').value = '{}';
+              document.querySelector('#look button').click(); }})()"""
+    with Server(feed, port=0) as server:
+        tell(feed, 0)
+        browser.open(server.address)
+        browser.wait(f"{TILE} === '100'")
+        browser.value(ask.format(""))
+        browser.wait(f"{said} === 'Batch 4: windows tumbling 1 hour; 2 MB in 1 bucket.'")
+        assert browser.value(held) == ["panes", "12", "99"]
+        browser.value(ask.format("ann"))
+        browser.wait(f"{held}.length === 2")
+        assert browser.value(held) == ["2026-01-01 00:00:00", "7"]
+        browser.value(ask.format("zoe"))
+        browser.wait(f"{said}.includes('give another')")
+        assert browser.value(held) == []
 
 
 def test_a_phone_needs_no_scrolling_sideways(feed: Feed, browser: Browser) -> None:

@@ -40,12 +40,13 @@ def put(feed: Feed, query: Any) -> None:
         feed: The page's feed.
         query: The query.
     """
-    from muntin.spark.observed import observe
+    from muntin.spark.observed import looking, observe
 
     name = query.query.name or str(query.query.id)
     results = query.outputs[0]
     columns = tuple(results.schema.names)
-    feed.add(Subject(name, "", _TILES, _CHARTS, tuple(results.keys or ()), columns))
+    subject = Subject(name, "", _TILES, _CHARTS, tuple(results.keys or ()), columns)
+    feed.add(subject, looking(query))
 
     def show(seen: Any) -> None:
         feed.batch(

@@ -14,6 +14,7 @@ from muntin.serve.feed import Feed
 
 try:
     from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
     from starlette.requests import Request
     from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
     from starlette.routing import Mount, Route
@@ -56,6 +57,9 @@ def application(feed: Feed, token: str | None = None) -> Starlette:
     async def state(request: Request) -> Response:
         return JSONResponse(feed.snapshot())
 
+    async def held(request: Request) -> Response:
+        return await _held(feed, request)
+
     async def events(request: Request) -> Response:
         return StreamingResponse(
             _events(feed, request.is_disconnected), media_type="text/event-stream"
@@ -80,6 +84,7 @@ def application(feed: Feed, token: str | None = None) -> Starlette:
     routes = [
         Route("/", guarded(page)),
         Route("/state", guarded(state)),
+        Route("/held", guarded(held)),
         Route("/events", guarded(events)),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
@@ -89,6 +94,16 @@ def application(feed: Feed, token: str | None = None) -> Starlette:
 def _refused() -> Response:
     cure = "give ?token=... (or ask for 127.0.0.1 on this machine)"
     return Response(cure, status_code=403, media_type="text/plain")
+
+
+async def _held(feed: Feed, request: Request) -> Response:
+    """What a query's state holds, or why it can't be said."""
+    asked = request.query_params
+    try:
+        found = await run_in_threadpool(feed.look, asked.get("query", ""), asked.getlist("key"))
+    except Exception as error:  # whatever it is, the page goes on and shows it
+        return JSONResponse({"error": str(error).partition("\n")[0]}, status_code=400)
+    return JSONResponse(found)
 
 
 async def _events(feed: Feed, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from muntin.model.errors import OptionError
+
+Look = Callable[[Sequence[str]], Mapping[str, Any]]
+"""From a key's values as text, or none, to what the state holds, as JSON can say it."""
 
 # How much of each query a page that comes later still sees.
 _BATCHES, _WINDOWS, _SAMPLES, _NOTES = 600, 500, 50, 100
@@ -68,6 +73,7 @@ class Subject:
 @dataclass
 class _Kept:
     subject: Subject
+    look: Look | None = None
     state: str = "running"
     failure: str = ""
     batches: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_BATCHES))
@@ -79,6 +85,7 @@ class _Kept:
     def record(self) -> dict[str, Any]:
         return {
             **asdict(self.subject),
+            "looks": self.look is not None,
             "state": self.state,
             "failure": self.failure,
             "batches": list(self.batches),
@@ -107,11 +114,18 @@ class Feed:
         self._log: deque[dict[str, Any]] = deque(maxlen=_LOG)
         self._last = 0
         self._changed = threading.Condition()
+        # Whoever looks costs the queries something: one at a time.
+        self._looking = threading.Lock()
 
-    def add(self, subject: Subject) -> None:
-        """A query begins, or begins again."""
+    def add(self, subject: Subject, look: Look | None = None) -> None:
+        """A query begins, or begins again.
+
+        Args:
+            subject: The query.
+            look: Looks into its state, where that can be done.
+        """
         with self._changed:
-            self._kept[subject.name] = _Kept(subject)
+            self._kept[subject.name] = _Kept(subject, look)
             self._tell("added", subject.name, self._kept[subject.name].record())
 
     def batch(
@@ -168,6 +182,23 @@ class Feed:
             kept = self._kept[query]
             kept.state, kept.failure = ("failed" if failure else "ended"), failure
             self._tell("ended", query, {"state": kept.state, "failure": failure})
+
+    def look(self, query: str, key: Sequence[str]) -> Mapping[str, Any]:
+        """What a query's state holds; takes as long as the query's own looking takes.
+
+        Args:
+            query: Which.
+            key: A key's values, in the order of its columns; empty for the whole in figures.
+
+        Raises:
+            OptionError: When there is no such query, or it has no state to look into.
+        """
+        with self._changed:
+            kept = self._kept.get(query)
+        if kept is None or kept.look is None:
+            raise OptionError("query", query, "has no state to look into", "ask for another")
+        with self._looking:
+            return kept.look(key)
 
     def _tell(self, kind: str, query: str, what: dict[str, Any]) -> None:
         self._last += 1

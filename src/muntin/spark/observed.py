@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from muntin.spark.inspection import inspect
 from muntin.spark.plan import REJECTED, RESULTS
 from muntin.spark.query import WindowedQuery
 from muntin.spark.sinks import Batch
@@ -77,6 +78,22 @@ def observe(query: WindowedQuery, show: Callable[[Seen], None]) -> None:
         )
 
     query.watchers.append(watch)
+
+
+def looking(query: WindowedQuery) -> Callable[[Sequence[str]], dict[str, Any]]:
+    """How to look into the state of a running query: each look is a Spark job of a second or two.
+
+    Args:
+        query: A started query.
+
+    Returns:
+        A function from a key's values as text, or none, to what ``inspect`` tells.
+    """
+
+    def look(key: Sequence[str]) -> dict[str, Any]:
+        return inspect(query.spark, query.checkpoint, key=key)
+
+    return look
 
 
 def _numbers(query: WindowedQuery, now: int, rate: float | None) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.query import StreamingQuery
@@ -97,6 +97,8 @@ class WindowedQuery:
 
     Attributes:
         query: Spark's own handle.
+        spark: The session that it runs in.
+        checkpoint: Where its progress and state are kept.
         figures: What the last batch left behind.
         outputs: What kinds of rows it tells.
         watchers: Are shown each batch when it is written: its number, and the rows of each kind.
@@ -104,6 +106,8 @@ class WindowedQuery:
 
     def __init__(self) -> None:
         self.query: StreamingQuery
+        self.spark: SparkSession
+        self.checkpoint = ""
         self.figures = Figures()
         self.outputs: tuple[Output, ...] = ()
         self.watchers: list[Callable[[int, list[Batch]], None]] = []
@@ -302,6 +306,7 @@ def launch(
         cure = "write its DataFrames instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
     handle = handle or WindowedQuery()
+    handle.spark, handle.checkpoint = told.sparkSession, checkpoint
     handle.outputs = tuple(outputs)
     sinks = [(output, sink(output.sink)) for output in outputs]
 

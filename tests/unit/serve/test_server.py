@@ -97,3 +97,29 @@ def test_a_port_that_is_taken_is_named(feed: Feed):
         pytest.raises(mt.OptionError, match="can't be listened on"),
     ):
         Server(feed, port=server.port)
+
+
+def test_the_state_is_looked_into(feed: Feed):
+    asked_for = []
+
+    def look(key):
+        asked_for.append(key)
+        if key == ["x"]:
+            raise ValueError("no such key\nand a traceback")
+        return {"batch": 3, "tables": []}
+
+    feed.add(Subject("orders"), look)
+    with Server(feed, port=0) as server:
+        assert json.loads(asked(server, "/held?query=orders&key=a&key=b").read())["batch"] == 3
+        assert asked_for == [["a", "b"]]
+        refused = asked(server, "/held?query=orders&key=x")
+        assert (refused.status, json.loads(refused.read())) == (400, {"error": "no such key"})
+        for query in ("visits", "nobody"):
+            refused = asked(server, f"/held?query={query}")
+            assert refused.status == 400
+            assert "has no state to look into" in json.loads(refused.read())["error"]
+        known = json.loads(asked(server, "/state").read())["queries"]
+        assert {query["name"]: query["looks"] for query in known} == {
+            "visits": False,
+            "orders": True,
+        }

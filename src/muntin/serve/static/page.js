@@ -42,11 +42,42 @@
     $("about").textContent = query.about;
     $("charts").replaceChildren(...query.charts.map(chart));
     $("windows-part").hidden = query.columns.length === 0;
+    $("held-part").hidden = !query.looks;
+    if (held.query !== name) shown({ query: name, said: "", rows: [] });
     const values = query.columns.filter((c) => !OWN.has(c) && !query.keys.includes(c));
     $("value").replaceChildren(...values.map((c) => new Option(c, c)));
     $("windows-head").replaceChildren(row(query.columns.map((c) => cell(c, c, "th"))));
     draw();
   }
+
+  // What was found when somebody last looked into the state.
+  let held = { query: null };
+  function shown(found) {
+    held = found;
+    const names = [...new Set(found.rows.flatMap(Object.keys))];
+    $("held-said").textContent = found.said;
+    $("held-head").replaceChildren(row(names.map((c) => cell(c, c, "th"))));
+    $("held").replaceChildren(...found.rows.map((r) => row(names.map((c) => cell(c, r[c] ?? null)))));
+  }
+
+  async function look() {
+    const query = queries.get(chosen), text = $("held-key").value.trim();
+    if (!query) return;
+    const key = text === "" ? [] : query.keys.length > 1 ? text.split(",").map((part) => part.trim()) : [text];
+    shown({ query: query.name, said: "Looking …", rows: [] });
+    const asked = new URLSearchParams([["query", query.name], ...key.map((part) => ["key", part])]);
+    try {
+      const found = await (await fetch(`/held?${asked}`)).json();
+      if (chosen !== query.name) return;
+      const size = (found.buckets ?? []).reduce((sum, bucket) => sum + bucket.bytes, 0);
+      const said = found.error ?? (found.key && !found.key.length ? `Nothing is kept of ${text}.`
+        : `Batch ${found.batch}: ${said_of(found)}${number.format(size / 1e6)} MB in ${found.buckets.length} bucket${found.buckets.length === 1 ? "" : "s"}.`);
+      shown({ query: query.name, said, rows: found.error ? [] : found.key ?? found.tables });
+    } catch {
+      shown({ query: query.name, said: "The query doesn't answer.", rows: [] });
+    }
+  }
+  const said_of = (found) => Object.entries(found.spec ?? {}).map(([k, v]) => `${k} ${v}; `).join("");
 
   function row(cells) {
     const made = document.createElement("tr");
@@ -233,6 +264,7 @@
     $("status").dataset.state = "lost";
   };
   $("find").addEventListener("submit", (event) => event.preventDefault());
+  $("look").addEventListener("submit", (event) => { event.preventDefault(); look(); });
   $("key").addEventListener("input", draw);
   $("value").addEventListener("change", () => {
     if (valuesPlot) { valuesPlot.destroy(); valuesPlot = null; }
