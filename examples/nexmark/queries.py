@@ -1,4 +1,4 @@
-"""The windowed queries of Nexmark, as sentences; ``queries.sql`` says the same in SQL.
+"""The windowed queries of Nexmark, as sentences; ``statements.py`` says the same in SQL.
 
 Each takes the DataFrames of persons, auctions and bids, streaming or not, and gives a DataFrame.
 """
@@ -21,7 +21,7 @@ _ROOM = 1 << 32
 """A number and an id below this make up one number that is ordered by both."""
 
 
-def _first(best: DataFrame, number: str, name: str) -> DataFrame:
+def first_of(best: DataFrame, number: str, name: str) -> DataFrame:
     """A row for each of those that share a window's first place."""
     each = best.where("emission = 'full'").withColumn("one", F.explode("best"))
     shared = F.expr(f"one div {_ROOM} = best[0] div {_ROOM}")
@@ -43,7 +43,7 @@ def hot_items(frames: Frames) -> DataFrame:
         .agg(best=mt.top_k(F.expr(f"bids * {_ROOM} + auction"), TIES))
     )
     ended = F.col("window_start") + F.expr("INTERVAL 10 SECONDS")
-    return _first(best.results, "bids", "auction").withColumn("window_end", ended)
+    return first_of(best.results, "bids", "auction").withColumn("window_end", ended)
 
 
 def highest_bid(frames: Frames) -> DataFrame:
@@ -53,7 +53,7 @@ def highest_bid(frames: Frames) -> DataFrame:
         .tumbling("10 seconds")
         .agg(best=mt.top_k(F.expr(f"price * {_ROOM} + bidder"), TIES))
     )
-    return _first(best.results, "price", "bidder")
+    return first_of(best.results, "price", "bidder")
 
 
 def new_sellers(frames: Frames) -> DataFrame:

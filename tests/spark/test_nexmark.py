@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from examples.nexmark.check import WINDOWED
 from examples.nexmark.generator import Nexmark
-from examples.nexmark.queries import QUERIES
+from examples.nexmark.queries import QUERIES, Frames
+from examples.nexmark.statements import STATEMENTS
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -45,10 +47,20 @@ def in_order(rows: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:
     return sorted(sorted(row.items()) for row in rows)
 
 
-@pytest.mark.parametrize("name", WINDOWED)
-def test_a_query_over_all_events_at_once(name: str, folder: Path, spark: SparkSession) -> None:
+SAID = [
+    *((name, QUERIES) for name in WINDOWED),
+    *((name, STATEMENTS) for name in WINDOWED if name in STATEMENTS),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), SAID, ids=[f"{n} {'SQL' if w is STATEMENTS else 'Python'}" for n, w in SAID]
+)
+def test_a_query_over_all_events_at_once(
+    name: str, words: dict[str, Callable[[Frames], DataFrame]], folder: Path, spark: SparkSession
+) -> None:
     frames = {kind: spark.read.parquet(str(folder / kind)) for kind in KINDS}
-    told: DataFrame = QUERIES[name](frames)
+    told = words[name](frames)
     expected = wanted(folder, name)
     columns = [name for name in expected[0] if name != "window_start"]
     start = F.unix_millis("window_start").alias("window_start")
@@ -57,8 +69,11 @@ def test_a_query_over_all_events_at_once(name: str, folder: Path, spark: SparkSe
     assert in_order(found) == in_order(expected)
 
 
-def test_windows_of_the_clock_hold_every_bid(folder: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("words", [QUERIES, STATEMENTS], ids=["Python", "SQL"])
+def test_windows_of_the_clock_hold_every_bid(
+    words: dict[str, Callable[[Frames], DataFrame]], folder: Path, spark: SparkSession
+) -> None:
     bids = spark.read.parquet(str(folder / "bids"))
-    told = QUERIES["q12"]({"bids": bids}).agg(F.sum("bids"), F.countDistinct("bidder"))
+    told = words["q12"]({"bids": bids}).agg(F.sum("bids"), F.countDistinct("bidder"))
     seen = bids.agg(F.count("*"), F.countDistinct("bidder"))
     assert told.collect()[0][:] == seen.collect()[0][:]
