@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 import muntin as mt
 from benches.peers.command import Outcome, Run, serve
 from benches.peers.spark_drive import drive
-from muntin.spark.session import WORKERS
+from muntin.spark.session import FORMAT, WORKERS
 
 
 def results(events: DataFrame, run: Run) -> DataFrame:
@@ -42,7 +42,7 @@ def pairs(left: DataFrame, right: DataFrame, run: Run) -> DataFrame:
 
 def main(run: Run) -> Outcome:
     """Results are appended; early firings are rows of their own."""
-    return drive(run, pairs if run.case.pair else results, "append", WORKERS)
+    return drive(run, pairs if run.case.pair else results, "append", {**WORKERS, FORMAT: "2"})
 
 
 if __name__ == "__main__":

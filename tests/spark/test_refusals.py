@@ -15,7 +15,7 @@ from tests.spark.feed import Feed, at
 
 import muntin as mt
 from muntin.model.aggregates import Aggregate
-from muntin.spark.session import PROVIDER, ROCKSDB
+from muntin.spark.session import FORMAT, PROVIDER, ROCKSDB
 from muntin.spark.windowed import Windowed
 
 COLUMNS = "key string, at timestamp, value long, price double, ok boolean, list array<long>"
@@ -251,3 +251,12 @@ def test_the_error_of_a_worker_is_raised(text: str, error: type[Exception], word
     query.query = Failed(text)
     with pytest.raises(error, match=words):
         query.await_end()
+
+
+def test_a_session_whose_state_a_crash_may_spoil(spark: SparkSession, frame: DataFrame) -> None:
+    spark.conf.set(FORMAT, "1")
+    try:
+        with pytest.raises(mt.SettingError, match=r"is '1'.*set it to '2'.*muntin\.session"):
+            over(frame).agg(n=mt.count())
+    finally:
+        spark.conf.set(FORMAT, "2")

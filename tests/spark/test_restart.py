@@ -193,3 +193,24 @@ def test_what_waits_for_the_clock_is_told_after_a_restart(
 
 def _micros(seconds: float) -> int:
     return round(at(seconds).timestamp() * SECOND)
+
+
+def test_what_an_uncommitted_attempt_left_in_the_state_is_not_read(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A driver dies when its shards have written their state, and the batch isn't committed.
+
+    The next one does that batch again and another upon it; the third has to read what they wrote.
+    """
+    commits = tmp_path / "checkpoint" / "commits"
+    for number in range(len(FILES)):
+        add(feed, number)
+        run = query(feed, spark, tmp_path, available_now=True)
+        assert run.await_end(timeout=240)
+        assert run.figures.batch == number
+        assert run.figures.counts["seen"] == feed.ids
+        if number % 2 == 0:
+            for file in (f"{number}", f".{number}.crc"):
+                (commits / file).unlink()
+    assert query(feed, spark, tmp_path, available_now=True).await_end(timeout=240)
+    assert told(tmp_path / "out.duckdb") == feed.windows(10, 4, but=TOO_LATE)

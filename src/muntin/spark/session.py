@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from muntin.model.errors import SettingError
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STATE = "spark.sql.streaming.stateStore.rocksdb"
 _ARROW = "spark.sql.execution.arrow"
@@ -20,6 +21,10 @@ SETTINGS = {
     PROVIDER: ROCKSDB,
     # A commit writes what changed, not the whole store.
     f"{_STATE}.changelogCheckpointing.enabled": "true",
+    # Each attempt at a batch writes state files of its own name, and the commit says whose count.
+    # By the first format a batch that is repeated after a crash may be read back as half of one
+    # attempt and half of the other; blobs have other numbers in each: it couldn't be read.
+    FORMAT: "2",
     # Counting rows costs a read for each write, and our rows are blobs.
     f"{_STATE}.trackTotalNumberOfRows": "false",
     # Spark otherwise computes the size of the Arrow batch anew for each row, which doubles the
@@ -104,4 +109,9 @@ def require(spark: SparkSession) -> None:
         raise SettingError(
             f"{PROVIDER} is {found!r}, and windows are kept in RocksDB; "
             f"set it to {ROCKSDB!r}, or start the session with muntin.session()"
+        )
+    if spark.conf.get(FORMAT, "1") != "2":
+        raise SettingError(
+            f"{FORMAT} is '1', by which a crash may leave state that can't be read back; "
+            "set it to '2', or start the session with muntin.session()"
         )
