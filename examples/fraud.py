@@ -1,0 +1,84 @@
+"""Card payments in sessions: who pays in four cities in one burst is told, as early as it shows.
+
+A session ends when a card has been silent for ten minutes. Payments come out of order, so a session
+may have been told when the payment that joins it with another arrives: then both are taken back,
+and the whole is told. A table by card and session start is always right.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+from pyspark.sql import DataFrame, SparkSession
+
+import muntin as mt
+
+START = datetime(2026, 3, 1, 8, tzinfo=UTC)
+CITIES = ["Berlin", "Lyon", "Porto", "Turin", "Graz", "Ghent"]
+THIEVES = ["card-007", "card-042"]
+PAYMENTS = "card string, city string, amount double, at timestamp"
+
+
+def payments(seed: int = 1) -> list[tuple[str, str, float, datetime]]:
+    """Two hours of a hundred cards, each at home; two are copied, and used all over Europe."""
+    chance = random.Random(seed)
+    made = []
+    for number in range(100):
+        card, home = f"card-{number:03d}", chance.choice(CITIES)
+        for _ in range(8):
+            moment = START + timedelta(seconds=chance.uniform(0, 7200))
+            made.append((card, home, round(chance.uniform(5, 80), 2), moment))
+    for card in THIEVES:
+        begin = START + timedelta(minutes=chance.uniform(20, 90))
+        for step, city in enumerate(chance.sample(CITIES, 5)):
+            made.append((card, city, 400.0, begin + timedelta(minutes=4 * step)))
+    # As they arrive: up to five minutes after they were made.
+    return sorted(made, key=lambda payment: payment[3] + timedelta(seconds=chance.uniform(0, 300)))
+
+
+def sessions(frame: DataFrame):
+    """The sentence."""
+    return (
+        mt.windowed(frame, key="card", time="at", lateness="1 minute")
+        .session("10 minutes")
+        .early(each=True)
+        .late(grace="1 hour", each=True)
+        .agg(payments=mt.count(), cities=mt.distinct("city"), spent=mt.sum("amount"))
+    )
+
+
+def run(spark: SparkSession, folder: Path) -> duckdb.DuckDBPyConnection:
+    """Stream the payments in, file by file, into a table of sessions."""
+    made = payments()
+    for number in range(0, len(made), 100):
+        part = spark.createDataFrame(made[number : number + 100], PAYMENTS).coalesce(1)
+        part.write.mode("append").parquet(f"{folder}/payments")
+    reader = spark.readStream.schema(PAYMENTS).option("maxFilesPerTrigger", 1)
+    query = sessions(reader.parquet(f"{folder}/payments")).start(
+        checkpoint=f"{folder}/checkpoint",
+        results=mt.to_duckdb(f"{folder}/sessions.duckdb", "sessions", history="told"),
+        rejected=mt.to_parquet(f"{folder}/rejected"),
+        available_now=True,
+    )
+    query.await_end()
+    assert query.figures.adds_up()
+    return duckdb.connect(f"{folder}/sessions.duckdb")
+
+
+ALARMS = """
+    SELECT card, window_start, payments, cities, spent FROM sessions
+    WHERE len(cities) >= 4 ORDER BY card
+"""
+FIRST = """
+    SELECT card, min_by(emission, batch) AS told FROM told
+    WHERE len(cities) >= 4 GROUP BY card ORDER BY card
+"""
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        table = run(mt.session("fraud"), Path(folder))
+        print(table.sql(ALARMS), table.sql(FIRST))

@@ -1,0 +1,65 @@
+"""The examples do what they say."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+import pytest
+from examples import fraud, page_views, sensors
+from pyspark.sql import SparkSession
+
+import muntin as mt
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_fraud_is_found_where_it_was_planted_and_told_early(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = fraud.run(spark, tmp_path)
+    alarms = table.sql(fraud.ALARMS).fetchall()
+    assert [card for card, *_ in alarms] == fraud.THIEVES
+    assert all(len(cities) >= 5 and payments >= 5 for _, _, payments, cities, _ in alarms)
+    assert table.sql(fraud.FIRST).fetchall() == [(card, "early") for card in fraud.THIEVES]
+    # The table holds every payment once, whatever was taken back on the way.
+    counted = "SELECT sum(payments), round(sum(spent), 2) FROM sessions"
+    made = fraud.payments()
+    assert table.sql(counted).fetchall() == [(len(made), round(sum(a for _, _, a, _ in made), 2))]
+    assert table.sql("FROM told WHERE emission = 'retract'").fetchall() != []
+
+
+def test_wrong_clocks_are_told_apart_and_nothing_is_lost(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    made, trouble = sensors.readings()
+    query = sensors.run(spark, tmp_path, made)
+    counts = dict(query.figures.counts)
+    assert counts.pop("seen") == len(made)
+    assert counts.pop("duplicates") == trouble.pop("duplicate")
+    assert Counter(counts) == trouble
+    reasons = f"SELECT reason, count(*) FROM '{tmp_path}/rejected/*/*.parquet' GROUP BY ALL"
+    counted = trouble.pop("counted")
+    assert dict(duckdb.sql(reasons).fetchall()) == trouble
+    with duckdb.connect(f"{tmp_path}/sensors.duckdb") as table:
+        assert table.sql("SELECT sum(n) FROM averages").fetchall() == [(2 * counted,)]
+
+
+def test_views_are_counted_here_and_on_spark_alike(spark: SparkSession, tmp_path: Path) -> None:
+    at = "2026-03-01T09:59:00Z"
+    current, before, visitor = page_views.here(at)
+    assert (current, before, visitor) == (5, 10, "visitor-59")
+    page_views.on_spark(spark, tmp_path)
+    assert mt.open_table(f"{tmp_path}/checkpoint", "views")["home"].current(at) == current
+
+
+def test_the_notebook_runs(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    notebook = json.loads((ROOT / "examples" / "first_hour.ipynb").read_text())
+    known: dict[str, object] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), "first_hour.ipynb", "exec"), known)
+    assert len(known["table"]) == 6  # type: ignore[arg-type]
+    assert "tumbling" in capsys.readouterr().out
