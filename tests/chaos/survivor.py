@@ -1,0 +1,58 @@
+"""A driver that faults are done to: Kafka into PostgreSQL, until it is told that all has been sent.
+
+Usage: survivor.py FOLDER SERVERS TOPIC; the address of the database is in ``SURVIVOR_DSN``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import muntin as mt
+from muntin.spark.session import session
+
+COLUMNS = "id long, at timestamp, value long"
+SIZE, SLIDE = 600, 300
+
+
+def main(folder: Path, servers: str, topic: str) -> None:
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    # A task may fail: its Python worker is killed now and then.
+    spark = session("survivor", master="local[2,4]", spark__driver__extraJavaOptions=quick)
+    dsn = os.environ["SURVIVOR_DSN"]
+    # Where the broker is away a task waits for it, and doesn't fail at once.
+    patient = {"fetchOffset.numRetries": "60", "fetchOffset.retryIntervalMs": "500"}
+    source = mt.kafka(servers, topic, columns=COLUMNS, per_batch=4000, options=patient)
+    query = (
+        mt.windowed(
+            source.stream(spark), key="key", time="at", offset=("partition", "offset"),
+            lateness="10 minutes",
+        )
+        .hopping(f"{SIZE} seconds", slide=f"{SLIDE} seconds")
+        .early(each=True)
+        .late(grace="4 hours", each=True)
+        .agg(n=mt.count(), total=mt.sum("value"), most=mt.max("value"))
+        .start(
+            checkpoint=f"{folder}/checkpoint",
+            results=mt.to_postgres(dsn, "windows", history="history", patience="1 minute"),
+            rejected=mt.to_postgres(dsn, "rejected", patience="1 minute"),
+        )
+    )  # fmt: skip
+    while not (folder / "sent").exists():
+        if query.await_end(1):
+            raise RuntimeError("the query ended by itself")
+    if not query.await_quiet(300):
+        raise RuntimeError("the query doesn't come to its end")
+    figures = {
+        "counts": query.figures.counts,
+        "adds_up": query.figures.adds_up(),
+        "state_rows": query.figures.state_rows,
+    }
+    query.stop()
+    (folder / "figures.json").write_text(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
