@@ -67,7 +67,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.mark.parametrize("damage", [truncated, emptied, flipped])
-@pytest.mark.parametrize("files", ["state/*/*/3.changelog", "offsets/2", "commits/2"])
+@pytest.mark.parametrize("files", ["state/*/*/3_*.changelog", "offsets/2", "commits/2"])
 @pytest.mark.parametrize("sums", [True, False], ids=["with its checksum", "without"])
 def test_damage_is_never_silent(
     spark: SparkSession, whole: Path, tmp_path: Path, files: str, damage, sums: bool

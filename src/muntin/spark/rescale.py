@@ -164,10 +164,12 @@ def _renumber(old: Path, new: Path, batch: int, buckets: int) -> None:
     for store in (new / "state" / "0").iterdir():
         if store.name.isdigit():
             _renumber_store(store, batch + 1)
+    # It says which files of the state count: those that were written just now.
+    commit = (new / "commits" / "0").read_bytes()
     for log in ("offsets", "commits"):
         shutil.rmtree(new / log)
         (new / log).mkdir()
-    shutil.copyfile(old / "commits" / str(batch), new / "commits" / str(batch))
+    (new / "commits" / str(batch)).write_bytes(commit)
     # Spark asks what the batch before had, too, to know what the last one read.
     for number in (batch - 1, batch) if batch else (batch,):
         lines = (old / "offsets" / str(number)).read_text().split("\n")
@@ -182,13 +184,14 @@ def _renumber(old: Path, new: Path, batch: int, buckets: int) -> None:
 
 def _renumber_store(store: Path, version: int) -> None:
     """Keep the store's first snapshot alone, as another version."""
-    snapshot = store / "1.zip"
-    if not snapshot.exists():
+    # Its name goes on with the identity of the attempt that wrote it.
+    snapshot = next(store.glob("1_*.zip"), None)
+    if snapshot is None:
         raise MuntinError(f"Spark left no snapshot in {store}: its layout of state isn't known")
     for path in list(store.iterdir()):
         if path.is_file() and path != snapshot:
             path.unlink()
-    snapshot.rename(store / f"{version}.zip")
+    snapshot.rename(store / f"{version}_{snapshot.name.partition('_')[2]}")
 
 
 def _numbers(text: str) -> list[int]:
