@@ -128,7 +128,7 @@ def test_a_look_into_the_state(feed: Feed, browser: Browser) -> None:
         browser.open(server.address)
         browser.wait(f"{TILE} === '100'")
         browser.value(ask.format(""))
-        browser.wait(f"{said} === 'Batch 4: windows tumbling 1 hour; 2 MB in 1 bucket.'")
+        browser.wait(f"{said} === 'Batch 4: tumbling 1 hour; 2 MB in 1 bucket.'")
         assert browser.value(held) == ["panes", "12", "99"]
         browser.value(ask.format("ann"))
         browser.wait(f"{held}.length === 2")

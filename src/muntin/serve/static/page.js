@@ -77,7 +77,7 @@
       shown({ query: query.name, said: "The query doesn't answer.", rows: [] });
     }
   }
-  const said_of = (found) => Object.entries(found.spec ?? {}).map(([k, v]) => `${k} ${v}; `).join("");
+  const said_of = (found) => found.spec?.windows ? `${found.spec.windows}; ` : "";
 
   function row(cells) {
     const made = document.createElement("tr");
