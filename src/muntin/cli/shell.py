@@ -17,6 +17,7 @@ from muntin.cli.failure import told, words
 from muntin.cli.rows import LiveRows
 from muntin.explain.flows import said_of
 from muntin.model.pipeline import Table, Windowing
+from muntin.model.spec import FATES
 from muntin.sql import door
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class Shell:
             self.console.print("Stopped", style="dim")
         finally:
             query.stop()
-        rejected = {n: c for n, c in query.figures.counts.items() if n not in _TAKEN and c}
+        rejected = {n: c for n, c in query.figures.counts.items() if n not in FATES and c}
         if rejected:
             said = ", ".join(f"{count:,} {name}" for name, count in rejected.items())
             self.console.print(f"rejected: {said}", highlight=False)
@@ -161,9 +162,6 @@ class Shell:
         """Stop the session, if the shell started it."""
         if self._ours and self._spark is not None:
             self._spark.stop()
-
-
-_TAKEN = {"seen", "counted", "filtered"}
 
 
 def _columns(table: Table) -> list[str]:

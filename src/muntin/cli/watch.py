@@ -13,10 +13,10 @@ from rich.live import Live
 from rich.table import Table
 
 from muntin.cli.failure import QueryFailedError, words
+from muntin.model.spec import FATES
 
 _REFRESH = 0.5
 _LINES_EVERY = 2.0
-_NOT_REJECTED = {"seen", "counted", "filtered"}
 
 
 def watch(
@@ -128,7 +128,7 @@ def _cells(query: Any, begun: float) -> dict[str, str]:
 
 
 def _rejected(counts: dict[str, int]) -> str:
-    reasons = {name: n for name, n in counts.items() if name not in _NOT_REJECTED and n}
+    reasons = {name: n for name, n in counts.items() if name not in FATES and n}
     return ", ".join(f"{n:,} {name}" for name, n in reasons.items()) or "0"
 
 

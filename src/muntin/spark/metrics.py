@@ -25,6 +25,7 @@ from pyspark.sql.streaming.listener import (
 
 from muntin.model.axis import SECOND
 from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.spec import FATES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
 
 _LOCAL = ("127.0.0.1", "::1", "localhost")
-_TAKEN = ("seen", "counted", "filtered", "duplicates")
 
 
 class Progress(StreamingQueryListener):
@@ -198,11 +198,11 @@ def _name(query: WindowedQuery) -> str:
 
 def _fates(query: WindowedQuery) -> dict[str, float]:
     counts = query.figures.counts
-    return {name: counts.get(name, 0) for name in _TAKEN}
+    return {name: counts.get(name, 0) for name in FATES}
 
 
 def _reasons(query: WindowedQuery) -> dict[str, float]:
-    return {name: n for name, n in query.figures.counts.items() if name not in _TAKEN}
+    return {name: n for name, n in query.figures.counts.items() if name not in FATES}
 
 
 def _watermark(query: WindowedQuery) -> float | None:
