@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
+from muntin.model.spec import FATES
 from muntin.report import sections
 from muntin.report.story import EMISSIONS, Story, read_story
 from muntin.report.style import STYLE
@@ -104,7 +105,7 @@ def _figures(story: Story, run: Run) -> list[tuple[str, str]]:
         ("messages in, over both queries", f"{seen:,}"),
         ("counted in windows", f"{sum(c.get('counted', 0) for c in counts):,}"),
     ]
-    reasons = sorted({r for c in counts for r in c} - {"seen", "counted", "filtered"})
+    reasons = sorted({r for c in counts for r in c} - FATES)
     for reason in reasons:
         total = sum(c.get(reason, 0) for c in counts)
         figures.append((f"rejected: {reason.replace('_', ' ')}", f"{total:,}"))

@@ -6,8 +6,9 @@ import ipaddress
 import secrets
 import socket
 import threading
-from types import TracebackType
+from typing import Self
 
+from muntin.model.closing import Closes
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.serve.app import application
 from muntin.serve.feed import Feed
@@ -20,7 +21,7 @@ except ImportError as error:
 PORT = 8765
 
 
-class Server:
+class Server(Closes):
     """Serves the page while it is entered.
 
     Args:
@@ -58,16 +59,12 @@ class Server:
         asked = f"?token={self.token}" if self.token else ""
         return f"http://{host}:{self.port}/{asked}"
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Answer nobody any more."""
         self._server.should_exit = True
         self._thread.join(timeout=5)
         self._socket.close()
