@@ -27,6 +27,11 @@ class Peer:
     arguments: tuple[str, ...] = ()
     java: bool = False
 
+    @property
+    def own(self) -> bool:
+        """Whether it is muntin."""
+        return self.name.startswith("muntin")
+
 
 ROCKS = "RocksDB, changelog checkpoint every batch"
 HEAP = "in memory, checkpoint to files every batch"

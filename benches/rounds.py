@@ -16,7 +16,6 @@ from benches.workloads import Case, Target, Workload
 
 # A ratio this many times better than its target needs no second round.
 CLEAR = 1.5
-OWN = ("muntin", "tables", "standalone")
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -172,7 +171,7 @@ def settled(entry: Entry, entries: list[Entry], targets: Iterable[Target]) -> bo
     So it is where one round went by and every ratio with this peer is better than its target by
     ``CLEAR``; and where no target names it. Slow peers take most of the hours otherwise.
     """
-    if not entry.rounds or entry.peer.family in OWN:
+    if not entry.rounds or entry.peer.own:
         return False
     name, case = entry.peer.name, entry.case.name
     named = [t for t in targets if (t.other_peer, t.against) == (name, case)]
@@ -189,7 +188,7 @@ def settled(entry: Entry, entries: list[Entry], targets: Iterable[Target]) -> bo
 
 def environment_of(peer: Peer) -> dict[str, str]:
     """The environment of a peer's program."""
-    paths = [str(ROOT), str(ROOT / "src")] if peer.name.startswith("muntin") else [str(ROOT)]
+    paths = [str(ROOT), str(ROOT / "src")] if peer.own else [str(ROOT)]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "LC_ALL": "C.UTF-8"}
 
 

@@ -9,15 +9,15 @@ import time
 from pyspark.sql import functions as F
 
 import muntin as mt
+from benches.peers.muntin_settings import OWN
 from benches.peers.spark_session import session
-from muntin.spark.session import FORMAT, WORKERS
 
 ROWS_A_SECOND = 20_000
 
 
 def main(seconds: float) -> None:
     """Run it for so long."""
-    spark = session(more={**WORKERS, FORMAT: "2"})
+    spark = session(more=OWN)
     rate = spark.readStream.format("rate").option("rowsPerSecond", ROWS_A_SECOND).load()
     # A new set of keys every minute; one row in a hundred is 20 seconds late.
     late = F.when(F.col("value") % 100 == 37, F.expr("interval 20 seconds"))

@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame
 
 import muntin as mt
 from benches.peers.command import Outcome, Run, serve
+from benches.peers.muntin_settings import OWN
 from benches.peers.spark_drive import drive
-from muntin.spark.session import FORMAT, WORKERS
 
 
 def results(events: DataFrame, run: Run) -> DataFrame:
@@ -42,7 +42,7 @@ def pairs(left: DataFrame, right: DataFrame, run: Run) -> DataFrame:
 
 def main(run: Run) -> Outcome:
     """Results are appended; early firings are rows of their own."""
-    return drive(run, pairs if run.case.pair else results, "append", {**WORKERS, FORMAT: "2"})
+    return drive(run, pairs if run.case.pair else results, "append", OWN)
 
 
 if __name__ == "__main__":

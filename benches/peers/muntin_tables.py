@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 import muntin as mt
 from benches.peers.command import Outcome, Run, serve
+from benches.peers.muntin_settings import OWN
 from benches.peers.spark_drive import drive
-from muntin.spark.session import FORMAT, WORKERS
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ def results(events: DataFrame, run: Run) -> DataFrame:
 
 def main(run: Run) -> Outcome:
     """Drive Spark over the whole stream."""
-    return drive(run, results, "append", {**WORKERS, FORMAT: "2"})
+    return drive(run, results, "append", OWN)
 
 
 if __name__ == "__main__":
