@@ -98,3 +98,6 @@ PEERS: dict[str, Peer] = {
 }
 
 ORACLE = PEERS["duckdb"]
+
+WRITER = PEERS["muntin"]
+"""Whose environment has what the events of Nexmark are written with."""

@@ -10,8 +10,7 @@ from typing import Any
 
 from benches import processes, venvs
 from benches.progress import Progress
-from benches.roster import ORACLE, Peer
-from benches.stream import Stream
+from benches.roster import ORACLE, WRITER, Peer
 from benches.workloads import Case, Target, Workload
 
 # A ratio this many times better than its target needs no second round.
@@ -74,7 +73,7 @@ class Track:
             Entry(case, peer, case.rows_for(peer.name, peer.family, scale))
             for case in workload.cases
             for peer in peers
-            if peer.family in case.families
+            if not {peer.family, peer.name}.isdisjoint(case.families)
         ]
         for entry in entries:
             self._admit(entry)
@@ -109,6 +108,8 @@ class Track:
         """Count and sum the outputs of the full run."""
         venvs.ensure(entry.peer.venv)
         case = entry.case
+        if case.query:
+            venvs.jars(entry.peer.venv)
         if case.measure == "latency":
             return
         self._write(case, entry.rows, entry.rows)
@@ -145,10 +146,11 @@ class Track:
 
     def _write(self, case: Case, rows: int, full_rows: int) -> None:
         """Write the files of a stream, once."""
-        stream: Stream = case.stream(rows, full_rows, self.plan.scale)
+        stream = case.stream(rows, full_rows, self.plan.scale)
         if not all(side.folder.exists() for side in stream.sides):
-            entry = Entry(case, ORACLE, full_rows)
-            self._program(entry, rows, "--time", "write files", module="benches.generate")
+            writer, module = (WRITER, "generate_auctions") if case.query else (ORACLE, "generate")
+            entry = Entry(case, writer, full_rows)
+            self._program(entry, rows, "--time", "write files", module=f"benches.{module}")
 
     def _program(
         self, entry: Entry, rows: int, mode: str, label: str, module: str = ""

@@ -77,6 +77,11 @@ class Stream:
         return left, replace(left, shift=SHIFT)
 
     @property
+    def schema(self) -> str:
+        """Columns, as Spark takes them."""
+        return "k long, v long, ts timestamp"
+
+    @property
     def last_ms(self) -> int:
         """No row but the sentinel has a greater event time."""
         return int(self.columns(self.sides[0].rows)[2])

@@ -36,6 +36,26 @@ def ensure(name: str) -> Path:
     return python
 
 
+def jars(name: str) -> list[Path]:
+    """The libraries of an environment that come from Maven's repository; fetched when missing.
+
+    Raises:
+        CannotInstallError: When there is no Maven, or it can't fetch one.
+    """
+    listed, folder = HERE / "requirements" / f"{name}.jars", VENVS / name / "jars"
+    found = []
+    for coordinates in listed.read_text().split() if listed.exists() else []:
+        _, artifact, version = coordinates.split(":")
+        path = folder / f"{artifact}-{version}.jar"
+        if not path.exists():
+            if shutil.which("mvn") is None:
+                raise CannotInstallError(f"{path.name} is fetched by Maven, which isn't there")
+            where = [f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
+            _call(["mvn", "--quiet", "--batch-mode", "dependency:copy", *where])
+        found.append(path)
+    return found
+
+
 def _call(command: list[str]) -> None:
     """Run one step of an installation."""
     try:

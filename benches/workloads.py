@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from benches.auctions import Auctions
 from benches.stream import Stream
 
 Measure = Literal["throughput", "latency", "batch"]
@@ -39,8 +40,9 @@ class Case:
         load_keys: Keys put into state before the measured batches.
         seconds: Length of a wall-clock run, warm-up not counted.
         counts: Whether messages are counted and nothing else is computed.
+        query: The query of Nexmark that is asked, ``q5``; empty for the formula stream.
         caps: Fewer rows for a slow peer: by peer name or family.
-        families: Families of peers that take part.
+        families: Families of peers that take part, or names of single ones.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Case:
     load_keys: int = 0
     seconds: int = 0
     counts: bool = False
+    query: str = ""
     caps: Mapping[str, int] = field(default_factory=dict)
     families: tuple[str, ...] = ("muntin", "spark")
 
@@ -76,7 +79,7 @@ class Case:
         """Keys to put into state first."""
         return int(self.load_keys * scale)
 
-    def stream(self, rows: int, full_rows: int, scale: float) -> Stream:
+    def stream(self, rows: int, full_rows: int, scale: float) -> Stream | Auctions:
         """The rows of a run.
 
         Args:
@@ -85,6 +88,8 @@ class Case:
             scale: The scale asked for.
         """
         batch = self.batch if self.measure == "batch" else min(self.batch, full_rows // 5)
+        if self.query:
+            return Auctions(rows, batch, self.query)
         load = self.keys_to_load(scale)
         return Stream(
             keys=load or self.keys,
@@ -288,6 +293,39 @@ W4 = Workload(
     (*_spark("W4", 3), *_flink("W4", heap=1.5, rocksdb=1.5)),
 )
 
+
+def _nexmark(query: str, title: str) -> Case:
+    """A query of Nexmark over 200 s of events, 400 000 of them in a batch."""
+    return Case(
+        f"W5-{query}",
+        title,
+        keys=0,
+        per_second=10_000,
+        rows=2_000_000,
+        batch=400_000,
+        query=query,
+        families=("muntin", "spark", "flink", "duckdb"),
+    )
+
+
+W5 = Workload(
+    "W5",
+    "Nexmark, 10 000 events/s",
+    (
+        _nexmark("q5", "auctions with the most bids in 10 s, every 2 s"),
+        _nexmark("q7", "highest bid of every 10 s"),
+        _nexmark("q8", "who came and opened an auction within 10 s"),
+        _nexmark("q11", "bids in sessions of 10 s"),
+        _nexmark("q12", "bids in 10 s of the wall clock"),
+    ),
+    tuple(
+        target
+        for query in ("q5", "q7", "q8", "q11", "q12")
+        for case in (f"W5-{query}",)
+        for target in (*_spark(case, 2), *_flink(case, heap=1, rocksdb=1))
+    ),
+)
+
 W6 = Workload(
     "W6",
     "W1 with a 1000-event shuffle and 1 % late by 30 s, early firing each second",
@@ -416,6 +454,6 @@ W9 = Workload(
 )
 
 WORKLOADS: dict[str, Workload] = {
-    w.name: w for w in (W1, W1S, W2, W2K, W3, W4, W6, W7, W8, W8E, W9, T1)
+    w.name: w for w in (W1, W1S, W2, W2K, W3, W4, W5, W6, W7, W8, W8E, W9, T1)
 }
 CASES: dict[str, Case] = {c.name: c for w in WORKLOADS.values() for c in w.cases}

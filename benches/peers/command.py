@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benches.auctions import Auctions
 from benches.stream import DATA, Stream
 from benches.workloads import CASES, Case
 
@@ -34,7 +35,7 @@ class Run:
     """
 
     case: Case
-    stream: Stream
+    stream: Stream | Auctions
     check: bool
     state: str
     mini_batch: bool

@@ -11,6 +11,8 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.table import EnvironmentSettings, Schema, StreamTableEnvironment
 
+from benches.auctions import CLOCK, Auctions
+from benches.peers import flink_auctions
 from benches.peers.command import Outcome, Run, serve, totals
 from benches.stream import BURST_EVERY_MS, ROUNDS_OF_A_BURST, T0_MS, Stream
 
@@ -20,7 +22,7 @@ CREATE TEMPORARY TABLE answers (
 ) WITH ({options})
 """
 
-QUERY = """
+AGGREGATES = """
 INSERT INTO answers
 SELECT k, window_start, COUNT(*), SUM(v), MAX(v) FROM TABLE({window})
 GROUP BY k, window_start, window_end
@@ -40,6 +42,8 @@ def environment(run: Run) -> tuple[StreamExecutionEnvironment, StreamTableEnviro
     """Two task slots, checkpoints every 2 s, the state backend asked for."""
     settings = {
         "parallelism.default": "2",
+        # What fails is told, not tried again.
+        "restart-strategy.type": "disable",
         "taskmanager.numberOfTaskSlots": "2",
         "state.backend.type": "rocksdb" if run.state == "rocksdb" else "hashmap",
         "state.backend.incremental": "true",
@@ -121,31 +125,44 @@ def window(run: Run) -> str:
     )
 
 
+def query(run: Run, streams: StreamExecutionEnvironment, tables: StreamTableEnvironment) -> str:
+    """Declare what is read, and give the statement of a case."""
+    if isinstance(run.stream, Auctions):
+        told = flink_auctions.query(run, tables)
+        return f"INSERT INTO answers SELECT *, CAST(0 AS BIGINT), CAST(0 AS BIGINT) FROM ({told})"
+    for side, name in zip(run.stream.sides, ("ev", "ev_right"), strict=False):
+        read(side, name, streams, tables)
+    return (
+        PAIRS.format(size=run.case.size) if run.case.pair else AGGREGATES.format(window=window(run))
+    )
+
+
 def main(run: Run) -> Outcome:
     """Run the insert to its end; a bounded source closes every window."""
     streams, tables = environment(run)
-    for side, name in zip(run.stream.sides, ("ev", "ev_right"), strict=False):
-        read(side, name, streams, tables)
+    asked = query(run, streams, tables)
     answers = run.work / "answers"
     sink = "'connector' = 'blackhole'"
     if run.check:
         sink = f"'connector' = 'filesystem', 'path' = '{answers.as_uri()}', 'format' = 'csv'"
     tables.execute_sql(SINK.format(options=sink))
     started = time.perf_counter()
-    query = PAIRS.format(size=run.case.size) if run.case.pair else QUERY.format(window=window(run))
-    tables.execute_sql(query).wait()
+    tables.execute_sql(asked).wait()
     seconds = time.perf_counter() - started
-    return Outcome(seconds, summed(answers) if run.check else None)
+    return Outcome(seconds, summed(answers, run.case.query) if run.check else None)
 
 
-def summed(folder: Path) -> dict[str, int]:
+def summed(folder: Path, query: str) -> dict[str, int]:
     """Count and sum the rows of finished CSV files."""
     rows = count = total = top = 0
     for path in folder.rglob("part-*"):
         with path.open(newline="") as lines:
-            for _, _, c, t, m in csv.reader(lines):
-                rows, count, total, top = rows + 1, count + int(c), total + int(t), top + int(m)
-    return totals(rows, count, total, top)
+            for k, start, *numbers in csv.reader(lines):
+                c, t, m = map(int, numbers)
+                if query:
+                    t, m = flink_auctions.mixed(query, int(k), start, c)
+                rows, count, total, top = rows + 1, count + c, total + t, top + m
+    return totals(0 if query == CLOCK else rows, count, total, top)
 
 
 if __name__ == "__main__":

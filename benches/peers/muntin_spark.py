@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 import muntin as mt
+from benches.peers import muntin_auctions as auctions
 from benches.peers.command import Outcome, Run, serve
 from benches.peers.muntin_settings import OWN
 from benches.peers.spark_drive import drive
@@ -42,7 +43,8 @@ def pairs(left: DataFrame, right: DataFrame, run: Run) -> DataFrame:
 
 def main(run: Run) -> Outcome:
     """Results are appended; early firings are rows of their own."""
-    return drive(run, pairs if run.case.pair else results, "append", OWN)
+    build = auctions.results if run.case.query else pairs if run.case.pair else results
+    return drive(run, build, "append", OWN)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ session and clock are the ones here.
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
+from benches.auctions import CLOCK
 from benches.peers.command import Outcome, Run, totals
 from benches.peers.spark_latency import latency
 from benches.peers.spark_session import session
@@ -43,6 +45,8 @@ def drive(run: Run, build: Build, mode: str, settings: Mapping[str, str] | None 
     try:
         if run.case.measure == "latency":
             return latency(spark, run, build, mode)
+        if run.check and run.case.query == CLOCK:
+            return _check_clock(spark, run, build, mode)
         results = build(*_files(spark, run), run)
         if run.check:
             return _check(spark, run, results, mode)
@@ -56,10 +60,11 @@ def drive(run: Run, build: Build, mode: str, settings: Mapping[str, str] | None 
 
 def _files(spark: SparkSession, run: Run) -> list[DataFrame]:
     """The files of each side, one for each micro-batch."""
-    reader = spark.readStream.schema("k long, v long, ts timestamp")
-    reader = reader.option("maxFilesPerTrigger", 1)
-    sides = run.stream.sides
-    return [reader.parquet(side.everything if run.check else side.parts) for side in sides]
+    reader = spark.readStream.option("maxFilesPerTrigger", 1)
+    return [
+        reader.schema(side.schema).parquet(side.everything if run.check else side.parts)
+        for side in run.stream.sides
+    ]
 
 
 def _finish(run: Run, writer: Any) -> tuple[float, list[dict[str, Any]]]:
@@ -159,6 +164,22 @@ def _check_pairs(spark: SparkSession, run: Run, results: DataFrame, answers: str
     both, most = F.col("lv") + F.col("rv"), F.greatest("lv", "rv")
     sums = spark.read.parquet(answers).agg(F.count("*"), F.sum("k"), F.sum(both), F.sum(most))
     return Outcome(seconds, totals(*sums.collect()[0]))
+
+
+def _check_clock(spark: SparkSession, run: Run, build: Build, mode: str) -> Outcome:
+    """Count and sum over windows of the wall clock: a last row comes when all others have ended."""
+    (side,) = run.stream.sides
+    arriving, answers = str(run.work / "arriving"), str(run.work / "answers")
+    shutil.copytree(side.folder, arriving)
+    reader = spark.readStream.option("maxFilesPerTrigger", 1).schema(side.schema)
+    kept = build(reader.parquet(arriving), run).where("k >= 0").select("count", "sum")
+    seconds = _keep(run, kept, mode, answers)
+    time.sleep(run.case.size)
+    last = spark.read.parquet(side.parts).where("bidder < 0")
+    last.coalesce(1).write.mode("append").parquet(arriving)
+    seconds += _keep(run, kept, mode, answers)
+    sums = spark.read.parquet(answers).agg(F.sum("count"), F.sum("sum")).collect()[0]
+    return Outcome(seconds, totals(0, *sums, 0))
 
 
 def _keep(run: Run, kept: DataFrame, mode: str, answers: str) -> float:

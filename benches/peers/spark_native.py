@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from benches.peers import spark_auctions as auctions
 from benches.peers.command import Outcome, Run, serve
 from benches.peers.spark_drive import drive
 
@@ -43,7 +44,8 @@ def pairs(left: DataFrame, right: DataFrame, run: Run) -> DataFrame:
 def main(run: Run) -> Outcome:
     """Append mode where only final results are wanted, update mode for early ones."""
     early = run.case.early != "never" or run.case.measure == "batch"
-    return drive(run, pairs if run.case.pair else results, "update" if early else "append")
+    build = auctions.results if run.case.query else pairs if run.case.pair else results
+    return drive(run, build, "update" if early else "append")
 
 
 if __name__ == "__main__":

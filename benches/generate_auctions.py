@@ -1,0 +1,88 @@
+"""Write the events of Nexmark once: ``python -m benches.generate_auctions CASE --rows N``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from examples.nexmark.generator import Nexmark
+
+from benches.auctions import PER_SECOND, SCHEMAS, TAIL_MS, Auctions, Kind
+from benches.peers.command import Outcome, Run, serve
+
+EVENTS = Nexmark(per_second=PER_SECOND)
+
+
+def write(stream: Auctions) -> None:
+    """Write all kinds of events, oldest modification time first, unless they are there."""
+    if stream.folder.exists():
+        return
+    stream.folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=stream.folder.parent, prefix="writing-"))
+    for name in SCHEMAS:
+        write_kind(Kind(name, work), stream)
+    try:
+        work.rename(stream.folder)
+    except OSError:
+        shutil.rmtree(work)
+
+
+def write_kind(kind: Kind, stream: Auctions) -> None:
+    """Write the files of one kind, and the two that Flink reads."""
+    kind.folder.mkdir()
+    kind.halves.mkdir()
+    tables = []
+    files = list(stream.files())
+    for number, (name, events) in enumerate(files):
+        table = getattr(EVENTS, kind.name)(events.start, events.stop)
+        tables.append(table)
+        if number == len(files) - 1:
+            table = pa.concat_tables([table, closing(table, stream.last_ms + TAIL_MS)])
+        path = kind.folder / name
+        keep(table, path, number)
+    # Windows over the results of windows close when those of the first closing row are told.
+    again = closing(table, stream.last_ms + 2 * TAIL_MS)
+    keep(again, kind.folder / "part-closing.parquet", len(files))
+    whole = pa.concat_tables(tables)
+    ms = whole["time"].cast(pa.int64()).to_numpy() // 1000
+    whole = whole.drop_columns("time").append_column("ms", pa.array(ms))
+    for half in (0, 1):
+        every_other = pa.array(range(half, whole.num_rows, 2), pa.int64())
+        pq.write_table(whole.take(every_other), kind.halves / f"half-{half}.parquet")
+
+
+def keep(table: pa.Table, path: Path, number: int) -> None:
+    """Write a file; a row group is what Spark can give to one of its two cores."""
+    pq.write_table(table, path, row_group_size=max(2048, table.num_rows // 8))
+    os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
+
+
+def closing(table: pa.Table, ms: int) -> pa.Table:
+    """One row that is like no other: its numbers are negative, its time is far ahead."""
+    row = {
+        field.name: ""
+        if pa.types.is_string(field.type)
+        else pa.scalar(ms * 1000, pa.int64()).cast(field.type)
+        if pa.types.is_timestamp(field.type)
+        else -2 - place
+        for place, field in enumerate(table.schema)
+    }
+    columns = [pa.array([row[field.name]], field.type) for field in table.schema]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def main(run: Run) -> Outcome:
+    """Write the files and say how long it took."""
+    started = time.perf_counter()
+    assert isinstance(run.stream, Auctions)
+    write(run.stream)
+    return Outcome(time.perf_counter() - started)
+
+
+if __name__ == "__main__":
+    serve("generate_auctions", main)

@@ -1,0 +1,17 @@
+"""Nexmark's queries as the examples say them."""
+
+from __future__ import annotations
+
+from examples.nexmark.queries import QUERIES
+from pyspark.sql import DataFrame
+
+from benches.peers.command import Run
+from benches.peers.spark_auctions import shaped
+
+
+def results(*sides_and_run: DataFrame | Run) -> DataFrame:
+    """The results of the query of a case, in the columns of all cases."""
+    *sides, run = sides_and_run
+    names = [side.name for side in run.stream.sides]
+    told = QUERIES[run.case.query](dict(zip(names, sides, strict=True)))
+    return shaped(told, run.case.query)
