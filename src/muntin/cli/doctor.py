@@ -28,7 +28,7 @@ _EXTRAS = {
     "postgres": ("psycopg", "the sink to_postgres"),
     "rocks": ("rocksdict", "stores on disk without Spark"),
     "shell": ("prompt_toolkit", "muntin sql"),
-    "sketches": ("datasketches", "quantile, approx_distinct, top_k"),
+    "sketches": ("datasketches", "quantile over many values"),
     "sql": ("sqlglot", "SQL and pipelines"),
     "tables": ("pydantic", "events of typed models"),
     "web": ("starlette", "muntin serve"),

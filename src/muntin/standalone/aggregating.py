@@ -42,15 +42,16 @@ class AggregatingOperator(WindowOperator):
         self._check(spec)
         super().__init__(store, name, downstream, errors, clock)
         self.spec = spec
-        self._inlet = Inlet(Input.of_query(spec), clock, schema, self.store, name)
-        self._buffer = self._inlet.buffer
-        kept = KeyValueBlobs(self.store, name=f"{name}.messages") if keep_messages else None
-        self._windows = self._made(KeyValueBlobs(self.store, name=name), kept)
         # Single messages outside of these times are due at once; without a downstream, none are.
         self._calm = (ALWAYS, NEVER) if downstream is None else (NEVER, ALWAYS)
-        if self._inlet.known:
-            self._open_windows()
-            self._flushed = self._windows.reached
+        with self.store.opening():
+            self._inlet = Inlet(Input.of_query(spec), clock, schema, self.store, name)
+            self._buffer = self._inlet.buffer
+            kept = KeyValueBlobs(self.store, name=f"{name}.messages") if keep_messages else None
+            self._windows = self._made(KeyValueBlobs(self.store, name=name), kept)
+            if self._inlet.known:
+                self._open_windows()
+                self._flushed = self._windows.reached
 
     def _check(self, spec: WindowSpec) -> None:
         """Refuse queries of another kind."""

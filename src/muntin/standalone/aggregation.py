@@ -31,9 +31,8 @@ from muntin.standalone.cuts import (
 from muntin.standalone.inputs import Input
 from muntin.standalone.intake import JUDGED, UNREAD, Intake
 from muntin.standalone.kept import KeptMessages
+from muntin.standalone.wall import ToldClock
 
-# The wall clock of steps before anybody has told the time.
-UNTOLD = -(2**62)
 _ROW = "__muntin_row"
 
 
@@ -59,7 +58,7 @@ class Aggregation:
         messages: Where messages are kept, if they are to be.
 
     Attributes:
-        wall: The wall clock, as it was last told; ``None`` before the first time.
+        clock: The wall clock, as it was last told.
 
     Raises:
         OptionError: When messages can't be kept, since windows count arrivals.
@@ -71,7 +70,7 @@ class Aggregation:
             raise OptionError("keep_messages", True, "needs a position for each message", cure)
         self.spec = spec
         self.blobs = blobs
-        self.wall: int | None = None
+        self.clock = ToldClock()
         self._messages = messages
         self._cache = FrameCache()
         self._kept: KeptMessages | None = None
@@ -95,8 +94,7 @@ class Aggregation:
             self._kept = KeptMessages(spec, self._messages, self._cache, horizon)
         self.combiner: Combiner = operator.combiner(spec, pl.Schema(schema))
         self.shard: Shard = operator.shard(self.combiner, self.blobs, self._cache)
-        walls = [w for w in (self.wall, self.shard.state.wall) if w not in (None, UNTOLD)]
-        self.wall = max((w for w in walls if w is not None), default=None)
+        self.clock.resume(self.shard.state)
         nothing = Told(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
         self.silence = self._spoken(nothing)
 
@@ -138,7 +136,7 @@ class Aggregation:
 
     def tick(self, wall: int) -> list[Spoken]:
         """Let the clock tell what is due; it never goes back."""
-        self.wall = wall if self.wall is None else max(self.wall, wall)
+        self.clock.tell(wall)
         return [self._step(None, False)]
 
     def due(self) -> tuple[int, int]:
@@ -180,15 +178,13 @@ class Aggregation:
 
     def _step(self, messages: pl.DataFrame | None, final: bool) -> Spoken:
         state = self.shard.state
-        if state.wall == UNTOLD:
-            state.wall = None
+        wall = self.clock.read(state)
         if messages is None:
             messages = pl.DataFrame(schema=self.combiner.schema)
         elif self._kept is not None:
             messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
         new = self._new(messages)
         combined = self.combiner.combine(messages, state.watermark, state.offsets)
-        wall = UNTOLD if self.wall is None else self.wall
         told = self.shard.step([combined], wall, final=final)
         if self._kept is not None:
             self._keep(new, told, final)

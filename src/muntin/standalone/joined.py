@@ -20,9 +20,10 @@ from muntin.engine.joiner import SIDE, Joiner
 from muntin.engine.operator import join_shard
 from muntin.engine.runs import Blobs, FrameCache
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.standalone.aggregation import UNTOLD, Spoken
+from muntin.standalone.aggregation import Spoken
 from muntin.standalone.intake import JUDGED, UNREAD, Intake
 from muntin.standalone.join_cuts import Steps, one_by_one
+from muntin.standalone.wall import ToldClock
 
 Messages = Mapping[SideName, pl.DataFrame]
 
@@ -51,14 +52,14 @@ class Joined:
         blobs: Where they are kept.
 
     Attributes:
-        wall: The wall clock, as it was last told; ``None`` before the first time.
+        clock: The wall clock, as it was last told.
     """
 
     def __init__(self, spec: JoinSpec, suffix: str, blobs: Blobs) -> None:
         self.spec = spec
         self.suffix = suffix
         self.blobs = blobs
-        self.wall: int | None = None
+        self.clock = ToldClock()
 
     def open(self, intakes: Mapping[SideName, Intake]) -> None:
         """Open what was stored, now that the types of all columns are known.
@@ -78,8 +79,7 @@ class Joined:
             spec = spec.with_side(side, replace(spec.side(side), types=types))
         self.joiner = Joiner(spec, {s: intakes[s].schema for s in SIDES}, self.suffix)
         self.shard: JoinShard | LanesJoinShard = join_shard(self.joiner, self.blobs, FrameCache())
-        walls = [w for w in (self.wall, self.shard.state.wall) if w is not None and w != UNTOLD]
-        self.wall = max(walls, default=None)
+        self.clock.resume(self.shard.state)
         results, rejected = self.joiner.nothing_told(), self.joiner.nothing_rejected
         self.silence = Spoken(self._shown(results), self._aside(rejected))
 
@@ -115,7 +115,7 @@ class Joined:
 
     def tick(self, wall: int) -> list[Spoken]:
         """Let the clock tell what is due; it never goes back."""
-        self.wall = wall if self.wall is None else max(self.wall, wall)
+        self.clock.tell(wall)
         return [self._step({}, False)]
 
     def messages(
@@ -140,14 +140,11 @@ class Joined:
         return self._timed("left", join_reading.sessions(self.shard, stretch, keys))
 
     def _step(self, messages: Messages, final: bool) -> Spoken:
-        state = self.shard.state
-        if state.wall == UNTOLD:
-            state.wall = None
+        wall = self.clock.read(self.shard.state)
         arrived = {
             side: [self.joiner.arrive(side, messages[side])] if side in messages else []
             for side in SIDES
         }
-        wall = UNTOLD if self.wall is None else self.wall
         told = self.shard.step(arrived, wall, final=final)
         return Spoken(self._shown(told.results), self._aside(told.rejected))
 
@@ -158,16 +155,8 @@ class Joined:
         return self.shard.marks[side]
 
     def _reached(self, side: SideName) -> dict[Any, int]:
-        shard, found = self.shard, {}
-        shards = (
-            [lane for _, _, lane in shard.opened(side)]
-            if isinstance(shard, LanesJoinShard)
-            else [shard]
-        )
-        for one in shards:
-            offsets = one.offsets[side]
-            found.update({p: offsets.reached(p) or 0 for p in offsets.partitions})
-        return found
+        offsets = self.shard.offsets[side]
+        return {p: offsets.reached(p) or 0 for p in offsets.partitions}
 
     def _typed(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
         kinds = self.joiner.schemas[side]

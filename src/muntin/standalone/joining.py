@@ -45,18 +45,19 @@ class JoiningOperator(WindowOperator):
         super().__init__(store, name, downstream, errors, clock)
         self.spec = spec
         given = schema or {}
-        self._inlets: dict[SideName, Inlet] = {
-            side: Inlet(
-                Input.of_side(spec, side), clock, given.get(side), self.store, f"{name}.{side}"
-            )
-            for side in SIDES
-        }
-        self._windows = Joined(spec, suffix, KeyValueBlobs(self.store, name=name))
         # Single messages wait in their side's inlet, and here the number of the side of each.
         self._order = bytearray()
         self._handed: list[Handed] = []
-        if self._open_windows():
-            self._flushed = self._windows.reached
+        with self.store.opening():
+            self._inlets: dict[SideName, Inlet] = {
+                side: Inlet(
+                    Input.of_side(spec, side), clock, given.get(side), self.store, f"{name}.{side}"
+                )
+                for side in SIDES
+            }
+            self._windows = Joined(spec, suffix, KeyValueBlobs(self.store, name=name))
+            if self._open_windows():
+                self._flushed = self._windows.reached
 
     def _check(self, spec: JoinSpec) -> None:
         """Refuse joins of another kind."""

@@ -23,6 +23,7 @@ from muntin.standalone.aggregation import Spoken
 from muntin.standalone.fields import micros_of
 from muntin.standalone.outputs import Outputs, Receiver
 from muntin.standalone.selector import Selector
+from muntin.standalone.wall import ToldClock
 from muntin.stores import KeyValue
 
 # How many single messages wait at most: enough that a step costs little for each.
@@ -50,10 +51,10 @@ class StoredWindows(Protocol):
     """Windows around a store, as far as all operators know them.
 
     Attributes:
-        wall: The wall clock of the last step, microseconds; ``None`` before the first.
+        clock: The wall clock, as it was last told.
     """
 
-    wall: int | None
+    clock: ToldClock
 
     @property
     def watermark(self) -> int | None:
@@ -232,7 +233,7 @@ class WindowOperator(Closes):
         if self._open:
             self._run(lambda: self._windows.tick(wall))
         else:
-            self._windows.wall = wall
+            self._windows.clock.tell(wall)
 
     def _position(self, option: str, given: Any) -> int | None:
         """A position on the axis."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from muntin.model.closing import Closes
@@ -144,6 +145,18 @@ class KeyValue(Closes):
             raise OptionError("name", name, "is taken by another store", "give each its own name")
         self._open[name] = figures
         return self._stored.get(name)
+
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """What is opened in here and fails gives its names back; a store of its own is closed."""
+        before = dict(self._open)
+        try:
+            yield
+        except BaseException:
+            self._open = before
+            if not before:
+                self.close()
+            raise
 
     def close(self) -> None:
         """Let go, without flushing; closing twice is closing once."""

@@ -218,7 +218,8 @@ def _open(path: Path) -> Rdict:
     try:
         return Rdict(str(path), options)
     except Exception as error:  # rocksdict raises nothing narrower
-        if "lock" in str(error).lower():
+        # "While lock file: …/LOCK: …", "lock hold by current process, …: …/LOCK: …".
+        if f"{path}/LOCK: " in str(error):
             raise MuntinError(f"the folder {path} is open elsewhere; close it there") from error
         raise StateCorruptedError(f"the folder {path} can't be opened: {error}") from error
 

@@ -19,6 +19,7 @@ TYPES: Any = {
     "left": {"id": int, "at": int, "partition": int, "offset": int, "price": int},
     "right": {"id": int, "at": int, "partition": int, "offset": int, "cost": int},
 }
+COUNTED: Any = {side: {"id": int} for side in ("left", "right")}
 ORDERS = [(1, 5, 0), (2, 5, 1), (1, 12, 2), (3, 21, 3)]
 SHIPMENTS = [(1, 6, 70), (3, 22, 71)]
 
@@ -81,6 +82,27 @@ def test_windows_in_rows_lie_on_the_offsets_of_a_partition() -> None:
     assert offsets(op, join_keys=8) == [101]
     with pytest.raises(OptionError, match="start_time"):
         op.get_messages("left", 5)
+
+
+def test_rows_tell_from_where_to_replay() -> None:
+    counted, image = windowed(offset=("partition", "offset")), Image()
+    rows = join(counted, counted, on="id", within=mt.rows(2))
+    with JoinWindow(rows, memory(image), schema=COUNTED) as op:
+        for number, offset, partition in [(7, 100, 4), (8, 101, 4), (7, 5, 1)]:
+            op.add_message("left", key=number, offset=offset, partition=partition)
+        assert op.flush().results.rows() == []
+        op.add_message("right", key=7, offset=1000, partition=4)
+        assert op.offsets == {"left": {4: 102, 1: 6}, "right": {}}
+        assert op.get_result()["offset"].to_list() == [100]
+        op.flush()
+        assert op.offsets["right"] == {4: 1001}
+    with JoinWindow(rows, memory(image)) as op:
+        assert op.offsets == {"left": {4: 102, 1: 6}, "right": {4: 1001}}
+        # One at a time, so that a late one is told from others that come with it.
+        for offset in (1003, 1001, 1002):
+            op.add_message("right", key=8, offset=offset, partition=4)
+        assert op.get_result()["offset_right"].to_list() == [1003]
+        assert op.rejected["reason"].to_list() == ["late", "late"]
 
 
 def test_sessions_are_found_by_stretch_and_key() -> None:

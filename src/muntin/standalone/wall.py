@@ -1,0 +1,34 @@
+"""The wall clock of an operator that runs by itself: only what somebody has told it."""
+
+from __future__ import annotations
+
+from muntin.engine.state import State
+
+# The clock of steps before anybody has told the time.
+_UNTOLD = -(2**62)
+
+
+class ToldClock:
+    """A clock that stands still until it is told the time, and never goes back.
+
+    Attributes:
+        wall: The latest time that was told, microseconds; ``None`` before the first.
+    """
+
+    def __init__(self) -> None:
+        self.wall: int | None = None
+
+    def tell(self, wall: int) -> None:
+        """Say what time it is; an earlier time than before changes nothing."""
+        self.wall = wall if self.wall is None else max(self.wall, wall)
+
+    def resume(self, state: State) -> None:
+        """Go on from the time that a shard's last step saw."""
+        if state.wall not in (None, _UNTOLD):
+            self.tell(state.wall)
+
+    def read(self, state: State) -> int:
+        """The clock of a shard's next step."""
+        if state.wall == _UNTOLD:
+            state.wall = None
+        return _UNTOLD if self.wall is None else self.wall
