@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import asdict
 from typing import Any
 from unittest import mock
@@ -259,3 +261,122 @@ def test_two_agents_on_tables_of_their_own(
             lists.setdefault(int(time // 10), []).append(key)
         assert dict(by_tens.items()) == lists
         assert run.counts.get("seen", 0) == len(stream)
+
+
+def plainly(table: dict[Any, list[int]], doing: str, key: Any, operand: int) -> Any:
+    """One step on a table of lists, or on a dictionary that stands for it; what it tells.
+
+    Nothing is emptied in place: it couldn't be told from a default that nobody changed.
+    """
+    match doing:
+        case "append":
+            table[key].append(operand)
+        case "set":
+            table[key] = [operand]
+        case "add":
+            table[key] += [operand]
+        case "set default":
+            table.setdefault(key, []).append(operand)
+        case "pop":
+            return table.pop(key, None)
+        case "walk":
+            for walked, value in table.items():
+                value.append(operand if walked == key else -operand)
+        case "in":
+            found = key in table, table.get(key), len(table), sorted(table), sorted(table.values())
+            return deepcopy(found)
+    return list(table[key]) if key in table else None
+
+
+PLAIN = ["append", "set", "add", "set default", "pop", "walk", "in"]
+
+
+@given(
+    st.data(),
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from(PLAIN), st.integers(0, 3)), max_size=20
+    ),
+)
+def test_values_changed_in_place_depend_on_no_cut(
+    data: st.DataObject, plain: list[tuple[str, str, int]]
+) -> None:
+    """A table of lists is a dictionary of lists, however the stream is cut into batches."""
+    said: dict[int, Any] = {}
+
+    def make(_: Any) -> tuple[App, Any]:
+        app = App("lists", max_ahead=None)
+        table = app.Table("t", default=list)
+
+        @app.agent(app.topic("happenings"))
+        async def work(stream: Any) -> None:
+            async for event in stream:
+                said[event["time"]] = plainly(table, event["operation"], *event["operand"])
+
+        return app, table
+
+    # All keys lie in the partition of the stream's only one, under tuples that begin with it.
+    steps = [(("all", key), doing, operand) for key, doing, operand in plain]
+    happenings = [
+        Happening("all", number, doing, (key, operand))
+        for number, (key, doing, operand) in enumerate(steps)
+    ]
+    run, table = Cut(data, make).run(happenings)
+    model: dict[Any, list[int]] = defaultdict(list)
+    expected = {n: plainly(model, doing, key, x) for n, (key, doing, x) in enumerate(steps)}
+    with run:
+        assert said == expected
+        assert dict(table.items()) == dict(model)
+
+
+LOOKING = ["look and add", "look and discard", "add in place", "|=", "add"]
+
+
+@given(
+    st.data(),
+    st.lists(st.tuples(TIMES, st.sampled_from(LOOKING), st.integers(0, 3)), max_size=20),
+)
+def test_sets_that_are_read_and_changed_depend_on_no_cut(
+    data: st.DataObject, changes: list[tuple[float, str, int]]
+) -> None:
+    def make(_: Any) -> tuple[App, Any]:
+        app = App("sets", max_ahead=None)
+        seen = app.SetTable("seen").hopping(10.0, 5.0)
+
+        @app.agent(app.topic("happenings"))
+        async def change(stream: Any) -> None:
+            async for event in stream:
+                member = event["operand"]
+                match event["operation"]:
+                    case "look and add":
+                        if member not in seen["a"].current():
+                            seen["a"].add(member)
+                    case "look and discard":
+                        if member in seen["a"].current():
+                            seen["a"].discard(member)
+                    case "add in place":
+                        seen["a"].current().add(member)
+                    case "|=":
+                        seen["a"] |= {member}
+                    case "add":
+                        seen["a"].add(member)
+
+        return app, seen
+
+    happenings = [Happening("a", time, doing, member) for time, doing, member in changes]
+    run, seen = Cut(data, make).run(happenings)
+    expected: dict[float, set[int]] = {}
+    for event in happenings:
+        starts = sorted(WindowModel(10.0, 5.0, None).starts(event.time))
+        sets = [expected.setdefault(start, set()) for start in starts]
+        there = event.operand in sets[-1]
+        if event.operation == "add in place":
+            sets[-1].add(event.operand)
+        elif event.operation == "look and discard":
+            for members in sets if there else []:
+                members.discard(event.operand)
+        elif event.operation != "look and add" or not there:
+            for members in sets:
+                members.add(event.operand)
+    with run:
+        found = {window.start: members for window, members in seen["a"].windows().items()}
+        assert found == {start: members for start, members in expected.items() if members}

@@ -163,6 +163,8 @@ class AgentRun:
     def fail(self, error: BaseException, errors: str) -> None:
         """Raise what an agent raised, or let it cost the event that it was at.
 
+        Of ``take`` it costs the whole list, and what was gathered for it when a filter raised.
+
         Args:
             error: What was raised.
             errors: ``raise`` or ``reject``. What muntin itself refuses is raised anyway.
@@ -174,7 +176,9 @@ class AgentRun:
             raise error
         for cursor in at:
             assert cursor.part is not None
-            cursor.part.reject(cursor, "error", None, repr(error))
+            for one in cursor.taken or [*cursor.gathered, cursor]:
+                cursor.part.reject(one, "error", None, repr(error))
+            cursor.taken, cursor.gathered = [], []
 
     def ends_early(self) -> OptionError:
         """What is wrong with an agent that ends and leaves its events unread."""

@@ -51,10 +51,13 @@ class Cursor:
         time: Its time, microseconds.
         judged: The watermark in force when it arrived.
         offset: Its number in the source.
-        taken: The events that ``take`` handed over together.
+        taken: The events that ``take`` handed over together, each as a cursor at it.
+        gathered: Those that it will hand over next.
     """
 
-    __slots__ = ("agent", "judged", "key", "offset", "part", "taken", "time", "topic", "value")
+    __slots__ = (
+        "agent", "gathered", "judged", "key", "offset", "part", "taken", "time", "topic", "value",
+    )  # fmt: skip
 
     def __init__(self, agent: str, topic: str) -> None:
         self.agent = agent
@@ -65,7 +68,20 @@ class Cursor:
         self.time = 0
         self.judged = BEGINNING
         self.offset = -1
-        self.taken: list[Event] = []
+        self.taken: list[Cursor] = []
+        self.gathered: list[Cursor] = []
+
+    def copy(self) -> Cursor:
+        """Another cursor at the same event, which stays there."""
+        made = Cursor(self.agent, self.topic)
+        made.part = self.part
+        made.move(self)
+        return made
+
+    def move(self, to: Cursor) -> None:
+        """Go to the event that another cursor is at."""
+        self.value, self.key, self.time = to.value, to.key, to.time
+        self.judged, self.offset = to.judged, to.offset
 
     def event(self) -> Event:
         """The event itself."""
@@ -80,7 +96,7 @@ class Cursor:
             return self.event()
         for one in self.taken:
             if event is one.value:
-                return one
+                return one.event()
         return Event(None, self.key, time_of(event), self.topic, 0, -1)
 
 

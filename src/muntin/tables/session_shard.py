@@ -129,7 +129,11 @@ class SessionShard(Shard):
         """Set the value of the session of the event's time; ``GONE`` deletes it."""
         entered = self._enter(key, cursor, relative)
         if entered is not None:
-            self._replace(key, *entered, value if value is GONE else self.own(0, key, value))
+            time, touched = entered
+            for session in touched:
+                # What was lent of it is overwritten, and mustn't come back.
+                self._lent.pop((session.start, key), None)
+            self._replace(key, time, touched, self.own(time, key, value))
 
     def _merged(self, key: Any, touched: list[Session]) -> Any:
         if not touched:
@@ -170,6 +174,8 @@ class SessionShard(Shard):
     def read(self, key: Any, time: int) -> Any:
         """The value of the session of a time, or the default.
 
+        The default isn't lent: a session is a stretch of writes, and begins with one.
+
         Raises:
             KeyError: When there is none, and the table has no default.
         """
@@ -190,12 +196,21 @@ class SessionShard(Shard):
         for session in self.of(key):
             if session.start == place:
                 self._remove(key, session)
-                self._add(key, Session(place, session.end, value))
+                self._add(key, Session(place, session.end, self.own(place, key, value)))
 
     def values(self, time: int) -> dict[Any, Any]:
         """Keys and values of all sessions that an event of some time would join."""
         found = {key: self.at(key, time) for key in self._by_key()}
         return {key: session.value for key, session in found.items() if session is not None}
+
+    def lent_values(self, time: int) -> dict[Any, Any]:
+        """The same, lent."""
+        found = {key: self.at(key, time) for key in self._by_key()}
+        return {
+            key: self.lend(session.start, key, session.value)
+            for key, session in found.items()
+            if session is not None
+        }
 
     def keys(self) -> list[Any]:
         """All keys that have a session."""
@@ -216,13 +231,9 @@ class SessionShard(Shard):
         """Start and end of a session as windows have them: the end is a gap behind the last."""
         return session.start, session.end + self.sessions.gap
 
-    def settle(self) -> None:
-        """See ``Shard``."""
-        for (start, key), value in list(self._lent.items()):
-            found = self.found(start, key)
-            if found is not MISSING and value != found:
-                self.put(start, key, value)
-        self._lent = {}
+    def gone(self, place: int) -> bool:
+        """See ``Shard``; a session that has expired isn't found any more."""
+        return False
 
     def close(self, *, tell: bool, final: bool) -> list[Told]:
         """See ``Shard``."""

@@ -103,13 +103,13 @@ class SetShard(PlainShard):
         super().begin(blobs, stored)
         self.members.begin(stored)
 
-    def read(self, key: Any) -> Any:
-        """See ``PlainShard``."""
-        return self.lend(0, key, self.members.of(0, key))
-
     def found(self, place: int, key: Any) -> Any:
         """See ``Shard``."""
         return self.members.of(place, key)
+
+    def copied(self, found: Any) -> Any:
+        """See ``Shard``; members give out copies anyway."""
+        return found
 
     def put(self, place: int, key: Any, value: Any) -> None:
         """See ``Shard``."""
@@ -118,6 +118,7 @@ class SetShard(PlainShard):
     def change(self, key: Any, add: Iterable[Any], discard: Iterable[Any], cursor: Cursor) -> None:
         """Add members and take others away."""
         self.check(key, cursor)
+        self.take_back(0, key)
         self.members.change(0, key, add, discard)
 
     def items(self) -> dict[Any, Any]:
@@ -147,6 +148,7 @@ class SetWindowShard(WindowShard):
     ) -> None:
         """See ``WindowShard``."""
         for window in self.places(key, cursor, relative):
+            self.take_back(window, key)
             old = self.value(window, key)
             self.put(window, key, operation(set() if old is MISSING else old, operand))
 
@@ -160,6 +162,8 @@ class SetWindowShard(WindowShard):
     ) -> None:
         """Add members and take others away, in all windows that hold the event's time."""
         for window in self.places(key, cursor, relative):
+            # A set that is lent would go back as it was before this change.
+            self.take_back(window, key)
             self.members.change(window, key, add, discard)
 
     def put(self, place: int, key: Any, value: Any) -> None:
@@ -169,6 +173,10 @@ class SetWindowShard(WindowShard):
     def value(self, window: int, key: Any) -> Any:
         """See ``WindowShard``."""
         return self.members.of(window, key)
+
+    def copied(self, found: Any) -> Any:
+        """See ``Shard``; members give out copies anyway."""
+        return found
 
     def values(self, window: int) -> dict[Any, Any]:
         """See ``WindowShard``."""

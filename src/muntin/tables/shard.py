@@ -11,7 +11,7 @@ from muntin.model.errors import StateCorruptedError
 from muntin.stores.keys import encode_part
 from muntin.tables import copartition
 from muntin.tables.cells import MISSING
-from muntin.tables.current import Cursor
+from muntin.tables.current import Cursor, current
 from muntin.tables.entries import Entries
 from muntin.tables.moments import BEGINNING, moment
 from muntin.tables.spec import TableSpec
@@ -218,10 +218,47 @@ class Shard:
         lent = self._lent.get((place, key), MISSING)
         if lent is not MISSING:
             return lent
-        value = self.default(key) if found is MISSING else deepcopy(found)
-        if type(value) not in _FROZEN:
+        value = self.default(key) if found is MISSING else self.copied(found)
+        # Outside of agents tables are only read: what is changed there is never taken back.
+        if type(value) not in _FROZEN and current() is not None:
             self._lent[place, key] = value
         return value
+
+    def lend_all(self, place: int, stored: Mapping[Any, Any]) -> dict[Any, Any]:
+        """All values of a place for the agent, as ``lend`` gives one.
+
+        Args:
+            place: Where they lie.
+            stored: What is stored there.
+        """
+        begun = self.begun(place, stored)
+        lent = {key: self.lend(place, key, value) for key, value in stored.items()}
+        return lent | {key: self._lent[place, key] for key in begun}
+
+    def left(self, place: int, key: Any) -> Any:
+        """A value as agents have left it, also where they have only changed it in place.
+
+        A batch that ended now would store it, so whoever asks between two events must see it.
+
+        Returns:
+            ``MISSING`` where there is none.
+        """
+        found = self.found(place, key)
+        if not self._lent:
+            return found
+        lent = self._lent.get((place, key), MISSING)
+        if lent is MISSING or not self._keeps(place, lent, found):
+            return found
+        return lent
+
+    def begun(self, place: int, stored: Mapping[Any, Any]) -> list[Any]:
+        """Keys of a place that have nothing but a default which agents have changed in place."""
+        lent = [key for at, key in self._lent if at == place and key not in stored]
+        return [key for key in lent if self.left(place, key) is not MISSING]
+
+    def copied(self, found: Any) -> Any:
+        """A stored value apart from what is stored."""
+        return deepcopy(found)
 
     def own(self, place: int, key: Any, value: Any) -> Any:
         """A value as it goes into the table, apart from what the agent holds."""
@@ -229,21 +266,31 @@ class Shard:
             self._lent.pop((place, key), None)
         return value if type(value) in _FROZEN else deepcopy(value)
 
+    def take_back(self, place: int, key: Any) -> None:
+        """Take over what agents changed inside of one value, which is lent no longer."""
+        lent = self._lent.pop((place, key), MISSING)
+        if lent is not MISSING and self._keeps(place, lent, self.found(place, key)):
+            self.put(place, key, lent)
+
     def settle(self) -> None:
         """Take over what agents changed inside of values that they were lent."""
-        for (place, key), value in list(self._lent.items()):
-            if self.closed is not None and place <= self.closed:
-                continue
-            found = self.found(place, key)
-            before = found
-            if found is MISSING:
-                before = self.spec.default() if self.spec.default is not None else MISSING
-            if value != before:
-                self.put(place, key, value)
-        self._lent = {}
+        for place, key in list(self._lent):
+            self.take_back(place, key)
+
+    def _keeps(self, place: int, lent: Any, found: Any) -> bool:
+        """Whether a lent value differs from what is stored, and its place takes it."""
+        if self.gone(place):
+            return False
+        if found is MISSING and self.spec.default is not None:
+            found = self.spec.default()
+        return bool(lent != found)
+
+    def gone(self, place: int) -> bool:
+        """Whether a place has expired."""
+        return self.closed is not None and place <= self.closed
 
     def found(self, place: int, key: Any) -> Any:
-        """The value of a place and key; ``MISSING`` where there is none."""
+        """The stored value of a place and key; ``MISSING`` where there is none."""
         raise NotImplementedError
 
     def put(self, place: int, key: Any, value: Any) -> None:
@@ -334,8 +381,18 @@ class PlainShard(Shard):
         self.put(0, key, value)
 
     def items(self) -> dict[Any, Any]:
-        """All keys and values."""
+        """All keys and values that are stored."""
         return self.values.at(0)
+
+    def all_keys(self) -> list[Any]:
+        """All keys, also those of values that agents have only changed in place."""
+        stored = self.items()
+        return [*stored, *self.begun(0, stored)]
+
+    def count(self) -> int:
+        """How many keys there are."""
+        stored = self.items()
+        return len(stored) + len(self.begun(0, stored))
 
     def standing(self) -> Iterator[Told]:
         """See ``Shard``."""

@@ -169,13 +169,16 @@ class Stream:
         if within is not None:
             length("within", within)
         inbox = self._open()
-        cursor, taken = inbox.cursor, []
+        cursor = inbox.cursor
+        # All that isn't done with is at the cursor: an error costs every one of those events.
         async for there in self._walk(inbox):
             if there:
-                taken.append(cursor.event())
-            if taken and (not there or len(taken) == most):
-                cursor.taken, taken = taken, []
-                yield [event.value for event in cursor.taken]
+                cursor.gathered.append(cursor.copy())
+            if cursor.gathered and (not there or len(cursor.gathered) == most):
+                cursor.taken, cursor.gathered = cursor.gathered, []
+                # Events that were filtered out may have followed the last of the list.
+                cursor.move(cursor.taken[-1])
+                yield [one.value for one in cursor.taken]
                 cursor.taken = []
 
     def group_by(self, key: Any, *, name: str | None = None) -> Stream:
@@ -194,6 +197,8 @@ class Stream:
 
     def _open(self) -> Inbox:
         inbox = self._reader.open(self._topic, self._by)
+        # An agent that broke off is done with what it was handed.
+        inbox.cursor.taken, inbox.cursor.gathered = [], []
         CURRENT.set(inbox.cursor)
         return inbox
 

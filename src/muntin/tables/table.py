@@ -109,13 +109,13 @@ class Table(Handle):
         self.shard(key, PlainShard).write(key, value, cursor)
 
     def __contains__(self, key: Any) -> bool:
-        return self.shard(key, PlainShard).found(0, key) is not MISSING
+        return self.shard(key, PlainShard).left(0, key) is not MISSING
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([key for shard in self.shards(PlainShard) for key in shard.items()])
+        return iter([key for shard in self.shards(PlainShard) for key in shard.all_keys()])
 
     def __len__(self) -> int:
-        return sum(len(shard.items()) for shard in self.shards(PlainShard))
+        return sum(shard.count() for shard in self.shards(PlainShard))
 
     def keys(self) -> list[Any]:
         """The keys in the partition at work; outside of agents, all keys."""
@@ -123,7 +123,8 @@ class Table(Handle):
 
     def items(self) -> list[tuple[Any, Any]]:
         """Keys and values, likewise."""
-        return [item for shard in self.shards(PlainShard) for item in shard.items().items()]
+        shards = self.shards(PlainShard)
+        return [item for one in shards for item in one.lend_all(0, one.items()).items()]
 
     def values(self) -> list[Any]:
         """Values, likewise."""
@@ -131,7 +132,7 @@ class Table(Handle):
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key, or another; the table's own default doesn't count."""
-        found = self.shard(key, PlainShard).found(0, key)
+        found = self.shard(key, PlainShard).left(0, key)
         return default if found is MISSING else self[key]
 
     def pop(self, key: Any, *default: Any) -> Any:
@@ -140,10 +141,14 @@ class Table(Handle):
         Raises:
             KeyError: When there is none, and no default was given.
         """
-        if key not in self and default:
-            return default[0]
-        value = self.get(key)
-        del self[key]
+        shard = self.shard(key, PlainShard)
+        found = shard.left(0, key)
+        if found is MISSING:
+            if default:
+                return default[0]
+            raise KeyError(key)
+        value = shard.lend(0, key, found)
+        self._write(key, GONE)
         return value
 
     def setdefault(self, key: Any, default: Any) -> Any:
@@ -216,6 +221,10 @@ class Table(Handle):
     ) -> WindowedTable:
         """Keep a value a session: a stretch of events of a key, parted by silence.
 
+        A session begins and grows by being written (``table[key] += x``). What is changed inside of
+        its value (``table[key].current().append(x)``) is kept and has no time, so it doesn't
+        lengthen the session; inside of the default, which is read where none is, it is lost.
+
         Args:
             gap: The silence that ends a session.
             expires: As of ``tumbling``.
@@ -253,7 +262,7 @@ class SetValue:
         self._key = key
 
     def _members(self) -> set[Any]:
-        found = self._table.shard(self._key, SetShard).members.of(0, self._key)
+        found = self._table.shard(self._key, SetShard).left(0, self._key)
         return set() if found is MISSING else found
 
     def _change(self, add: Any, discard: Any) -> None:

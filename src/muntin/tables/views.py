@@ -21,11 +21,15 @@ class View:
     Args:
         table: The table.
         pick: What to tell of a key and its value.
+        lends: Whether values are given out; they are lent then, and ``None`` otherwise.
     """
 
-    def __init__(self, table: WindowedTable, pick: Callable[[Any, Any], Any]) -> None:
+    def __init__(
+        self, table: WindowedTable, pick: Callable[[Any, Any], Any], *, lends: bool = True
+    ) -> None:
         self._table = table
         self._pick = pick
+        self._lends = lends
 
     def __iter__(self) -> Iterator[Any]:
         """In the window at the time that the table goes by."""
@@ -52,9 +56,13 @@ class View:
 
     def _of(self, shard: Any, time: int, *, oldest: bool = False) -> Iterator[Any]:
         if isinstance(shard, SessionShard):
-            found = shard.values(time)
+            found = shard.lent_values(time) if self._lends else shard.values(time)
+            return iter([self._pick(key, value) for key, value in found.items()])
+        pane = shard.windows.pane_of(time)
+        window = (shard.windows.first_window if oldest else shard.windows.last_window)(pane)
+        found = shard.values(window)
+        if self._lends:
+            found = shard.lend_all(window, found)
         else:
-            pane = shard.windows.pane_of(time)
-            window = (shard.windows.first_window if oldest else shard.windows.last_window)(pane)
-            found = shard.values(window)
+            found = dict.fromkeys([*found, *shard.begun(window, found)])
         return iter([self._pick(key, value) for key, value in found.items()])

@@ -182,7 +182,7 @@ class WindowShard(Shard):
             if old is MISSING and adds:
                 summed = True
                 continue
-            value = self.value(window, key)
+            value = self._lent.pop((window, key), self.value(window, key))
             fresh[key] = operation(self.default(key) if value is MISSING else value, operand)
             self._mixed = True
         if summed:
@@ -290,6 +290,16 @@ class WindowShard(Shard):
                 first = self.windows.first_window(pane)
                 found.update(range(first, self.windows.last_window(pane) + 1))
         return sorted(k for k in found if self.closed is None or k > self.closed)
+
+    def held(self) -> list[int]:
+        """The same, with windows whose values agents have only changed in place."""
+        lent = {place for place, _ in self._lent if not self.gone(place)}
+        return sorted({*self.live(), *lent}) if lent else self.live()
+
+    def of(self, key: Any) -> dict[int, Any]:
+        """The values of a key, lent, by window; oldest first."""
+        found = {window: self.left(window, key) for window in self.held()}
+        return {k: self.lend(k, key, value) for k, value in found.items() if value is not MISSING}
 
     def standing(self) -> Iterator[Told]:
         """See ``Shard``; by window, then key."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from muntin.model.errors import OptionError
 from muntin.model.windows import Windows
@@ -93,15 +93,16 @@ class WindowedTable(Handle):
         found: dict[Any, None] = {}
         for shard in self.shards(Shard):
             if isinstance(shard, WindowShard):
-                for window in shard.live():
-                    found.update(dict.fromkeys(shard.values(window)))
+                for window in shard.held():
+                    stored = shard.values(window)
+                    found.update(dict.fromkeys([*stored, *shard.begun(window, stored)]))
             elif isinstance(shard, SessionShard):
                 found.update(dict.fromkeys(shard.keys()))
         return list(found)
 
     def keys(self) -> View:
         """The keys of a window: ``keys()`` itself, ``.now()``, ``.current()``, ``.delta(d)``."""
-        return View(self, lambda key, _: key)
+        return View(self, lambda key, _: key, lends=False)
 
     def values(self) -> View:
         """The values of a window, likewise."""
@@ -234,13 +235,14 @@ class WindowSet:
         """All windows of the key that are kept, oldest first."""
         shard = self._shard()
         if isinstance(shard, SessionShard):
-            return {window_range(*shard.window(s)): s.value for s in shard.of(self.key)}
-        found = {k: shard.value(k, self.key) for k in shard.live()}
-        return {
-            window_range(*shard.window(k)): value
-            for k, value in found.items()
-            if value is not MISSING
-        }
+            return {
+                window_range(*shard.window(session)): shard.lend(
+                    session.start, self.key, session.value
+                )
+                for session in shard.of(self.key)
+            }
+        found = shard.of(self.key)
+        return {window_range(*shard.window(k)): value for k, value in found.items()}
 
     def found(self, time: int) -> Any:
         """The value at a time; ``MISSING`` where there is none."""
@@ -248,7 +250,7 @@ class WindowSet:
         if isinstance(shard, SessionShard):
             session = shard.at(self.key, time)
             return MISSING if session is None else session.value
-        return shard.value(_newest(shard.windows, time), self.key)
+        return shard.left(_newest(shard.windows, time), self.key)
 
     def _read(self, time: int, *, oldest: bool = False) -> Any:
         shard = self._shard()
@@ -289,6 +291,28 @@ class WindowSet:
             cure = "make it with app.SetTable(), or write table[key] |= {member}"
             raise OptionError("table", self.table.name, "isn't a table of sets", cure)
         shard.change(self.key, add, discard, cursor, self.table.relative)
+
+    # Python would try [0], [1], [2] and so on instead, which are times here and never end.
+    def __iter__(self) -> NoReturn:
+        """Which window is meant has to be said.
+
+        Raises:
+            OptionError: Always.
+        """
+        raise self._unsaid("for member in")
+
+    def __contains__(self, member: Any) -> NoReturn:
+        """Which window is meant has to be said.
+
+        Raises:
+            OptionError: Always.
+        """
+        raise self._unsaid("member in")
+
+    def _unsaid(self, asked: str) -> OptionError:
+        name = self.table.name
+        problem = f"has many windows, and `{asked} {name}[key]` doesn't say which is meant"
+        return OptionError("table", name, problem, f"write {asked} {name}[key].current()")
 
     def __repr__(self) -> str:
         return f"<windows of {self.table.name}[{self.key!r}]>"

@@ -331,6 +331,18 @@ def test_views_show_what_is_in_a_window() -> None:
     ]
 
 
+@pytest.mark.parametrize("make", [App.Table, App.SetTable])
+def test_a_loop_over_all_windows_has_to_say_which(make: Any) -> None:
+    def walk(table: Any, event: Any) -> None:
+        with pytest.raises(mt.OptionError, match=r"in t\[key\]\.current\(\)"):
+            assert "ann" in table["a"]
+        for walked in (iter, list, set):
+            with pytest.raises(mt.OptionError, match=r"for .* in t\[key\]\.current\(\)"):
+                walked(table["a"])
+
+    assert run(lambda app: make(app, "t").tumbling(10), walk, ("a", 1.0)) == [None]
+
+
 def test_walking_all_keys_wants_an_index() -> None:
     with pytest.raises(mt.OptionError, match="key_index=True"):
         run(hopping, lambda table, _: len(table), ("a", 1.0))

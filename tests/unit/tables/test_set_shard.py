@@ -1,0 +1,93 @@
+"""Sets are written member by member, also those that were read, or changed in place, before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from muntin.tables import App
+
+Step = Callable[[Any], Any]
+
+
+def windowed(app: App) -> Any:
+    return app.SetTable("seen").hopping(10, 5)
+
+
+def plain(app: App) -> Any:
+    return app.SetTable("seen")
+
+
+def after(make: Callable[[App], Any], *steps: Step, batch: int = 100) -> list[Any]:
+    """The sets of key ``a``, by window where there are any, after some steps at one time."""
+    app = App("app", max_ahead=None)
+    table = make(app)
+
+    @app.agent(app.topic("events"))
+    def agent(number: int) -> None:
+        steps[number](table)
+
+    with app.open(clock=lambda: 1.0) as running:
+        running.feed({"events": range(len(steps))}, batch=batch)
+        if make is plain:
+            return [found for key, found in table.items() if key == "a"]
+        return list(table["a"].windows().values())
+
+
+def see(user: str) -> Step:
+    def step(table: Any) -> None:
+        if user not in table["a"].current():
+            table["a"].add(user)
+
+    return step
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+def test_a_member_may_be_added_after_a_look(batch: int) -> None:
+    steps = [see(user) for user in ("ann", "bob", "ann")]
+    assert after(windowed, *steps, batch=batch) == [{"ann", "bob"}] * 2
+
+
+def test_a_member_may_be_taken_away_after_a_look() -> None:
+    def step(table: Any) -> None:
+        assert table["a"].current() == {"ann", "bob"}
+        table["a"].discard("ann")
+        assert table["a"].current() == {"bob"}
+
+    assert after(windowed, see("ann"), see("bob"), step) == [{"bob"}] * 2
+
+
+@pytest.mark.parametrize("write", ["add", "|="])
+def test_what_was_changed_in_place_stays_when_more_comes(write: str) -> None:
+    def step(table: Any) -> None:
+        table["a"].current().add("in place")
+        if write == "add":
+            table["a"].add("ann")
+        else:
+            table["a"] |= {"ann"}
+        assert table["a"].current() == {"in place", "ann"}
+
+    assert after(windowed, step) == [{"ann"}, {"ann", "in place"}]
+
+
+def test_sets_that_were_walked_over_are_kept_as_the_agent_leaves_them() -> None:
+    def walk(table: Any) -> None:
+        for key, members in table.items():
+            members.add(f"walked {key}")
+        assert set(table["a"]) == {"ann", "walked a"}
+        table["a"].add("bob")
+        assert dict(table.items())["a"] == {"ann", "bob", "walked a"}
+        dict(table.items())["a"].discard("ann")
+
+    assert after(plain, lambda t: t["a"].add("ann"), walk) == [{"bob", "walked a"}]
+
+
+def test_a_set_that_was_taken_away_has_its_members() -> None:
+    def step(table: Any) -> None:
+        table["a"].update("xy")
+        assert table.pop("a") == {"x", "y"}
+        assert "a" not in table
+
+    assert after(plain, step) == []
