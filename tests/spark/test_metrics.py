@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -14,6 +19,8 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
+from muntin.spark import metrics
+from muntin.spark.metrics import Metrics
 
 
 def asked(url: str, token: str | None = None) -> dict[tuple[str, ...], float]:
@@ -73,3 +80,78 @@ def test_what_cant_be_served_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(mt.MissingExtraError, match=r"pip install 'muntin\[metrics\]'"):
         mt.metrics(mt.WindowedQuery())
+
+
+class Session:
+    """Of a Spark session, its listeners."""
+
+    def __init__(self) -> None:
+        self.streams = self
+        self.listeners: list[Any] = []
+
+    def addListener(self, one: Any) -> None:  # noqa: N802
+        self.listeners.append(one)
+
+    def removeListener(self, one: Any) -> None:  # noqa: N802
+        self.listeners.remove(one)
+
+
+@contextlib.contextmanager
+def served(address: str) -> Iterator[Metrics]:
+    session: Any = Session()
+    figures = Metrics((), session)
+    figures.serve(0, address, None)
+    assert len(session.listeners) == 1
+    try:
+        yield figures
+    finally:
+        closing = threading.Thread(target=figures.close, daemon=True)
+        closing.start()
+        closing.join(timeout=10)
+        assert not closing.is_alive()
+    figures.close()
+    assert session.listeners == []
+
+
+def held(figures: Metrics) -> socket.socket:
+    """A connection over which nothing is asked."""
+    port = int(figures.url.rpartition(":")[2].partition("/")[0])
+    return socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+def test_whoever_asks_nothing_holds_up_nobody() -> None:
+    with served("127.0.0.1") as figures, held(figures):
+        with urllib.request.urlopen(figures.url, timeout=5) as answer:
+            assert b"muntin_messages" in answer.read()
+        with held(figures), urllib.request.urlopen(figures.url, timeout=5) as answer:
+            assert answer.status == 200
+
+
+def test_whoever_asks_nothing_is_sent_away(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(metrics._Handler, "timeout", 0.2)
+    with served("127.0.0.1") as figures, held(figures) as idle:
+        assert idle.recv(1) == b""
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("address", ["::1", "127.0.0.2", "localhost"])
+def test_every_name_of_the_loopback(address: str) -> None:
+    try:
+        found = served(address)
+        with found as figures, urllib.request.urlopen(figures.url, timeout=5) as answer:
+            assert answer.status == 200
+    except mt.OptionError as error:
+        if "Cannot assign requested address" in str(error):
+            pytest.skip(f"this machine has no {address}")
+        raise
+
+
+def test_a_port_that_is_taken_is_named_and_leaves_nothing_behind() -> None:
+    session: Any = Session()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(mt.OptionError, match=f"port={port} can't be listened on at 127.0.0.1"):
+            Metrics((), session).serve(port, "127.0.0.1", None)
+    assert session.listeners == []

@@ -19,12 +19,15 @@ from muntin.cli.failure import told
 from muntin.cli.watch import watch
 from muntin.cli.weather import OURS as OF_THE_WEATHER
 from muntin.cli.weather import weather
+from muntin.model.errors import OptionError
 
 if TYPE_CHECKING:
     from muntin.flights.check import Verdict
     from muntin.flights.source import Replay
 
 _OF_FLIGHTS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", "flights.html")
+# What is in a folder without it isn't ours to remove.
+_MARKER = ".muntin-demo"
 # A run of a minute doesn't repay what Java's optimising compiler costs.
 _JAVA = "-XX:TieredStopAtLevel=1"
 
@@ -40,9 +43,9 @@ def demo(
     subject: Annotated[
         Subject, typer.Argument(help="Delays by airport and carrier, or by the weather.")
     ] = Subject.FLIGHTS,
-    out: Annotated[Path, typer.Option(help="Where the demo writes; emptied of earlier runs.")] = (
-        Path("artifacts/flights")
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Where the demo writes: a new folder, or an earlier demo's.")
+    ] = Path("artifacts/flights"),
     flights: Annotated[
         int | None, typer.Option(min=1, help="Only the first so many flights.")
     ] = None,
@@ -78,8 +81,19 @@ def demo(
 
 
 def _empty(out: Path) -> None:
-    """Remove what an earlier run left, and nothing else."""
+    """Remove what an earlier run left, and nothing else.
+
+    Raises:
+        OptionError: When the folder has something in it and no demo has written there.
+    """
+    marker = out / _MARKER
+    if out.exists() and not out.is_dir():
+        raise OptionError("out", str(out), "isn't a folder", "give a folder")
+    if out.exists() and not marker.exists() and any(out.iterdir()):
+        cure = "give a folder that is new, empty, or of an earlier demo"
+        raise OptionError("out", str(out), "holds what no demo has written", cure)
     out.mkdir(parents=True, exist_ok=True)
+    marker.write_text("muntin demo writes here, and removes what an earlier run left.\n")
     for name in {*_OF_FLIGHTS, *OF_THE_WEATHER}:
         path = out / name
         if path.is_dir():

@@ -9,24 +9,38 @@ from datetime import datetime
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 IDENTITY = ("window_start", "window_end")
+# Far more than a terminal shows: a window that speaks again is nearly always among them.
+KEPT = 10_000
 
 
 class LiveRows:
     """The newest rows of a query: of a window its greatest revision, without those taken back.
 
+    Older ones than are kept are counted only, so that a query may run for ever.
+
     Args:
         columns: The names of the columns.
         keys: The key columns; ``None`` where rows have no identity (joins).
         most: How many rows are shown.
+        kept: How many rows are kept, so that a window that speaks again takes the place of its own.
     """
 
-    def __init__(self, columns: Sequence[str], keys: Sequence[str] | None, most: int = 30) -> None:
+    def __init__(
+        self,
+        columns: Sequence[str],
+        keys: Sequence[str] | None,
+        most: int = 30,
+        kept: int = KEPT,
+    ) -> None:
         self.columns = list(columns)
         self.keys = keys
         self.most = most
+        self.kept = kept
         self.taken = 0
+        self.gone = 0
         self._rows: OrderedDict[Any, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -42,6 +56,9 @@ class LiveRows:
                 self._rows.pop(name, None)
                 if row.get("emission") != "retract":
                     self._rows[name] = row
+                while len(self._rows) > self.kept:
+                    self._rows.popitem(last=False)
+                    self.gone += 1
 
     def _name(self, row: dict[str, Any]) -> Any:
         if self.keys is None:
@@ -50,20 +67,22 @@ class LiveRows:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """All rows that hold, the newest last."""
+        """The rows that hold, as far as they are kept, the newest last."""
         with self._lock:
             return list(self._rows.values())
 
     def table(self) -> Table:
         """The newest rows."""
-        held = self.rows
+        with self._lock:
+            held, gone = list(self._rows.values()), self.gone
         shown = held[-self.most :]
-        left = len(held) - len(shown)
+        left = gone + len(held) - len(shown)
         made = Table(header_style="bold", caption=f"… and {left:,} before" if left else None)
         for column in self.columns:
-            made.add_column(column, no_wrap=column in IDENTITY)
+            made.add_column(Text(column), no_wrap=column in IDENTITY)
         for row in shown:
-            made.add_row(*(said(row.get(column)) for column in self.columns))
+            # Data may hold brackets, which rich would take for its markup.
+            made.add_row(*(Text(said(row.get(column))) for column in self.columns))
         return made
 
 

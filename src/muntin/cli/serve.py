@@ -37,7 +37,8 @@ def serve(
         begin = opened(pipeline, settings(set_ or []))
         feed = Feed()
         with Server(feed, host, port, token) as server:
-            console.print(f"page     {server.address}", highlight=False, soft_wrap=True)
+            address = f"page     {server.address}"
+            console.print(address, highlight=False, markup=False, soft_wrap=True)
             import muntin as mt
 
             console.print("Starting Spark …", style="dim")

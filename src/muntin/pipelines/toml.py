@@ -15,11 +15,12 @@ from muntin.model.axis import Axis, Length, instant, micros, rows
 from muntin.model.errors import MuntinError, OptionError, SqlError
 from muntin.model.kinds import Kind
 from muntin.model.pipeline import Column, Derived, Flow, Pipeline, Reading, Table, Windowing, quoted
-from muntin.model.placeholders import names
+from muntin.model.placeholders import check_secret, names
 from muntin.model.policies import Firing, Policy, policy
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import PipelineForm, PolicyForm, QueryForm, TableForm, WindowsForm
 from muntin.sql.door import aggregate
+from muntin.sql.outputs import CURE, shared
 
 _ROWS = re.compile(r"(\d+)\s+rows?")
 _HOLE = re.compile(r"\$\{(\w+)\}")
@@ -52,13 +53,28 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
 
 
 def _said(error: ValidationError) -> list[str]:
-    """What pydantic found, a line each: where, what, and the value."""
+    """What pydantic found, a line each: where, what, and the value where it may be shown."""
     lines = []
     for found in error.errors(include_url=False):
         place = ".".join(str(part) for part in found["loc"])
-        value = "" if found["type"] == "missing" else f" (not {found['input']!r})"
+        # What stands at an unknown name may be a secret that missed its place.
+        named = found["type"] in ("missing", "extra_forbidden")
+        shown = not named and _showable(found["loc"], found["input"])
+        value = f" (not {found['input']!r})" if shown else ""
         lines.append(f"{place}: {found['msg'][:1].lower()}{found['msg'][1:]}{value}")
     return lines
+
+
+def _showable(place: tuple[int | str, ...], value: object) -> bool:
+    """Whether a value holds no secret; what has parts may hold one in any of them."""
+    if isinstance(value, list | dict):
+        return False
+    try:
+        for part in place:
+            check_secret(str(part), str(value))
+    except OptionError:
+        return False
+    return True
 
 
 class _Reader:
@@ -72,15 +88,32 @@ class _Reader:
         form = self.form
         try:
             for name, table in form.tables.items():
-                self.place = f"tables.{name}"
-                self.tables[name.lower()] = self._table(name, table)
+                self._add(name, table)
             flows = tuple(self._flow(name, query) for name, query in form.queries.items())
+            self._check_outputs(flows)
             self.place = "trigger"
             now = (form.trigger or "").lower() == "available now"
             every = None if now or form.trigger is None else micros("trigger", form.trigger)
         except (OptionError, SqlError) as error:
             raise PipelineFileError(f"{self.place}: {error}") from error
         return Pipeline(self.tables, flows, form.checkpoint, every, now, frozenset(names(text)))
+
+    def _add(self, name: str, table: TableForm) -> None:
+        self.place = f"tables.{name}"
+        known = self.tables.get(name.lower())
+        if known is not None:
+            problem = f"is there already as {known.name}: names are compared without case"
+            raise OptionError("tables", name, problem, "give it another name")
+        self.tables[name.lower()] = self._table(name, table)
+
+    def _check_outputs(self, flows: tuple[Flow, ...]) -> None:
+        """Refuse two outputs in one table."""
+        clash = shared(flows, self.tables)
+        if clash is not None:
+            first, second = clash
+            self.place = f"queries.{flows[second.query].name}.{second.part}"
+            problem = f"is written twice, first by queries.{flows[first.query].name}.{first.part}"
+            raise OptionError(second.part, second.table, problem, CURE)
 
     def _table(self, name: str, table: TableForm) -> Table:
         options = {key: _text(value) for key, value in table.options.items()}

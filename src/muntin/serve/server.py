@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
-import socket
 import threading
 from typing import Self
+from urllib.parse import quote
 
 from muntin.model.closing import Closes
 from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.listening import listen, loopback, url
 from muntin.serve.app import application
 from muntin.serve.feed import Feed
 
@@ -31,17 +31,22 @@ class Server(Closes):
         token: What who looks has to know; ``new`` makes one up.
 
     Raises:
-        OptionError: When others could look without a token, or the port is taken.
+        OptionError: When others could look without a token, the token is empty, or the port is
+            taken.
     """
 
     def __init__(
         self, feed: Feed, host: str = "127.0.0.1", port: int = PORT, token: str | None = None
     ) -> None:
-        if token is None and not _loopback(host):
+        # Whoever gives no token gives the empty one too.
+        if token == "":
+            cure = "give --token new, or leave it away and listen on 127.0.0.1"
+            raise OptionError("token", token, "is empty, so that everybody knows it", cure)
+        if token is None and not loopback(host):
             cure = "give --token new, or listen on 127.0.0.1"
             raise OptionError("host", host, "lets others look without a token", cure)
         self.token = secrets.token_urlsafe(16) if token == "new" else token
-        self._socket = _bound(host, port)
+        self._socket = listen(host, port)
         self.port: int = self._socket.getsockname()[1]
         self.host = host
         settings = uvicorn.Config(
@@ -55,9 +60,8 @@ class Server(Closes):
     @property
     def address(self) -> str:
         """Where the page is."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        asked = f"?token={self.token}" if self.token else ""
-        return f"http://{host}:{self.port}/{asked}"
+        asked = f"?token={quote(self.token, safe='')}" if self.token else ""
+        return url(self.host, self.port, f"/{asked}")
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -68,27 +72,3 @@ class Server(Closes):
         self._server.should_exit = True
         self._thread.join(timeout=5)
         self._socket.close()
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, port))
-        # At once, so that nobody else gets the port, and whoever asks early waits for the answer.
-        made.listen()
-    except OSError as error:
-        made.close()
-        cure = "give another, or 0 for any that is free"
-        raise OptionError("port", port, f"can't be listened on ({error.strerror})", cure) from error
-    return made

@@ -7,12 +7,15 @@ comes through a listener and is added up.
 from __future__ import annotations
 
 import hmac
+import socket
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
@@ -25,6 +28,7 @@ from pyspark.sql.streaming.listener import (
 
 from muntin.model.axis import SECOND
 from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.listening import listen, loopback, url
 from muntin.model.spec import FATES
 
 if TYPE_CHECKING:
@@ -32,20 +36,19 @@ if TYPE_CHECKING:
 
     from muntin.spark.query import WindowedQuery
 
-_LOCAL = ("127.0.0.1", "::1", "localhost")
+# Who asks for figures does it at once; who only holds a connection is sent away.
+_PATIENCE = 10.0
 
 
 class Progress(StreamingQueryListener):
     """Adds up what Spark tells of each batch, by query.
 
     Attributes:
-        batches: How many batches have ended.
         phases: Milliseconds by phase.
         state_bytes: Memory that the state takes now.
     """
 
     def __init__(self) -> None:
-        self.batches: defaultdict[str, int] = defaultdict(int)
         self.phases: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.state_bytes: dict[str, int] = {}
 
@@ -56,7 +59,6 @@ class Progress(StreamingQueryListener):
         """A batch has ended."""
         told = event.progress
         query = str(told.runId)
-        self.batches[query] += 1
         for phase, milliseconds in told.durationMs.items():
             self.phases[query][phase] += milliseconds
         self.state_bytes[query] = sum(one.memoryUsedBytes for one in told.stateOperators)
@@ -79,8 +81,7 @@ class Metrics:
         self._queries = queries
         self._spark = spark
         self._progress = Progress()
-        spark.streams.addListener(self._progress)
-        self._server: WSGIServer | None = None
+        self._server: _Server | None = None
         self.url = ""
 
     def collect(self) -> Iterator[Metric]:
@@ -123,7 +124,11 @@ class Metrics:
         return {phase: milliseconds / 1000 for phase, milliseconds in dict(spent).items()}
 
     def serve(self, port: int, address: str, token: str | None) -> None:
-        """Serve them over HTTP, in a thread that ends with the process."""
+        """Serve them over HTTP, in threads that end with the process.
+
+        Raises:
+            OptionError: When the port is taken.
+        """
         from prometheus_client import CollectorRegistry, make_wsgi_app
 
         registry = CollectorRegistry()
@@ -139,16 +144,20 @@ class Metrics:
                 return [b"a token is needed\n"]
             return app(environ, start)
 
-        self._server = make_server(address, port, guarded, handler_class=_Silent)
-        self.url = f"http://{address}:{self._server.server_port}/metrics"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        server = _Server(listen(address, port), guarded)
+        # Behind what may be refused, so that no listener stays behind.
+        self._spark.streams.addListener(self._progress)
+        self._server = server
+        self.url = url(address, server.server_port, "/metrics")
+        threading.Thread(target=server.serve_forever, daemon=True, name="muntin-metrics").start()
 
     def close(self) -> None:
-        """Serve no longer."""
-        self._spark.streams.removeListener(self._progress)
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+        """Serve no longer; closing twice is closing once."""
+        server, self._server = self._server, None
+        if server is not None:
+            self._spark.streams.removeListener(self._progress)
+            server.shutdown()
+            server.server_close()
 
 
 def metrics(
@@ -167,7 +176,7 @@ def metrics(
 
     Raises:
         MissingExtraError: When ``prometheus-client`` isn't installed.
-        OptionError: When others could read them and there is no token.
+        OptionError: When others could read them and there is no token, or the port is taken.
 
     Example:
         >>> figures = metrics(query, port=9464)  # doctest: +SKIP
@@ -178,7 +187,7 @@ def metrics(
         raise MissingExtraError("metrics()", "metrics") from error
     if not queries:
         raise OptionError("queries", (), "are none", "give what .start() returned")
-    if address not in _LOCAL and not token:
+    if not token and not loopback(address):
         cure = "give a token too, which Prometheus sends as its bearer token"
         raise OptionError("address", address, "lets others read the figures", cure)
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
@@ -187,9 +196,32 @@ def metrics(
     return made
 
 
-class _Silent(WSGIRequestHandler):
+class _Handler(WSGIRequestHandler):
+    timeout = _PATIENCE
+
+    def handle(self) -> None:
+        """Answer, unless nothing is asked for too long."""
+        with suppress(TimeoutError, ConnectionError):
+            super().handle()
+
     def log_message(self, format: str, *args: Any) -> None:
         """Being asked isn't worth a line."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Answers each who asks in a thread of its own, so that none waits for another."""
+
+    daemon_threads = True
+
+    def __init__(self, listening: socket.socket, application: Callable[..., Any]) -> None:
+        self.address_family = listening.family
+        host, port = listening.getsockname()[:2]
+        super().__init__((host, port), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
+        self.server_name, self.server_port = host, port
+        self.setup_environ()
+        self.set_app(application)
 
 
 def _name(query: WindowedQuery) -> str:

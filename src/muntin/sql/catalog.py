@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from muntin.model.errors import SqlError
-from muntin.model.pipeline import AHEAD, Reading, Relation, Table
+from muntin.model.pipeline import AHEAD, Derived, Reading, Relation, Table
 from muntin.sql.cursor import Span
-from muntin.sql.syntax import Source
+from muntin.sql.syntax import Existing, Source
 
 
 @dataclass(frozen=True)
@@ -61,28 +61,53 @@ class Catalog:
     Attributes:
         tables: Sources and sinks.
         views: Relations under a name.
+        used: The tables that a pipeline's queries read and write, in lower case.
     """
 
     tables: dict[str, Table] = field(default_factory=dict)
     views: dict[str, Resolved] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
 
     def inner(self) -> Catalog:
         """A copy that may name more."""
-        return Catalog(dict(self.tables), dict(self.views))
+        return Catalog(dict(self.tables), dict(self.views), set(self.used))
 
-    def add_table(self, text: str, span: Span, table: Table) -> None:
-        """Name a table."""
-        self._check_new(text, span, table.name)
-        self.tables[table.name.lower()] = table
+    def add_table(self, text: str, span: Span, table: Table, existing: Existing = "refuse") -> None:
+        """Name a table.
 
-    def add_view(self, text: str, span: Span, name: str, resolved: Resolved) -> None:
-        """Name a view."""
-        self._check_new(text, span, name)
-        self.views[name.lower()] = resolved
+        Raises:
+            SqlError: When there is one already that can't be replaced.
+        """
+        name = table.name.lower()
+        if self._stays(text, span, table.name, existing, name in self.tables):
+            return
+        # A table is read when its readers run, under the watermark that it had when they were
+        # made: they would read the new one as if it were the old.
+        readers = [view for view, made in self.views.items() if read_by(made.relation) == name]
+        if name in self.tables and (readers or name in self.used):
+            reader = f"the view {readers[0]}" if readers else "a query"
+            cure = "give the new one another name"
+            raise SqlError(text, span, f"{reader} uses {table.name} as it was", cure)
+        self.tables[name] = table
 
-    def _check_new(self, text: str, span: Span, name: str) -> None:
-        if name.lower() in self.tables or name.lower() in self.views:
+    def add_view(
+        self, text: str, span: Span, name: str, resolved: Resolved, existing: Existing = "refuse"
+    ) -> None:
+        """Name a view; what was made from an older one keeps that.
+
+        Raises:
+            SqlError: When there is one already, and it isn't to be replaced.
+        """
+        if not self._stays(text, span, name, existing, name.lower() in self.views):
+            self.views[name.lower()] = resolved
+
+    def _stays(self, text: str, span: Span, name: str, existing: Existing, same: bool) -> bool:
+        """Whether what has the name is to stay; ``same`` says that it is of the same kind."""
+        if name.lower() not in self.tables and name.lower() not in self.views:
+            return False
+        if existing == "refuse" or not same:
             raise SqlError(text, span, f"{name} is there already", "give it another name")
+        return existing == "keep"
 
     def resolve(self, name: str, alias: str | None) -> Resolved:
         """A relation by its name; one that isn't here is left to whoever runs the query."""
@@ -95,3 +120,10 @@ class Catalog:
             return Resolved(Reading(name), Marks(), names)
         marks = Marks(table.time, table.lateness, table.max_ahead, table.offset, table.clock)
         return Resolved(Reading(table.name), marks, names)
+
+
+def read_by(relation: Relation) -> str:
+    """The table that a relation's rows come from, in lower case."""
+    while isinstance(relation, Derived):
+        relation = relation.source
+    return relation.name.lower()

@@ -13,6 +13,7 @@ from muntin.sql.queries import query
 from muntin.sql.syntax import (
     CreateTable,
     CreateView,
+    Existing,
     Explain,
     Insert,
     Setting,
@@ -22,6 +23,7 @@ from muntin.sql.syntax import (
 from muntin.sql.windowcalls import read_call
 
 _STATEMENTS = "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN"
+_OURS = ("connector", "mode")
 _TABLE = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', path = '...')"
 
 
@@ -60,17 +62,17 @@ def _alone(cursor: Cursor, found: Found) -> Found:
 
 def _create(cursor: Cursor) -> CreateTable | CreateView:
     start = cursor._prev.start
-    cursor.takes("OR", "REPLACE")
+    replaces = cursor.takes("OR", "REPLACE")
     cursor.takes("TEMPORARY") or cursor.takes("TEMP")
     if cursor.takes("VIEW"):
-        cursor.takes("IF", "NOT", "EXISTS")
+        existing = _existing(cursor, replaces)
         name, span = cursor.name("a view")
         cursor.needs("AS", cure=f"write CREATE VIEW {name} AS SELECT ...")
-        return CreateView(name, query(cursor), span)
+        return CreateView(name, query(cursor), span, existing)
     cursor.takes("STREAMING")
     cursor.needs("TABLE", cure=_TABLE)
-    cursor.takes("IF", "NOT", "EXISTS")
-    name, span = cursor.name("a table")
+    existing = _existing(cursor, replaces)
+    name, _ = cursor.name("a table")
     parts = _Parts()
     if cursor.takes_kind(TokenType.L_PAREN):
         while True:
@@ -80,7 +82,6 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
         _closed(cursor, "the list of columns")
     cursor.needs("WITH", "(", cure=_TABLE)
     options, spans = _options(cursor)
-    del span
     return CreateTable(
         name,
         tuple(parts.columns),
@@ -91,7 +92,18 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
         options,
         spans,
         cursor.since(start),
+        existing,
     )
+
+
+def _existing(cursor: Cursor, replaces: bool) -> Existing:
+    start = cursor.here
+    if not cursor.takes("IF", "NOT", "EXISTS"):
+        return "replace" if replaces else "refuse"
+    if replaces:
+        cure = "leave one of them away"
+        cursor.fail(cursor.since(start), "OR REPLACE and IF NOT EXISTS exclude each other", cure)
+    return "keep"
 
 
 class _Parts:
@@ -158,7 +170,10 @@ def _type(kind: exp.Expr) -> str:
 
 
 def _options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
-    """``connector = 'parquet', 'path' = '...'``: keys with or without quotes, in any case."""
+    """``connector = 'parquet', 'path' = '...'``: keys with or without quotes.
+
+    Those that are ours may be written in any case; the others are the connector's, as written.
+    """
     options: dict[str, str] = {}
     spans: dict[str, Span] = {}
     while not cursor.sees_kind(TokenType.R_PAREN):
@@ -166,7 +181,10 @@ def _options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
             cursor.fail(None, "the options aren't closed", "write name = 'value', ...")
         start = cursor.here
         key = _key(cursor)
-        if key in options:
+        if key.lower() in _OURS:
+            key = key.lower()
+        # Spark's readers compare options without case: the second would displace the first.
+        if key.lower() in {known.lower() for known in options}:
             cursor.fail((start, cursor.here), f"{key} is given twice", "give it once")
         if not cursor.takes_kind(TokenType.EQ):
             cursor.fail(None, f"{key} has no value", f"write {key} = '...'")

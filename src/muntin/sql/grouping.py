@@ -9,7 +9,7 @@ from sqlglot import exp
 from muntin.model.pipeline import quoted
 from muntin.sql.aggregates import call, name_of
 from muntin.sql.cursor import BOUNDS, SPARK, WindowNode, call_of
-from muntin.sql.expressions import Scope, Swaps, walk
+from muntin.sql.expressions import Scope, Swaps, normal, walk
 from muntin.sql.selectlist import END, OWN, START, SelectList
 from muntin.sql.syntax import Item, Select, WindowCall
 
@@ -47,7 +47,8 @@ class Grouping(SelectList):
             if isinstance(item.scalar, WindowNode) and self._struct(item.scalar):
                 self._struct_names.add(name)
         self._group()
-        self._check_partition(partition)
+        if partition:
+            self._check_partition(partition)
         for item in select.items:
             self._output(item)
         if select.having is not None:
@@ -117,6 +118,16 @@ class Grouping(SelectList):
             if self.key_of(node) is None:
                 cure = "add it to GROUP BY"
                 self.scope.fail(self.scope.span(node), "sessions are parted by this", cure)
+        if self.window.name != "SESSION":
+            return
+        # A session is of one group: a key more would make shorter ones than the call names.
+        parted = [normal(node, self.scope) for node in partition]
+        for written in self.select.group:
+            node = self._meant(written)
+            if self._bound(node) is None and normal(node, self.scope) not in parted:
+                cure = "add it there, as in PARTITION BY (a, b), or leave it away here"
+                span = self.scope.span(written)
+                self.scope.fail(span, "PARTITION BY doesn't part sessions by this", cure)
 
     def _struct(self, node: WindowNode) -> bool:
         return call_of(node).name in SPARK

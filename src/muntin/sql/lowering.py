@@ -79,7 +79,7 @@ def add_view(cursor: Cursor, view: CreateView, catalog: Catalog) -> None:
     if not isinstance(found, Resolved):
         cure = "write the result to a table, and read that in a query of its own"
         raise SqlError(cursor.sql, view.select.span, "windows over windows aren't taken", cure)
-    catalog.add_view(cursor.sql, view.span, view.name, found)
+    catalog.add_view(cursor.sql, view.span, view.name, found, view.existing)
 
 
 def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCall | None, Resolved]:

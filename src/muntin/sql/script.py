@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from muntin.model.axis import micros
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import AHEAD, Column, Flow, Pipeline, Table
+from muntin.model.pipeline import AHEAD, Column, Flow, Joining, Pipeline, Query, Table
 from muntin.model.placeholders import names
-from muntin.sql.catalog import Catalog, Resolved
+from muntin.sql.catalog import Catalog, Resolved, read_by
 from muntin.sql.cursor import Cursor, Span, read, semicolons
 from muntin.sql.definitions import GRAMMAR
 from muntin.sql.expressions import Scope
 from muntin.sql.lowering import Lowered, add_view, lower
+from muntin.sql.outputs import CURE, shared
 from muntin.sql.syntax import (
     CreateTable,
     CreateView,
@@ -59,7 +60,8 @@ class Session:
     def define(self, cursor: Cursor, statement: Statement) -> bool:
         """Take a statement that defines something; whether it was one."""
         if isinstance(statement, CreateTable):
-            self.catalog.add_table(cursor.sql, statement.span, table(cursor, statement))
+            made = table(cursor, statement)
+            self.catalog.add_table(cursor.sql, statement.span, made, statement.existing)
         elif isinstance(statement, CreateView):
             add_view(cursor, statement, self.catalog)
         elif isinstance(statement, Setting):
@@ -127,6 +129,7 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
     """
     statements, cursor = read(text, GRAMMAR, given)
     made = session()
+    inserts: list[Insert] = []
     flows: list[Flow] = []
     for one in statements:
         if made.define(cursor, one):
@@ -135,7 +138,9 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
             span = one.select.span if isinstance(one, Explain) else one.span
             cure = "write INSERT INTO a_table before it, or use muntin explain or muntin sql"
             raise SqlError(text, span, "nobody takes this query's rows", cure)
-        flows.append(_flow(cursor, one, made, flows))
+        inserts.append(one)
+        flows.append(_flow(cursor, one, made))
+    _check_outputs(text, inserts, flows, made.catalog.tables)
     if not flows:
         end = len(text.rstrip())
         cure = "end it with INSERT INTO a_table SELECT ..."
@@ -151,7 +156,21 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
     )
 
 
-def _flow(cursor: Cursor, insert: Insert, made: Session, flows: list[Flow]) -> Flow:
+def _check_outputs(
+    text: str, inserts: list[Insert], flows: list[Flow], tables: Mapping[str, Table]
+) -> None:
+    """Refuse two outputs in one table, at the second."""
+    clash = shared(flows, tables)
+    if clash is None:
+        return
+    second = clash[1]
+    insert = inserts[second.query]
+    span = insert.into_span if second.part == "into" else insert.rejected_span
+    assert span is not None
+    raise SqlError(text, span, f"{second.table} is written twice", CURE)
+
+
+def _flow(cursor: Cursor, insert: Insert, made: Session) -> Flow:
     text = cursor.sql
     lowered = _lowered(cursor, insert.select, made.catalog)
     targets = [(insert.into, insert.into_span)]
@@ -161,12 +180,17 @@ def _flow(cursor: Cursor, insert: Insert, made: Session, flows: list[Flow]) -> F
         if name.lower() not in made.catalog.tables:
             cure = f"write CREATE TABLE {name} WITH (connector = 'parquet', path = '...')"
             raise SqlError(text, span, f"there is no table {name}", cure)
-    if any(flow.name == insert.into for flow in flows):
-        cure = "give each query a table of its own"
-        raise SqlError(text, insert.into_span, f"{insert.into} is written twice", cure)
     into = made.catalog.tables[insert.into.lower()].name
     rejected = insert.rejected and made.catalog.tables[insert.rejected.lower()].name
+    written = {name.lower() for name in (into, rejected) if name is not None}
+    made.catalog.used |= written | _read(lowered.query)
     return Flow(into, _with_buckets(lowered, made).query, into, rejected)
+
+
+def _read(query: Query) -> set[str]:
+    if isinstance(query, Joining):
+        return {read_by(query.left), read_by(query.right)}
+    return {read_by(query.source)}
 
 
 def _with_buckets(lowered: Lowered, made: Session) -> Lowered:

@@ -181,13 +181,25 @@ class Select:
     views: tuple[CreateView, ...] = ()
 
 
+Existing = Literal["refuse", "replace", "keep"]
+"""What becomes of what has the name already: ``CREATE``, ``OR REPLACE``, ``IF NOT EXISTS``."""
+
+
 @dataclass(frozen=True)
 class CreateView:
-    """``CREATE VIEW v AS SELECT ...``, or a part of ``WITH``."""
+    """``CREATE VIEW v AS SELECT ...``, or a part of ``WITH``.
+
+    Attributes:
+        name: The view's name.
+        select: The query.
+        span: Where the name stands.
+        existing: What becomes of a view of that name.
+    """
 
     name: str
     select: Select
     span: Span
+    existing: Existing = "refuse"
 
 
 @dataclass(frozen=True)
@@ -204,6 +216,7 @@ class CreateTable:
         options: What stands in ``WITH``, as it was written.
         spans: Where each option's value stands.
         span: Where the statement begins.
+        existing: What becomes of a table of that name.
     """
 
     name: str
@@ -215,6 +228,7 @@ class CreateTable:
     options: dict[str, str] = field(hash=False)
     spans: dict[str, Span] = field(hash=False)
     span: Span
+    existing: Existing = "refuse"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from muntin.model.axis import Rows, instant, phrase
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind
 from muntin.sql import lengths
-from muntin.sql.cursor import BOUNDS, SPARK, Cursor, Span, span_of
+from muntin.sql.cursor import BOUNDS, Cursor, Span
 from muntin.sql.lengths import Length
 from muntin.sql.syntax import Argument, WindowCall
 
@@ -307,13 +307,3 @@ def same_call(one: WindowCall, other: WindowCall, text: str) -> bool:
         second.time,
         second.offset,
     )
-
-
-def is_spark(call: WindowCall) -> bool:
-    """Whether a call is one of Spark's window functions."""
-    return call.name in SPARK
-
-
-def place(node: exp.Expr, otherwise: Span) -> Span:
-    """Where a node stands, or what contains it."""
-    return span_of(node) or otherwise

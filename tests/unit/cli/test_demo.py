@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from muntin.cli.app import build
+from muntin.cli.demo import _empty
 
 COMMAND = [sys.executable, "-c", "from muntin.cli.app import main; main()", "demo"]
 
@@ -30,3 +34,39 @@ def test_a_small_demo_of_the_weather_is_equal_to_duckdb(tmp_path: Path):
     assert told.returncode == 0, told.stdout + told.stderr
     assert "windows by weather equal DuckDB's join" in told.stdout
     assert (tmp_path / "weather.html").stat().st_size > 5_000
+
+
+def test_a_folder_that_no_demo_has_written_is_left_alone(tmp_path: Path):
+    mine = tmp_path / "checkpoints" / "offsets"
+    mine.parent.mkdir()
+    mine.write_text("7")
+    told = CliRunner().invoke(build(), ["demo", "--out", str(tmp_path)])
+    assert told.exit_code == 1
+    assert "holds what no demo has written; give a folder that is new" in " ".join(
+        told.stderr.split()
+    )
+    assert mine.read_text() == "7"
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
+
+
+def test_a_file_is_no_folder_for_the_demo(tmp_path: Path):
+    path = tmp_path / "out"
+    path.write_text("mine")
+    told = CliRunner().invoke(build(), ["demo", "--out", str(path)])
+    assert "isn't a folder; give a folder" in " ".join(told.stderr.split())
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_demo_removes_what_the_one_before_left_and_nothing_else(tmp_path: Path, there: bool):
+    out = tmp_path / "out"
+    if there:
+        out.mkdir()
+    _empty(out)
+    for name in ("checkpoints", "both"):
+        (out / name).mkdir()
+        (out / name / "part").write_text("old")
+    for name in ("flights.html", "notes.txt"):
+        (out / name).write_text("old")
+    _empty(out)
+    assert {path.name for path in out.iterdir()} == {".muntin-demo", "notes.txt"}

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import muntin as mt
 from muntin.cli.app import build
 from muntin.cli.prompt import Words, done
-from muntin.cli.rows import LiveRows
+from muntin.cli.rows import KEPT, LiveRows
 from muntin.cli.shell import Shell, converse
 
 TABLE = """CREATE TABLE clicks (page STRING, `user name` STRING, ts TIMESTAMP, day AS date(ts),
@@ -51,6 +51,14 @@ def test_a_mistake_leaves_what_was_defined():
         asked.run("SELECT 'abc")
     assert asked.names == ["clicks"]
     assert asked.columns == ["page", "user name", "ts", "day"]
+
+
+def test_a_view_is_defined_anew():
+    asked = shell()
+    asked.run(TABLE + "CREATE VIEW home AS SELECT * FROM clicks WHERE page = 'home';")
+    asked.run("CREATE OR REPLACE VIEW home AS SELECT * FROM clicks WHERE page = 'start';")
+    assert asked.names == ["clicks", "home"]
+    assert asked.session.catalog.views["home"].relation.where == "page = 'start'"
 
 
 def test_statements_come_from_the_command_line_and_from_the_standard_input():
@@ -130,10 +138,30 @@ def test_of_a_window_its_greatest_revision_is_shown():
 
 
 def test_pairs_have_no_versions_and_old_rows_leave_the_table():
-    rows = LiveRows(["x"], None, most=2)
+    rows = LiveRows(["x"], None, most=2, kept=3)
     rows.take([{"x": 1}, {"x": 1}, {"x": None}, {"x": 2.5}])
-    assert len(rows.rows) == 4
+    assert [row["x"] for row in rows.rows] == [1, None, 2.5]
     made = rows.table()
     assert made.row_count == 2
     assert made.caption == "… and 2 before"
-    assert list(made.columns[0].cells) == ["", "2.5"]
+    assert [cell.plain for cell in made.columns[0].cells] == ["", "2.5"]
+
+
+def test_the_oldest_windows_are_counted_and_not_kept():
+    rows = LiveRows(["k", "n"], ["k"], most=5)
+    rows.take([row("a", start, 1, 0) for start in range(KEPT + 7)])
+    rows.take([row("a", KEPT + 6, 2, 1)])
+    assert len(rows.rows) == KEPT
+    assert rows.rows[0]["window_start"] == 7
+    assert rows.table().caption == f"… and {KEPT + 2:,} before"
+
+
+def test_data_is_shown_as_it_is_and_not_as_markup():
+    rows = LiveRows(["k", "[bold]n"], ["k"])
+    rows.take([row("[/home]", 0, 1, 0), row("[red]a", 0, 1, 0)])
+    asked = shell()
+    asked.console.print(rows.table())
+    said = shown(asked)
+    assert "[/home]" in said
+    assert "[red]a" in said
+    assert "[bold]n" in said

@@ -158,11 +158,12 @@ def test_pipelines_are_told_with_their_tables():
            CREATE TABLE p WITH (connector = 'parquet', path = '${out}/p');
            INSERT INTO o REJECTED INTO p SELECT k, count(*) AS n FROM (SELECT * FROM a WHERE x > 1)
            GROUP BY k, TUMBLE(timestamp, 1 HOUR);
-           INSERT INTO p SELECT x, y FROM a JOIN b
+           CREATE TABLE q WITH (connector = 'parquet', path = '${out}/q');
+           INSERT INTO q SELECT x, y FROM a JOIN b
            OVER (ORDER BY timestamp RANGE 1 MINUTE PRECEDING) ON a.k = b.k WHERE x > y"""
     )
     (one, windows), (two, pairs) = stories(made, Rates(10, 10))
-    assert (one, two) == ("o", "p")
+    assert (one, two) == ("o", "q")
     said = flat(windows)
     assert "reads a (rate), chosen and computed row by row" in said
     assert "results to o (parquet at ${out}/o); rejected messages to p" in said

@@ -138,6 +138,8 @@ def test_where_a_query_stands():
     assert "watermark 1970-01-01 00:00:10, 5 seconds behind the latest event time" in told
     assert "clock 1970-01-01 00:00:12" in told
     assert "rejected 2 late, of all keys so far" in told
+    fates = Clocks(None, None, {"seen": 9, "taken": 3, "duplicates": 4, "filtered": 1})
+    assert "rejected" not in said(about(found, fates))
 
 
 def test_moments_far_away_are_told_too():

@@ -177,6 +177,79 @@ def test_mistakes_are_named_by_their_place(old, new, said):
     assert said in str(caught.value)
 
 
+TWO = """
+checkpoint = "c"
+[tables]
+clicks = { connector = "json", path = "clicks", columns = { k = "STRING" }, time = "ts" }
+a = { connector = "parquet", path = "a" }
+b = { connector = "parquet", path = "b" }
+bad = { connector = "parquet", path = "bad" }
+letters = { connector = "kafka", options = { topic = "letters" } }
+[queries.first]
+from = "clicks"
+key = "k"
+windows = { tumbling = "1 hour" }
+agg = { n = "count(*)" }
+into = "a"
+rejected = "bad"
+[queries.second]
+from = "clicks"
+key = "k"
+windows = { tumbling = "1 hour" }
+agg = { n = "count(*)" }
+into = "b"
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ('rejected = "Bad"', "queries.second.rejected: rejected='Bad' is written twice, first by "),
+        ('rejected = "A"', "rejected='A' is written twice, first by queries.first.into; give each"),
+        ('rejected = "b"', "rejected='b' is written twice, first by queries.second.into"),
+    ],
+)
+def test_two_outputs_in_one_table_are_refused(more, said):
+    assert len(pipeline(TWO).flows) == 2
+    with pytest.raises(PipelineFileError) as caught:
+        pipeline(TWO + more)
+    assert said in str(caught.value)
+    with pytest.raises(PipelineFileError, match=r"queries.second.into: into='A' is written twice"):
+        pipeline(TWO.replace('into = "b"', 'into = "A"'))
+
+
+def test_rejected_messages_of_several_queries_may_go_to_one_topic():
+    shared = TWO.replace('rejected = "bad"', 'rejected = "letters"')
+    made = pipeline(shared + 'rejected = "letters"')
+    assert [flow.rejected for flow in made.flows] == ["letters", "letters"]
+    with pytest.raises(PipelineFileError, match="written twice"):
+        pipeline(shared.replace('into = "b"', 'into = "letters"'))
+
+
+def test_tables_that_differ_in_case_alone_are_refused():
+    text = TWO.replace("[queries.first]", '[tables.Clicks]\nconnector = "rate"\n[queries.first]')
+    with pytest.raises(PipelineFileError, match=r"tables.Clicks: .* is there already as clicks"):
+        pipeline(text)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ('password = "hunter2"', "tables.out.password: extra inputs are not permitted"),
+        ('pass = "hunter2"', "tables.out.pass: extra inputs are not permitted"),
+        ('options = { password = ["hunter2"] }', "tables.out.options.password"),
+        ('options = "password=hunter2"', "tables.out.options: input should be a valid dict"),
+        ('options = [{ dsn = "hunter2" }]', "tables.out.options: input should be a valid dict"),
+    ],
+)
+def test_a_secret_at_the_wrong_place_is_not_shown(more, said):
+    text = f'{TWO}[tables.out]\nconnector = "postgres"\n{more}'
+    with pytest.raises(PipelineFileError) as caught:
+        pipeline(text)
+    assert said in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
 def test_the_published_schema_is_the_one_in_force():
     published = json.loads((ROOT / "docs" / "pipeline.schema.json").read_text())
     assert published == schema()

@@ -91,6 +91,19 @@ def test_others_may_not_look_without_a_token(feed: Feed):
         assert server.token in server.address
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_an_empty_token_is_refused_for_everybody_knows_it(feed: Feed, host: str):
+    with pytest.raises(mt.OptionError, match="token='' is empty, so that everybody knows it"):
+        Server(feed, host=host, port=0, token="")
+
+
+def test_the_address_holds_the_token_as_addresses_do(feed: Feed):
+    with Server(feed, port=0, token="a&b=c#d e") as server:
+        asked_for = server.address.removeprefix(f"http://127.0.0.1:{server.port}")
+        assert asked_for == "/?token=a%26b%3Dc%23d%20e"
+        assert asked(server, asked_for).status == 200
+
+
 def test_a_port_that_is_taken_is_named(feed: Feed):
     with (
         Server(feed, port=0) as server,

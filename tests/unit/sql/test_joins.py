@@ -137,6 +137,11 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
             "early isn't for joins",
             "EARLY EVERY 3 ROWS",
         ),
+        (
+            f"SELECT a.k FROM a JOIN b {OVER} ON a.k = b.k EMIT GRACE 2 HOURS RETAIN 1 HOUR",
+            "keep is below the grace 2 hours; keep at least 2 hours",
+            "RETAIN 1 HOUR",
+        ),
         ("SELECT a.k FROM a OVER (ROWS 3 PRECEDING)", "a table alone has no OVER", None),
     ],
 )

@@ -95,6 +95,20 @@ def test_table_functions(source, twin):
     assert lowered(select(source)).spec == twin.spec(n=mt.count())
 
 
+@pytest.mark.parametrize(
+    ("call", "keys"),
+    [
+        ("SESSION(TABLE t PARTITION BY (k, Page), DESCRIPTOR(ts), 1 HOUR)", "t.page, k"),
+        ("SESSION(TABLE t, DESCRIPTOR(ts), 1 HOUR)", "page, k"),
+        # What other windows hold doesn't depend on what else there is of the key.
+        ("TUMBLE(TABLE t PARTITION BY k, DESCRIPTOR(ts), 1 HOUR)", "page, k"),
+    ],
+)
+def test_sessions_are_parted_by_all_keys(call, keys):
+    text = f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY {keys}, window_start, window_end"
+    assert lowered(text).spec.keys == ("page", "k")
+
+
 GROUPED = [
     ("TUMBLE(ts, INTERVAL '10' MINUTE)", AT.tumbling("10 minutes")),
     ("HOP(ts, INTERVAL '5' MINUTE, INTERVAL '1' HOUR)", AT.hopping("1 hour", "5 minutes")),

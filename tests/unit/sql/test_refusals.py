@@ -136,6 +136,19 @@ CASES = [
         "u",
     ),
     (
+        "SELECT k FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 1 HOUR)) "
+        "GROUP BY k, page, window_start, window_end",
+        "PARTITION BY doesn't part sessions by this; add it there",
+        "page",
+    ),
+    (
+        "SELECT k, upper(page) AS p "
+        "FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 1 HOUR)) "
+        "GROUP BY k, 2, window_start, window_end",
+        "PARTITION BY doesn't part sessions by this",
+        "2",
+    ),
+    (
         f"SELECT k FROM TABLE(SESSION(TABLE t, 3 ROWS)) {G}",
         "gap counts messages of other keys too",
         "3 ROWS",

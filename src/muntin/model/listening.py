@@ -1,0 +1,57 @@
+"""Where servers listen: on this machine's own loopback, or where others can reach them."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from muntin.model.errors import OptionError
+
+
+def loopback(host: str) -> bool:
+    """Whether nobody but this machine reaches an address.
+
+    Example:
+        >>> [loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "there")]
+        [True, True, True, False, False]
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that whoever asks early waits for the answer.
+
+    Args:
+        host: The address, of either family.
+        port: The port; 0 is any that is free.
+
+    Raises:
+        OptionError: When the port is taken, or the address isn't one of this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+        made.listen()
+    except (OSError, OverflowError) as error:
+        made.close()
+        said = getattr(error, "strerror", None) or error
+        cure = "give another, or 0 for any that is free"
+        raise OptionError("port", port, f"can't be listened on at {host} ({said})", cure) from error
+    return made
+
+
+def url(host: str, port: int, path: str) -> str:
+    """An address as browsers take it.
+
+    Example:
+        >>> url("::1", 9464, "/metrics")
+        'http://[::1]:9464/metrics'
+    """
+    return f"http://[{host}]:{port}{path}" if ":" in host else f"http://{host}:{port}{path}"

@@ -1,0 +1,60 @@
+"""Where the queries of a pipeline write: each output has a table of its own.
+
+What is written again under a batch's number replaces what stood there, so that a batch may be
+repeated: a folder of Parquet, the rows of a log in DuckDB or PostgreSQL. Each query counts its
+batches from 0, so two outputs in one table would wipe each other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from muntin.model.pipeline import Flow, Table
+
+Part = Literal["into", "rejected"]
+CURE = "give each output a table of its own"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One place that a query writes to.
+
+    Attributes:
+        query: Which of the queries, from 0.
+        part: Its results or its rejected messages.
+        table: The table's name.
+    """
+
+    query: int
+    part: Part
+    table: str
+
+
+def shared(flows: Sequence[Flow], tables: Mapping[str, Table]) -> tuple[Output, Output] | None:
+    """The first two outputs that go to one table; names are compared without case.
+
+    A topic of Kafka may take the rejected messages of several queries: it is only added to, and a
+    dead letter replaces no other. Results would, since they are known by their key and window.
+
+    Args:
+        flows: The queries.
+        tables: All tables, by name in lower case.
+    """
+    taken: dict[str, Output] = {}
+    for output in _outputs(flows):
+        name = output.table.lower()
+        first = taken.setdefault(name, output)
+        letters = first.part == output.part == "rejected" and tables[name].connector == "kafka"
+        if first is not output and not letters:
+            return first, output
+    return None
+
+
+def _outputs(flows: Sequence[Flow]) -> Iterator[Output]:
+    for place, flow in enumerate(flows):
+        if flow.results is not None:
+            yield Output(place, "into", flow.results)
+        if flow.rejected is not None:
+            yield Output(place, "rejected", flow.rejected)

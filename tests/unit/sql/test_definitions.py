@@ -1,0 +1,110 @@
+"""What CREATE says is honoured or refused, never read and forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+import muntin as mt
+from muntin.sql.door import pipeline, question, session, step
+
+FIRST = "CREATE TABLE t (k STRING, ts TIMESTAMP) WITH (connector = 'json', path = 'first');"
+SECOND = "TABLE t (k STRING, ts TIMESTAMP) WITH (connector = 'json', path = 'second');"
+OUT = "CREATE TABLE out WITH (connector = 'parquet', path = 'out');"
+QUERY = "SELECT k, count(*) AS n FROM {} GROUP BY k, TUMBLE(ts, 1 HOUR);"
+
+
+def catalog(*statements: str):
+    made = session()
+    for statement in statements:
+        step(statement, made)
+    return made.catalog
+
+
+def at(error: mt.SqlError) -> str:
+    return error.text[slice(*error.span)]
+
+
+@pytest.mark.parametrize(
+    ("options", "stream"),
+    [
+        ("CONNECTOR = 'json', MODE = 'batch', path = 'p'", False),
+        ("'Connector' = 'json', 'Mode' = 'stream', path = 'p'", True),
+        ("Connector = 'json', path = 'p'", True),
+    ],
+)
+def test_our_options_are_known_in_any_case(options, stream):
+    table = catalog(f"CREATE TABLE t (k STRING) WITH ({options})").tables["t"]
+    assert (table.connector, table.stream, table.options) == ("json", stream, {"path": "p"})
+
+
+def test_options_of_the_connector_stay_as_they_were_written():
+    text = "CREATE TABLE t WITH (connector = 'json', multiLine = true, 'kafka.Group' = 'g')"
+    assert catalog(text).tables["t"].options == {"multiLine": "true", "kafka.Group": "g"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("connector = 'json', MODE = 'often'", "mode 'often' isn't known; write 'stream' or"),
+        ("connector = 'json', mode = 'batch', MODE = 'stream'", "mode is given twice"),
+        ("connector = 'json', multiLine = true, multiline = false", "multiline is given twice"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, said):
+    with pytest.raises(mt.SqlError, match=said):
+        catalog(f"CREATE TABLE t (k STRING) WITH ({options})")
+
+
+def test_a_table_is_replaced_or_left_as_the_statement_says():
+    assert catalog(FIRST, f"CREATE OR REPLACE {SECOND}").tables["t"].options["path"] == "second"
+    kept = catalog(FIRST, f"CREATE {SECOND}".replace("TABLE t", "TABLE IF NOT EXISTS T"))
+    assert kept.tables["t"].options["path"] == "first"
+    for words in ("CREATE OR REPLACE TABLE t", "CREATE TABLE IF NOT EXISTS t"):
+        new = catalog(f"CREATE {SECOND}".replace("CREATE TABLE t", words))
+        assert new.tables["t"].options["path"] == "second"
+    with pytest.raises(mt.SqlError, match="t is there already; give it another name"):
+        catalog(FIRST, f"CREATE {SECOND}")
+
+
+def test_a_view_is_replaced_or_left_as_the_statement_says():
+    view = "VIEW v AS SELECT * FROM t WHERE k = '{}';"
+    made = catalog(FIRST, "CREATE " + view.format(1), "CREATE OR REPLACE " + view.format(2))
+    assert made.views["v"].relation.where == "k = '2'"
+    kept = catalog(
+        FIRST, "CREATE " + view.format(1), "CREATE VIEW IF NOT EXISTS V" + view.format(2)[6:]
+    )
+    assert kept.views["v"].relation.where == "k = '1'"
+
+
+def test_a_question_reads_the_view_as_it_is_now():
+    text = f"""{FIRST} CREATE VIEW v AS SELECT * FROM t WHERE k = '1';
+        CREATE OR REPLACE VIEW v AS SELECT * FROM v WHERE ts IS NOT NULL; {QUERY.format("v")}"""
+    relation = question(text).lowered.query.source
+    assert (relation.where, relation.source.where) == ("ts IS NOT NULL", "k = '1'")
+
+
+@pytest.mark.parametrize(
+    ("second", "said", "place"),
+    [
+        (f"CREATE OR REPLACE {SECOND}".replace("t (", "v ("), "v is there already", None),
+        ("CREATE OR REPLACE VIEW t AS SELECT * FROM v", "t is there already", "t"),
+        ("CREATE VIEW IF NOT EXISTS t AS SELECT * FROM v", "t is there already", "t"),
+        (f"CREATE OR REPLACE {SECOND}", "the view v uses t as it was; give the new one", None),
+        (
+            "CREATE OR REPLACE VIEW IF NOT EXISTS v AS SELECT * FROM t",
+            "OR REPLACE and IF NOT EXISTS exclude each other",
+            "IF NOT EXISTS",
+        ),
+    ],
+)
+def test_what_cannot_be_replaced_is_refused(second, said, place):
+    with pytest.raises(mt.SqlError, match=said) as caught:
+        catalog(FIRST, "CREATE VIEW v AS SELECT * FROM t;", second)
+    assert place is None or at(caught.value) == place
+
+
+@pytest.mark.parametrize("table", [SECOND, OUT.removeprefix("CREATE ")])
+def test_a_table_of_a_query_before_is_not_replaced(table):
+    text = f"{FIRST} {OUT} INSERT INTO out {QUERY.format('t')} CREATE OR REPLACE {table}"
+    with pytest.raises(mt.SqlError, match=r"a query uses (t|out) as it was"):
+        pipeline(text)
