@@ -25,6 +25,16 @@ class Written:
     kind: str = "results"
     keys: tuple[str, ...] | None = ("key",)
 
+    @property
+    def empty(self) -> bool:
+        """Whether there are no rows."""
+        return not self.said
+
+    @property
+    def identity(self) -> tuple[str, ...] | None:
+        """What identifies a window."""
+        return None if self.keys is None else (*self.keys, "window_start", "window_end")
+
     def table(self) -> pa.Table:
         """Key, start of the window, count and revision."""
         emissions = ["retract" if n is None else "full" for _, _, n, _ in self.said]

@@ -70,6 +70,27 @@ def test_rejected_messages_are_appended_once(sink: Sink, place: Place) -> None:
     assert place.read(TABLE, "key", "batch") == [("a", 0), ("a", 1), ("a", 1)]
 
 
+class Idle(Written):
+    """A batch in which nothing came in, and of which nothing may be fetched."""
+
+    def table(self) -> Any:
+        raise AssertionError("there is nothing to fetch")
+
+
+@pytest.mark.parametrize("keys", [("key",), None])
+def test_a_batch_without_rows_is_passed_over(
+    sink: Sink, place: Place, keys: tuple[str, ...] | None
+) -> None:
+    """But for the first, which makes the table."""
+    sink.write(Written(0, [], keys=keys))
+    assert place.read(TABLE, "key", "n") == []
+    for number in (1, 1, 2):
+        sink.write(Idle(number, [], keys=keys))
+    sink.write(Written(3, [("a", 0, 1, 0)], keys=keys))
+    sink.write(Idle(4, [], keys=keys))
+    assert place.read(TABLE, "key", "n") == [("a", 1)]
+
+
 # A window's versions come in order, one after the other, and it may end by being taken back.
 VERSIONS = st.lists(
     st.tuples(st.sampled_from("ab"), st.sampled_from([0, 10]), st.booleans()), max_size=12

@@ -175,6 +175,7 @@ def test_both_runtimes_say_the_same(
     expected = in_process(2)
     counts = expected.pop("counts")
     assert query.figures.counts == counts
+    assert query.figures.adds_up()
     assert held(tmp_path) == expected
     history = rows(
         tmp_path / "out.duckdb",

@@ -8,7 +8,7 @@ import pytest
 
 from muntin.model.axis import SECOND
 from muntin.spark import heartbeat
-from muntin.spark.heartbeat import Heartbeat
+from muntin.spark.heartbeat import Heartbeat, is_tick
 
 
 @pytest.mark.parametrize("period", [SECOND, 250_000])
@@ -20,7 +20,35 @@ def test_ticks_never_go_back(period: int, monkeypatch: pytest.MonkeyPatch) -> No
     for moment in moments:
         monkeypatch.setattr(heartbeat.time, "time_ns", lambda now=moment: int(now * 1e9))
         offset = reader.latestOffset(offset)
-        seen.append(offset["tick"] * period / SECOND)
+        seen.append(offset["tick"] / SECOND)
     assert seen == [100.0, 101.0, 101.0, 101.0, 102.0, 90_000.0, 90_000.0, 90_001.0]
     before = {"tick": 5}
     assert [p.value for p in reader.partitions(before, offset)] == [offset["tick"]]
+
+
+def test_a_change_of_the_period_doesnt_stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tick of the old period is a moment to the new one, and what is repeated has its clock."""
+    monkeypatch.setattr(heartbeat.time, "time_ns", lambda: int(100.7 * 1e9))
+    offset, told = {"tick": 0}, []
+    for period in (500_000, SECOND, 250_000, 200_000):
+        reader: Any = Heartbeat({"period": str(period)}).streamReader(None)
+        told += [row for part in reader.partitions({}, offset) for row in reader.read(part)]
+        offset = reader.latestOffset(offset)
+    assert told == [(0,), (100_500_000,), (100_500_000,), (100_500_000,)]
+    monkeypatch.setattr(heartbeat.time, "time_ns", lambda: int(102.1 * 1e9))
+    assert reader.latestOffset(offset) == {"tick": 102_000_000}
+
+
+@pytest.mark.parametrize(
+    ("offset", "ours"),
+    [
+        ('{"tick": 1000000}', True),
+        ('{"tick": {"0": 5}}', False),
+        ('{"logOffset":0}', False),
+        ("17", False),
+        ("-", False),
+    ],
+)
+def test_ticks_are_known_among_offsets(offset: str, ours: bool) -> None:
+    """A topic of Kafka's may have any name."""
+    assert is_tick(offset) is ours

@@ -48,6 +48,37 @@ def test_idle_windows_speak_and_then_are_quiet(spark: SparkSession, tmp_path: Pa
         query.stop()
 
 
+def test_idle_batches_leave_nothing_in_the_sinks(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    results, rejected = tmp_path / "results", tmp_path / "rejected"
+    query = (
+        mt.windowed(feed.stream(spark), key="key", time="at")
+        .tumbling("10 seconds")
+        .late(grace="1 hour")
+        .agg(n=mt.count())
+        .start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            results=mt.to_parquet(str(results)),
+            rejected=mt.to_parquet(str(rejected)),
+        )
+    )
+    try:
+        wait_for(lambda: query.figures.batch >= 2)
+        feed.add(("a", at(1), 0), ("a", at(25), 0))
+        wait_for(lambda: query.figures.fired.get("full") == 1)
+        last = query.figures.batch
+        wait_for(lambda: query.figures.batch >= last + 2)
+    finally:
+        query.stop()
+    # The first batch makes the table, and the one of the window has rows.
+    folders = sorted(path.name for path in results.iterdir())
+    assert len(folders) == 2
+    assert folders[0] == "batch=0"
+    assert [path.name for path in rejected.iterdir()] == ["batch=0"]
+    assert [row.n for row in spark.read.parquet(str(results)).collect()] == [1]
+    assert spark.read.parquet(str(rejected)).count() == 0
+
+
 def said(spoken: list[Row]) -> list[tuple[Any, ...]]:
     """Key, start in seconds, count, emission and revision."""
     midnight = at(0).replace(tzinfo=None)

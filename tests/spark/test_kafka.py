@@ -135,7 +135,7 @@ def test_avro_there_and_back(spark: SparkSession, kafka: Kafka) -> None:
 class Pairs:
     """A batch of rows without identity."""
 
-    number, keys, kind = 3, None, "results"
+    number, keys, kind, identity, empty = 3, None, "results", None, False
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame

@@ -244,18 +244,26 @@ def test_a_large_file_comes_in_frames(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_parts_make_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other they have its rows in order, whatever its name: agents go by that."""
     monkeypatch.setattr("muntin.spark.parquet._ROWS_OF_A_PART", 10)
     wanted = reader(n=pl.Int64())
     for size in (0, 1, 9, 25, 40, 101):
-        path = tmp_path / f"{size}.parquet"
+        path = tmp_path / "a.parquet"
         pq.write_table(pa.table({"n": pa.array(range(size), pa.int64())}), path, row_group_size=7)
-        for parts in (1, 3):
-            each = [
-                [n for frame in wanted.read(str(path), part, parts) for n in frame["n"]]
-                for part in range(parts)
-            ]
-            assert sorted(n for numbers in each for n in numbers) == list(range(size))
-            assert sum(map(bool, each)) == min(parts, max(size // 10, size > 0))
+        for parts in (1, 3, 4):
+            begins = set()
+            for name in range(20):
+                path = path.rename(tmp_path / f"{name}.parquet")
+                each = [
+                    [n for frame in wanted.read(str(path), part, parts) for n in frame["n"]]
+                    for part in range(parts)
+                ]
+                assert [n for numbers in each for n in numbers] == list(range(size))
+                shares = min(parts, max(size // 10, 1))
+                assert sum(map(bool, each)) == (shares if size else 0)
+                begins |= {next((i for i, numbers in enumerate(each) if numbers), 0)}
+            # So that many files that are smaller than all parts are work for all tasks.
+            assert begins == set(range(parts - shares + 1)) or not size
 
 
 def test_messages_of_the_ordinary_schema_are_files(spark: SparkSession, tmp_path: Path) -> None:

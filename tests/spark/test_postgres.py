@@ -12,6 +12,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
 from tests.contract.sinks import PostgresPlace, Written
 from tests.services.postgres import PASSWORD, Postgres, rows
 from tests.spark.feed import Feed, at
@@ -27,7 +28,7 @@ class Table:
     """A batch of one Arrow table."""
 
     def __init__(self, table: pa.Table, keys: tuple[str, ...] | None = None) -> None:
-        self.number, self.keys = 0, keys
+        self.number, self.keys, self.identity, self.empty = 0, keys, keys, False
         self._table = table
 
     def table(self) -> pa.Table:
@@ -117,6 +118,8 @@ def test_every_type_arrives(dsn: str) -> None:
             "words": pa.array([['{"a,b"}', "nul\0", None], None], pa.list_(pa.string())),
             "deep": pa.array([[{"k": "x\0", "v": 1}], None],
                              pa.list_(pa.struct({"k": pa.string(), "v": pa.int64()}))),
+            "wild": pa.array([{"x": float("nan"), "s": "\\u0000"}, {"x": 1.5, "s": "\0"}],
+                             pa.struct({"x": pa.float64(), "s": pa.string()})),
         }
     )  # fmt: skip
     mt.to_postgres(dsn, "rejected").write(Table(table))
@@ -131,7 +134,9 @@ def test_every_type_arrives(dsn: str) -> None:
     )  # fmt: skip
     assert first[10] == ['{"a,b"}', "nul␀", None]
     assert first[11] == [{"k": "x␀", "v": 1}]
-    assert second == (None, None, float("-inf"), "nul␀", b"", *[None] * 4, [], None, None, 0)
+    assert first[12] == {"x": "nan", "s": "\\u0000"}
+    assert second[:12] == (None, None, float("-inf"), "nul␀", b"", *[None] * 4, [], None, None)
+    assert second[12:] == ({"x": 1.5, "s": "␀"}, 0)
 
 
 def test_a_table_of_ones_own_is_filled(dsn: str) -> None:
@@ -183,6 +188,32 @@ def test_what_cant_be_an_address_or_a_name_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(mt.MissingExtraError, match=r"pip install 'muntin\[postgres\]'"):
         mt.to_postgres("host=there", "windows")
+
+
+def columns(*names: str) -> StructType:
+    return StructType([StructField(name, LongType()) for name in names])
+
+
+def test_columns_that_cant_be_written_are_refused_before() -> None:
+    sink, logged = (mt.to_postgres("host=there", "t", history=h) for h in (None, "log"))
+    for name in ("n" * 64, "ü" * 32, ""):
+        with pytest.raises(mt.OptionError, match=r"column=.* can't be a name; give one of 1 to 63"):
+            sink.check(columns("key", name), ("key",))
+    rows, said = columns("key", "batch"), "column='batch' is the column in which {} keeps the batch"
+    with pytest.raises(mt.OptionError, match=said.format("t") + ".*give the column another name$"):
+        sink.check(rows, None)
+    with pytest.raises(mt.OptionError, match=said.format("log") + ".*or keep no history$"):
+        logged.check(rows, ("key",))
+    # Where only the newest state is kept, no number is; and capitals make other names.
+    sink.check(rows, ("key",))
+    sink.check(columns("key", "Batch", "n" * 63), None)
+
+
+def test_a_column_like_the_batchs_in_capitals_is_another(dsn: str) -> None:
+    table = pa.table({"Batch": pa.array([7], pa.int64())})
+    for _ in range(2):
+        mt.to_postgres(dsn, "rejected").write(Table(table))
+    assert rows(dsn, 'SELECT "Batch", batch FROM rejected') == [(7, 0)]
 
 
 def test_two_writers_of_a_table_take_turns(dsn: str) -> None:

@@ -55,6 +55,14 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
         lambda f: over(f, max_ahead="far"), "max_ahead", "'far'", "10 minutes"
     ),
     "no buckets": (lambda f: over(f, buckets=0), "buckets", "0", "1 or more"),
+    "no buckets of a join": (lambda f: joined(f, buckets=0), "buckets", "0", "1 or more"),
+    "less than no buckets of a join": (
+        lambda f: joined(f, buckets=-2), "buckets", "-2", "1 or more"
+    ),
+    "no buckets of agents": (lambda f: app(f, buckets=0), "buckets", "0", "1 or more"),
+    "less than no buckets of agents": (
+        lambda f: app(f, buckets=-2), "buckets", "-2", "1 or more"
+    ),
     "size is nothing": (
         lambda f: bare(f).tumbling("0 seconds"), "size", "'0 seconds'", "greater than zero"
     ),
@@ -129,6 +137,22 @@ def bare(frame: DataFrame, **options: Any) -> Windowed:
 
 def over(frame: DataFrame, **options: Any) -> Windowed:
     return bare(frame, **options).tumbling("10 seconds")
+
+
+def joined(frame: DataFrame, **options: Any) -> Any:
+    side = bare(frame, key=())
+    return mt.join(side, side, on="key", within="1 minute", **options)
+
+
+def app(frame: DataFrame, **options: Any) -> Any:
+    made = mt.App("refused")
+
+    @made.agent("messages")
+    async def read(messages: Any) -> None:
+        async for _ in messages:
+            pass
+
+    return mt.on_spark(made, {"messages": frame}, **options)
 
 
 @pytest.mark.parametrize("case", WRONG)

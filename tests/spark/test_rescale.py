@@ -57,3 +57,44 @@ def test_windows_go_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -> 
         rescale(spark, str(old), buckets=3, to=str(new))
     with pytest.raises(mt.OptionError, match="buckets=0 is less than one"):
         rescale(spark, str(old), buckets=0, to=str(tmp_path / "none"))
+
+
+@pytest.mark.slow
+def test_a_batch_that_was_begun_is_done_with_the_same_input(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The sink has it already: with more input, a session might begin elsewhere."""
+    feed, out = Feed(tmp_path / "source"), tmp_path / "out.duckdb"
+
+    def run(checkpoint: Path, buckets: int, files: int) -> mt.WindowedQuery:
+        frame = spark.readStream.schema("id long, key string, at timestamp, value long")
+        frame = frame.option("maxFilesPerTrigger", files).parquet(str(feed.folder))
+        sessions = (
+            mt.windowed(frame, key="key", time="at", lateness="1 minute", buckets=buckets)
+            .session("5 seconds")
+            .early(each=True)
+            .agg(n=mt.count())
+        )
+        results = mt.to_duckdb(str(out), "sessions", history="history")
+        query = sessions.start(checkpoint=str(checkpoint), results=results, available_now=True)
+        assert query.await_end(240)
+        return query
+
+    feed.add(("a", at(1), 0), ("b", at(2), 0))
+    feed.add(("a", at(20), 0), ("b", at(3), 0))
+    old, new = tmp_path / "old", tmp_path / "new"
+    assert run(old, 2, 1).figures.batch == 1
+    for path in (old / "commits").glob("*1*"):
+        path.unlink()
+    feed.add(("a", at(16), 0), ("b", at(30), 0))
+    assert rescale(spark, str(old), buckets=3, to=str(new)).batch == 0
+    query = run(new, 3, 10)
+    assert query.figures.batch == 2
+    assert query.figures.counts["seen"] == feed.ids
+    select = "SELECT key, epoch_us(window_start), n FROM sessions WHERE emission <> 'retract'"
+    expected = [("a", 1, 1), ("a", 16, 2), ("b", 2, 2), ("b", 30, 1)]
+    assert rows(out, f"{select} ORDER BY ALL") == [
+        (key, round(at(start).timestamp() * 1_000_000), n) for key, start, n in expected
+    ]
+    batches = "SELECT DISTINCT batch FROM history ORDER BY ALL"
+    assert rows(out, batches) == [(0,), (1,), (2,)]

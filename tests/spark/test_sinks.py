@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
 from tests.spark.feed import Feed, at, rows, told
 
 import muntin as mt
+from muntin.spark.sinks import Batch
 
 
 def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Path) -> None:
@@ -127,6 +130,64 @@ def test_parquet_of_a_repeated_batch_is_replaced(spark: SparkSession, tmp_path: 
     assert sorted(spark.read.parquet(f"{tmp_path}/parquet").collect()) == once
     assert rows(tmp_path / "out.duckdb", "SELECT * FROM history ORDER BY ALL") == history
     assert told(tmp_path / "out.duckdb") == feed.windows(10, 10)
+
+
+def columns(*names: str) -> StructType:
+    return StructType([StructField(name, LongType()) for name in names])
+
+
+def test_what_identifies_a_row() -> None:
+    windows = columns("key", "window_start", "window_end", "n")
+    assert Batch(0, None, "results", windows, ("key",)).identity == tuple(windows.names[:3])
+    assert Batch(0, None, "results", columns("key", "n"), ("key",)).identity == ("key",)
+    assert Batch(0, None, "rejected", windows, None).identity is None
+
+
+@pytest.mark.parametrize("name", ["batch", "Batch"])
+def test_the_column_of_the_batchs_number_is_the_sinks_own(tmp_path: Path, name: str) -> None:
+    rows, path = columns("key", name), f"{tmp_path}/out"
+    parquet, duckdb = mt.to_parquet(path), mt.to_duckdb(path, "t", history="log")
+    for sink, keys in ((parquet, None), (parquet, ("key",)), (duckdb, None), (duckdb, ("key",))):
+        said = f"column='{name}' is the column in which .* keeps the batch's number; give .* name"
+        with pytest.raises(mt.OptionError, match=said):
+            sink.check(rows, keys)
+    # No number is kept where only the newest state of windows is.
+    mt.to_duckdb(path, "t").check(rows, ("key",))
+
+
+def test_a_query_whose_rows_cant_be_written_isnt_started(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "source")
+    messages = feed.stream(spark)
+    renamed = mt.windowed(messages.withColumnRenamed("value", "Batch"), key="key", time="at")
+    counted = renamed.tumbling("10 seconds").agg(n=mt.count())
+    text = "FROM t GROUP BY key, TUMBLE(`at`, INTERVAL '10' SECOND)"
+    shown = mt.sql(spark, f"SELECT key, sum(value) + 1 AS batch {text}", t=messages)
+    hidden = mt.sql(spark, f"SELECT key AS batch, count(*) AS n {text}", t=messages)
+    parquet, duckdb = mt.to_parquet(f"{tmp_path}/out"), mt.to_duckdb(f"{tmp_path}/db", "t")
+    for query, sinks in (
+        (counted, {"rejected": duckdb}),
+        (counted, {"rejected": parquet}),
+        (shown, {"results": parquet}),
+        (hidden, {"results": parquet}),
+        (shown, {"results": mt.to_kafka("nowhere:9", "t", key="n")}),
+    ):
+        with pytest.raises(mt.OptionError, match=r"(?i)column='batch'|key='n'"):
+            query.start(checkpoint=f"{tmp_path}/checkpoint", name="refused", **sinks)
+    assert not (tmp_path / "checkpoint").exists()
+    assert "refused" not in [query.name for query in spark.streams.active]
+
+
+def test_a_key_of_no_column_is_refused() -> None:
+    sink = mt.to_kafka("nowhere:9", "views", key=["KEY", "kee"])
+    with pytest.raises(mt.OptionError, match="key='kee' isn't a column of what views gets; give"):
+        sink.check(columns("key", "n"), ("key",))
+    mt.to_kafka("nowhere:9", "views", key="n").check(columns("key", "n"), ("key",))
+
+
+def test_no_rows_are_sent_nowhere() -> None:
+    mt.to_kafka("nowhere:9", "views").write(SimpleNamespace(empty=True))
 
 
 @dataclass

@@ -84,7 +84,7 @@ class AgentProcessor(StatefulProcessor):
         part = _MEMORY.partition(self.stage, bucket)
         headed = [(json.loads(row["header"]), row) for row in waiting if row["header"] is not None]
         headed.sort(key=lambda pair: pair[0]["task"])
-        walls = [header["wall"] for header, _ in headed]
+        walls = [header["wall"] for header, _ in headed if header["wall"] is not None]
         part.begin(self.blobs, wall_of(waiting, max(walls, default=part.wall)))
         batch = Batch(self.stage, part, headed)
         told = _loop().complete(batch.work(final=self.final))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +17,7 @@ from muntin.engine.codec import encode
 from muntin.engine.hashing import hash_rows
 from muntin.spark.agent_rows import REJECTED_FRAME
 from muntin.spark.combiner import Reader, as_sent, task_number, timed, to_batch
+from muntin.spark.parquet import NOW
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, keys_column, keys_of
 from muntin.tables.copartition import owners
@@ -67,13 +67,13 @@ class Arrival:
 
     Attributes:
         schema: Polars types of the columns, without muntin's own.
-        holder: The column of times as Spark sends it; ``None`` where there is none.
+        holder: The column of times as Spark sends it; the batch's clock where there is none.
         key: What the events' own keys are.
         value: The column that is the value; ``None``: the whole row is.
     """
 
     schema: dict[str, pl.DataType]
-    holder: str | None
+    holder: str
     key: Keying | None
     value: str | None
 
@@ -132,12 +132,13 @@ class RouteTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Part all events of a task."""
         arrival = self.stage.arrivals[self.topic]
-        now = time.time_ns() // 1000
         taken, rejected, seen = [], [], 0
+        now: int | None = None
         for read in self.read(batches):
             messages = timed(read, arrival.holder)
-            if arrival.holder is None:
-                messages = messages.with_columns(pl.lit(now).alias(columns.TIME))
+            # Never this machine's clock: a batch that is repeated would be another one.
+            if NOW in messages.columns and len(messages):
+                now = messages[NOW][0]
             seen += len(messages)
             good, bad = admit(messages, [], None)
             taken.append(good.select(*arrival.schema, columns.TIME))
@@ -156,7 +157,7 @@ class RouteTask:
         return events.with_columns(judged.alias(JUDGED))
 
     def _rows(
-        self, events: pl.DataFrame, rejected: list[pl.DataFrame], seen: int, now: int
+        self, events: pl.DataFrame, rejected: list[pl.DataFrame], seen: int, now: int | None
     ) -> pa.RecordBatch:
         counts = {"seen": seen, "taken": len(events)}
         latest = events[columns.TIME].max()

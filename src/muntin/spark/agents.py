@@ -29,9 +29,9 @@ from muntin.spark.agent_route import (
 )
 from muntin.spark.agent_rows import MESSAGE, REJECTED_SCHEMA, result_schema, table_schema
 from muntin.spark.combiner import slots
-from muntin.spark.inputs import OWN, WALL, Input, ticks
-from muntin.spark.plan import unpacked
-from muntin.spark.processor import REJECTED, TOLD
+from muntin.spark.inputs import OWN, WALL, Input, check_ticks, ticks
+from muntin.spark.parquet import NOW
+from muntin.spark.processor import REJECTED, TOLD, buckets_of, unpacked
 from muntin.spark.schema import polars_schema
 from muntin.spark.session import require
 from muntin.tables.agent import reads
@@ -158,8 +158,7 @@ class AgentsOnSpark:
         first = next(iter(given.values())).data
         self._spark = first.sparkSession
         self._streams = first.isStreaming
-        partitions = self._spark.conf.get("spark.sql.shuffle.partitions", "200") or 200
-        self.buckets = buckets or int(partitions)
+        self.buckets = buckets_of(self._spark, buckets)
         self._told = lru_cache(maxsize=None)(self._build)
 
     def table(self, name: str) -> DataFrame:
@@ -228,6 +227,8 @@ class AgentsOnSpark:
 
         Raises:
             OptionError: When the frames don't stream, or something isn't the app's.
+            SpecChangedError: When a table went by the wall clock and none does now, or the other
+                way round.
         """
         from muntin.spark.query import Output, launch
 
@@ -244,6 +245,8 @@ class AgentsOnSpark:
         if rejected is not None:
             outputs.append(Output(REJECTED, REJECTED_SCHEMA, None, rejected))
         told = self._told(frozenset(tables or ()))
+        if told.isStreaming:
+            check_ticks(told, checkpoint, {})
         return launch(told, outputs, checkpoint, name, every, available_now)
 
     def explain(self) -> str:
@@ -270,18 +273,33 @@ class AgentsOnSpark:
             cure = f"give one of {', '.join(known)}" if known else "define one"
             raise OptionError(option, name, "isn't the app's", cure)
 
+    @property
+    def _ticks(self) -> bool:
+        """Whether the wall clock comes with ticks."""
+        return self._streams and self.app.clocked
+
+    def _input(self, frame: DataFrame, time: str | None) -> Input:
+        """A topic's input; it brings the batch's clock along only where somebody may look at it.
+
+        Without that, and with any time allowed, nothing that Spark runs changes from batch to
+        batch, and nothing is compiled anew.
+        """
+        ahead = self.app.max_ahead
+        looked_at = time is None or ahead is not None or (self.app.clocked and not self._ticks)
+        return Input(frame, time, max_ahead=ahead, stamped=looked_at)
+
     def _build(self, tell: frozenset[str]) -> DataFrame:
         """What the buckets tell: blobs and figures."""
-        arrivals, inputs, frames = {}, {}, {}
+        arrivals, inputs, frames, holders = {}, {}, {}, {}
         for name, given in self._given.items():
             time = given.time.field if given.time is not None else None
-            inputs[name] = Input(given.data, time, max_ahead=self.app.max_ahead)
+            inputs[name] = self._input(given.data, time)
             sent = inputs[name].columns()
-            holder = inputs[name].flag(sent)
+            holders[name] = inputs[name].flag(sent)
             frames[name] = given.data.select(*(c.alias(n) for n, c in sent.items()))
             schema = polars_schema(frames[name].schema)
             shown = {n: t for n, t in schema.items() if n not in OWN}
-            arrivals[name] = Arrival(shown, holder, given.key, given.value)
+            arrivals[name] = Arrival(shown, holders[name] or NOW, given.key, given.value)
         stage = AgentStage(
             self.app,
             self._routes,
@@ -293,12 +311,12 @@ class AgentsOnSpark:
         )
         parts = []
         for name, frame in frames.items():
-            holder = arrivals[name].holder
             # Parts of a file are numbered as its rows are, so tasks are in the order of events.
-            reader, rows = inputs[name].read(frame, dict(polars_schema(frame.schema)), holder)
+            columns_of = dict(polars_schema(frame.schema))
+            reader, rows = inputs[name].read(frame, columns_of, holders[name])
             parts.append(rows.mapInArrow(RouteTask(stage, name, reader), ROW))
         rows = reduce(DataFrame.unionByName, parts).withColumn(WALL, F.lit(None).cast("long"))
-        if self._streams and self.app.clocked:
+        if self._ticks:
             beats = ticks(self._spark, stage.slots, SECOND)
             rows = rows.unionByName(beats, allowMissingColumns=True)
         processor = AgentProcessor(stage, final=not self._streams)

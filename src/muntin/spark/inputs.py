@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import polars as pl
@@ -12,18 +13,19 @@ from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
 from muntin.engine import columns
 from muntin.model.axis import SECOND
-from muntin.model.errors import OptionError
+from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.policies import Every, Policy
+from muntin.spark.checkpoint import Checkpoint, facts_of
 from muntin.spark.combiner import PASSED, Reader, as_sent
-from muntin.spark.heartbeat import NAME, Heartbeat
-from muntin.spark.parquet import ParquetReader, files
+from muntin.spark.heartbeat import NAME, Heartbeat, is_tick
+from muntin.spark.parquet import NOW, ParquetReader, files
 
 PARSED = "__muntin_parsed"
 # The metadata of a column that isn't null where a message couldn't be parsed by its source.
 MARKS_MALFORMED = "muntin.malformed"
 # The wall clock that a tick carries, microseconds.
 WALL = "wall"
-OWN = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, PARSED, *PASSED}
+OWN = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, PARSED, NOW, *PASSED}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Input:
         offset: The columns of a message's partition and of its offset in it.
         rows: The frame's rows, with others among them that only pass through; the frame itself
             where there are none.
+        stamped: Whether messages bring the batch's wall clock along, as ``NOW``.
     """
 
     frame: DataFrame
@@ -48,6 +51,7 @@ class Input:
     max_ahead: int | None = None
     offset: tuple[str, str] | None = None
     rows: DataFrame | None = None
+    stamped: bool = False
 
     def select(self, sent: dict[str, Column]) -> DataFrame:
         """The rows, with what is sent of each."""
@@ -76,6 +80,8 @@ class Input:
             sent[columns.KEEP] = F.expr(where) if isinstance(where, str) else where
         if self.clock is not None:
             sent[columns.CLOCK] = sent[self.clock]
+        if self.stamped:
+            sent[NOW] = _batch_clock(zoneless=False)
         unparsed = [f.name for f in self.frame.schema.fields if MARKS_MALFORMED in f.metadata]
         for name in unparsed:
             sent[columns.MALFORMED] = sent[name].isNotNull()
@@ -114,22 +120,25 @@ class Input:
             ordered: Whether the order of arrival counts, which parts of a file would mix up.
         """
         names = self.frame.columns
-        derived = set(messages.columns) - {*names, columns.CLOCK, columns.FUTURE}
+        derived = set(messages.columns) - {*names, columns.CLOCK, columns.FUTURE, NOW}
         time = self.time
-        zoneless = time and isinstance(self.frame.schema[time].dataType, TimestampNTZType)
+        local = time is not None and isinstance(self.frame.schema[time].dataType, TimestampNTZType)
         # Spark writes a moment into the code that it generates, and then compiles that in every
         # batch.
-        asked = self.max_ahead is not None and self.clock is None
-        now = _batch_clock(bool(zoneless)) if asked else F.lit(0).cast("long")
-        found = None if derived or ordered else files(self.frame, now)
+        asked = self.stamped or (self.max_ahead is not None and self.clock is None)
+        now = _batch_clock(zoneless=local) if asked else F.lit(0).cast("long")
+        # Files come with one clock, and what messages bring along is never the local one.
+        as_rows = derived or ordered or (local and self.stamped)
+        found = None if as_rows else files(self.frame, now)
         if found is None:
             return as_sent, messages
         listed, root = found
         read = {name: schema[name] for name in names}
-        return ParquetReader(read, root, holder, self.clock, self.max_ahead), listed
+        reader = ParquetReader(read, root, holder, self.clock, self.max_ahead, self.stamped)
+        return reader, listed
 
 
-def _batch_clock(zoneless: bool) -> Column:
+def _batch_clock(*, zoneless: bool) -> Column:
     """The batch's wall clock in microseconds; the same when the batch is repeated.
 
     Args:
@@ -171,5 +180,64 @@ def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
     spark.dataSource.register(Heartbeat)
     beats = spark.readStream.format(NAME).option("period", str(period)).load()
     every = F.array(*(F.lit(slot) for slot in slots))
-    wall = (F.col("tick") * period).alias(WALL)
-    return beats.select(F.explode(every).alias("slot"), wall)
+    return beats.select(F.explode(every).alias("slot"), F.col("tick").alias(WALL))
+
+
+def check_ticks(told: DataFrame, checkpoint: str, facts: Mapping[str, str]) -> None:
+    """Refuse a checkpoint that has ticks where the query has none, or the other way round.
+
+    Ticks are a source of their own, and Spark goes on from a checkpoint only with as many sources
+    as it has; what it says otherwise names no policy.
+
+    Args:
+        told: What the query tells.
+        checkpoint: Where its progress is kept, if it was started before.
+        facts: What its state depends on, by name and in words.
+
+    Raises:
+        SpecChangedError: Naming the policies that differ, then and now.
+    """
+    had = _had_ticks(told, checkpoint)
+    if had is None or had == (has := _has_ticks(told)):
+        return
+    then: Mapping[str, str] = {}
+    with suppress(MuntinError):  # there may be no state yet, or state that isn't of windows
+        then = facts_of(Checkpoint(told.sparkSession, checkpoint))
+    lines = [
+        f"{name}: was {then[name]}, is {said}"
+        for name, said in facts.items()
+        if name.split()[-1] in ("early", "late") and then.get(name, said) != said
+    ]
+    words = ("goes by nothing that ticks", "goes by the machine's clock")
+    raise SpecChangedError(
+        f"the checkpoint was written by a query that {words[had]}, and this one {words[has]}"
+        + (f" ({'; '.join(lines)})" if lines else "")
+        + ", which Spark can't go on from; go back to the policies (every=…), the clock= or the "
+        "relative_to_now() of then, or start with a new checkpoint folder"
+    )
+
+
+def _has_ticks(told: DataFrame) -> bool:
+    leaves = told._jdf.queryExecution().analyzed().collectLeaves()
+    return any(leaves.apply(i).toString() == NAME for i in range(leaves.size()))
+
+
+def _had_ticks(told: DataFrame, checkpoint: str) -> bool | None:
+    """Whether ticks are among the sources of a checkpoint; ``None`` where nothing says so."""
+    spark = told.sparkSession
+    if not hasattr(told, "_jdf") or spark._jvm is None:
+        return None
+    folder = spark._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets")
+    files_of = folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    listed = files_of.listStatus(folder) if files_of.exists(folder) else ()
+    planned = {one.getPath().getName(): one.getPath() for one in listed}
+    newest = max((name for name in planned if name.isdigit()), key=int, default=None)
+    if newest is None:
+        return None
+    stream = files_of.open(planned[newest])
+    try:
+        text = spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+    finally:
+        stream.close()
+    # A version and what holds for all of them; then a line a source.
+    return any(is_tick(line) for line in str(text).split("\n")[2:])

@@ -161,7 +161,9 @@ def _check_sides(left: Windowed, right: Windowed) -> None:
             cure = "write join(windowed(frame, time=…), …)"
             raise OptionError(side, type(given).__name__, "isn't windowed", cure)
         if given._pairs is not None:
-            cure = "write windowed(pairs.results, …), and start pairs.rejected apart"
+            cure = (
+                'write windowed(pairs.results.drop("emission"), …), and start pairs.rejected apart'
+            )
             raise OptionError(side, "pairs of a join", "can't tell what that join rejects", cure)
     if left._frame.isStreaming != right._frame.isStreaming:
         cure = "give two streaming or two batch DataFrames"

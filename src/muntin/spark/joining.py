@@ -29,9 +29,10 @@ from muntin.spark.processor import (
     REJECTED,
     RESULTS,
     TOLD,
+    buckets_of,
     figures_of,
     rows_of,
-    unpack,
+    unpacked,
     wall_of,
 )
 from muntin.spark.schema import moment_type, polars_schema, to_blob
@@ -211,8 +212,7 @@ class JoinPlan:
 
     def unpacked(self, kind: str) -> DataFrame:
         """The rows of results or of rejected messages."""
-        schema = self.results if kind == RESULTS else self.rejected
-        return self.told.where(F.col("kind") == kind).select("blob").mapInArrow(unpack, schema)
+        return unpacked(self.told, kind, self.results if kind == RESULTS else self.rejected)
 
 
 def build_join(
@@ -225,7 +225,7 @@ def build_join(
     """
     frame = inputs["left"].frame
     spark = frame.sparkSession
-    count = buckets or int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    count = buckets_of(spark, buckets)
     messages: dict[SideName, DataFrame] = {}
     times: dict[SideName, str | None] = {}
     schemas: dict[SideName, dict[str, pl.DataType]] = {}

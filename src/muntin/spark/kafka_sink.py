@@ -7,6 +7,7 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
@@ -42,8 +43,18 @@ class KafkaSink:
     def __repr__(self) -> str:
         return f"KafkaSink({self.servers!r}, {self.topic!r})"
 
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """See ``Sink``."""
+        there = {name.lower() for name in schema.names}
+        for name in self.key or ():
+            if name.lower() not in there:
+                cure = f"give some of {', '.join(schema.names)}"
+                raise OptionError("key", name, f"isn't a column of what {self.topic} gets", cure)
+
     def write(self, batch: Batch) -> None:
         """See ``Sink``."""
+        if batch.empty:
+            return
         frame = batch.frame
         connect(frame.sparkSession)
         made = self._letters(frame, batch) if batch.kind == REJECTED else self._rows(frame, batch)
@@ -53,10 +64,7 @@ class KafkaSink:
     def _rows(self, frame: DataFrame, batch: Batch) -> DataFrame:
         """Results and pairs."""
         there = frame.columns
-        identity = self.key
-        if identity is None and batch.keys is not None:
-            bounds = (columns.WINDOW_START, columns.WINDOW_END)
-            identity = (*batch.keys, *(name for name in bounds if name in there))
+        identity = self.key if self.key is not None else batch.identity
         value = self._value(there)
         if batch.keys is not None:
             value = F.when(F.col(columns.EMISSION) != "retract", value)

@@ -236,10 +236,6 @@ class OpenWindows:
             before = now.clear() if old is None else self._held({slot: old}, since, None, None, who)
             identity = [*self.spec.keys, columns.WINDOW_START, columns.WINDOW_END]
             found.append(differences(before, now, identity))
-        if not found:
-            return self._typed(self._held({}, None, None, None, None)).with_columns(
-                change=pl.lit("")
-            )
         whole = pl.concat(found).sort(columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END)
         return self._typed(whole.drop("change")).with_columns(whole["change"])
 

@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from functools import reduce
 from glob import iglob
 from itertools import islice
 from pathlib import PurePosixPath
@@ -36,6 +35,10 @@ from muntin.model.errors import OptionError
 from muntin.spark.combiner import ROWS_AT_ONCE
 
 SETTING = "spark.muntin.readParquet"
+
+# The batch's wall clock, where messages bring it along: microseconds, and the same for a batch that
+# is repeated.
+NOW = "__muntin_now"
 
 # Options that decide which files are read, not what is in them.
 _LISTING = {
@@ -94,9 +97,11 @@ def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
 
 
 def _parted(listed: DataFrame, path: str) -> DataFrame:
-    """The list of files once for each part, so that several tasks can read one file.
+    """The list of files with each once for each part, so that several tasks can read one file.
 
-    The largest file that is there when the query is built says whether that is worth the tasks.
+    The largest file that is there when the query is built says whether that is worth the tasks. The
+    files stay one source, since a checkpoint knows how many sources a query has: it goes on with
+    other parts, where files have grown or there are more cores.
     """
     folder = os.path.join(path, "**") if os.path.isdir(path) else path
     there = islice(iglob(folder, recursive=True), _FILES_LOOKED_AT)
@@ -104,9 +109,12 @@ def _parted(listed: DataFrame, path: str) -> DataFrame:
     cores = listed.sparkSession.sparkContext.defaultParallelism
     parts = max(1, min(cores, _MOST_PARTS, _rows(largest) // _ROWS_OF_A_PART))
     counted = listed.withColumn("parts", F.lit(parts))
-    whole = [counted.withColumn("part", F.lit(part)) for part in range(parts)]
-    # A batch of many files has tasks enough already.
-    return reduce(DataFrame.union, whole).coalesce(cores) if parts > 1 else whole[0]
+    if parts == 1:
+        return counted.withColumn("part", F.lit(0))
+    # Tasks are numbered as the parts of a file are; many files are spread over all cores.
+    numbers = F.sequence(F.lit(0), F.lit(parts - 1))
+    task = F.col("part") + F.crc32(F.encode("path", "UTF-8")) % (cores - parts + 1)
+    return counted.withColumn("part", F.explode(numbers)).repartitionById(cores, task)
 
 
 def _rows(path: str | None) -> int:
@@ -174,6 +182,7 @@ class ParquetReader:
         time: The event-time column, if there is one.
         clock: The arrival-time column, if messages carry their own clock.
         max_ahead: How far ahead of the clock a time may be, in microseconds.
+        stamped: Whether messages bring the batch's wall clock along.
     """
 
     schema: dict[str, pl.DataType]
@@ -181,6 +190,7 @@ class ParquetReader:
     time: str | None
     clock: str | None
     max_ahead: int | None
+    stamped: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """The rows of all files, flags added, in frames of a bounded number of rows."""
@@ -239,6 +249,8 @@ class ParquetReader:
     def _flagged(self, messages: pl.DataFrame, now: int) -> pl.DataFrame:
         """Add what Spark otherwise says of each message."""
         clock = pl.lit(now, dtype=pl.Int64)
+        if self.stamped:
+            messages = messages.with_columns(clock.alias(NOW))
         if self.clock is not None:
             clock = pl.col(self.clock).cast(pl.Int64)
             messages = messages.with_columns(pl.col(self.clock).alias(columns.CLOCK))
@@ -251,12 +263,13 @@ class ParquetReader:
 def _share(path: str, rows: int, part: int, parts: int) -> tuple[int, int]:
     """The rows of a file that are of a part, from the first to before the end.
 
-    Which part takes the whole of a small file depends on its name, so that many small files are
-    spread over all parts.
+    Shares are taken by parts that follow each other, the first rows by the first of them: tasks are
+    numbered as parts are, and what goes by the order of events goes by that. Which part begins
+    depends on the file's name, so that many small files are spread over all parts.
     """
     shares = max(1, min(parts, rows // _ROWS_OF_A_PART))
-    share = (part + zlib.crc32(path.encode())) % parts
-    if share >= shares:
+    share = part - zlib.crc32(path.encode()) % (parts - shares + 1)
+    if not 0 <= share < shares:
         return 0, 0
     return rows * share // shares, rows * (share + 1) // shares
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 
 from pyspark.errors import PySparkException
@@ -85,18 +86,25 @@ def start(
     built = queries(spark, pipeline, given, environment)
     sinks = {flow.name: _sinks(flow, pipeline, around) for flow in pipeline.flows}
     every = None if pipeline.trigger is None else timedelta(microseconds=pipeline.trigger)
-    started = []
-    for name, aggregate in built.items():
-        results, rejected = sinks[name]
-        query = aggregate.start(
-            results=results,
-            rejected=rejected,
-            name=name,
-            checkpoint=f"{folder.rstrip('/')}/{name}",
-            every=every,
-            available_now=pipeline.available_now,
-        )
-        started.append(query)
+    started: list[WindowedQuery] = []
+    try:
+        for name, aggregate in built.items():
+            results, rejected = sinks[name]
+            query = aggregate.start(
+                results=results,
+                rejected=rejected,
+                name=name,
+                checkpoint=f"{folder.rstrip('/')}/{name}",
+                every=every,
+                available_now=pipeline.available_now,
+            )
+            started.append(query)
+    except BaseException:
+        # They would run on, and nobody would have a handle to stop them.
+        for query in started:
+            with suppress(Exception):
+                query.stop()
+        raise
     return started
 
 

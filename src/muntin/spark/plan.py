@@ -17,7 +17,14 @@ from muntin.spark.combiner import ROW, CombineTask, Stage, as_sent, slots
 from muntin.spark.inputs import OWN, WALL, Input, period_of, ticks
 from muntin.spark.joining import JoinPlan
 from muntin.spark.onward import rejected_with_join
-from muntin.spark.processor import REJECTED, RESULTS, TOLD, ShardProcessor, unpack
+from muntin.spark.processor import (
+    REJECTED,
+    RESULTS,
+    TOLD,
+    ShardProcessor,
+    buckets_of,
+    unpacked,
+)
 from muntin.spark.schema import polars_schema, rejected_schema, result_schema
 
 
@@ -74,11 +81,6 @@ class Plan:
         return unpacked(self.told, kind, self.results if kind == RESULTS else self.rejected)
 
 
-def unpacked(told: DataFrame, kind: str, schema: StructType) -> DataFrame:
-    """The rows of one kind out of what the shards told."""
-    return told.where(F.col("kind") == kind).select("blob").mapInArrow(unpack, schema)
-
-
 def build(request: Request) -> Plan:
     """Check everything that can be checked before anything runs, and build the pipeline.
 
@@ -96,7 +98,7 @@ def build(request: Request) -> Plan:
     schema = polars_schema(messages.schema)
     read = _read(keys, aggregates) if time is None else [*_read(keys, aggregates), time]
     typed = {c: str(schema[c]) for c in read}
-    buckets = request.buckets or int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    buckets = buckets_of(spark, request.buckets)
     spec = replace(
         request.spec, keys=keys, time=time, aggregates=aggregates, types=typed, buckets=buckets
     )
@@ -163,4 +165,4 @@ def _read(keys: tuple[str, ...], aggregates: dict[str, Aggregate]) -> list[str]:
     return [*keys, *(str(c) for a in aggregates.values() for c in a.columns)]
 
 
-__all__ = ["REJECTED", "RESULTS", "Plan", "Request", "build", "unpacked"]
+__all__ = ["REJECTED", "RESULTS", "Plan", "Request", "build"]

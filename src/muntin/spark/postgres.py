@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
-from muntin.engine import columns
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SinkError
 from muntin.spark.postgres_link import Link
 from muntin.spark.postgres_types import column_type, values
-from muntin.spark.sinks import Batch
+from muntin.spark.sinks import BATCH, Batch, check_numbered
 
 if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.sql import Composable, Composed
 
-_BATCH = "batch"
 _STAGE = "muntin_stage"
 # PostgreSQL cuts longer names, so that two of them may become one.
 _LONGEST = 63
@@ -69,27 +68,47 @@ class PostgresSink:
         self.table = table
         self.history = history
         self.create = create
+        self._begun = False
 
     def __repr__(self) -> str:
         return f"PostgresSink({self.link.place!r}, {self.table!r})"
 
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """See ``Sink``."""
+        self._check(schema.names, keys)
+
     def write(self, batch: Batch) -> None:
         """See ``Sink``."""
+        if batch.empty and self._begun:
+            return
         rows = batch.table()
-        for name in rows.column_names:
-            _check_name("column", name)
-        numbered = rows.append_column(_BATCH, pa.array([batch.number] * len(rows), pa.int64()))
-        log = self.history if batch.keys is not None else self.table
+        # Whoever writes through a sink of his own may not have asked before.
+        self._check(rows.column_names, batch.keys)
+        numbered = rows.append_column(BATCH, pa.array([batch.number] * len(rows), pa.int64()))
+        log, identity = self._log(batch.keys), batch.identity
 
         def work(connection: Connection[Any]) -> None:
-            if batch.keys is not None:
-                bounds = (columns.WINDOW_START, columns.WINDOW_END)
-                identity = (*batch.keys, *(name for name in bounds if name in rows.column_names))
+            if identity is not None:
                 self._upsert(connection, _Target(self.schema, self.table, rows, identity))
             if log is not None:
                 self._append(connection, _Target(self.schema, log, numbered), batch.number)
 
         self.link.run(work)
+        self._begun = True
+
+    def _check(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+        for name in names:
+            _check_name("column", name)
+        log = self._log(keys)
+        if log is not None:
+            cure = "give the column another name"
+            check_numbered(
+                names, log, cure if keys is None else f"{cure}, or keep no history", capitals=True
+            )
+
+    def _log(self, keys: tuple[str, ...] | None) -> str | None:
+        """The table that rows are appended to, if there is one."""
+        return self.table if keys is None else self.history
 
     def _upsert(self, connection: Connection[Any], target: _Target) -> None:
         from psycopg import sql
@@ -131,7 +150,7 @@ class PostgresSink:
 
         self._prepare(connection, target)
         erase = sql.SQL("DELETE FROM {} WHERE {} = {}").format(
-            target.name, sql.Identifier(_BATCH), sql.Literal(number)
+            target.name, sql.Identifier(BATCH), sql.Literal(number)
         )
         connection.execute(erase)
         every = _names(target.rows.column_names)
@@ -175,7 +194,7 @@ class PostgresSink:
         connection.execute(made)
         if not target.identity:
             indexed = sql.SQL("CREATE INDEX ON {} ({})")
-            connection.execute(indexed.format(target.name, sql.Identifier(_BATCH)))
+            connection.execute(indexed.format(target.name, sql.Identifier(BATCH)))
 
     def _checked(self, connection: Connection[Any], target: _Target, statement: Composed) -> None:
         """Run a statement that fails where the table isn't as it must be."""
@@ -212,10 +231,10 @@ def to_postgres(
 
     A batch is one transaction: its rows are copied into a staging table and upserted from there by
     keys and window, the greater revision wins, and sessions that were taken back are deleted. Pairs
-    of joins and rejected messages are appended under their batch's number, in place of what an
-    earlier try left. A repeated batch changes nothing, so that a restart of the query or of the
-    server, at any moment, loses and doubles nothing. A table that is appended to belongs to one
-    query.
+    of joins and rejected messages are appended under their batch's number, in a column ``batch``
+    (which therefore none of theirs may be called), in place of what an earlier try left. A repeated
+    batch changes nothing, so that a restart of the query or of the server, at any moment, loses and
+    doubles nothing. A table that is appended to belongs to one query.
 
     Where the server goes away, the batch waits for it and is written again as a whole.
 

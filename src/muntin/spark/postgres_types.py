@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -54,11 +55,12 @@ def column_type(kind: pa.DataType) -> str:
 def values(column: pa.ChunkedArray) -> list[Any]:
     """A column's values as psycopg takes them.
 
-    The character NUL, which PostgreSQL's text can't hold, becomes ``␀``.
+    The character NUL, which PostgreSQL's text can't hold, becomes ``␀``. Within ``jsonb``, which
+    holds finite numbers only, the others are text.
     """
     kind = column.type
     if column_type(kind) == "jsonb":
-        return [None if v is None else _shown(_json(v)) for v in column.to_pylist()]
+        return [None if v is None else _json(v) for v in column.to_pylist()]
     found = column.to_pylist()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return [v if v is None else _shown(v) for v in found]
@@ -80,9 +82,17 @@ def _shown(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    # JSON writes NUL as an escape, which jsonb refuses like the character itself.
-    return json.dumps(value, default=_plain, ensure_ascii=False).replace("\\u0000", _NUL_SHOWN)
+    return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
-    return value.hex() if isinstance(value, bytes) else str(value)
+    """A value as jsonb can hold it."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {_shown(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value.hex() if isinstance(value, bytes) else _shown(str(value))

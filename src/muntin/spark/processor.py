@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
@@ -18,6 +19,7 @@ from muntin.engine.joiner import SIDE
 from muntin.engine.operator import shard
 from muntin.engine.runs import FrameCache
 from muntin.engine.told import Told
+from muntin.model.errors import OptionError
 from muntin.spark.combiner import BLOB, KIND, Stage, received
 from muntin.spark.combiner import FIGURES as PASSED_FIGURES
 from muntin.spark.handoff import leave
@@ -131,6 +133,24 @@ def wall_of(rows: Sequence[Any], last: int | None) -> int:
     A tick belongs to the batch's offsets, so that a repeated batch has the same clock.
     """
     return max((row[WALL] for row in rows if row[WALL] is not None), default=last or 0)
+
+
+def buckets_of(spark: SparkSession, asked: int | None) -> int:
+    """In how many shards keys are kept: as many as were asked for, or one a shuffle partition.
+
+    Raises:
+        OptionError: When it can't be a number of shards.
+    """
+    if asked is None:
+        return int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    if asked < 1:
+        raise OptionError("buckets", asked, "is less than one", "give 1 or more")
+    return asked
+
+
+def unpacked(told: DataFrame, kind: str, schema: StructType) -> DataFrame:
+    """The rows of one kind out of what the shards told."""
+    return told.where(F.col("kind") == kind).select("blob").mapInArrow(unpack, schema)
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,6 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
@@ -26,10 +25,11 @@ from muntin.model.errors import (
     StateCorruptedError,
 )
 from muntin.spark.explain import noted
+from muntin.spark.inputs import check_ticks
 from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import REJECTED, RESULTS, Plan
 from muntin.spark.processor import FIGURES, STAGE
-from muntin.spark.sinks import Batch, SinkLike, sink
+from muntin.spark.sinks import Batch, SinkLike, check, sink
 
 
 @dataclass
@@ -39,8 +39,10 @@ class Figures:
     Attributes:
         batch: Its number; -1 before the first.
         watermark: Microseconds since the epoch; ``None`` while no message has moved it.
-        counts: Messages since the checkpoint began: ``seen``, ``counted``, ``filtered``, and one
-            figure a reason of rejection. ``seen`` is the sum of the others but ``overflow``.
+        counts: Messages since the checkpoint began: ``seen``, what became of them (``counted``, of
+            agents ``taken``; ``filtered``, ``duplicates``), and one figure a reason of rejection;
+            ``overflow`` is none of them, since a window isn't a message. ``seen`` is the sum of the
+            others, of agents at most: what a table refuses was taken before.
         pending: Changed windows that wait for their policy.
         state_rows: Rows in the state.
         fired: Firings of this run by emission.
@@ -58,7 +60,9 @@ class Figures:
     def adds_up(self) -> bool:
         """Whether every message that came in is accounted for."""
         rest = sum(n for name, n in self.counts.items() if name != "seen")
-        return self.seen == rest and (self.join is None or self.join.adds_up())
+        # An event that an agent was given may then be refused by a table, or by several.
+        adds_up = self.seen <= rest if "taken" in self.counts else self.seen == rest
+        return adds_up and (self.join is None or self.join.adds_up())
 
     @property
     def seen(self) -> int:
@@ -275,6 +279,7 @@ def start(
         raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
     if noted(plan, name):
         return WindowedQuery()
+    check_ticks(plan.told, checkpoint, plan.spec.facts())
     outputs = [
         Output(RESULTS, plan.results, plan.keys, results),
         Output(REJECTED, plan.rejected, None, rejected),
@@ -309,6 +314,8 @@ def launch(
     handle.spark, handle.checkpoint = told.sparkSession, checkpoint
     handle.outputs = tuple(outputs)
     sinks = [(output, sink(output.sink)) for output in outputs]
+    for output, target in sinks:
+        check(target, output.schema, output.keys)
 
     def write(told: DataFrame, number: int) -> None:
         # The shards' blobs are few and small rows to Spark: keeping them costs little, and
@@ -316,9 +323,9 @@ def launch(
         with handle.writing():
             told.persist()
             try:
-                figures = told.where(F.col("kind") == FIGURES).select("figures")
-                lines = [row[0] for row in figures.collect()]
-                batches = [Batch(number, told, o.kind, o.schema, o.keys) for o, _ in sinks]
+                rows = told.select("kind", "figures").collect()
+                lines = [row.figures for row in rows if row.kind == FIGURES]
+                batches = _batches(number, told, outputs, {row.kind for row in rows})
                 for batch, (_, target) in zip(batches, sinks, strict=True):
                     if target is not None:
                         target.write(batch)
@@ -334,6 +341,13 @@ def launch(
         writer = writer.queryName(name)
     handle.query = _triggered(writer, every, available_now).start()
     return handle
+
+
+def _batches(
+    number: int, told: DataFrame, outputs: Sequence[Output], kinds: set[str]
+) -> list[Batch]:
+    """What each output gets of a batch, in which there are rows of some kinds."""
+    return [Batch(number, told, o.kind, o.schema, o.keys, o.kind not in kinds) for o in outputs]
 
 
 def _triggered(

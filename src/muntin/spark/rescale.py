@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,8 @@ def rescale(
     """Write a checkpoint from which a query goes on with another number of buckets.
 
     The old checkpoint stays as it is. Stop its query first: what it does after the batch that is
-    taken isn't in the new one.
+    taken isn't in the new one. A batch that was begun after the newest and not ended is repeated
+    from the new checkpoint with the same input: sinks may have got it already.
 
     Args:
         spark: The session.
@@ -85,7 +86,9 @@ def rescale(
     try:
         texts = _part(opened, waiting, buckets)
         _load(spark, waiting, folder, buckets)
-        _renumber(Path(checkpoint), folder, opened.batch, buckets)
+        # What an older batch was followed by is to be planned anew.
+        begun = [opened.batch + 1] if opened.batch == opened.newest else []
+        _renumber(Path(checkpoint), folder, opened.batch, begun, buckets)
         made = Checkpoint(spark, to)
         if made.batch != opened.batch or made.manifests != texts:
             raise MuntinError("the new checkpoint doesn't read back as it was written")
@@ -159,8 +162,16 @@ def _load(spark: SparkSession, waiting: Path, folder: Path, buckets: int) -> Non
         spark.conf.set(_PARTITIONS, str(before))
 
 
-def _renumber(old: Path, new: Path, batch: int, buckets: int) -> None:
-    """Give the new checkpoint the old one's place in its sources, and its batch number."""
+def _renumber(old: Path, new: Path, batch: int, begun: Sequence[int], buckets: int) -> None:
+    """Give the new checkpoint the old one's place in its sources, and its batch number.
+
+    Args:
+        old: The old checkpoint.
+        new: The new one.
+        batch: The batch that is taken.
+        begun: Batches behind it that Spark may have planned and not committed.
+        buckets: How many buckets the new one has.
+    """
     for store in (new / "state" / "0").iterdir():
         if store.name.isdigit():
             _renumber_store(store, batch + 1)
@@ -171,15 +182,22 @@ def _renumber(old: Path, new: Path, batch: int, buckets: int) -> None:
         (new / log).mkdir()
     (new / "commits" / str(batch)).write_bytes(commit)
     # Spark asks what the batch before had, too, to know what the last one read.
-    for number in (batch - 1, batch) if batch else (batch,):
-        lines = (old / "offsets" / str(number)).read_text().split("\n")
-        head = json.loads(lines[1])
-        head["conf"][_PARTITIONS] = str(buckets)
-        lines[1] = json.dumps(head)
-        (new / "offsets" / str(number)).write_text("\n".join(lines))
+    before = [batch - 1] if batch else []
+    planned = [number for number in begun if (old / "offsets" / str(number)).exists()]
+    for number in (*before, batch, *planned):
+        _place(old, new, number, buckets)
     shutil.rmtree(new / "sources", ignore_errors=True)
     if (old / "sources").exists():
         shutil.copytree(old / "sources", new / "sources")
+
+
+def _place(old: Path, new: Path, batch: int, buckets: int) -> None:
+    """Write what a batch reads into the new checkpoint."""
+    lines = (old / "offsets" / str(batch)).read_text().split("\n")
+    head = json.loads(lines[1])
+    head["conf"][_PARTITIONS] = str(buckets)
+    lines[1] = json.dumps(head)
+    (new / "offsets" / str(batch)).write_text("\n".join(lines))
 
 
 def _renumber_store(store: Path, version: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.model.pipeline import Column, Windowing, quoted
@@ -17,7 +18,7 @@ from muntin.spark.join import Joined
 from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import RESULTS, Plan
 from muntin.spark.query import WindowedQuery
-from muntin.spark.sinks import Batch, Sink, SinkLike, sink
+from muntin.spark.sinks import Batch, Sink, SinkLike, check, sink
 from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
@@ -137,9 +138,14 @@ class _ShapedBatch(Batch):
 class _Shaped:
     """A sink that gets results in a shape."""
 
-    def __init__(self, target: Sink, shape: Shape | PairShape) -> None:
+    def __init__(self, target: Sink, shape: Shape | PairShape, shown: StructType) -> None:
         self.target = target
         self.shape = shape
+        self.shown = shown
+
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """See ``Sink``."""
+        check(self.target, self.shown, keys)
 
     def write(self, batch: Batch) -> None:
         """See ``Sink``."""
@@ -147,10 +153,10 @@ class _Shaped:
         self.target.write(_ShapedBatch(**vars(batch), shape=self.shape))
 
 
-def shaped(target: SinkLike | None, shape: Shape | PairShape) -> Sink | None:
-    """A sink that gets results in a shape."""
+def shaped(target: SinkLike | None, shape: Shape | PairShape, shown: StructType) -> Sink | None:
+    """A sink that gets results in a shape, and the columns that are shown."""
     made = sink(target)
-    return None if made is None else _Shaped(made, shape)
+    return None if made is None else _Shaped(made, shape, shown)
 
 
 class SelectedAggregate(WindowedAggregate):
@@ -176,7 +182,8 @@ class SelectedAggregate(WindowedAggregate):
 
     def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
         """See ``WindowedAggregate.start``."""
-        return super().start(results=shaped(results, self.shape), **options)
+        made = shaped(results, self.shape, self.results.schema)
+        return super().start(results=made, **options)
 
 
 class SelectedJoin(Joined):
@@ -198,4 +205,5 @@ class SelectedJoin(Joined):
 
     def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
         """See ``Joined.start``."""
-        return super().start(results=shaped(results, self.shape), **options)
+        made = shaped(results, self.shape, self.results.schema)
+        return super().start(results=made, **options)

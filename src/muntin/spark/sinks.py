@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,8 +20,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
-from muntin.model.errors import MissingExtraError
-from muntin.spark.plan import unpacked
+from muntin.model.errors import MissingExtraError, OptionError
+from muntin.spark.processor import unpacked
+
+# The column in which tables that are appended to keep the batch's number.
+BATCH = "batch"
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Batch:
         schema: The columns.
         keys: The key columns; ``None`` where rows have no identity but their batch (joins, rejected
             messages).
+        empty: Whether the shards told no rows of this kind, as when no message came in. Where the
+            table is there already, nothing needs to be done then: a repeat has no rows either.
     """
 
     number: int
@@ -42,6 +47,15 @@ class Batch:
     kind: str
     schema: StructType
     keys: tuple[str, ...] | None
+    empty: bool = False
+
+    @property
+    def identity(self) -> tuple[str, ...] | None:
+        """The columns that identify a row: the keys and the window; ``None`` where none do."""
+        if self.keys is None:
+            return None
+        bounds = (columns.WINDOW_START, columns.WINDOW_END)
+        return (*self.keys, *(name for name in bounds if name in self.schema.names))
 
     @property
     def frame(self) -> DataFrame:
@@ -57,10 +71,55 @@ class Batch:
 
 
 class Sink(Protocol):
-    """Takes batches."""
+    """Takes batches.
+
+    One that also has a method ``check(schema, keys)`` is asked before the query starts whether it
+    can take such rows, and raises an ``OptionError`` where it can't.
+    """
 
     def write(self, batch: Batch) -> None:
         """Write one batch, so that writing it again changes nothing."""
+
+
+@runtime_checkable
+class _Choosy(Protocol):
+    """A sink that can't take every row."""
+
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """Refuse rows that can't be written; see ``Batch`` for what is given."""
+
+
+def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None) -> None:
+    """Ask a sink, before anything runs, whether it can take such rows.
+
+    Args:
+        target: The sink, if there is one.
+        schema: The columns that it will get.
+        keys: As of ``Batch``.
+
+    Raises:
+        OptionError: When it can't.
+    """
+    if isinstance(target, _Choosy):
+        target.check(schema, keys)
+
+
+def check_numbered(names: Iterable[str], place: str, cure: str, *, capitals: bool) -> None:
+    """Refuse a column that has the name of the one in which the batch's number is kept.
+
+    Args:
+        names: The columns.
+        place: What is written to.
+        cure: What to do about it.
+        capitals: Whether names that differ only in capitals are two names there.
+
+    Raises:
+        OptionError: When there is one.
+    """
+    for name in names:
+        if (name if capitals else name.lower()) == BATCH:
+            problem = f"is the column in which {place} keeps the batch's number"
+            raise OptionError("column", name, problem, cure)
 
 
 SinkLike = Sink | Callable[[DataFrame, int], None]
@@ -86,18 +145,34 @@ class ParquetSink:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._begun = False
+
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """See ``Sink``."""
+        self._check(schema.names)
 
     def write(self, batch: Batch) -> None:
         """See ``Sink``."""
-        target = f"{self.path.rstrip('/')}/batch={batch.number}"
-        batch.frame.write.mode("overwrite").parquet(target)
+        if batch.empty and self._begun:
+            return
+        frame = batch.frame
+        self._check(frame.columns)
+        target = f"{self.path.rstrip('/')}/{BATCH}={batch.number}"
+        frame.write.mode("overwrite").parquet(target)
+        self._begun = True
+
+    def _check(self, names: Iterable[str]) -> None:
+        # Who reads the folder would get its number in place of the column.
+        check_numbered(names, self.path, "give the column another name", capitals=False)
 
 
 def to_parquet(path: str) -> ParquetSink:
     """Keep every row in Parquet under ``path``, a folder a batch.
 
     A repeated batch replaces its folder. ``spark.read.parquet(path)`` shows all rows, with the
-    batch's number in the column ``batch``.
+    batch's number in the column ``batch``, which therefore no other column may be called. A batch
+    without rows makes no folder, but the first one after a start does, so that there are columns
+    to read.
     """
     return ParquetSink(path)
 
@@ -119,26 +194,41 @@ class DuckDBSink:
         self.table = table
         self.history = history
         self._connect: Any = duckdb.connect
+        self._begun = False
         Path(path).parent.mkdir(parents=True, exist_ok=True)
+
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """See ``Sink``."""
+        self._check(schema.names, keys)
 
     def write(self, batch: Batch) -> None:
         """See ``Sink``."""
+        if batch.empty and self._begun:
+            return
         rows = batch.table()
+        # Whoever writes through a sink of his own may not have asked before.
+        self._check(rows.column_names, batch.keys)
         with _TURNS[Path(self.path).resolve()], self._connect(self.path) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("batch_rows", rows)
             connection.execute("BEGIN")
-            if batch.keys is not None:
-                self._upsert(connection, batch.keys, rows.column_names)
+            if batch.identity is not None:
+                self._upsert(connection, batch.identity, rows.column_names)
                 if self.history is not None:
                     self._append(connection, self.history, batch.number)
             else:
                 self._append(connection, self.table, batch.number)
             connection.execute("COMMIT")
+        self._begun = True
 
-    def _upsert(self, connection: Any, keys: tuple[str, ...], names: list[str]) -> None:
-        bounds = (columns.WINDOW_START, columns.WINDOW_END)
-        identity = [*keys, *(name for name in bounds if name in names)]
+    def _check(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+        cure = "give the column another name"
+        if keys is None:
+            check_numbered(names, self.table, cure, capitals=False)
+        elif self.history is not None:
+            check_numbered(names, self.history, f"{cure}, or keep no history", capitals=False)
+
+    def _upsert(self, connection: Any, identity: tuple[str, ...], names: list[str]) -> None:
         table = _quoted(self.table)
         key = ", ".join(map(_quoted, identity))
         connection.execute(
@@ -162,9 +252,9 @@ class DuckDBSink:
 
     def _append(self, connection: Any, name: str, number: int) -> None:
         table = _quoted(name)
-        numbered = f"SELECT *, {number}::BIGINT AS batch FROM batch_rows"
+        numbered = f"SELECT *, {number}::BIGINT AS {BATCH} FROM batch_rows"
         connection.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {numbered} LIMIT 0")
-        connection.execute(f"DELETE FROM {table} WHERE batch = {number}")
+        connection.execute(f"DELETE FROM {table} WHERE {BATCH} = {number}")
         connection.execute(f"INSERT INTO {table} {numbered}")
 
 
@@ -173,7 +263,8 @@ def to_duckdb(path: str, table: str, *, history: str | None = None) -> DuckDBSin
 
     Results are upserted by keys and window, the greater revision wins, a batch in one transaction;
     sessions that were taken back are deleted. Pairs of joins and rejected messages are appended
-    under their batch's number. A repeated batch changes nothing.
+    under their batch's number, in a column ``batch``, which therefore none of theirs may be called.
+    A repeated batch changes nothing.
 
     Args:
         path: The file; made where it isn't there.

@@ -1,0 +1,101 @@
+"""The clock that agents go by is the batch's, also when a batch is done again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.feed import DAY, STAMP, Feed
+
+import muntin as mt
+from muntin.spark.agent_route import AgentStage, Arrival, Route, RouteTask
+from muntin.spark.parquet import NOW
+from muntin.tables import App
+
+CLICK = pa.schema([("page", pa.string()), ("at", STAMP)])
+COLUMNS = "page string, at timestamp"
+
+
+def counting(*, by_clock: bool) -> App:
+    """Counts pages by second, and tells of each event."""
+    app = App("shop", max_ahead="1 day" if by_clock else None)
+    views = app.Table("views", default=int).tumbling("1 second", expires="1 day")
+    seen = views.relative_to_now() if by_clock else views
+
+    @app.agent(app.topic("clicks"))
+    async def count(clicks: Any) -> Any:
+        async for click in clicks:
+            seen[click["page"]] += 1
+            yield click["page"]
+
+    return app
+
+
+@pytest.mark.parametrize("of_files", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("by_clock", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_batch_that_is_done_again_has_the_same_times(
+    spark: SparkSession, tmp_path: Path, of_files: bool, by_clock: bool
+) -> None:
+    """The driver dies between the sinks and the commit."""
+    feed = Feed(tmp_path / "source", CLICK)
+    feed.add_table(pa.table([["a", "b", "a"], [DAY] * 3], schema=CLICK))
+    frame = spark.readStream.schema(COLUMNS).parquet(str(feed.folder)).select("page")
+    frame = frame if of_files else frame.where("page <> 'c'")
+
+    def run() -> list[Any]:
+        told: list[Any] = []
+
+        def collect(frame: DataFrame, number: int) -> None:
+            told.extend(sorted(map(tuple, frame.collect())))
+
+        app = counting(by_clock=by_clock)
+        query = mt.on_spark(app, {"clicks": mt.source(frame, key="page")}).start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            tables={"views": collect},
+            results={"count": collect},
+            available_now=True,
+        )
+        assert query.await_end(timeout=240)
+        return told
+
+    first = run()
+    assert len(first) == 5
+    for path in (tmp_path / "checkpoint/commits").glob("*0*"):
+        path.unlink()
+    assert run() == first
+
+
+def sent(stamps: list[int] | None, holder: str) -> dict[str, Any]:
+    """The header of what a task sends to the buckets."""
+    app = counting(by_clock=False)
+    schema = {"page": pl.String(), "at": pl.Datetime("us", "UTC")}
+    stage = AgentStage(
+        app,
+        (Route("clicks", None, ("count",), True),),
+        {"clicks": Arrival(schema, holder, None, None)},
+        "operator",
+        (0,),
+        frozenset(),
+        {},
+    )
+    columns = {"page": ["a", "b"], "at": pa.array([DAY, DAY], STAMP)}
+    if stamps is not None:
+        columns[NOW] = pa.array(stamps, pa.int64())
+    (batch,) = RouteTask(stage, "clicks")(iter([pa.RecordBatch.from_pydict(columns)]))
+    header: dict[str, Any] = json.loads(batch.to_pylist()[0]["header"])
+    return header
+
+
+def test_a_task_has_no_clock_of_its_own() -> None:
+    assert sent([1_000_000] * 2, NOW) | {"counts": 0} == {
+        "task": 0, "topic": "clicks", "latest": 1_000_000, "wall": 1_000_000, "counts": 0,
+    }  # fmt: skip
+    with_times = sent([1_000_000] * 2, "at")
+    assert with_times["wall"] == 1_000_000
+    assert with_times["latest"] == DAY.timestamp() * 1_000_000
+    assert sent(None, "at")["wall"] is None

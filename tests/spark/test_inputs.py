@@ -1,0 +1,90 @@
+"""Ticks are a source of their own, and a checkpoint has as many sources as when it began."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+from muntin.spark.inputs import check_ticks
+from muntin.tables import App
+
+LATE: dict[str, dict[str, Any]] = {"each": {"each": True}, "every": {"every": "1 second"}}
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1), ("b", at(2), 2))
+    return feed
+
+
+def windows(
+    feed: Feed, spark: SparkSession, late: dict[str, Any], **options: Any
+) -> mt.WindowedAggregate:
+    given = mt.windowed(feed.stream(spark), key="key", time="at", **options)
+    return given.tumbling("10 seconds").late(grace="1 minute", **late).agg(n=mt.count())
+
+
+def began(made: mt.WindowedAggregate, folder: Path) -> str:
+    """The checkpoint of a query that has run."""
+    checkpoint = f"{folder}/checkpoint"
+    query = made.start(checkpoint=checkpoint, results=lambda f, n: None, available_now=True)
+    assert query.await_end(timeout=240)
+    return checkpoint
+
+
+def check(made: mt.WindowedAggregate, checkpoint: str) -> None:
+    check_ticks(made.plan.told, checkpoint, made.plan.spec.facts())
+
+
+def test_a_first_policy_on_the_wall_clock_needs_a_new_checkpoint(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    checkpoint = began(windows(feed, spark, LATE["each"]), tmp_path)
+    check(windows(feed, spark, {"rows": 5}), checkpoint)
+    check(windows(feed, spark, LATE["every"]), f"{tmp_path}/another")
+    said = (
+        r"goes by nothing that ticks, and this one goes by the machine's clock \(late: was each "
+        r"message, is every 1 second of wall clock\).* go back to .*or start with a new checkpoint"
+    )
+    with pytest.raises(mt.SpecChangedError, match=said):
+        check(windows(feed, spark, LATE["every"]), checkpoint)
+
+
+@pytest.mark.slow
+def test_the_last_policy_on_the_wall_clock_needs_a_new_checkpoint(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    checkpoint = began(windows(feed, spark, LATE["every"]), tmp_path)
+    check(windows(feed, spark, {"every": "2 seconds"}), checkpoint)
+    with pytest.raises(mt.SpecChangedError, match=r"late: was every 1 second .*is each message"):
+        check(windows(feed, spark, LATE["each"]), checkpoint)
+    with pytest.raises(mt.SpecChangedError, match=r"goes by nothing that ticks, .*the clock= "):
+        check(windows(feed, spark, LATE["every"], clock="at"), checkpoint)
+
+
+def test_so_does_a_first_table_by_the_wall_clock(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    def start(by_clock: bool) -> mt.WindowedQuery:
+        app = App("shop", max_ahead=None)
+        views = app.Table("views", default=int).tumbling("1 hour", expires="1 day")
+        seen = views.relative_to_now() if by_clock else views
+
+        @app.agent(app.topic("clicks"))
+        async def count(clicks: Any) -> None:
+            async for click in clicks:
+                seen[click["key"]] += 1
+
+        source = mt.source(feed.stream(spark), key="key", time="at")
+        run = mt.on_spark(app, {"clicks": source})
+        return run.start(checkpoint=f"{tmp_path}/checkpoint", available_now=True)
+
+    assert start(by_clock=False).await_end(timeout=240)
+    with pytest.raises(mt.SpecChangedError, match=r"machine's clock, .*the relative_to_now\(\)"):
+        start(by_clock=True)

@@ -1,0 +1,38 @@
+"""Pipelines as a whole; what their queries compute is tested with SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import muntin as mt
+from muntin.spark import pipelines
+from muntin.spark.query import WindowedQuery
+from muntin.sql.door import pipeline
+
+
+def test_half_a_pipeline_doesnt_run_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its second query can't be started, its first one is stopped again."""
+    (tmp_path / "messages").mkdir()
+    select = """SELECT key, count(*) AS {} FROM messages
+                GROUP BY key, TUMBLE(`at`, INTERVAL '10' SECOND)"""
+    script = f"""
+        CREATE TABLE messages (key STRING, at TIMESTAMP)
+        WITH (connector = 'parquet', path = '{tmp_path}/messages');
+        CREATE TABLE half_one WITH (connector = 'parquet', path = '{tmp_path}/one');
+        CREATE TABLE half_two WITH (connector = 'parquet', path = '{tmp_path}/two');
+        SET checkpoint = '{tmp_path}/checkpoint';
+        INSERT INTO half_one {select.format("n")};
+        INSERT INTO half_two {select.format("batch")};
+    """
+    stopped = []
+    stop = WindowedQuery.stop
+    monkeypatch.setattr(WindowedQuery, "stop", lambda q: (stopped.append(q.query.name), stop(q)))
+    with pytest.raises(mt.OptionError, match="column='batch'"):
+        pipelines.start(spark, pipeline(script), {})
+    assert stopped == ["half_one"]
+    assert not {query.name for query in spark.streams.active} & {"half_one", "half_two"}
