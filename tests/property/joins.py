@@ -92,13 +92,9 @@ def queries(
 @st.composite
 def bounds(draw: st.DrawFn, axis: Any, sessions: bool = True) -> Bound:
     """What bounds a pair."""
-    kinds = [
-        "within",
-        "tumbling",
-        "hopping",
-        "two",
-        *(["session"] if sessions and axis == "time" else []),
-    ]
+    kinds = ["within", "tumbling", "hopping", "two"]
+    if axis == "time":
+        kinds += ["cumulating", *(["session"] if sessions else [])]
     kind = draw(st.sampled_from(kinds))
     if kind == "session":
         return Joint(Sessions(draw(st.integers(1, 9)), draw(st.sampled_from(["both", "left"]))))
@@ -109,6 +105,10 @@ def bounds(draw: st.DrawFn, axis: Any, sessions: bool = True) -> Bound:
         return Together((Windows(size, size, draw(st.integers(0, size - 1)), axis),))
     if kind == "hopping":
         return Together((draw(hops(axis)),))
+    if kind == "cumulating":
+        step = draw(st.integers(1, 4))
+        size = step * draw(st.integers(1, 4))
+        return Together((Cumulating(size, step, draw(st.integers(0, size - 1))),))
     other = Cumulating(12, 4, 0, axis) if draw(st.booleans()) and axis == "time" else None
     return Together((draw(hops(axis)), other or draw(hops(axis))))
 
@@ -166,10 +166,13 @@ def messages(
     message = {"key": draw(keys), "time": draw(times), "id": number}
     if given.offset:
         lane = draw(st.sampled_from([0, 0, 0, 1]))
-        last = max((m["offset"] for m in sent if m["lane"] == lane), default=None)
+        placed = [m for m in sent if m["lane"] == lane and m["offset"] is not None]
+        last = max((m["offset"] for m in placed), default=None)
         start = 100 if side == "left" else 7
         offset = start if last is None else last + draw(st.sampled_from([1, 1, 1, 2, 5]))
         message |= {"lane": lane, "offset": offset}
+        # A few don't say where they come from.
+        message |= draw(st.sampled_from([{}] * 10 + [{"lane": None}, {"offset": None}]))
         if given.time is None:
             message["time"] = 0
     return message

@@ -26,8 +26,9 @@ from muntin.model.cumulating import Cumulating
 from muntin.model.policies import Every
 
 FIRED = "fired"
-# How many messages of its key a row knows of; how many there were before the batch.
-HEAD, BEFORE = "head", "before"
+# How many messages of its key a row knows of; how many there were before the batch, and how many
+# are new. These two stand beside the columns of messages, whose names are anybody's.
+HEAD, BEFORE, NEW = "head", "__muntin_before", "__muntin_new"
 _PLACE, _ZERO = "place", pl.lit(0, dtype=pl.Int64)
 
 
@@ -121,10 +122,11 @@ class ArrivalShard:
         self.state.count(admission.counts(messages, taken, rejected))
         names = self.combiner.message_keys
         named = dict(zip(names, self.keys, strict=True))
-        new = taken.group_by(names).agg(pl.len().cast(pl.Int64).alias("new")).rename(named)
-        before = self._newest(self.cells.of(new)).group_by(self.keys).agg(before=pl.col(HEAD).max())
+        new = taken.group_by(names).agg(pl.len().cast(pl.Int64).alias(NEW)).rename(named)
+        stored = self._newest(self.cells.of(new)).group_by(self.keys)
+        before = stored.agg(pl.col(HEAD).max().alias(BEFORE))
         heads = new.join(before, on=self.keys, how="left").with_columns(pl.col(BEFORE).fill_null(0))
-        heads = heads.select(*self.keys, (pl.col(BEFORE) + pl.col("new")).alias(HEAD), BEFORE)
+        heads = heads.select(*self.keys, (pl.col(BEFORE) + pl.col(NEW)).alias(HEAD), BEFORE)
         back = {key: name for name, key in named.items()}
         placed = taken.join(
             heads.drop(HEAD).rename(back), on=names, how="left", maintain_order="left"

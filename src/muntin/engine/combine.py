@@ -76,6 +76,11 @@ class Combiner:
         self._scatters = all(algebra.scatters for algebra in self.lifted)
         # Only the shard knows a message's number, or whether its offset was here before.
         self.forwards = spec.offset is not None or spec.axis == "rows"
+        for name in self._input_columns():
+            # Rejected messages are told with their own columns, and these beside them.
+            if name in (columns.REASON, columns.WATERMARK):
+                text = "is a column that rejected messages have already"
+                raise OptionError("column", name, text, "rename it, or leave it away")
         empty = pl.DataFrame(schema=self.schema)
         self.no_cells = self.lift(empty)
         self.nothing_rejected = empty.select(

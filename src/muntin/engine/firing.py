@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.state import State
+from muntin.model.facts import read_back
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.spec import WindowSpec
 
 # Beyond every window number that a time within 64 bits can have.
 FOREVER = 2**60
+_FLOOR = "floor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +86,27 @@ def due(policy: Policy, moment: Moment, untold: str = columns.MESSAGES) -> pl.Ex
     if isinstance(policy, EveryRows):
         return pl.col(untold) >= policy.rows
     return pl.lit(moment.passed(policy.period))
+
+
+def whole_from(state: State, spec: WindowSpec, windows: Kind) -> int | None:
+    """The first window that is still whole; where more is kept from now on, it is remembered.
+
+    What had expired before comes within the retention again, but some of it is gone.
+
+    Args:
+        state: What the store holds.
+        spec: The query as it is now.
+        windows: Its windows; where they are sessions, they are told by their last places.
+
+    Returns:
+        A window's number or a session's last place; ``None`` where never more was kept.
+    """
+    then, mark = state.written_by, state.watermark
+    found: int | None = state.extra.get(_FLOOR)
+    if then is None or mark is None or then == spec.dumps():
+        return found
+    before = read_back(json.loads(then)).retention
+    if before < spec.firing.retention:
+        first = windows.ended(mark - before) + 1
+        found = state.extra[_FLOOR] = first if found is None else max(first, found)
+    return found

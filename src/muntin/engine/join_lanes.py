@@ -117,6 +117,8 @@ class LanesJoinShard:
         offset = self.spec.side(side).offset
         assert offset is not None
         partition, number = offset
+        # The others were rejected, and lie in no partition.
+        messages = messages.drop_nulls([partition, number])
         parts = messages.partition_by(partition, as_dict=True, maintain_order=True)
         reached: dict[Any, int] = {}
         for name, _, high in covered:

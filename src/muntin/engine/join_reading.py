@@ -13,6 +13,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.join import JoinShard
 from muntin.engine.join_lanes import LanesJoinShard
+from muntin.engine.join_sessions import LAST
 from muntin.engine.meeting import FOREVER
 from muntin.engine.panes import first_window, last_window, pane_of, window_end, window_start
 from muntin.model.errors import OptionError
@@ -117,12 +118,12 @@ def sessions(shard: JoinShard, stretch: Stretch, who: pl.DataFrame | None = None
             held.select(
                 *(pl.col(own).cast(kinds[key]).alias(key) for own, key in named),
                 columns.TIME,
-                columns.LAST,
+                LAST,
                 *(pl.lit(int(name == side), dtype=pl.Int64).alias(f"__{side}") for side in SIDES),
             )
         )
-    last = pl.col(columns.LAST).first()
-    grouped = pl.concat(parts).group_by(*keys, pl.col(columns.LAST).alias("__last"))
+    last = pl.col(LAST).first()
+    grouped = pl.concat(parts).group_by(*keys, pl.col(LAST).alias("__last"))
     found = grouped.agg(
         pl.col(columns.TIME).min().alias(columns.WINDOW_START),
         (last + spec.bound.sessions.gap).alias(columns.WINDOW_END),

@@ -26,9 +26,10 @@ from muntin.engine.pairs import compared
 from muntin.engine.runs import Blobs, FrameCache, Runs
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
 
-# Whether a message has found a partner.
-MET = "__muntin_met"
-_AT, _ROW, _NEW, _GROUP, _PART = "at", "row", "new", "group", "part"
+# Beside the columns of messages: whether one has found a partner, the last place of its session,
+# and whether it has come in this step. No user's column has such a name.
+MET, LAST, _NEW = "__muntin_met", "__muntin_last", "__muntin_new"
+_AT, _ROW, _GROUP, _PART = "at", "row", "group", "part"
 _SEGMENTS = 8
 
 
@@ -55,13 +56,21 @@ class SessionBuffer:
     ) -> None:
         self.keys = list(joiner.spec.side(side).keys)
         self.open_from: int | None = None
-        numbers = (pl.lit(0, dtype=pl.Int64).alias(name) for name in (ID, columns.LAST))
+        numbers = (pl.lit(0, dtype=pl.Int64).alias(name) for name in (ID, LAST))
         flags = (pl.lit(False).alias(name) for name in (LATE, MET))
         self.empty = joiner.no_messages(side).with_columns(*numbers, *flags)
+        own = joiner.inputs[side]
         self.messages = KeyedRuns(
-            self.keys, columns.LAST, blobs, cache, self._living, stored.get("messages")
+            self.keys,
+            LAST,
+            blobs,
+            cache,
+            self._living,
+            stored.get("messages"),
+            lambda frame: renamed(frame, own),
         )
-        self.ends = Runs(columns.LAST, span, blobs, cache, _once, stored.get("ends", {}))
+        ends = stored.get("ends", {})
+        self.ends = Runs(LAST, span, blobs, cache, _once, ends, complete=renamed)
 
     def entries(self) -> dict[str, Any]:
         """The buffer's part of the manifest."""
@@ -84,7 +93,7 @@ class SessionBuffer:
         if not named:
             return self.empty
         there = self.of(pl.concat(named).select(self.keys).unique())
-        return there.filter(pl.col(columns.LAST) <= high)
+        return there.filter(pl.col(LAST) <= high)
 
     def everything(self) -> pl.DataFrame:
         """The messages of all sessions that may still grow."""
@@ -93,7 +102,7 @@ class SessionBuffer:
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages, or new versions of stored ones."""
         self.messages.append(messages)
-        self.ends.append(messages.select(*self.keys, columns.LAST).unique())
+        self.ends.append(messages.select(*self.keys, LAST).unique())
 
     def drop_before(self, place: int | None) -> None:
         """Forget the sessions that ended before a place."""
@@ -109,7 +118,7 @@ class SessionBuffer:
             return self.empty
         rows = pl.concat(frames).unique(ID, keep="last", maintain_order=True)
         opened = self.open_from
-        return rows if opened is None else rows.filter(pl.col(columns.LAST) >= opened)
+        return rows if opened is None else rows.filter(pl.col(LAST) >= opened)
 
 
 class SessionJoin:
@@ -166,7 +175,7 @@ class SessionJoin:
     def stored(
         self, side: SideName, low: int, high: int, who: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """See ``Meeting``; with the last place of their session in ``columns.LAST``."""
+        """See ``Meeting``; with the last place of their session in ``LAST``."""
         buffer = self.buffers[side]
         found = buffer.everything() if who is None else buffer.of(who)
         return found.filter(pl.col(columns.TIME).is_between(low, high))
@@ -190,7 +199,7 @@ class SessionJoin:
         keys = self.spec.side(side).keys
         who = pl.concat([new.select(keys), self.joiner.wanted(OTHER[side], taken[OTHER[side]])])
         stored = buffer.of(who.unique()) if len(who) and buffer.rows else buffer.empty
-        last, met = pl.col(columns.TIME).alias(columns.LAST), pl.lit(False).alias(MET)
+        last, met = pl.col(columns.TIME).alias(LAST), pl.lit(False).alias(MET)
         return pl.concat(
             [
                 stored.with_columns(pl.lit(False).alias(_NEW)),
@@ -212,7 +221,7 @@ class SessionJoin:
             named = compared(there[side], self.spec.side(side).keys)
             row = pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW)
             place = pl.col(columns.TIME).alias(_AT)
-            part = pl.when(_NEW).then(None).otherwise(pl.col(columns.LAST)).alias(_PART)
+            part = pl.when(_NEW).then(None).otherwise(pl.col(LAST)).alias(_PART)
             slim.append(
                 there[side].select(*named, place, row, _NEW, part, pl.lit(side).alias("side"))
             )
@@ -228,7 +237,7 @@ class SessionJoin:
             begins = np.zeros(0, dtype=bool)
         rows = rows.with_columns(pl.Series(_GROUP, np.cumsum(begins), dtype=pl.Int64))
         rows = rows.with_columns(
-            pl.col(_AT).max().over(_GROUP).alias(columns.LAST),
+            pl.col(_AT).max().over(_GROUP).alias(LAST),
             pl.col(_NEW).any().over(_GROUP).alias("grows"),
         )
         return {side: rows.filter(pl.col("side") == side).sort(_ROW) for side in SIDES}
@@ -249,13 +258,13 @@ class SessionJoin:
         found = np.zeros(len(messages), dtype=bool)
         found[met] = True
         messages = messages.with_columns(
-            rows[columns.LAST], pl.col(MET) | pl.Series(found), pl.lit(False).alias(LATE)
+            rows[LAST], pl.col(MET) | pl.Series(found), pl.lit(False).alias(LATE)
         )
         return messages.filter(rows["grows"]).drop(_NEW)
 
     def _close(self, side: SideName, grown: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """Store what may grow, and tell those alone whose session is over."""
-        buffer, last = self.buffers[side], pl.col(columns.LAST)
+        buffer, last = self.buffers[side], pl.col(LAST)
         before, after = moment.before[side], moment.after[side]
         told = self.joiner.nothing_told()
         stays = grown
@@ -286,6 +295,27 @@ def _pairs(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Any, Any]:
     ]
     rows = pl.concat(frame.select(_ROW, f"{_ROW}_right") for frame in found)
     return rows[_ROW].to_numpy(), rows[f"{_ROW}_right"].to_numpy()
+
+
+def renamed(frame: pl.DataFrame, own: Sequence[str] = ()) -> pl.DataFrame:
+    """A stored frame with the last place of sessions under its present name.
+
+    It was ``last`` once. Where that was a column of the user's, too, the place has taken its
+    values away, and nothing but nulls is left to say.
+
+    Args:
+        frame: Messages, or the keys of sessions with their last places.
+        own: The columns of messages that are the user's.
+    """
+    if LAST in frame.columns:
+        return frame
+    if columns.LAST not in own:
+        return frame.rename({columns.LAST: LAST})
+    place = pl.col(columns.LAST)
+    lost = pl.when(False).then(place).alias(columns.LAST)
+    names = frame.columns
+    names.insert(names.index(ID) + 1, LAST)
+    return frame.with_columns(place.alias(LAST), lost).select(names)
 
 
 def _once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import polars as pl
 
@@ -15,6 +16,9 @@ from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
 from muntin.model.spec import DUPLICATES
 
 SIDE = "side"
+# What rejected messages have beside their own columns.
+_OF_REJECTED = (SIDE, columns.REASON, columns.WATERMARK)
+_OTHER_NAME = "rename it, or leave it away"
 # Beside the columns of messages in a shard: a number of its own, and whether it came late.
 ID, LATE = "__muntin_id", "__muntin_late"
 
@@ -84,10 +88,17 @@ class Joiner:
             if kinds[0] != kinds[1] and not all(kind.is_integer() for kind in kinds):
                 text = f"is {kinds[0]} on the left and {kinds[1]} ({other}) on the right"
                 raise OptionError("on", one, text, "cast one of them")
+            # A key on the right that nobody on the left can have finds no partner, and where it is
+            # told alone, it is told as the left side's.
+            if "right" in self.spec.lonely and not _holds(*kinds):
+                text = f"is {kinds[0]}, too narrow for {other} ({kinds[1]}) on the right"
+                raise OptionError("on", one, text, f"cast it to {kinds[1]}")
 
     def _names(self, suffix: str) -> dict[SideName, dict[str, str]]:
         """The output column of each input column; the right side's keys have none."""
         left = {name: name for name in self.inputs["left"]}
+        if columns.EMISSION in left:
+            _refuse("left", columns.EMISSION, "results")
         if self.spec.how in ("semi", "anti"):
             return {"left": left, "right": {}}
         right: dict[str, str] = {}
@@ -95,9 +106,10 @@ class Joiner:
             if name in self.spec.right.keys:
                 continue
             given = name + suffix if name in left else name
-            if given in left or given in right.values() or given == columns.EMISSION:
-                cure = "rename one of them, or give another suffix="
-                raise OptionError("suffix", suffix, f"makes two columns {given!r}", cure)
+            if given == columns.EMISSION:
+                _refuse("right", name, "results")
+            if given in left or given in right.values():
+                raise _double(suffix, given)
             right[name] = given
         return {"left": left, "right": right}
 
@@ -108,7 +120,16 @@ class Joiner:
             name: name if left.get(name, kind) == kind else name + suffix
             for name, kind in right.items()
         }
-        return {"left": {name: name for name in left}, "right": shared}
+        aside: dict[SideName, dict[str, str]]
+        aside = {"left": {name: name for name in left}, "right": shared}
+        for side in SIDES:
+            for name, told in aside[side].items():
+                # A message has its reason beside it before its columns are renamed.
+                if told in _OF_REJECTED or name == columns.REASON:
+                    _refuse(side, name, "rejected messages")
+                if told != name and (told in left or told in right):
+                    raise _double(suffix, told)
+        return aside
 
     @property
     def outputs(self) -> dict[str, pl.DataType]:
@@ -226,9 +247,12 @@ class Joiner:
         there = OTHER[side]
         names = zip(self.spec.side(side).keys, self.spec.side(there).keys, strict=True)
         kinds = self.schemas[there]
-        return messages.select(
-            pl.col(mine).cast(kinds[theirs]).alias(theirs) for mine, theirs in names
-        ).unique()
+        asked = messages.select(
+            # Who doesn't fit has no partner there.
+            pl.col(mine).cast(kinds[theirs], strict=False).alias(theirs)
+            for mine, theirs in names
+        )
+        return asked.drop_nulls().unique()
 
 
 def once(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
@@ -238,6 +262,29 @@ def once(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     """
     pairs = left.with_columns(left[LATE] | right[LATE])
     return pairs.sort(LATE, maintain_order=True).unique(ID, keep="first", maintain_order=True)
+
+
+def _holds(one: pl.DataType, other: pl.DataType) -> bool:
+    """Whether a column of one type can have every value that one of the other may have."""
+    if one == other:
+        return True
+    (low, high), (least, greatest) = (_range(kind) for kind in (one, other))
+    return low <= least and greatest <= high
+
+
+def _range(kind: pl.DataType) -> tuple[int, int]:
+    assert isinstance(kind, pl.datatypes.IntegerType)
+    low, high = pl.select(low=kind.min(), high=kind.max()).row(0)
+    return low, high
+
+
+def _double(suffix: str, name: str) -> OptionError:
+    cure = "rename one of them, or give another suffix="
+    return OptionError("suffix", suffix, f"makes two columns {name!r}", cure)
+
+
+def _refuse(side: SideName, name: str, whose: str) -> NoReturn:
+    raise OptionError(side, name, f"is a column that {whose} have already", _OTHER_NAME)
 
 
 def _emission(late: pl.Series, final: bool) -> pl.Series:

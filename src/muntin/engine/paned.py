@@ -6,26 +6,26 @@ and the changes, **early** and **late**, that wait for their policy.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.combine import Combined, Combiner
-from muntin.engine.firing import Moment, due, may_be_due
+from muntin.engine.firing import Moment, whole_from
 from muntin.engine.kept import Kept, share
 from muntin.engine.overlap import compose, in_windows
 from muntin.engine.panes import kept_from
 from muntin.engine.results import described, overflows, results
-from muntin.engine.runs import Blobs, FrameCache, Merge, Ranged, Runs, join_runs, ranged
+from muntin.engine.runs import Blobs, FrameCache, Ranged, Runs, join_runs, ranged
 from muntin.engine.state import State
 from muntin.engine.told import Told
-from muntin.model.facts import read_back
+from muntin.engine.waiting import Waiting
+from muntin.model.policies import EveryRows
 from muntin.model.spec import WindowSpec
 
 _SEGMENTS = 8
-_KEPT, _FLOOR = "kept", "floor"
+_KEPT, _WAITS = "kept", "waits"
 FIRED, LATE = "fired", "late"
 
 
@@ -52,33 +52,36 @@ class PanedShard:
         horizon = self.spec.lateness + self.spec.firing.retention
         panes = windows.panes_per_window + windows.pane_of(horizon) - windows.pane_of(0)
         span = max(1, panes // _SEGMENTS)
-        identity = [columns.WINDOW, *self.keys]
-
-        def table(name: str, axis: str) -> Runs:
-            merge: Merge = self.combiner.merge
-            if name == "marks":
-                merge = self._add_marks
-            elif name != "cells":
-                merge = self._merge_changes
-            entries = self.state.tables.get(name, {})
-            width = span
-            if axis == columns.WINDOW:
-                width = max(1, windows.last_window(span) - windows.last_window(0))
-            # Only windows that speak before or after their time are asked for by key.
-            asked = name in ("cells", "marks") and self._by_key
-            complete = self.combiner.complete if name == "cells" else None
-            keys = self.keys if asked else ()
-            return Runs(axis, width, blobs, cache, merge, entries, keys, complete)
-
-        self._identity = identity
+        self._identity = [columns.WINDOW, *self.keys]
+        self._policies = {"early": self.spec.firing.early, "late": self.spec.firing.late}
         self._by_key = self.spec.firing.early is not None or self.spec.firing.grace > 0
-        self.cells = table("cells", columns.PANE)
-        self.marks = table("marks", columns.WINDOW)
-        self.early = table("early", columns.WINDOW)
-        self.late = table("late", columns.WINDOW)
-        self._note_floor()
+        self.cells, self.marks, *changes = (
+            self._table(name, span, cache) for name in ("cells", "marks", *self._policies)
+        )
+        additive, waits = self.spec.firing.accumulate, self._waits()
+        self.early, self.late = (
+            Waiting(table, policy, name == "late", self._identity, additive, waits.get(name))
+            for table, (name, policy) in zip(changes, self._policies.items(), strict=True)
+        )
+        self._floor = whole_from(self.state, self.spec, windows)
         most = share(self.spec.firing.rows, self.spec.buckets)
         self.kept = Kept(columns.PANE, span, most, self.state.extra.get(_KEPT))
+
+    def _table(self, name: str, span: int, cache: FrameCache) -> Runs:
+        windows, merge = self.windows, self._merge_changes
+        if name in ("cells", "marks"):
+            merge = self.combiner.merge if name == "cells" else self._add_marks
+            # Only windows that speak before or after their time are asked for by key.
+            asked = self._by_key
+        else:
+            asked = isinstance(self._policies[name], EveryRows)
+        complete = self.combiner.complete if name == "cells" else None
+        axis = columns.PANE
+        if name != "cells":
+            axis = columns.WINDOW
+            span = max(1, windows.last_window(span) - windows.last_window(0))
+        entries, keys = self.state.tables.get(name, {}), self.keys if asked else ()
+        return Runs(axis, span, self.blobs, cache, merge, entries, keys, complete)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Told:
         """See ``Shard``."""
@@ -103,15 +106,16 @@ class PanedShard:
         overflowed = overflows(frame, self.combiner)
         self._keep(fresh, marks, moment, final)
         state.wall = wall
-        tables = {n: getattr(self, n) for n in ("cells", "marks", "early", "late")}
-        state.save(tables)
+        counted = {"early": self.early.counted, "late": self.late.counted}
+        state.extra[_WAITS] = {name: n for name, n in counted.items() if n is not None}
+        state.save({n: getattr(self, n) for n in ("cells", "marks", "early", "late")})
         return Told(
             results(frame, self.combiner),
             pl.concat([*(c.rejected for c in combined), overflowed], how="diagonal"),
             judged,
             state.watermark,
             dict(state.counts),
-            self.early.rows + self.late.rows,
+            self.early.pending + self.late.pending,
             self.cells.rows + self.marks.rows,
         )
 
@@ -130,7 +134,8 @@ class PanedShard:
         if self.state.watermark is not None:
             kept = windows.ended(self.state.watermark - self.spec.firing.retention) + 1
             low = max(low, kept)
-        low = max(low, self.state.extra.get(_FLOOR, low))
+        if self._floor is not None:
+            low = max(low, self._floor)
         floor = self.kept.floor
         if floor is not None:  # a window that begins before it has lost messages
             low = max(low, windows.last_window(floor - 1) + 1)
@@ -139,15 +144,11 @@ class PanedShard:
             held = held.join(who, on=self.keys, how="semi")
         return described(held, self.combiner)
 
-    def _note_floor(self) -> None:
-        """Where more is kept from now on, remember the first window that is still whole."""
-        then, mark = self.state.written_by, self.state.watermark
-        if then is None or mark is None or then == self.spec.dumps():
-            return
-        before = read_back(json.loads(then)).retention
-        if before < self.spec.firing.retention:
-            first = self.windows.ended(mark - before) + 1
-            self.state.extra[_FLOOR] = max(first, self.state.extra.get(_FLOOR, first))
+    def _waits(self) -> dict[str, int]:
+        """How many changed windows wait, as it was counted by the same policies."""
+        same = self.state.written_by == self.spec.dumps()
+        found: dict[str, int] = self.state.extra.get(_WAITS, {}) if same else {}
+        return found
 
     def _full(self, fresh: list[Ranged], changes: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """The windows whose end the watermark has just passed."""
@@ -155,7 +156,8 @@ class PanedShard:
         if self.spec.firing.early is not None and len(composed):
             low, high = _bounds(composed, columns.WINDOW)
             if not self.spec.firing.accumulate:
-                waiting = self._merge_changes([self._read(self.early, low, high), changes])
+                known = self.early.read(low, high, changes.clear())
+                waiting = self._merge_changes([known, changes])
                 composed = self._only_new(composed, waiting)
             composed = self._with_marks(composed, low, high)
         else:
@@ -200,39 +202,12 @@ class PanedShard:
         moment: Moment,
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
-        """The changed windows that are due, early or late; the others wait in their table."""
-        firing = self.spec.firing
-        policy = firing.late if emission == "late" else firing.early
-        table = self.late if emission == "late" else self.early
-        nothing = self._no_windows()
-        if policy is None:
-            return nothing
-        window = pl.col(columns.WINDOW)
-        closing = emission == "late" and table.low is not None and table.low <= moment.closed_after
-        if (
-            not may_be_due(policy, moment)
-            and not closing
-            and (emission == "early" or not self._closes(changes, moment))
-        ):
-            table.append(changes)
-            return nothing
-        if not len(changes) and table.low is None:
-            return nothing
-        waiting = self._merge_changes([self._read(table), changes])
-        ready = due(policy, moment)
-        if emission == "late":
-            ready = ready | (window <= moment.closed_after)
-        else:
-            waiting = waiting.filter(window > moment.after)
-        speaking, rest = waiting.filter(ready), waiting.filter(~ready)
-        if table.low is not None or len(rest):
-            table.rewrite(rest)
+        """The changed windows that are due, early or late; the others wait."""
+        waiting = self.late if emission == "late" else self.early
+        speaking = waiting.take(changes, moment)
         if not len(speaking):
-            return nothing
+            return self._no_windows()
         return self._speak(emission, speaking, fresh, marks)
-
-    def _closes(self, changes: pl.DataFrame, moment: Moment) -> bool:
-        return len(changes) > 0 and _bounds(changes, columns.WINDOW)[0] <= moment.closed_after
 
     def _speak(
         self,
@@ -306,11 +281,10 @@ class PanedShard:
     ) -> pl.DataFrame:
         """Add how often windows have spoken; ``who`` where only some keys' are asked for."""
         if who is None:
-            marks = [self._read(self.marks, low, high)]
+            found = self.marks.read(low, high)
         else:
-            marks = [f for f, _, _ in self.marks.of(who.select(self.keys).unique(), low, high)]
-            marks.append(self._no_marks())
-        added = self._add_marks([*marks, *extra])
+            found = self.marks.of(who.select(self.keys).unique(), low, high)
+        added = self._add_marks([self._no_marks(), *(frame for frame, _, _ in found), *extra])
         joined = composed.join(added, on=self._identity, how="left")
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
@@ -349,7 +323,8 @@ class PanedShard:
     def _merge_changes(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         if self.spec.firing.accumulate:
             frame = pl.concat(frames, how="diagonal")
-            return frame.group_by(self._identity).agg(pl.col(columns.MESSAGES).sum())
+            whole = frame.group_by(self._identity).agg(pl.col(columns.MESSAGES).sum())
+            return whole.filter(pl.col(columns.MESSAGES) != 0)
         return self.combiner.merge(frames, by=self._identity)
 
     def _add_marks(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -358,17 +333,6 @@ class PanedShard:
             .group_by(self._identity)
             .agg(pl.col(FIRED, LATE).cast(pl.Int64).sum())
         )
-
-    def _read(self, table: Runs, low: int | None = None, high: int | None = None) -> pl.DataFrame:
-        frames = table.read(low, high)
-        if frames:
-            return join_runs(frames, table.axis, table.merge)
-        nothing = self._no_windows()
-        if table is self.marks:
-            return self._no_marks()
-        if self.spec.firing.accumulate:
-            return nothing.select(*self._identity, columns.MESSAGES)
-        return nothing
 
     def _no_marks(self) -> pl.DataFrame:
         zeros = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]

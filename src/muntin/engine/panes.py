@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
+from muntin.model.axis import DAY
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.kinds import Numbered, Paned
@@ -36,15 +37,18 @@ def _slot_pane(position: pl.Expr, windows: Windows) -> pl.Expr:
 
 
 def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
-    """The local day of each time, out of the midnights that lie between the first and the last."""
+    """The local day of each time, out of the midnights around the times that there are."""
 
     def found(times: pl.Series) -> pl.Series:
         if not len(times):
             return times
-        first, last = (windows.day_of(int(t)) for t in (times.min(), times.max()))  # type: ignore[arg-type]
-        midnights = [windows.midnight(day) for day in range(first, last + 1)]
-        day = np.searchsorted(midnights, times.to_numpy(), side="right") - 1 + first
-        return pl.Series(day, dtype=pl.Int64)
+        # Clocks are less than a day away from UTC. Times may lie thousands of years apart, so
+        # only the days beside those that occur are looked at.
+        there = (times // DAY).unique().to_numpy()
+        days = np.unique(np.concatenate([there - 1, there, there + 1]))
+        midnights = [windows.midnight(day) for day in days.tolist()]
+        before = np.searchsorted(midnights, times.to_numpy(), side="right") - 1
+        return pl.Series(days[before], dtype=pl.Int64)
 
     return time.map_batches(found, return_dtype=pl.Int64, is_elementwise=True)
 

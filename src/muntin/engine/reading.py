@@ -16,6 +16,8 @@ from muntin.engine import columns
 from muntin.engine.buckets import owners
 from muntin.engine.codec import decode
 from muntin.engine.dtypes import dtype_of
+from muntin.engine.join_sessions import LAST, MET, renamed
+from muntin.engine.joiner import ID
 from muntin.engine.lookup import HASH
 from muntin.engine.operator import combiner, shard
 from muntin.engine.results import no_results
@@ -240,9 +242,11 @@ def kept_messages(
             if blobs is None or not mine:
                 continue
             frames = [decode(blobs[number]) for number in mine]
+            # Only messages of session joins have the mark of having met one.
+            frames = [renamed(frame) if MET in frame.columns else frame for frame in frames]
             # The latest version of a message tells where its session ends now.
-            rows = pl.concat(frames, how="diagonal").unique("__muntin_id", keep="last")
-            axis = columns.LAST if columns.LAST in rows.columns else columns.TIME
+            rows = pl.concat(frames, how="diagonal").unique(ID, keep="last")
+            axis = LAST if LAST in rows.columns else columns.TIME
             if place is not None and name == "messages":
                 rows = rows.filter(pl.col(axis) >= place)
             found.append(

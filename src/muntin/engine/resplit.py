@@ -16,7 +16,7 @@ from muntin.model.errors import OptionError
 
 Moved = Mapping[int, Mapping[int, tuple[int, int]]]
 """By the number of a run: the number and rows of its part in each new shard that has one."""
-_LANES, _TAKEN, _KEPT = "lanes", "taken", "kept"
+_LANES, _TAKEN, _KEPT, _WAITS = "lanes", "taken", "kept", "waits"
 
 
 def parts(blob: bytes, buckets: int) -> Iterator[tuple[int, int, bytes]]:
@@ -102,8 +102,12 @@ def _one(
             name: _table([m["tables"].get(name) for m in manifests], moved, bucket)
             for name in names
         },
-        # All shards know which offsets were taken.
-        "extra": {n: v for n, v in first.get("extra", {}).items() if n not in (_LANES, _KEPT)},
+        # All shards know which offsets were taken; what each counted of its own it counts anew.
+        "extra": {
+            name: value
+            for name, value in first.get("extra", {}).items()
+            if name not in (_LANES, _KEPT, _WAITS)
+        },
     }
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.combine import Combined
-from muntin.engine.firing import Moment, due, may_be_due
+from muntin.engine.firing import Moment, due, may_be_due, whole_from
 from muntin.engine.gather import SessionCombiner, grouped, merged
 from muntin.engine.kept import Kept, share
 from muntin.engine.keyed import KeyedRuns
@@ -71,6 +71,8 @@ class SessionShard:
             Runs(columns.LAST, width, blobs, cache, self._named_once, stored.get(name, {}))
             for name in ("ends", "waiting")
         )
+        # Of a session that had expired an old version may be left, beside one that lives on.
+        self._floor = whole_from(self.state, self.spec, combiner.sessions)
         most = share(self.spec.firing.rows, self.spec.buckets)
         self.kept = Kept(columns.LAST, width, most, self.state.extra.get(_KEPT))
 
@@ -117,8 +119,9 @@ class SessionShard:
         if self.state.watermark is not None:
             kept = windows.ended(self.state.watermark - self.spec.firing.retention)
             wanted.append(pl.col(columns.LAST) > kept)
-        if self.kept.floor is not None:
-            wanted.append(pl.col(columns.LAST) >= self.kept.floor)
+        floors = [floor for floor in (self._floor, self.kept.floor) if floor is not None]
+        if floors:
+            wanted.append(pl.col(columns.LAST) >= max(floors))
         if start is not None:
             wanted.append(pl.col(columns.LAST) + windows.gap > start)
         if end is not None:

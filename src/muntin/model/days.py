@@ -26,7 +26,8 @@ class Days:
         zone: The time zone, by its IANA name.
 
     Panes and windows are numbered as those of the grid. A day begins at the first moment that
-    bears its date: where a change to summer time skips midnight, at one o'clock.
+    bears its date: where a change to summer time skips midnight, at one o'clock. Where the
+    calendar has no local date, before year 1 and after year 9999, days are those of UTC.
 
     Example:
         >>> berlin = Days(Windows(1, 1), "Europe/Berlin")
@@ -50,8 +51,12 @@ class Days:
 
     def midnight(self, day: int) -> int:
         """When a local day begins, microseconds since the epoch."""
-        local = datetime.combine(_FIRST_DAY + timedelta(days=day), time(), ZoneInfo(self.zone))
-        return (local.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+        try:
+            local = datetime.combine(_FIRST_DAY + timedelta(days=day), time(), ZoneInfo(self.zone))
+            return (local.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+        except OverflowError:
+            # One message with such a time may not stop the stream: it comes again and again.
+            return day * DAY
 
     def day_of(self, position: int) -> int:
         """The local day that a time falls into.
@@ -59,8 +64,13 @@ class Days:
         Where clocks are set back over midnight an hour bears the date of the day before again; it
         belongs to the day that has begun, so that no day is in two pieces.
         """
-        moment = _EPOCH + timedelta(microseconds=position)
-        day = (moment.astimezone(ZoneInfo(self.zone)).date() - _FIRST_DAY).days
+        try:
+            moment = _EPOCH + timedelta(microseconds=position)
+            day = (moment.astimezone(ZoneInfo(self.zone)).date() - _FIRST_DAY).days
+        except OverflowError:
+            day = position // DAY
+            # West of Greenwich the first local day begins after the one of UTC.
+            day -= int(position < self.midnight(day))
         return day + 1 if position >= self.midnight(day + 1) else day
 
     def start(self, window: int) -> int:

@@ -15,17 +15,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from muntin.model.axis import Axis, Length, measure, phrase, say
+from muntin.model.axis import Axis, phrase, say
+from muntin.model.bounds import Bound, Joint, SideName, Together, Within, bound_of, placed
 from muntin.model.errors import OptionError
-from muntin.model.kinds import Kind, Paned
+from muntin.model.kinds import Kind
 from muntin.model.policies import DEFAULT_LATE, Each, Every, EveryRows, Firing, Policy
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.spec import check_facts
-from muntin.model.windows import along
+
+__all__ = [
+    "HOWS", "LARGE", "OTHER", "SIDES", "Bound", "How", "JoinSpec", "Joint", "On", "Side",
+    "SideName", "StateLayout", "Together", "Within", "bound_of", "firing_of", "pairs_of",
+]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
-SideName = Literal["left", "right"]
 StateLayout = Literal["time", "keys"]
 On = str | Sequence[str | tuple[str, str]]
 
@@ -34,111 +36,6 @@ SIDES: tuple[SideName, SideName] = ("left", "right")
 OTHER: dict[SideName, SideName] = {"left": "right", "right": "left"}
 # Beyond this reach a key's messages are few among those of all keys in the same stretch.
 LARGE = 3_600_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """Partners at a bounded distance: from ``before`` before the left message to ``after`` after.
-
-    Attributes:
-        before: How far the right message may lie before the left one.
-        after: How far after it; both ends belong to it.
-        axis: What both are measured on: microseconds, or rows since each side's first.
-
-    Example:
-        >>> near = Within(before=5, after=2)
-        >>> near.first_kept("left", 100), near.first_kept("right", 100)
-        (98, 95)
-    """
-
-    before: int
-    after: int
-    axis: Axis = "time"
-
-    @property
-    def reach(self) -> int:
-        """How long the stretch is in which partners lie."""
-        return self.before + self.after
-
-    def first_taken(self, watermark: int, grace: int) -> int:
-        """The first place that a message may still have; earlier ones are late."""
-        return watermark - grace
-
-    def first_kept(self, side: SideName, edge: int) -> int:
-        """The first place on a side that may find partners from ``edge`` on upon the other."""
-        return edge - (self.after if side == "left" else self.before)
-
-    def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Where the partners of the messages between two places lie, ends included."""
-        back, ahead = (self.before, self.after) if side == "left" else (self.after, self.before)
-        return low - back, high + ahead
-
-    def __str__(self) -> str:
-        return f"from {say(self.before, self.axis)} before to {say(self.after, self.axis)} after"
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """Partners that share a window: one of each of these kinds holds both.
-
-    Example:
-        >>> from muntin.model.windows import tumbling
-        >>> minute = Together((tumbling("1 minute"),))
-        >>> minute.first_taken(61_000_000, 0), minute.partners("left", 61_000_000, 62_000_000)
-        (60000000, (60000000, 119999999))
-    """
-
-    windows: tuple[Paned, ...]
-
-    @property
-    def axis(self) -> Axis:
-        """What the windows are measured on."""
-        return self.windows[0].axis
-
-    @property
-    def reach(self) -> int:
-        """How long the longest stretch is in which partners lie."""
-        first = [windows.start(0) for windows in self.windows]
-        return min(w.end(0) - start for w, start in zip(self.windows, first, strict=True))
-
-    def first_taken(self, watermark: int, grace: int) -> int:
-        """The first place that is in an open window of each kind."""
-        return max(self._opens(windows, watermark - grace) for windows in self.windows)
-
-    def first_kept(self, side: SideName, edge: int) -> int:
-        """The first place that shares a window with places from ``edge`` on."""
-        return max(self._opens(windows, edge) for windows in self.windows)
-
-    def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Where the partners of the messages between two places lie, ends included."""
-        starts = [w.start(w.first_window(w.pane_of(low))) for w in self.windows]
-        ends = [w.end(w.last_window(w.pane_of(high))) for w in self.windows]
-        return max(starts), min(ends) - 1
-
-    @staticmethod
-    def _opens(windows: Paned, place: int) -> int:
-        return windows.pane_start(windows.first_pane(windows.ended(place) + 1))
-
-    def __str__(self) -> str:
-        return "in one window: " + " and ".join(str(windows) for windows in self.windows)
-
-
-@dataclass(frozen=True, slots=True)
-class Joint:
-    """Partners in one session: messages of both sides with the same key make up the sessions."""
-
-    sessions: Sessions
-
-    @property
-    def axis(self) -> Axis:
-        """Always time."""
-        return self.sessions.axis
-
-    def __str__(self) -> str:
-        return f"in one {self.sessions} of both sides"
-
-
-Bound = Within | Together | Joint
 
 
 @dataclass(frozen=True)
@@ -171,17 +68,17 @@ class Side:
         firing = self.firing
         return firing.retention if firing.retention > firing.grace else None
 
-    def facts(self, name: SideName) -> dict[str, str]:
+    def facts(self, name: SideName, axis: Axis) -> dict[str, str]:
         """What state depends on."""
         firing = self.firing
         facts = {
             "on": ", ".join(self.keys),
             "time": self.time or "none",
-            "windows": str(self.windows) if self.windows else "none",
+            "windows": placed(self.windows) if self.windows else "none",
             "early": str(firing.early),
             "late": str(firing.late),
-            "grace": phrase(firing.grace),
-            "keep": phrase(firing.retention),
+            "grace": say(firing.grace, axis),
+            "keep": say(firing.retention, axis),
             "keep rows": str(firing.rows or "any"),
             "lateness": phrase(self.lateness),
         }
@@ -231,10 +128,12 @@ class JoinSpec:
                 raise OptionError(option, f"{policy} on the {name}", "isn't for joins", cure)
         if isinstance(self.bound, Joint):
             asks = [p for p in (side.firing.early, side.firing.late) if not isinstance(p, Each)]
-            if asks or side.kept is not None or side.firing.rows is not None:
+            keeps = side.firing.retention != side.firing.grace or side.firing.rows is not None
+            if asks or keeps:
                 option = "early" if asks else "keep"
                 text = "isn't for session joins: each message is let in, and kept with its session"
                 raise OptionError(option, f"on the {name}", text, "leave it away")
+        self._check_kept(name, side.firing)
         rows = side.firing.rows
         if rows is not None and (self.axis == "rows" or self.layout == "keys"):
             cure = 'leave it away; .keep(DURATION) bounds time, layout="time" goes with rows='
@@ -242,12 +141,23 @@ class JoinSpec:
         if self.axis == "rows" and side.offset is None:
             cure = 'give windowed(…, offset=("partition", "offset"))'
             raise OptionError("within", self.bound, f"needs offsets on the {name}", cure)
+        if self.axis == "rows" and side.lateness:
+            cure = "leave it away: offsets say who may still come"
+            late = f"{phrase(side.lateness)} on the {name}"
+            raise OptionError("lateness", late, "isn't measured in rows", cure)
         if self.axis == "time" and side.time is None:
             cure = "give windowed(…, time=…)"
             raise OptionError("time", None, f"is missing on the {name}", cure)
         if side.windows is not None and side.windows.axis != self.axis:
             text = f"isn't measured in {self.axis} as the join is"
             raise OptionError("windows", f"{side.windows} on the {name}", text, "use one axis")
+
+    def _check_kept(self, name: SideName, firing: Firing) -> None:
+        # ``Side.kept`` would take it for nothing said, and keep messages for any time.
+        if firing.retention < firing.grace:
+            grace, kept = say(firing.grace, self.axis), say(firing.retention, self.axis)
+            cure = f"keep at least {grace}"
+            raise OptionError("keep", f"{kept} on the {name}", f"is below the grace {grace}", cure)
 
     @property
     def axis(self) -> Axis:
@@ -267,8 +177,8 @@ class JoinSpec:
         if self.axis == "rows" or isinstance(self.bound, Joint) or slow:
             return None
         waits = [self.side(name).lateness + self.side(name).firing.grace for name in SIDES]
-        windows = isinstance(self.bound, Together)
-        return self.bound.reach * (2 if windows else 1) + max(waits)
+        reach = 2 * self.bound.longest if isinstance(self.bound, Together) else self.bound.reach
+        return reach + max(waits)
 
     @property
     def marked(self) -> tuple[SideName, ...]:
@@ -313,7 +223,7 @@ class JoinSpec:
         facts = {"join": self.how, "partners": str(self.bound), "layout": self.state_layout}
         if self.buckets is not None:
             facts["buckets"] = str(self.buckets)
-        return facts | self.left.facts("left") | self.right.facts("right")
+        return facts | self.left.facts("left", self.axis) | self.right.facts("right", self.axis)
 
     def dumps(self) -> str:
         """The facts as JSON, for the checkpoint."""
@@ -325,60 +235,21 @@ class JoinSpec:
         Raises:
             SpecChangedError: Naming each fact that differs, then and now.
         """
-        check_facts(stored, self.facts())
+        check_facts(stored, self.facts(), self._free(json.loads(stored)))
 
-
-def bound_of(
-    within: Length | Sequence[Length | int] | None, left: Kind | None, right: Kind | None
-) -> Bound:
-    """What bounds a pair: the distance where one is given, else the windows of the sides.
-
-    Args:
-        within: The greatest distance either way, or two of them: how far the right message may lie
-            before the left one, and how far after.
-        left: The left side's windows.
-        right: The right side's windows.
-
-    Raises:
-        OptionError: When nothing bounds a pair, so that state would grow for ever.
-
-    Example:
-        >>> bound_of(("1 minute", 0), None, None)
-        Within(before=60000000, after=0, axis='time')
-    """
-    if within is not None:
-        return _within(within)
-    kinds = [kind for kind in (left, right) if kind is not None]
-    if not kinds:
-        cure = 'give within="10 minutes", or windows to a side'
-        raise OptionError("within", None, "leaves nothing to bound a pair", cure)
-    if any(isinstance(kind, Sessions) for kind in kinds):
-        if left != right or not isinstance(left, Sessions) or left.axis == "rows":
-            cure = "give both sides .session(…) with the same gap, on the time axis"
-            raise OptionError("session", kinds, "doesn't go with the other side", cure)
-        return Joint(left)
-    if any(isinstance(kind, Sliding) for kind in kinds):
-        if left is not None and right is not None and left != right:
-            cure = "give both sides the same sliding windows, or write within="
-            raise OptionError("sliding", kinds, "doesn't go with the other side", cure)
-        kind = kinds[0]
-        assert isinstance(kind, Sliding)
-        return Within(kind.size, kind.size, kind.axis)
-    different = dict.fromkeys(kinds)
-    return Together(tuple(different))  # type: ignore[arg-type]
-
-
-def _within(within: Length | Sequence[Length | int]) -> Within:
-    if not isinstance(within, Sequence) or isinstance(within, str):
-        reach, axis = measure("within", within, zero=True)
-        return Within(reach, reach, axis)
-    lengths = [None if isinstance(length, int) and length == 0 else length for length in within]
-    if len(lengths) != 2 or lengths == [None, None]:
-        cure = 'give one length, or two: ("1 minute", 0) for before and after'
-        raise OptionError("within", within, "isn't one length or two", cure)
-    axis = next(measure("within", w, zero=True)[1] for w in lengths if w is not None)  # type: ignore[arg-type]
-    before, after = (0 if w is None else along("within", w, axis, zero=True) for w in lengths)  # type: ignore[arg-type]
-    return Within(before, after, axis)
+    def _free(self, then: Mapping[str, str]) -> set[str]:
+        """The facts that may read otherwise than when state was written."""
+        if self.axis == "time":
+            return set()
+        # What is no length on this axis was taken once; it only kept state from forgetting.
+        free = {f"{name} lateness" for name in SIDES}
+        for name in SIDES:
+            firing = self.side(name).firing
+            for fact, length in (("grace", firing.grace), ("keep", firing.retention)):
+                # Rows were told as if they were microseconds.
+                if then.get(f"{name} {fact}") == phrase(length):
+                    free.add(f"{name} {fact}")
+        return free
 
 
 def pairs_of(on: On) -> list[tuple[str, str]]:

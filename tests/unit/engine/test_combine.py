@@ -202,6 +202,23 @@ def test_merging_is_by_key_and_pane_or_by_what_is_asked() -> None:
     assert by_key.select("k0", "n", "a1.s").rows() == [("a", 3, 13), ("b", 1, 2)]
 
 
+@pytest.mark.parametrize("name", [columns.REASON, columns.WATERMARK])
+@pytest.mark.parametrize("keys", [("key",), ()])
+def test_columns_that_rejected_messages_have_beside_are_refused(
+    name: str, keys: tuple[str, ...]
+) -> None:
+    with pytest.raises(OptionError) as refusal:
+        combiner(schema={name: pl.String()}, keys=keys)
+    assert (refusal.value.option, refusal.value.value) == ("column", name)
+    assert refusal.value.cure.startswith("rename it")
+
+
+def test_what_windows_and_joins_tell_may_go_into_windows() -> None:
+    told = dict.fromkeys(("window_start", "window_end", "revision"), pl.Int64())
+    query = combiner(schema={**told, "emission": pl.String(), "side": pl.String()})
+    assert query.combine(messages([], query.schema), None).counts["seen"] == 0
+
+
 def test_a_lone_frame_is_merged_by_leaving_it_alone() -> None:
     query = combiner()
     one = query.lift(messages([("a", 1, 1)]))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.engine.queries import SCHEMA, combiner
+from tests.unit.engine.queries import SCHEMA, batch, combiner
 
 from muntin.engine import operator
 from muntin.engine.arrivals import ArrivalShard
@@ -15,7 +15,7 @@ from muntin.engine.runs import FrameCache, MemoryBlobs
 from muntin.engine.sessions import SessionShard
 from muntin.engine.slides import SlidingShard
 from muntin.model.cumulating import Cumulating
-from muntin.model.days import Days
+from muntin.model.days import Days, days
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
@@ -47,3 +47,15 @@ def test_what_counts_rows() -> None:
     made = combiner(Sliding(3, "rows"), offset=("key", "value"))
     assert type(operator.shard(made, MemoryBlobs(), FrameCache())) is LanesShard
     assert made.numbered == Sliding(3, "rows")
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
+def test_days_go_on_with_times_at_the_ends_of_the_calendar(zone: str) -> None:
+    query, store = combiner(days("1 day", zone), lateness=3), MemoryBlobs()
+    first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
+    told = []
+    for rows in ([("a", first, 1)], [("a", 0, 2), ("a", 1, 3)], [("a", last, 4)]):
+        shard = operator.shard(query, store, FrameCache())
+        told += shard.step(batch(query, shard.state.watermark, *rows), 0).results["sum"].to_list()
+    final = operator.shard(query, store, FrameCache()).step([], 0, final=True)
+    assert [*told, *final.results["sum"]] == [1, 5, 4]

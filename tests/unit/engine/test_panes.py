@@ -78,6 +78,34 @@ def test_days_in_columns_are_those_of_the_model(grid: Windows, zone: str, change
     assert window_end(numbers, windows).to_list() == [windows.end(w) for w in panes]
 
 
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Pacific/Kiritimati"])
+def test_days_in_columns_at_the_ends_of_the_calendar(zone: str) -> None:
+    windows, today = Days(Windows(1, 1), zone), instant("today", "2026-03-29T01:00:00")
+    edges = [-62_135_596_800_000_000, 253_402_300_800_000_000]
+    times = [
+        edge + hour * HOUR + off for edge in edges for hour in range(-60, 60) for off in (-1, 0)
+    ]
+    times += [today, -(2**62), 2**62]
+    found = pl.DataFrame({"time": times}).select(pane=pane_of(pl.col("time"), windows))["pane"]
+    assert found.to_list() == [windows.pane_of(time) for time in times]
+    assert window_start(found, windows).to_list() == [windows.start(w) for w in found]
+    assert window_end(found, windows).to_list() == [windows.end(w) for w in found]
+
+
+def test_only_the_days_that_occur_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    midnight = Days.midnight
+
+    def counting(days: Days, day: int) -> int:
+        asked.append(day)
+        return midnight(days, day)
+
+    monkeypatch.setattr(Days, "midnight", counting)
+    times = [0, 5 * HOUR, instant("far", "1066-10-14T09:00:00")]
+    pl.DataFrame({"time": times}).select(pane_of(pl.col("time"), Days(Windows(1, 1), "UTC")))
+    assert len(asked) < 20
+
+
 def test_no_times_fall_into_no_days() -> None:
     nothing = pl.DataFrame(schema={"time": pl.Int64})
     windows = Days(Windows(1, 1), "Europe/Berlin")

@@ -74,6 +74,8 @@ def test_it_goes_on_in_other_shards(kind: str, old: int, new: int) -> None:
     assert sum(c.get("counted", 0) for c in counts) == sum(
         m["counts"]["counted"] for m in manifests
     )
+    # How many windows wait isn't known of a part.
+    assert not any("waits" in json.loads(store.load() or "").get("extra", {}) for store in parted)
 
     for rows in BATCHES[5:]:
         assert stepped(then, parted, rows) == stepped(alone, one, rows)

@@ -48,6 +48,7 @@ class Run:
             aggregates={"n": aggregates.count(), "list": aggregates.collect_list("value")},
             firing=Firing(**firing),
             lateness=lateness,
+            types={"key": "String", "value": "Int64"},
         )
         self.query = SessionCombiner(self.spec, SCHEMA)
         self.store = CountingBlobs()
@@ -328,6 +329,26 @@ def test_messages_are_counted_where_their_session_is() -> None:
         ("b", 1),
         ("a", 3),
     ]
+
+
+def test_sessions_that_had_expired_stay_away_when_more_is_kept() -> None:
+    # What a was told to be isn't stored; what it was before lies in a run with b, which lives on.
+    run = Run(lateness=985)
+    run.step(("a", 10), ("b", 1_000))
+    assert run.said(("a", 15), ("b", 1_030)) == [("a", 10, 15, 2, "full", 0)]
+    longer = Run(lateness=985, retention=3_600)
+    longer.store = run.store
+    assert bounds(longer) == [("b", 1_000), ("b", 1_030)]
+    longer.shard = longer.opened()
+    longer.step(("c", 60))
+    longer.step(reached=2_000)
+    # What was whole then is kept, and the first place that was is remembered.
+    assert bounds(longer) == [("c", 60), ("b", 1_000), ("b", 1_030)]
+
+
+def bounds(run: Run) -> list[tuple[str, int]]:
+    """The keys and starts of the sessions that can be read."""
+    return run.opened().standing(None, None).select("key", "window_start").rows()
 
 
 def test_state_of_another_spec_is_refused() -> None:

@@ -85,3 +85,25 @@ def test_windows_of_days_are_their_panes(grid: Windows, zone: str, date: str) ->
         assert windows.end(latest) <= time < windows.end(latest + 1)
         assert windows.pane_start(windows.first_pane(latest)) == windows.start(latest)
         assert windows.pane_start(windows.last_pane(latest) + 1) == windows.end(latest)
+
+
+FAR_EAST_AND_WEST = ["Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Pacific/Niue"]
+# Where the calendar begins and ends, and where nobody has a calendar.
+EDGES = [-62_135_596_800_000_000, 253_402_300_800_000_000, -(2**62), 2**62]
+
+
+@pytest.mark.parametrize("zone", FAR_EAST_AND_WEST)
+@pytest.mark.parametrize("edge", EDGES)
+def test_days_at_the_ends_of_the_calendar(zone: str, edge: int) -> None:
+    local = days("1 day", zone)
+    for hour in range(-60, 60):
+        for time in (edge + hour * HOUR, edge + hour * HOUR - 1):
+            day = local.day_of(time)
+            assert local.start(day) <= time < local.end(day)
+            assert local.ended(time) == day - 1
+
+
+def test_days_beyond_the_calendar_are_those_of_utc() -> None:
+    local = days("1 day", "Asia/Tokyo")
+    year_zero = EDGES[0] - 300 * 24 * HOUR
+    assert local.start(local.day_of(year_zero + HOUR)) == year_zero

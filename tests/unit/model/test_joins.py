@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muntin.model.axis import DAY, HOUR, MINUTE, SECOND, rows
+from muntin.model.axis import HOUR, MINUTE, SECOND, phrase, rows
 from muntin.model.cumulating import cumulating
 from muntin.model.days import days
 from muntin.model.errors import OptionError, SpecChangedError
@@ -21,112 +21,18 @@ from muntin.model.joins import (
     Side,
     Together,
     Within,
-    bound_of,
     firing_of,
 )
-from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Every, EveryRows, Firing
-from muntin.model.sessions import Sessions, session
-from muntin.model.sliding import sliding
-from muntin.model.windows import Windows, hopping, tumbling
+from muntin.model.sessions import Sessions
+from muntin.model.windows import tumbling
+from muntin.standalone.sentence import join, windowed
 
 LEFT = Side(("id",), "time", types={"id": "Int64"})
 RIGHT = Side(("number",), "at")
 OFFSET = ("partition", "offset")
 NEAR = Within(5, 2)
 SPEC = JoinSpec(LEFT, RIGHT, NEAR)
-
-
-def test_where_partners_lie_by_distance() -> None:
-    #          5 before  2 after
-    # left          |----o-|
-    # right       |-o----|           seen from there: 2 before, 5 after
-    assert NEAR.reach == 7
-    assert NEAR.partners("left", 100, 110) == (95, 112)
-    assert NEAR.partners("right", 100, 110) == (98, 115)
-    assert NEAR.first_taken(100, grace=3) == 97
-    for side in SIDES:
-        first = NEAR.first_kept(side, 100)
-        assert NEAR.partners(side, first, first)[1] == 100
-    assert str(replace(NEAR, axis="rows")) == "from 5 rows before to 2 rows after"
-
-
-BERLIN = days("1 day", "Europe/Berlin")
-TOGETHER: dict[str, tuple[tuple[Any, ...], int, tuple[int, int], int]] = {
-    # windows, a place, its partners (both included), reach
-    "tumbling": ((Windows(10, 10),), 13, (10, 19), 10),
-    "hopping": ((Windows(10, 4),), 13, (4, 21), 10),
-    "hopping, slide doesn't divide": ((Windows(10, 7, 1),), 13, (8, 17), 10),
-    "two kinds": ((Windows(10, 4), Windows(6, 6)), 13, (12, 17), 6),
-    "cumulating": ((cumulating("12 s", "4 s"),), 13 * SECOND, (12 * SECOND, 24 * SECOND - 1), 0),
-    "a day": ((BERLIN,), DAY, (23 * HOUR, 47 * HOUR - 1), DAY),
-}
-
-
-@pytest.mark.parametrize("case", TOGETHER)
-def test_where_partners_lie_in_windows(case: str) -> None:
-    windows, place, (low, high), reach = TOGETHER[case]
-    bound = Together(windows)
-    for side in SIDES:
-        assert bound.partners(side, place, place) == (low, high)
-        assert bound.first_kept(side, place) == low
-    assert bound.reach == (reach or bound.reach)
-    # Whatever is taken lies in an open window of each kind.
-    taken = bound.first_taken(place, grace=0)
-    assert all(w.end(w.last_window(w.pane_of(taken))) > place for w in windows)
-    assert any(w.end(w.last_window(w.pane_of(taken - 1))) <= place for w in windows)
-    assert bound.first_taken(place + 2, grace=2) == taken
-
-
-BOUNDS: dict[str, tuple[Any, Kind | None, Kind | None, Bound]] = {
-    "either way": ("1 minute", None, None, Within(MINUTE, MINUTE)),
-    "before alone": (("1 minute", 0), None, None, Within(MINUTE, 0)),
-    "after alone": ((0, "1 minute"), None, None, Within(0, MINUTE)),
-    "at once": ("0 s", None, None, Within(0, 0)),
-    "rows": (rows(3), None, None, Within(3, 3, "rows")),
-    "rows before": ((rows(3), 0), None, None, Within(3, 0, "rows")),
-    "a distance goes before windows": (
-        "1 s", tumbling("1 minute"), sliding("1 s"), Within(SECOND, SECOND)
-    ),
-    "one side's windows": (None, None, hopping("6 s", "2 s"), Together((hopping("6 s", "2 s"),))),
-    "the same on both": (None, tumbling("6 s"), tumbling("6 s"), Together((tumbling("6 s"),))),
-    "two kinds": (
-        None, tumbling("6 s"), cumulating("4 s", "2 s"),
-        Together((tumbling("6 s"), cumulating("4 s", "2 s"))),
-    ),
-    "sliding": (None, sliding("6 s"), None, Within(6 * SECOND, 6 * SECOND)),
-    "sessions": (None, session("6 s"), session("6 s"), Joint(Sessions(6 * SECOND))),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BOUNDS)
-def test_what_bounds_a_pair(case: str) -> None:
-    within, left, right, bound = BOUNDS[case]
-    assert bound_of(within, left, right) == bound
-
-
-UNBOUNDED: dict[str, tuple[Any, Kind | None, Kind | None, str, str]] = {
-    "nothing": (None, None, None, "within", 'give within="10 minutes"'),
-    "three lengths": (("1 s", "2 s", "3 s"), None, None, "within", "give one length, or two"),
-    "no length": ((0, 0), None, None, "within", "give one length, or two"),
-    "a number": ((1, 0), None, None, "within", "write for example"),
-    "two axes": (("1 s", rows(1)), None, None, "within", "both as durations, or both as"),
-    "sessions on one side": (None, session("1 s"), None, "session", "the same gap"),
-    "other gaps": (None, session("1 s"), session("2 s"), "session", "the same gap"),
-    "sessions of rows": (
-        None, session(rows(2)), session(rows(2)), "session", "on the time axis"
-    ),
-    "sliding and others": (None, sliding("1 s"), tumbling("1 s"), "sliding", "write within="),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", UNBOUNDED)
-def test_what_bounds_nothing(case: str) -> None:
-    within, left, right, option, cure = UNBOUNDED[case]
-    with pytest.raises(OptionError) as refusal:
-        bound_of(within, left, right)
-    assert refusal.value.option == option
-    assert cure in refusal.value.cure
 
 
 def changed(**changes: Any) -> dict[str, Any]:
@@ -146,6 +52,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         changed(firing=Firing(Each(), EveryRows(1))), "late='every 1 rows on the left' isn't for"
     ),
     "no offsets": (ON_ROWS, "needs offsets on the left; give windowed(…, offset=("),
+    "lateness on rows": (
+        changed(offset=OFFSET, lateness=MINUTE) | ON_ROWS,
+        "lateness='1 minute on the left' isn't measured in rows; leave it away",
+    ),
     "no time": (changed(time=None), "time=None is missing on the left; give windowed(…, time=…)"),
     "windows on another axis": (
         changed(windows=tumbling(rows(3))),
@@ -167,6 +77,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         changed(firing=Firing(Each(), Each(), 0, MINUTE)) | {"bound": Joint(Sessions(MINUTE))},
         "keep='on the left' isn't for session joins",
     ),
+    "keeping sessions for less than the grace": (
+        changed(firing=Firing(Each(), Each(), MINUTE, SECOND)) | {"bound": Joint(Sessions(MINUTE))},
+        "keep='on the left' isn't for session joins",
+    ),
+    "kept for less than the grace": (
+        changed(firing=Firing(Each(), Each(), MINUTE, SECOND)),
+        "keep='1 second on the left' is below the grace 1 minute; keep at least 1 minute",
+    ),
+    "fewer rows kept than are taken late": (
+        changed(firing=Firing(Each(), Each(), 9, 4), offset=OFFSET) | ON_ROWS,
+        "keep='4 rows on the left' is below the grace 9 rows",
+    ),
     "keys first in an outer join": (
         {"how": "anti", "layout": "keys"}, "layout='keys' can't find in time what stays alone in"
     ),
@@ -179,6 +101,15 @@ def test_what_is_refused(case: str) -> None:
     with pytest.raises(OptionError) as refusal:
         replace(SPEC, **changes)
     assert text in str(refusal.value)
+
+
+def test_a_sentence_that_keeps_less_than_it_takes_late_is_refused() -> None:
+    one = windowed(time="at")
+    two = one.late(grace="2 hours")
+    for kept in (two, two.keep("2 hours"), two.keep("3 hours")):
+        assert join(one, kept, on="id", within="1 minute").right.firing.grace == 2 * HOUR
+    with pytest.raises(OptionError, match="keep='1 hour on the right' is below the grace 2 hours"):
+        join(one, two.keep("1 hour"), on="id", within="1 minute")
 
 
 @pytest.mark.parametrize(
@@ -255,6 +186,61 @@ def test_facts() -> None:
         "right keep rows": "any",
         "right lateness": "0 seconds",
     }
+
+
+def test_where_windows_begin_is_a_fact_where_it_is_not_at_zero() -> None:
+    stored = in_windows("1 minute").dumps()
+    in_windows("1 minute").check_same(stored)
+    later = in_windows("1 minute", origin=3 * SECOND)
+    later.check_same(later.dumps())
+    facts = later.facts()
+    assert facts["partners"] == "in one window: tumbling 1 minute, origin 3000000 us"
+    assert facts["right windows"] == "tumbling 1 minute, origin 3000000 us"
+    with pytest.raises(SpecChangedError) as refusal:
+        later.check_same(stored)
+    said = "right windows: was tumbling 1 minute, is tumbling 1 minute, origin 3000000 us"
+    assert said in str(refusal.value)
+
+
+def in_windows(size: str, origin: int = 0) -> JoinSpec:
+    grid = tumbling(size, origin=origin)
+    return JoinSpec(LEFT, replace(RIGHT, windows=grid), Together((grid,)))
+
+
+def test_lengths_on_the_rows_axis_are_rows() -> None:
+    firing = Firing(Each(), Each(), 3, 5)
+    left, right = (replace(side, offset=OFFSET, firing=firing) for side in (LEFT, RIGHT))
+    spec = JoinSpec(left, right, Within(3, 3, "rows"))
+    facts = spec.facts()
+    assert (facts["left grace"], facts["right keep"]) == ("3 rows", "5 rows")
+    # As they were told before, beside a lateness that held back what was to be forgotten.
+    told = {f"{side} grace": phrase(3) for side in SIDES} | {
+        f"{side} keep": phrase(5) for side in SIDES
+    }
+    spec.check_same(json.dumps(facts | told | {"left lateness": "1 minute"}))
+    with pytest.raises(SpecChangedError, match="left grace: was 4 microseconds, is 3 rows"):
+        spec.check_same(json.dumps(facts | told | {"left grace": phrase(4)}))
+
+
+LAGS: dict[str, tuple[Bound, int]] = {
+    "a distance": (Within(MINUTE, 2 * MINUTE), 3 * MINUTE),
+    "tumbling": (Together((tumbling("1 minute"),)), 2 * MINUTE),
+    "cumulating": (Together((cumulating("1 minute", "10 s"),)), 2 * MINUTE),
+    "two kinds": (Together((cumulating("1 minute", "10 s"), tumbling("20 s"))), 40 * SECOND),
+    "days": (Together((days("1 day", "Europe/Berlin"),)), 48 * HOUR),
+}
+
+
+@pytest.mark.parametrize("case", LAGS)
+def test_how_far_rows_lie_behind_others(case: str) -> None:
+    bound, lag = LAGS[case]
+    left = replace(LEFT, lateness=SECOND, firing=Firing(Each(), Each(), 2 * SECOND, 2 * SECOND))
+    assert JoinSpec(left, RIGHT, bound).lag == lag + 3 * SECOND
+
+
+def test_state_of_cumulating_windows_stays_sorted_as_it_was() -> None:
+    day = Together((cumulating("1 day", "1 minute"),))
+    assert (day.reach, replace(SPEC, bound=day).state_layout) == (MINUTE, "time")
 
 
 def test_a_changed_spec_is_named_and_what_state_does_not_depend_on_may_change() -> None:

@@ -127,8 +127,8 @@ class JoinOracle:
         """Judge a message by the watermark before this step, and keep it if it is taken."""
         given = self._spec.side(side)
         step.counts["seen"] += 1
-        if given.offset is not None:
-            offset = tuple(message[column] for column in given.offset)
+        offset = tuple(message[column] for column in given.offset or ())
+        if offset:
             if offset in self._offsets[side]:
                 step.counts[DUPLICATES] += 1
                 return
@@ -137,7 +137,9 @@ class JoinOracle:
         lane, place = self._placed(side, message)
         reason = self._refused(side, message, wall)
         mark = self._marks.get((side, lane))
-        if reason is None or (self._spec.axis == "rows" and lane is not None):
+        # A place in a partition was passed whatever is wrong with the message else.
+        passed = self._spec.axis == "rows" and None not in offset
+        if reason is None or passed:
             reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
             after[side, lane] = max(after.get((side, lane), reached), reached)
         if reason is None and mark is not None and place < self._edge(side, mark):

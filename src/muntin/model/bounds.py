@@ -1,0 +1,193 @@
+"""What bounds a pair of a join: the distance of the two, a window that holds both, or a session.
+
+Source: the Samza SQL window operator design (join windows, message keys).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.days import Days
+from muntin.model.errors import OptionError
+from muntin.model.kinds import Kind, Paned
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.windows import along
+
+SideName = Literal["left", "right"]
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Partners at a bounded distance: from ``before`` before the left message to ``after`` after.
+
+    Attributes:
+        before: How far the right message may lie before the left one.
+        after: How far after it; both ends belong to it.
+        axis: What both are measured on: microseconds, or rows since each side's first.
+
+    Example:
+        >>> near = Within(before=5, after=2)
+        >>> near.first_kept("left", 100), near.first_kept("right", 100)
+        (98, 95)
+    """
+
+    before: int
+    after: int
+    axis: Axis = "time"
+
+    @property
+    def reach(self) -> int:
+        """How long the stretch is in which partners lie."""
+        return self.before + self.after
+
+    def first_taken(self, watermark: int, grace: int) -> int:
+        """The first place that a message may still have; earlier ones are late."""
+        return watermark - grace
+
+    def first_kept(self, side: SideName, edge: int) -> int:
+        """The first place on a side that may find partners from ``edge`` on upon the other."""
+        return edge - (self.after if side == "left" else self.before)
+
+    def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
+        """Where the partners of the messages between two places lie, ends included."""
+        back, ahead = (self.before, self.after) if side == "left" else (self.after, self.before)
+        return low - back, high + ahead
+
+    def __str__(self) -> str:
+        return f"from {say(self.before, self.axis)} before to {say(self.after, self.axis)} after"
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Partners that share a window: one of each of these kinds holds both.
+
+    Example:
+        >>> from muntin.model.windows import tumbling
+        >>> minute = Together((tumbling("1 minute"),))
+        >>> minute.first_taken(61_000_000, 0), minute.partners("left", 61_000_000, 62_000_000)
+        (60000000, (60000000, 119999999))
+    """
+
+    windows: tuple[Paned, ...]
+
+    @property
+    def axis(self) -> Axis:
+        """What the windows are measured on."""
+        return self.windows[0].axis
+
+    @property
+    def reach(self) -> int:
+        """How long the first window is; stored state is laid out by it, so it stays as it was."""
+        return min(w.end(0) - w.start(0) for w in self.windows)
+
+    @property
+    def longest(self) -> int:
+        """How long the longest stretch is in which partners lie, of all windows of each kind."""
+        ends = [w.end(w.last_window(w.first_pane(0))) for w in self.windows]
+        return min(end - w.start(0) for end, w in zip(ends, self.windows, strict=True))
+
+    def first_taken(self, watermark: int, grace: int) -> int:
+        """The first place that is in an open window of each kind."""
+        return max(self._opens(windows, watermark - grace) for windows in self.windows)
+
+    def first_kept(self, side: SideName, edge: int) -> int:
+        """The first place that shares a window with places from ``edge`` on."""
+        return max(self._opens(windows, edge) for windows in self.windows)
+
+    def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
+        """Where the partners of the messages between two places lie, ends included."""
+        starts = [w.start(w.first_window(w.pane_of(low))) for w in self.windows]
+        ends = [w.end(w.last_window(w.pane_of(high))) for w in self.windows]
+        return max(starts), min(ends) - 1
+
+    @staticmethod
+    def _opens(windows: Paned, place: int) -> int:
+        return windows.pane_start(windows.first_pane(windows.ended(place) + 1))
+
+    def __str__(self) -> str:
+        return "in one window: " + " and ".join(placed(windows) for windows in self.windows)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Partners in one session: messages of both sides with the same key make up the sessions."""
+
+    sessions: Sessions
+
+    @property
+    def axis(self) -> Axis:
+        """Always time."""
+        return self.sessions.axis
+
+    def __str__(self) -> str:
+        return f"in one {self.sessions} of both sides"
+
+
+Bound = Within | Together | Joint
+
+
+def bound_of(
+    within: Length | Sequence[Length | int] | None, left: Kind | None, right: Kind | None
+) -> Bound:
+    """What bounds a pair: the distance where one is given, else the windows of the sides.
+
+    Args:
+        within: The greatest distance either way, or two of them: how far the right message may lie
+            before the left one, and how far after.
+        left: The left side's windows.
+        right: The right side's windows.
+
+    Raises:
+        OptionError: When nothing bounds a pair, so that state would grow for ever.
+
+    Example:
+        >>> bound_of(("1 minute", 0), None, None)
+        Within(before=60000000, after=0, axis='time')
+    """
+    if within is not None:
+        return _within(within)
+    kinds = [kind for kind in (left, right) if kind is not None]
+    if not kinds:
+        cure = 'give within="10 minutes", or windows to a side'
+        raise OptionError("within", None, "leaves nothing to bound a pair", cure)
+    if any(isinstance(kind, Sessions) for kind in kinds):
+        if left != right or not isinstance(left, Sessions) or left.axis == "rows":
+            cure = "give both sides .session(…) with the same gap, on the time axis"
+            raise OptionError("session", kinds, "doesn't go with the other side", cure)
+        return Joint(left)
+    if any(isinstance(kind, Sliding) for kind in kinds):
+        if left is not None and right is not None and left != right:
+            cure = "give both sides the same sliding windows, or write within="
+            raise OptionError("sliding", kinds, "doesn't go with the other side", cure)
+        kind = kinds[0]
+        assert isinstance(kind, Sliding)
+        return Within(kind.span, kind.span, kind.axis)
+    different = dict.fromkeys(kinds)
+    return Together(tuple(different))  # type: ignore[arg-type]
+
+
+def _within(within: Length | Sequence[Length | int]) -> Within:
+    if not isinstance(within, Sequence) or isinstance(within, str):
+        reach, axis = measure("within", within, zero=True)
+        return Within(reach, reach, axis)
+    lengths = [None if isinstance(length, int) and length == 0 else length for length in within]
+    if len(lengths) != 2 or lengths == [None, None]:
+        cure = 'give one length, or two: ("1 minute", 0) for before and after'
+        raise OptionError("within", within, "isn't one length or two", cure)
+    axis = next(measure("within", w, zero=True)[1] for w in lengths if w is not None)  # type: ignore[arg-type]
+    before, after = (0 if w is None else along("within", w, axis, zero=True) for w in lengths)  # type: ignore[arg-type]
+    return Within(before, after, axis)
+
+
+def placed(windows: Kind) -> str:
+    """Windows in words, and where they begin where that isn't at zero."""
+    grid, unit = (windows.grid, "day ") if isinstance(windows, Days) else (windows, "")
+    origin = getattr(grid, "origin", 0)
+    if not origin:
+        return str(windows)
+    unit = unit or ("row " if windows.axis == "rows" else "")
+    return f"{windows}, origin {unit}{origin}" + ("" if unit else " us")
