@@ -245,7 +245,9 @@ class WindowShard(Shard):
         return self.value(place, key)
 
     def value(self, window: int, key: Any) -> Any:
-        """The value of one window; ``MISSING`` where it has none."""
+        """The value of one window; ``MISSING`` where it has none, or has expired."""
+        if self._expired(window):
+            return MISSING
         found = self.whole.get(window, key) if self._mixed else MISSING
         if self.panes is None:
             return found
@@ -259,6 +261,10 @@ class WindowShard(Shard):
                 total, there = total + add, True
         return total if there else MISSING
 
+    def _expired(self, window: int) -> bool:
+        # Some of its panes may be there still, for windows that follow.
+        return self.closed is not None and window <= self.closed
+
     def read(self, window: int, key: Any) -> Any:
         """The value of one window, or the default.
 
@@ -268,7 +274,9 @@ class WindowShard(Shard):
         return self.lend(window, key, self.value(window, key))
 
     def values(self, window: int) -> dict[Any, Any]:
-        """All keys and values of one window."""
+        """All keys and values of one window; none where it has expired."""
+        if self._expired(window):
+            return {}
         found = dict(self.whole.at(window))
         if self.panes is None:
             return found

@@ -49,6 +49,21 @@ def test_an_event_counts_in_all_windows_that_hold_its_time() -> None:
     }
 
 
+def test_a_window_that_has_expired_holds_nothing_though_its_panes_are_there() -> None:
+    def count(table: Any, event: Any) -> Any:
+        mine = table[event["key"]]
+        table[event["key"]] += 1
+        return mine.earliest(7.0), len(mine.windows())
+
+    def make(app: App) -> Any:
+        return app.Table("t", default=int).hopping(10, 5, expires=5)
+
+    # [5, 15) has not expired and keeps the pane [5, 10), which was also the half of [0, 10).
+    first, _, last = run(make, count, ("a", 7.0), ("a", 16.0), ("a", 16.5))
+    assert first == (1, 2)
+    assert last == (0, 3)
+
+
 def test_windows_end_at_multiples_of_the_step() -> None:
     def count(table: Any, event: Any) -> Any:
         table[event["key"]] += 1
