@@ -29,6 +29,7 @@ def test_fences_run(
     namespace: dict[str, object] = {}
     for fence in CODE[page]:
         # The JVM has a working folder of its own.
+        fence = re.sub(r"await_end\(\d+\)", "await_end(3)", fence)
         placed = re.sub(r'"(flights/|clicks/|checkpoints/|rejected/)', rf'"{tmp_path}/\1', fence)
         exec(compile(placed, str(page), "exec"), namespace)
 

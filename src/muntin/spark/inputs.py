@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import polars as pl
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
@@ -237,6 +238,8 @@ def _had_ticks(told: DataFrame, checkpoint: str) -> bool | None:
     stream = files_of.open(planned[newest])
     try:
         text = spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+    except Py4JJavaError:
+        return None  # It is damaged, and Spark, which reads it next, says how.
     finally:
         stream.close()
     # A version and what holds for all of them; then a line a source.
