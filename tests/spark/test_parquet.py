@@ -89,7 +89,8 @@ def test_files_and_rows_come_to_the_same(
         monkeypatch.setattr("muntin.spark.parquet._ROWS_OF_A_PART", 1)
     by_files = windows(feed.stream(spark), **options)
     plan = by_files.plan.told._jdf.queryExecution().analyzed().toString()
-    assert plan.count(", content#") == parts
+    assert plan.count(", content#") == 1
+    assert ("explode(" in plan) == (parts > 1)
     setting.set(SETTING, "false")
     by_rows = windows(feed.stream(spark), **options)
     assert (by_files.plan.columnar, by_rows.plan.columnar) == (True, False)
@@ -264,6 +265,21 @@ def test_parts_make_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 begins |= {next((i for i, numbers in enumerate(each) if numbers), 0)}
             # So that many files that are smaller than all parts are work for all tasks.
             assert begins == set(range(parts - shares + 1)) or not size
+
+
+def test_a_query_goes_on_in_other_parts(
+    spark: SparkSession, feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a checkpoint the files are one source, whatever their size and the number of cores."""
+    first = outcome(windows(feed.stream(spark)), tmp_path / "checkpoint")
+    feed.add(("d", at(400_100), 1), ("d", at(400_101), 2), ("e", at(400_200), 3))
+    feed.add(("e", at(400_300), 4), ("a", at(31), 5))
+    monkeypatch.setattr("muntin.spark.parquet._ROWS_OF_A_PART", 1)
+    then = outcome(windows(feed.stream(spark)), tmp_path / "checkpoint")
+    whole = outcome(windows(feed.stream(spark)), tmp_path / "anew")
+    for part in (0, 1):
+        assert sorted(first[part] + then[part], key=str) == sorted(whole[part], key=str)
+    assert then[0]
 
 
 def test_messages_of_the_ordinary_schema_are_files(spark: SparkSession, tmp_path: Path) -> None:

@@ -113,7 +113,8 @@ def _parted(listed: DataFrame, path: str) -> DataFrame:
         return counted.withColumn("part", F.lit(0))
     # Tasks are numbered as the parts of a file are; many files are spread over all cores.
     numbers = F.sequence(F.lit(0), F.lit(parts - 1))
-    task = F.col("part") + F.crc32(F.encode("path", "UTF-8")) % (cores - parts + 1)
+    first = F.crc32(F.encode("path", "UTF-8")) % (cores - parts + 1)
+    task = (F.col("part") + first).cast("int")
     return counted.withColumn("part", F.explode(numbers)).repartitionById(cores, task)
 
 
