@@ -64,15 +64,11 @@ def keep(table: pa.Table, path: Path, number: int) -> None:
 
 def closing(table: pa.Table, ms: int) -> pa.Table:
     """One row that is like no other: its numbers are negative, its time is far ahead."""
-    row = {
-        field.name: ""
-        if pa.types.is_string(field.type)
-        else pa.scalar(ms * 1000, pa.int64()).cast(field.type)
-        if pa.types.is_timestamp(field.type)
-        else -2 - place
-        for place, field in enumerate(table.schema)
-    }
-    columns = [pa.array([row[field.name]], field.type) for field in table.schema]
+    columns = []
+    for place, field in enumerate(table.schema):
+        text, time = pa.types.is_string(field.type), pa.types.is_timestamp(field.type)
+        value = "" if text else ms * 1000 if time else -2 - place
+        columns.append(pa.array([value]).cast(field.type))
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 

@@ -16,8 +16,8 @@ from rich.live import Live
 from muntin.cli.failure import told, words
 from muntin.cli.rows import LiveRows
 from muntin.explain.flows import said_of
+from muntin.model.counts import rejections_in_words
 from muntin.model.pipeline import Table, Windowing
-from muntin.model.spec import FATES
 from muntin.sql import door
 
 if TYPE_CHECKING:
@@ -153,10 +153,9 @@ class Shell:
             self.console.print("Stopped", style="dim")
         finally:
             query.stop()
-        rejected = {n: c for n, c in query.figures.counts.items() if n not in FATES and c}
+        rejected = rejections_in_words(query.figures.counts)
         if rejected:
-            said = ", ".join(f"{count:,} {name}" for name, count in rejected.items())
-            self.console.print(f"rejected: {said}", highlight=False)
+            self.console.print(f"rejected: {rejected}", highlight=False)
 
     def close(self) -> None:
         """Stop the session, if the shell started it."""

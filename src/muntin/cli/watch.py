@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from muntin.cli.failure import QueryFailedError, words
-from muntin.model.spec import FATES
+from muntin.model.counts import rejections_in_words
 
 _REFRESH = 0.5
 _LINES_EVERY = 2.0
@@ -128,8 +128,7 @@ def _cells(query: Any, begun: float) -> dict[str, str]:
 
 
 def _rejected(counts: dict[str, int]) -> str:
-    reasons = {name: n for name, n in counts.items() if name not in FATES and n}
-    return ", ".join(f"{n:,} {name}" for name, n in reasons.items()) or "0"
+    return rejections_in_words(counts) or "0"
 
 
 def _moment(watermark: int | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 
 # Beside the user's columns, in a frame of messages.
@@ -42,3 +43,9 @@ def message_keys(spec: WindowSpec) -> list[str]:
 def partial(index: int, suffix: str) -> str:
     """A partial column of the aggregate at a position."""
     return f"a{index}.{suffix}"
+
+
+def taken(option: str, name: str, whose: str) -> OptionError:
+    """What is wrong with a user's column that has the name of one of ours beside it."""
+    cure = "rename it, or leave it away"
+    return OptionError(option, name, f"is a column that {whose} have already", cure)

@@ -79,8 +79,7 @@ class Combiner:
         for name in self._input_columns():
             # Rejected messages are told with their own columns, and these beside them.
             if name in (columns.REASON, columns.WATERMARK):
-                text = "is a column that rejected messages have already"
-                raise OptionError("column", name, text, "rename it, or leave it away")
+                raise columns.taken("column", name, "rejected messages")
         empty = pl.DataFrame(schema=self.schema)
         self.no_cells = self.lift(empty)
         self.nothing_rejected = empty.select(

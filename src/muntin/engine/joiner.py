@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 import polars as pl
 
@@ -18,7 +17,6 @@ from muntin.model.spec import DUPLICATES
 SIDE = "side"
 # What rejected messages have beside their own columns.
 _OF_REJECTED = (SIDE, columns.REASON, columns.WATERMARK)
-_OTHER_NAME = "rename it, or leave it away"
 # Beside the columns of messages in a shard: a number of its own, and whether it came late.
 ID, LATE = "__muntin_id", "__muntin_late"
 
@@ -98,7 +96,7 @@ class Joiner:
         """The output column of each input column; the right side's keys have none."""
         left = {name: name for name in self.inputs["left"]}
         if columns.EMISSION in left:
-            _refuse("left", columns.EMISSION, "results")
+            raise columns.taken("left", columns.EMISSION, "results")
         if self.spec.how in ("semi", "anti"):
             return {"left": left, "right": {}}
         right: dict[str, str] = {}
@@ -107,7 +105,7 @@ class Joiner:
                 continue
             given = name + suffix if name in left else name
             if given == columns.EMISSION:
-                _refuse("right", name, "results")
+                raise columns.taken("right", name, "results")
             if given in left or given in right.values():
                 raise _double(suffix, given)
             right[name] = given
@@ -126,7 +124,7 @@ class Joiner:
             for name, told in aside[side].items():
                 # A message has its reason beside it before its columns are renamed.
                 if told in _OF_REJECTED or name == columns.REASON:
-                    _refuse(side, name, "rejected messages")
+                    raise columns.taken(side, name, "rejected messages")
                 if told != name and (told in left or told in right):
                     raise _double(suffix, told)
         return aside
@@ -281,10 +279,6 @@ def _range(kind: pl.DataType) -> tuple[int, int]:
 def _double(suffix: str, name: str) -> OptionError:
     cure = "rename one of them, or give another suffix="
     return OptionError("suffix", suffix, f"makes two columns {name!r}", cure)
-
-
-def _refuse(side: SideName, name: str, whose: str) -> NoReturn:
-    raise OptionError(side, name, f"is a column that {whose} have already", _OTHER_NAME)
 
 
 def _emission(late: pl.Series, final: bool) -> pl.Series:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from muntin.model.axis import phrase
+from muntin.model.counts import rejections_in_words
 from muntin.model.facts import Facts, SessionSeen, WindowSeen
 from muntin.model.kinds import Numbered
 from muntin.model.policies import Each, Every, EveryRows, Policy
 from muntin.model.sessions import Sessions
-from muntin.model.spec import FATES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # More windows than this aren't told of one by one.
@@ -61,10 +61,9 @@ def about(facts: Facts, clocks: Clocks) -> Iterator[str]:
         )
     if clocks.wall is not None:
         yield f"clock      {moment(clocks.wall)}, at the last batch of this key's shard"
-    rejected = {n: c for n, c in clocks.counts.items() if n not in FATES and c}
+    rejected = rejections_in_words(clocks.counts)
     if rejected:
-        words = ", ".join(f"{count:,} {name}" for name, count in rejected.items())
-        yield f"rejected   {words}, of all keys so far"
+        yield f"rejected   {rejected}, of all keys so far"
 
 
 def of_windows(

@@ -20,8 +20,6 @@ from muntin.model.sessions import Sessions
 
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
 DUPLICATES = "duplicates"
-# What figures count that is no reason of rejection; an agent takes what a window counts.
-FATES = frozenset({"seen", "counted", "taken", "filtered", DUPLICATES})
 # Aggregates to which a message with a null says nothing, so that they may begin with any message.
 STARTS_EMPTY = frozenset(
     (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from muntin.model.spec import FATES
+from muntin.model.counts import FATES
 from muntin.report import sections
 from muntin.report.story import EMISSIONS, Story, read_story
 from muntin.report.style import STYLE

@@ -27,9 +27,9 @@ from pyspark.sql.streaming.listener import (
 )
 
 from muntin.model.axis import SECOND
+from muntin.model.counts import FATES, rejections
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.listening import listen, loopback, url
-from muntin.model.spec import FATES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -234,7 +234,7 @@ def _fates(query: WindowedQuery) -> dict[str, float]:
 
 
 def _reasons(query: WindowedQuery) -> dict[str, float]:
-    return {name: n for name, n in query.figures.counts.items() if name not in FATES}
+    return dict(rejections(query.figures.counts))
 
 
 def _watermark(query: WindowedQuery) -> float | None:

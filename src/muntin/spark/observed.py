@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from muntin.model.spec import FATES
+from muntin.model.counts import rejections
 from muntin.spark.inspection import inspect
 from muntin.spark.plan import REJECTED, RESULTS
 from muntin.spark.query import WindowedQuery
@@ -71,7 +71,7 @@ def observe(query: WindowedQuery, show: Callable[[Seen], None]) -> None:
                 now,
                 _numbers(query, now, rate),
                 _phases(query),
-                {n: c for n, c in query.figures.counts.items() if n not in FATES},
+                rejections(query.figures.counts),
                 newest(rows[RESULTS], _WINDOWS) if RESULTS in rows else [],
                 newest(rows[REJECTED], _SAMPLES) if REJECTED in rows else [],
             )
@@ -99,7 +99,7 @@ def looking(query: WindowedQuery) -> Callable[[Sequence[str]], dict[str, Any]]:
 def _numbers(query: WindowedQuery, now: int, rate: float | None) -> dict[str, float | None]:
     figures = query.figures
     watermark = None if figures.watermark is None else figures.watermark // 1000
-    aside = sum(n for name, n in figures.counts.items() if name not in FATES)
+    aside = sum(rejections(figures.counts).values())
     return {
         "seen": figures.counts.get("seen", 0),
         "rate": rate,

@@ -192,5 +192,5 @@ class SetWindowShard(WindowShard):
     def changes(self) -> Iterator[Told]:
         """See ``Shard``."""
         for window, key, value in self.members.changed():
-            if self.closed is None or window > self.closed:
+            if not self.gone(window):
                 yield Told(key, self.window(window), value, False)

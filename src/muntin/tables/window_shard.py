@@ -108,7 +108,7 @@ class WindowShard(Shard):
 
     def _limit(self, window: int) -> int:
         """The watermark from which a window takes no more."""
-        if self.closed is not None and window <= self.closed:
+        if self.gone(window):
             return BEGINNING
         if self.spec.expires is None:
             return END
@@ -246,7 +246,8 @@ class WindowShard(Shard):
 
     def value(self, window: int, key: Any) -> Any:
         """The value of one window; ``MISSING`` where it has none, or has expired."""
-        if self._expired(window):
+        # Some panes of an expired window may be there still, for windows that follow.
+        if self.gone(window):
             return MISSING
         found = self.whole.get(window, key) if self._mixed else MISSING
         if self.panes is None:
@@ -261,10 +262,6 @@ class WindowShard(Shard):
                 total, there = total + add, True
         return total if there else MISSING
 
-    def _expired(self, window: int) -> bool:
-        # Some of its panes may be there still, for windows that follow.
-        return self.closed is not None and window <= self.closed
-
     def read(self, window: int, key: Any) -> Any:
         """The value of one window, or the default.
 
@@ -275,7 +272,7 @@ class WindowShard(Shard):
 
     def values(self, window: int) -> dict[Any, Any]:
         """All keys and values of one window; none where it has expired."""
-        if self._expired(window):
+        if self.gone(window):
             return {}
         found = dict(self.whole.at(window))
         if self.panes is None:
@@ -297,7 +294,7 @@ class WindowShard(Shard):
             for pane in self.panes.places():
                 first = self.windows.first_window(pane)
                 found.update(range(first, self.windows.last_window(pane) + 1))
-        return sorted(k for k in found if self.closed is None or k > self.closed)
+        return sorted(k for k in found if not self.gone(k))
 
     def held(self) -> list[int]:
         """The same, with windows whose values agents have only changed in place."""
@@ -359,7 +356,7 @@ class WindowShard(Shard):
                 if self.closed is not None:
                     first = max(first, self.closed + 1)
                 found.update(range(first, min(upto, self.windows.last_window(pane)) + 1))
-        return sorted(k for k in found if self.closed is None or k > self.closed)
+        return sorted(k for k in found if not self.gone(k))
 
     def changes(self) -> Iterator[Told]:
         """See ``Shard``."""
@@ -370,7 +367,7 @@ class WindowShard(Shard):
                 for window in range(first, last + 1):
                     touched.setdefault(window, set()).update(values)
         for window in sorted(touched):
-            if self.closed is not None and window <= self.closed:
+            if self.gone(window):
                 continue
             for key in in_order(touched[window]):
                 value = self.value(window, key)

@@ -1,0 +1,30 @@
+"""What figures count: messages by what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muntin.model.spec import DUPLICATES
+
+# What is no reason of rejection; an agent takes what a window counts.
+FATES = frozenset({"seen", "counted", "taken", "filtered", DUPLICATES})
+
+
+def rejections(counts: Mapping[str, int]) -> dict[str, int]:
+    """How many messages were rejected, by reason.
+
+    Example:
+        >>> rejections({"seen": 1_205, "counted": 5, "late": 1_200, "future": 0})
+        {'late': 1200, 'future': 0}
+    """
+    return {name: n for name, n in counts.items() if name not in FATES}
+
+
+def rejections_in_words(counts: Mapping[str, int]) -> str:
+    """The same in words; empty where none was rejected.
+
+    Example:
+        >>> rejections_in_words({"seen": 1_205, "counted": 5, "late": 1_200, "future": 0})
+        '1,200 late'
+    """
+    return ", ".join(f"{n:,} {reason}" for reason, n in rejections(counts).items() if n)
