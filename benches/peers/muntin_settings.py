@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from muntin.spark.session import FORMAT, SETTINGS, WORKERS
+from muntin.spark.session import FORMAT, LOCAL, SETTINGS, WORKERS
 
-OWN = {**WORKERS, FORMAT: SETTINGS[FORMAT]}
+OWN = {**WORKERS, **LOCAL, FORMAT: SETTINGS[FORMAT]}

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _OF_FLIGHTS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", "flights.html")
 # What is in a folder without it isn't ours to remove.
 _MARKER = ".muntin-demo"
-# A run of a minute doesn't repay what Java's optimising compiler costs.
-_JAVA = "-XX:TieredStopAtLevel=1"
 
 
 class Subject(StrEnum):
@@ -65,7 +63,7 @@ def demo(
     with told():
         _empty(out)
         if subject is Subject.WEATHER:
-            if not weather(console, out, flights, pieces, _JAVA):
+            if not weather(console, out, flights, pieces):
                 raise typer.Exit(1)
             return
         replay = _prepare(console, out, flights, pieces)
@@ -118,7 +116,7 @@ def _run(console: Console, replay: Replay, out: Path) -> tuple[float, list[Any] 
     from muntin.flights.pipeline import pipeline
 
     with console.status("Starting Spark …"):
-        spark = mt.session("muntin demo", spark__driver__extraJavaOptions=_JAVA)
+        spark = mt.session("muntin demo")
         begun = time.monotonic()
         queries = pipeline(spark, str(replay.folder), str(out))
     try:

@@ -40,8 +40,7 @@ def inspect(
         from muntin.spark.inspection import inspect as looked
 
         Console(stderr=True).print("Reading the state …", style="dim")
-        quick = "-XX:TieredStopAtLevel=1"
-        spark = mt.session("muntin inspect", spark__driver__extraJavaOptions=quick)
+        spark = mt.session("muntin inspect")
         try:
             path = str(checkpoint.resolve())
             report = looked(spark, path, batch=batch, key=key or (), table=table)

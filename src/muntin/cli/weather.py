@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OURS = ("both", "checkpoints", "weather.duckdb", "weather.duckdb.wal", "weather.html")
 
 
-def weather(console: Console, out: Path, flights: int | None, pieces: int, java: str) -> bool:
+def weather(console: Console, out: Path, flights: int | None, pieces: int) -> bool:
     """Join, check and tell; returns whether the windows equal DuckDB's.
 
     Args:
@@ -27,14 +27,13 @@ def weather(console: Console, out: Path, flights: int | None, pieces: int, java:
         out: Where to write.
         flights: Only the first so many flights.
         pieces: Into how many files each stream is cut.
-        java: Options of Spark's virtual machine.
     """
     from muntin.flights.weather_check import check_weather
     from muntin.report.weather import write_weather_page
 
     begun = time.monotonic()
     replay = _prepare(console, out, flights, pieces)
-    query = _run(console, replay, out, java)
+    query = _run(console, replay, out)
     with console.status("Computing the join again with DuckDB …"):
         verdict = check_weather(out / "weather.duckdb", out / "both")
     figures = query.figures
@@ -78,7 +77,7 @@ def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> R
     return replay
 
 
-def _run(console: Console, replay: Replay, out: Path, java: str) -> Any:
+def _run(console: Console, replay: Replay, out: Path) -> Any:
     """Run the query to its end.
 
     Raises:
@@ -88,7 +87,7 @@ def _run(console: Console, replay: Replay, out: Path, java: str) -> Any:
     from muntin.flights.weather import pipeline
 
     with console.status("Starting Spark …"):
-        spark = mt.session("muntin demo weather", spark__driver__extraJavaOptions=java)
+        spark = mt.session("muntin demo weather")
         queries = pipeline(spark, str(out / "both"), str(out))
     try:
         if not watch(queries, console, until_quiet=True, total=replay.flights):

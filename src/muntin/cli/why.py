@@ -33,7 +33,7 @@ def why(
         from muntin.spark.witness import why as lines
 
         console.print("Reading the state …", style="dim")
-        spark = mt.session("muntin why", spark__driver__extraJavaOptions="-XX:TieredStopAtLevel=1")
+        spark = mt.session("muntin why")
         try:
             said = lines(spark, str(checkpoint.resolve()), key or [], at)
         finally:

@@ -17,8 +17,7 @@ def window_of_three() -> str:
         RuntimeError: When the window is wrong.
         Exception: Whatever Spark raises when it can't start, or a worker can't.
     """
-    quick = "-XX:TieredStopAtLevel=1"
-    spark = session("muntin doctor", master="local[1]", spark__driver__extraJavaOptions=quick)
+    spark = session("muntin doctor", master="local[1]")
     try:
         rows = [("a", 1_000_000 * second) for second in (1, 2, 3)]
         frame = spark.createDataFrame(rows, "key string, micros long")

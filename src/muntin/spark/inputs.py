@@ -120,7 +120,7 @@ class Input:
             holder: The column that holds the event time.
             ordered: Whether the order of arrival counts, which parts of a file would mix up.
         """
-        names = self.frame.columns
+        names = [name for name in self.frame.columns if name in schema]
         derived = set(messages.columns) - {*names, columns.CLOCK, columns.FUTURE, NOW}
         time = self.time
         local = time is not None and isinstance(self.frame.schema[time].dataType, TimestampNTZType)

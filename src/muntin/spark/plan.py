@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -13,7 +14,7 @@ from pyspark.sql.types import StructType
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
-from muntin.spark.combiner import ROW, CombineTask, Stage, as_sent, slots
+from muntin.spark.combiner import ROW, CombineTask, Reader, Stage, as_sent, slots
 from muntin.spark.inputs import OWN, WALL, Input, period_of, ticks
 from muntin.spark.joining import JoinPlan
 from muntin.spark.onward import rejected_with_join
@@ -52,33 +53,88 @@ class Plan:
     """The finished pipeline.
 
     Attributes:
-        spec: The query, complete.
-        told: What the shards tell: blobs and figures.
+        stage: What both sides of the shuffle know of the query.
+        input: What is read.
+        messages: All that is sent of it.
         results: The columns of results.
         rejected: The columns of rejected messages.
-        buckets: How many shards.
-        columnar: Whether the workers read the input's files themselves.
-        clock: The column that says when a message arrived.
         pairs: The join whose pairs the input is, if it is one.
     """
 
-    spec: WindowSpec
-    told: DataFrame
+    stage: Stage
+    input: Input
+    messages: DataFrame
     results: StructType
     rejected: StructType
-    buckets: int
-    columnar: bool
-    clock: str | None = None
     pairs: JoinPlan | None = None
+
+    @property
+    def spec(self) -> WindowSpec:
+        """The query, complete."""
+        return self.stage.spec
+
+    @property
+    def buckets(self) -> int:
+        """How many shards there are."""
+        return len(self.stage.slots)
+
+    @property
+    def clock(self) -> str | None:
+        """The column that says when a message arrived."""
+        return self.input.clock
 
     @property
     def keys(self) -> tuple[str, ...] | None:
         """What identifies a window, beside its bounds."""
         return self.spec.keys
 
+    @property
+    def columnar(self) -> bool:
+        """Whether the workers read the input's files themselves."""
+        return self._read[0] is not as_sent
+
+    @cached_property
+    def told(self) -> DataFrame:
+        """What the shards tell: blobs and figures."""
+        return self._told(self.stage, *self._read, self.rejected)
+
     def unpacked(self, kind: str) -> DataFrame:
         """The rows of results or of rejected messages."""
-        return unpacked(self.told, kind, self.results if kind == RESULTS else self.rejected)
+        if kind == RESULTS:
+            return unpacked(self._told_of_results, kind, self.results)
+        return unpacked(self.told, kind, self.rejected)
+
+    @cached_property
+    def _read(self) -> tuple[Reader, DataFrame]:
+        return self._reading(self.stage, self.messages)
+
+    @cached_property
+    def _told_of_results(self) -> DataFrame:
+        """The same without rejected messages, whose other columns need not travel then."""
+        needed = {*self.spec.types, self.clock, *(self.input.offset or ())}
+        rest = [name for name in self.input.frame.columns if name not in needed]
+        schema = {n: t for n, t in self.stage.schema.items() if n not in rest}
+        stage = replace(self.stage, schema=schema, operator=_identity())
+        return self._told(stage, *self._reading(stage, self.messages.drop(*rest)), None)
+
+    def _reading(self, stage: Stage, messages: DataFrame) -> tuple[Reader, DataFrame]:
+        ordered = self.spec.by_arrival
+        return self.input.read(messages, stage.schema, stage.time, ordered=ordered)
+
+    def _told(
+        self, stage: Stage, reader: Reader, rows: DataFrame, rejected: StructType | None
+    ) -> DataFrame:
+        streams, firing = self.input.frame.isStreaming, self.spec.firing
+        rows = rows.mapInArrow(CombineTask(stage, reader), ROW)
+        rows = rows.withColumn(WALL, F.lit(None).cast("long"))
+        if streams and firing.on_wall_clock and self.clock is None:
+            period = period_of((firing.early, firing.late))
+            beats = ticks(rows.sparkSession, stage.slots, period)
+            rows = rows.unionByName(beats, allowMissingColumns=True)
+        processor = ShardProcessor(stage, self.results, rejected, final=not streams)
+        return rows.groupBy("slot").transformWithState(
+            processor, TOLD, outputMode="append", timeMode="None"
+        )
 
 
 def build(request: Request) -> Plan:
@@ -89,7 +145,6 @@ def build(request: Request) -> Plan:
     """
     given = request.input
     frame, time = given.frame, given.time
-    spark = frame.sparkSession
     sent = given.columns()
     keys = _named(frame, request.keys, sent)
     aggregates = _with_columns(frame, request.spec, sent)
@@ -98,28 +153,20 @@ def build(request: Request) -> Plan:
     schema = polars_schema(messages.schema)
     read = _read(keys, aggregates) if time is None else [*_read(keys, aggregates), time]
     typed = {c: str(schema[c]) for c in read}
-    buckets = buckets_of(spark, request.buckets)
+    buckets = buckets_of(frame.sparkSession, request.buckets)
     spec = replace(
         request.spec, keys=keys, time=time, aggregates=aggregates, types=typed, buckets=buckets
     )
     visible = {n: t for n, t in schema.items() if n not in OWN}
-    stage = Stage(spec, visible, uuid.uuid4().hex[:12], slots(buckets), holder)
-    combiner = stage.combiner()
-    results = result_schema(messages.schema, combiner)
+    stage = Stage(spec, visible, _identity(), slots(buckets), holder)
+    results = result_schema(messages.schema, stage.combiner())
     pairs = request.pairs
     rejected = rejected_with_join(pairs) if pairs else rejected_schema(frame.schema, time)
-    reader, rows = given.read(messages, stage.schema, holder, ordered=spec.by_arrival)
-    rows = rows.mapInArrow(CombineTask(stage, reader), ROW)
-    rows = rows.withColumn(WALL, F.lit(None).cast("long"))
-    if frame.isStreaming and spec.firing.on_wall_clock and given.clock is None:
-        beats = ticks(spark, stage.slots, period_of((spec.firing.early, spec.firing.late)))
-        rows = rows.unionByName(beats, allowMissingColumns=True)
-    processor = ShardProcessor(stage, results, rejected, final=not frame.isStreaming)
-    told = rows.groupBy("slot").transformWithState(
-        processor, TOLD, outputMode="append", timeMode="None"
-    )
-    columnar = reader is not as_sent
-    return Plan(spec, told, results, rejected, buckets, columnar, given.clock, pairs)
+    return Plan(stage, given, messages, results, rejected, pairs)
+
+
+def _identity() -> str:
+    return uuid.uuid4().hex[:12]
 
 
 def _named(

@@ -46,12 +46,12 @@ class ShardProcessor(StatefulProcessor):
     Args:
         stage: What both sides of the shuffle know.
         results: The columns of results.
-        rejected: The columns of rejected messages.
+        rejected: The columns of rejected messages; ``None`` where nobody wants them.
         final: Whether the input ends with this batch (batch frames).
     """
 
     def __init__(
-        self, stage: Stage, results: StructType, rejected: StructType, final: bool
+        self, stage: Stage, results: StructType, rejected: StructType | None, final: bool
     ) -> None:
         self.stage = stage
         self.results = results
@@ -76,12 +76,12 @@ class ShardProcessor(StatefulProcessor):
         told = mine.step(combined, wall_of(waiting, mine.state.wall), final=self.final)
         leave(self.stage.operator, told.watermark, mine.state.offsets.dumps())
         yield from rows_of(told.results, self.results)
-        if len(told.rejected):
-            yield Row(kind=REJECTED, blob=self._rejected(told), figures=None)
+        if self.rejected is not None and len(told.rejected):
+            yield Row(kind=REJECTED, blob=self._rejected(told, self.rejected), figures=None)
         yield figures_of(self.stage.slots.index(key[0]), told)
         yield from passed(waiting)
 
-    def _rejected(self, told: Told) -> bytes:
+    def _rejected(self, told: Told, schema: StructType) -> bytes:
         frame = told.rejected
         source = self.stage.spec.time if self.stage.spec.axis == "time" else None
         if source is not None and (frame[columns.REASON] == "overflow").any():
@@ -91,9 +91,9 @@ class ShardProcessor(StatefulProcessor):
             frame = frame.with_columns(pl.coalesce(source, moment.cast(dtype)).alias(source))
         watermark = pl.lit(told.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         # Of a join's pairs: rejected messages of its sides have more columns.
-        wider = [name for name in self.rejected.names if name not in frame.columns]
+        wider = [name for name in schema.names if name not in frame.columns]
         others = {name: pl.lit(PAIR if name == SIDE else None) for name in wider}
-        return to_blob(frame.with_columns(**others).with_columns(watermark), self.rejected)
+        return to_blob(frame.with_columns(**others).with_columns(watermark), schema)
 
     def close(self) -> None:
         """Nothing is held."""
