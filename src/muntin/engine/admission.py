@@ -25,11 +25,9 @@ def admit(
     rejected: list[pl.DataFrame] = []
 
     def split(frame: pl.DataFrame, bad: pl.Expr, reason: str) -> pl.DataFrame:
-        mask = frame.select(bad.fill_null(True)).to_series()
-        if not mask.any():
-            return frame
-        rejected.append(frame.filter(mask).with_columns(pl.lit(reason).alias(columns.REASON)))
-        return frame.filter(~mask)
+        rest, aside = parted(frame, frame.select(bad.fill_null(True)).to_series(), reason)
+        rejected.extend(aside)
+        return rest
 
     if columns.KEEP in messages.columns:
         messages = messages.filter(pl.col(columns.KEEP).fill_null(False))
@@ -47,6 +45,16 @@ def admit(
         if isinstance(least, int) and least < edge:
             messages = split(messages, pl.col(columns.TIME) < edge, "late")
     return messages, rejected
+
+
+def parted(
+    messages: pl.DataFrame, bad: pl.Series, reason: str
+) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+    """Messages without the bad ones, and a frame of these with the reason, if there are any."""
+    if not bad.any():
+        return messages, []
+    aside = messages.filter(bad).with_columns(pl.lit(reason).alias(columns.REASON))
+    return messages.filter(~bad), [aside]
 
 
 def placed(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:

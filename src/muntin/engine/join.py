@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.admission import admit
+from muntin.engine.admission import admit, parted
 from muntin.engine.join_places import PlaceJoin
 from muntin.engine.join_sessions import SessionJoin
 from muntin.engine.joiner import ID, LATE, Arrived, Joiner
@@ -70,10 +70,7 @@ class JoinShard:
             for side in SIDES
         }
         wall = latest_of(wall, self.state.wall, [new[side].clock for side in SIDES])
-        taken, rejected = {}, []
-        for side in SIDES:
-            taken[side], aside = self._admit(side, new[side])
-            rejected += aside
+        taken, rejected = self._admit(new)
         before = self.meeting.kept_from(self.marks)
         self._advance(new)
         after = dict.fromkeys(SIDES, FOREVER) if final else self.meeting.kept_from(self.marks)
@@ -108,22 +105,36 @@ class JoinShard:
         marks = [mark for mark in self.marks.values() if mark is not None]
         return min(marks) if len(marks) == len(SIDES) else None
 
-    def _admit(self, side: SideName, new: Arrived) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+    def _admit(
+        self, new: Mapping[SideName, Arrived]
+    ) -> tuple[dict[SideName, pl.DataFrame], list[pl.DataFrame]]:
         """New messages with their numbers, and rows of rejected ones."""
+        admitted = {
+            side: admit(new[side].messages, self.spec.side(side).keys, None) for side in SIDES
+        }
+        late = self.meeting.late({side: admitted[side][0] for side in SIDES}, self.marks)
+        taken, rejected = {}, []
+        for side in SIDES:
+            messages, aside = admitted[side]
+            messages, after = parted(messages, late[side], "late")
+            aside += after
+            counts = admission.counts(new[side].messages, messages, aside)
+            del counts["seen"]
+            self.state.count(counts)
+            aside += [new[side].rejected] if len(new[side].rejected) else []
+            told = self.marks[side] if self.spec.axis == "time" else None
+            rejected += [self.joiner.set_aside(side, frame, told) for frame in aside]
+            taken[side] = self._numbered(side, messages)
+        return taken, rejected
+
+    def _numbered(self, side: SideName, taken: pl.DataFrame) -> pl.DataFrame:
+        """Messages as they are stored: with a number, and whether they are behind the watermark."""
         mark = self.marks[side]
-        edge = self.meeting.edge(side, mark)
-        taken, late = admit(new.messages, self.spec.side(side).keys, edge)
-        counts = admission.counts(new.messages, taken, late)
-        del counts["seen"]
-        self.state.count(counts)
-        rejected = [new.rejected, *late] if len(new.rejected) else late
         messages = taken.select(*self.joiner.inputs[side], columns.TIME)
         numbers = pl.int_range(pl.len(), dtype=pl.Int64) + self.next[side]
         self.next[side] += len(messages)
         past = pl.lit(False) if mark is None else pl.col(columns.TIME) < mark
-        messages = messages.with_columns(numbers.alias(ID), past.alias(LATE))
-        told = mark if self.spec.axis == "time" else None
-        return messages, [self.joiner.set_aside(side, frame, told) for frame in rejected]
+        return messages.with_columns(numbers.alias(ID), past.alias(LATE))
 
     def _advance(self, new: Mapping[SideName, Arrived]) -> None:
         for side in SIDES:

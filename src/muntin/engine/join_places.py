@@ -16,7 +16,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.buffer import Buffer
 from muntin.engine.joiner import ID, LATE, Joiner, once
-from muntin.engine.meeting import Marks, Moment, Places
+from muntin.engine.meeting import FOREVER, Marks, Messages, Moment, Places
 from muntin.engine.pairs import pairs
 from muntin.engine.runs import Blobs, FrameCache
 from muntin.model.joins import OTHER, SIDES, Joint, SideName, Together, Within
@@ -61,8 +61,16 @@ class PlaceJoin:
         """See ``Meeting``."""
         return sum(buffer.rows for buffer in self.buffers.values())
 
-    def edge(self, side: SideName, mark: int | None) -> int | None:
+    def late(self, messages: Messages, marks: Marks) -> dict[SideName, pl.Series]:
         """See ``Meeting``."""
+        found = {}
+        for side in SIDES:
+            edge = self._edge(side, marks[side])
+            found[side] = messages[side][columns.TIME] < (-FOREVER if edge is None else edge)
+        return found
+
+    def _edge(self, side: SideName, mark: int | None) -> int | None:
+        """The first place at which a side still takes messages."""
         if mark is None:
             return None
         return self.bound.first_taken(mark, self.spec.side(side).firing.grace)
@@ -72,7 +80,7 @@ class PlaceJoin:
         return {side: self._kept_from(side, marks) for side in SIDES}
 
     def _kept_from(self, side: SideName, marks: Marks) -> int | None:
-        edge, places = self.edge(OTHER[side], marks[OTHER[side]]), []
+        edge, places = self._edge(OTHER[side], marks[OTHER[side]]), []
         if edge is not None:
             places.append(self.bound.first_kept(side, edge))
         limit = self.buffers[side].from_place

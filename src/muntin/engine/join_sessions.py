@@ -20,7 +20,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joiner import ID, LATE, Joiner, once
 from muntin.engine.keyed import KeyedRuns
-from muntin.engine.meeting import FOREVER, Marks, Moment, Places
+from muntin.engine.meeting import FOREVER, Marks, Messages, Moment, Places
 from muntin.engine.order import arranged
 from muntin.engine.pairs import compared
 from muntin.engine.runs import Blobs, FrameCache, Runs
@@ -157,15 +157,29 @@ class SessionJoin:
         """See ``Meeting``."""
         return sum(buffer.rows for buffer in self.buffers.values())
 
-    def edge(self, side: SideName, mark: int | None) -> int | None:
-        """See ``Meeting``."""
-        return None if mark is None else mark - self.spec.side(side).firing.grace
+    def late(self, messages: Messages, marks: Marks) -> dict[SideName, pl.Series]:
+        """See ``Meeting``; a message is judged by the whole session that it would be part of."""
+        opened = self._opened(marks)
+        opened = -FOREVER if opened is None else opened
+        alone = {side: messages[side][columns.TIME] < opened for side in SIDES}
+        if not any(past.any() for past in alone.values()):
+            return alone
+        stored = (pl.lit(0, dtype=pl.Int64).alias(ID), pl.lit(False).alias(LATE))
+        new = {side: messages[side].with_columns(*stored) for side in SIDES}
+        rows = self._grouped({side: self._gathered(side, new) for side in SIDES})
+        return {side: rows[side].filter(_NEW)[LAST] < opened for side in SIDES}
 
     def kept_from(self, marks: Marks) -> Places:
         """The last place that a session must have reached to be open, the same on both sides."""
-        edges = [edge for side in SIDES if (edge := self.edge(side, marks[side])) is not None]
-        opened = min(edges) - self.reach + 1 if len(edges) == len(SIDES) else None
-        return dict.fromkeys(SIDES, opened)
+        return dict.fromkeys(SIDES, self._opened(marks))
+
+    def _opened(self, marks: Marks) -> int | None:
+        edges = [
+            mark - self.spec.side(side).firing.grace
+            for side in SIDES
+            if (mark := marks[side]) is not None
+        ]
+        return min(edges) - self.reach + 1 if len(edges) == len(SIDES) else None
 
     def drop_before(self, places: Places) -> None:
         """See ``Meeting``."""

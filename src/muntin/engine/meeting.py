@@ -14,6 +14,7 @@ from muntin.model.joins import SideName
 # Beyond every place on an axis.
 FOREVER = 2**62
 Marks = Mapping[SideName, int | None]
+Messages = Mapping[SideName, pl.DataFrame]
 Places = Mapping[SideName, int | None]
 
 
@@ -60,8 +61,8 @@ class Meeting(Protocol):
     @property
     def rows(self) -> int: ...  # noqa: D102
 
-    def edge(self, side: SideName, mark: int | None) -> int | None:
-        """The first place at which a side still takes messages."""
+    def late(self, messages: Messages, marks: Marks) -> Mapping[SideName, pl.Series]:
+        """Which messages come when all that they could be part of is over."""
 
     def kept_from(self, marks: Marks) -> Places:
         """The first place of each side that is kept; ``None`` where all are."""

@@ -118,12 +118,22 @@ def test_a_column_called_last_says_nothing_of_other_joins(value: int) -> None:
     assert read.select("last", columns.TIME).rows() == [(value, 180)]
 
 
-def test_a_message_is_judged_by_its_own_time() -> None:
-    # The session of 100 is open still, and it would be taken by windows of sessions.
-    for grace, late in ((0, 1), (4, 1), (5, 0)):
-        run = Run("value", grace=grace)
-        run.step([(1, 100)])
-        told = run.step([(2, 95)])
-        assert told.counts.get("late", 0) == len(told.rejected) == late
-        partners = [(1, 3)] if late else [(1, 3), (2, 3)]
-        assert run.values(run.step([], [(3, 90)])) == partners
+@pytest.mark.parametrize("grace", [0, 5])
+def test_a_message_is_judged_by_the_session_that_it_would_be_of(grace: int) -> None:
+    run, over = Run("value", grace=grace), 100 - grace - GAP.sessions.reach
+    run.step([(1, 100)])
+    assert run.step([(2, over - 50)]).counts.get("late") is None
+    run.step([], [(3, 100)])
+    told = run.step([(4, over)], [(5, over)])
+    assert told.rejected.select("side", "value").rows() == [("left", 4), ("right", 5)]
+    told = run.step([(6, over + 1), (7, over - 9)], [(8, over - 19)])
+    assert told.counts["late"] == 2
+    assert {(6, 8), (7, 8)} <= set(run.values(told))
+
+
+def test_a_late_message_is_let_in_where_it_bridges_to_a_session_that_grows() -> None:
+    run = Run("value")
+    run.step([(1, 100)], [(2, 100)])
+    told = run.step([(3, 80), (4, 90)], [(5, 70)])
+    assert told.counts.get("late") is None
+    assert run.values(told) == [(1, 5), (3, 2), (3, 5), (4, 2), (4, 5)]

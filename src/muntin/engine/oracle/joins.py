@@ -96,6 +96,8 @@ class JoinOracle:
             self._record_starts(side, messages[side])
             for message in messages[side]:
                 self._take(side, message, wall, after, step)
+        if isinstance(self._spec.bound, Joint):
+            self._refuse_late_sessions(step)
         self._marks = after
         self._let_in(wall, final)
         self._tell_pairs(step, final)
@@ -142,7 +144,9 @@ class JoinOracle:
         if reason is None or passed:
             reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
             after[side, lane] = max(after.get((side, lane), reached), reached)
-        if reason is None and mark is not None and place < self._edge(side, mark):
+        # A message of a session is judged with all others of it.
+        alone = not isinstance(self._spec.bound, Joint)
+        if reason is None and mark is not None and alone and place < self._edge(side, mark):
             reason = "late"
         step.counts[reason or "counted"] += 1
         if reason is not None:
@@ -152,6 +156,23 @@ class JoinOracle:
         key = tuple(message[column] for column in given.keys)
         late = mark is not None and place < mark
         self._there.append(Waiting(side, message, key, lane, place, late))
+
+    def _refuse_late_sessions(self, step: JoinStep) -> None:
+        """Refuse the new messages whose whole session was over before this step."""
+        late = [one for one in self._there if not one.let_in and self._is_over(one)]
+        for one in late:
+            step.counts["counted"] -= 1
+            step.counts["late"] += 1
+            mark = self._marks.get((one.side, one.lane))
+            step.rejected.append((one.side, one.message, "late", mark))
+        self._there = [one for one in self._there if one not in late]
+
+    def _is_over(self, one: Waiting) -> bool:
+        """Whether the session of a message takes no more, on either side."""
+        assert isinstance(self._spec.bound, Joint)
+        edges = [self._edge(side, mark) for (side, _), mark in self._marks.items()]
+        reach = self._spec.bound.sessions.reach
+        return len(edges) == len(SIDES) and min(edges) - max(self._session(one)) >= reach
 
     def _placed(self, side: SideName, message: Message) -> tuple[Any, int]:
         """The axis that a message lies on, and where."""
@@ -257,8 +278,7 @@ class JoinOracle:
         """The places of the session that holds a message, messages of both sides together."""
         assert isinstance(self._spec.bound, Joint)
         reach = self._spec.bound.sessions.reach
-        there = [m for m in self._there if m.key == one.key and (m.let_in or m is one)]
-        places = sorted(m.place for m in there)
+        places = sorted(m.place for m in self._there if m.key == one.key)
         session: list[int] = []
         for place in places:
             if session and place - session[-1] >= reach:
@@ -283,10 +303,7 @@ class JoinOracle:
         if isinstance(bound, Together):
             ends = [max(end for _, end in bounds(w, one.place)) for w in bound.windows]
             return min(ends) <= edge
-        if mark is None:
-            return False
-        edge = min(edge, self._edge(one.side, mark))
-        return edge - max(self._session(one)) >= bound.sessions.reach
+        return self._is_over(one)
 
     def _still_asked(self, one: Waiting) -> bool:
         """Whether a partner of a message waits to be let in."""
