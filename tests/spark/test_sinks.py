@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tests.spark.feed import Feed, at, rows, told
 
 import muntin as mt
-from muntin.spark.sinks import Batch
+from muntin.spark.sinks import Batch, check_apart
+from muntin.spark.sinks import sink as sink_of
 
 
 def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Path) -> None:
@@ -200,3 +202,33 @@ class Both:
     def write(self, batch: Any) -> None:
         self.one.write(batch)
         self.other.write(batch)
+
+
+PAIRS: dict[str, tuple[Callable[[str], tuple[Any, Any]], bool]] = {
+    "one folder": (lambda out: (mt.to_parquet(out), mt.to_parquet(f"{out}/")), False),
+    "two folders": (lambda out: (mt.to_parquet(out), mt.to_parquet(f"{out}/rejected")), True),
+    "one table": (lambda out: (mt.to_duckdb(out, "w"), mt.to_duckdb(out, "W")), False),
+    "two tables": (lambda out: (mt.to_duckdb(out, "w"), mt.to_duckdb(out, "rejected")), True),
+    "its history": (
+        lambda out: (mt.to_duckdb(out, "w", history="h"), mt.to_duckdb(out, "h")), False
+    ),
+    "history in itself": (lambda out: (mt.to_duckdb(out, "w", history="w"), None), False),
+    "functions": (lambda out: (lambda frame, number: None, lambda frame, number: None), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_outputs_into_one_table_are_refused(
+    name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    (results, rejected), fine = PAIRS[name][0](str(tmp_path / "out")), PAIRS[name][1]
+    if fine:
+        check_apart(map(sink_of, (results, rejected)))
+        return
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1))
+    made = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("1 minute")
+    checkpoint = tmp_path / "checkpoint"
+    with pytest.raises(mt.OptionError, match="give each output a table of its own"):
+        made.agg(n=mt.count()).start(checkpoint=str(checkpoint), results=results, rejected=rejected)
+    assert not checkpoint.exists()

@@ -68,6 +68,8 @@ class PostgresSink:
         self.table = table
         self.history = history
         self.create = create
+        names = (table,) if history is None else (table, history)
+        self.tables = tuple(f"{link.place}, {schema or 'public'}.{name}" for name in names)
         self._begun = False
 
     def __repr__(self) -> str:

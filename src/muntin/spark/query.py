@@ -29,7 +29,7 @@ from muntin.spark.inputs import check_ticks
 from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import REJECTED, RESULTS, Plan
 from muntin.spark.processor import FIGURES, STAGE
-from muntin.spark.sinks import Batch, SinkLike, check, sink
+from muntin.spark.sinks import Batch, SinkLike, check, check_apart, sink
 
 
 @dataclass
@@ -314,6 +314,7 @@ def launch(
     handle.spark, handle.checkpoint = told.sparkSession, checkpoint
     handle.outputs = tuple(outputs)
     sinks = [(output, sink(output.sink)) for output in outputs]
+    check_apart(target for _, target in sinks)
     for output, target in sinks:
         check(target, output.schema, output.keys)
 

@@ -74,7 +74,8 @@ class Sink(Protocol):
     """Takes batches.
 
     One that also has a method ``check(schema, keys)`` is asked before the query starts whether it
-    can take such rows, and raises an ``OptionError`` where it can't.
+    can take such rows, and raises an ``OptionError`` where it can't. One that has ``tables`` names
+    what no other output may go to.
     """
 
     def write(self, batch: Batch) -> None:
@@ -102,6 +103,23 @@ def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None)
     """
     if isinstance(target, _Choosy):
         target.check(schema, keys)
+
+
+def check_apart(targets: Iterable[Sink | None]) -> None:
+    """Refuse two outputs into one table, since a batch replaces what stood under its number.
+
+    Args:
+        targets: The sinks of a query.
+
+    Raises:
+        OptionError: Naming the table.
+    """
+    taken: set[str] = set()
+    for table in (table for target in targets for table in getattr(target, "tables", ())):
+        if table in taken:
+            problem = "is where two outputs go, of which one would wipe what the other wrote"
+            raise OptionError("sink", table, problem, "give each output a table of its own")
+        taken.add(table)
 
 
 def check_numbered(names: Iterable[str], place: str, cure: str, *, capitals: bool) -> None:
@@ -145,6 +163,7 @@ class ParquetSink:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.tables = (path.rstrip("/"),)
         self._begun = False
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
@@ -193,6 +212,8 @@ class DuckDBSink:
         self.path = path
         self.table = table
         self.history = history
+        names = (table,) if history is None else (table, history)
+        self.tables = tuple(f"{Path(path).resolve()}, {name.lower()}" for name in names)
         self._connect: Any = duckdb.connect
         self._begun = False
         Path(path).parent.mkdir(parents=True, exist_ok=True)
