@@ -76,7 +76,9 @@ class Shard:
         self._feeds: dict[str, None] = {}
         self._field = BEGINNING
         self._ahead: dict[Cursor, int] = {}
+        # What agents were lent, and in which topic's name.
         self._lent: dict[tuple[int, Any], Any] = {}
+        self._asked: dict[tuple[int, Any], str] = {}
         self._refused: tuple[str, str, int] | None = None
 
     def kept(self) -> dict[str, Entries]:
@@ -95,7 +97,8 @@ class Shard:
             stored: The table's part of the manifest; ``None`` where memory is the last commit.
         """
         self.known = None
-        self._ahead, self._lent, self._refused = {}, {}, None
+        self._ahead, self._refused = {}, None
+        self._lent, self._asked = {}, {}
         if stored is not None:
             try:
                 self._restore(stored)
@@ -220,8 +223,10 @@ class Shard:
             return lent
         value = self.default(key) if found is MISSING else self.copied(found)
         # Outside of agents tables are only read: what is changed there is never taken back.
-        if type(value) not in _FROZEN and current() is not None:
+        cursor = current()
+        if type(value) not in _FROZEN and cursor is not None:
             self._lent[place, key] = value
+            self._asked[place, key] = cursor.topic
         return value
 
     def lend_all(self, place: int, stored: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -271,6 +276,9 @@ class Shard:
         lent = self._lent.pop((place, key), MISSING)
         if lent is not MISSING and self._keeps(place, lent, self.found(place, key)):
             self.put(place, key, lent)
+            if not self._feeds:
+                # Nobody writes: then it is by whoever changes it in place that windows expire.
+                self._admit(self._asked[place, key])
 
     def settle(self) -> None:
         """Take over what agents changed inside of values that they were lent."""

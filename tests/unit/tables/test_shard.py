@@ -174,3 +174,29 @@ def test_a_window_of_its_own_among_sums_may_be_changed_in_place() -> None:
         return app.Table("t", default=int).hopping(10, 5)
 
     assert list(in_one_batch(make, work)[-1].values()) == [[1, 3], [1, 2, 3]]
+
+
+def test_windows_that_are_only_changed_in_place_expire() -> None:
+    closed: list[Any] = []
+
+    def close(key: Any, value: Any) -> None:
+        closed.append((key, value))
+
+    app = App("app", max_ahead=None)
+    table = app.Table("t", default=list, on_window_close=close).tumbling(10, expires=10)
+    topics = [app.topic("changing"), app.topic("reading")]
+
+    @app.agent(topics[0])
+    def change(second: int) -> None:
+        table["a"].current().append(second)
+
+    @app.agent(topics[1])
+    def read(second: int) -> None:
+        table["a"].current()
+
+    with app.open() as running:
+        running.send("reading", 0, key="a", timestamp=0.0)
+        for second in (1, 5, 12, 40):
+            running.send("changing", second, key="a", timestamp=float(second))
+        assert [value for _, value in closed] == [[1, 5], [12]]
+        assert table["a"].windows() == {(40.0, 50.0): [40]}
