@@ -40,7 +40,7 @@ def hot_items(bids: DataFrame) -> DataFrame:
 
 
 def highest_bid(bids: DataFrame) -> DataFrame:
-    """Query 7; of two bids of the same price it would tell one, and there are none."""
+    """Query 7."""
     best = F.max(F.struct("price", "bidder")).alias("best")
     windows = bids.withWatermark("time", "0 seconds").groupBy(F.window("time", "10 seconds"))
     return windows.agg(best).selectExpr("window.start AS window_start", "best.*")

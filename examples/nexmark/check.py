@@ -13,8 +13,9 @@ WINDOWED: dict[str, str] = {
         SELECT * FROM counted QUALIFY bids = max(bids) OVER (PARTITION BY window_start)
     """,
     "q7": """
-        SELECT epoch_ms(time) // 10000 * 10000 AS window_start, bidder, price FROM bids
-        QUALIFY price = max(price) OVER (PARTITION BY epoch_ms(time) // 10000)
+        SELECT epoch_ms(time) // 10000 * 10000 AS window_start,
+            max({price: price, bidder: bidder}).bidder AS bidder, max(price) AS price
+        FROM bids GROUP BY window_start
     """,
     "q8": """
         SELECT DISTINCT epoch_ms(p.time) // 10000 * 10000 AS window_start, p.id, p.name

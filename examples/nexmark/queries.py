@@ -15,17 +15,17 @@ import muntin as mt
 Frames = Mapping[str, DataFrame]
 
 TIES = 100
-"""As many auctions or bids as this may share the first place of a window."""
+"""As many auctions as this may share the first place of a window."""
 
 _ROOM = 1 << 32
-"""A number and an id below this make up one number that is ordered by both."""
+"""A number of bids and an id below this make up one number that is ordered by both."""
 
 
-def first_of(best: DataFrame, number: str, name: str) -> DataFrame:
-    """A row for each of those that share a window's first place."""
+def first_of(best: DataFrame) -> DataFrame:
+    """A row for each auction of those that share a window's first place."""
     each = best.where("emission = 'full'").withColumn("one", F.explode("best"))
     shared = F.expr(f"one div {_ROOM} = best[0] div {_ROOM}")
-    told = [F.expr(f"one % {_ROOM}").alias(name), F.expr(f"one div {_ROOM}").alias(number)]
+    told = [F.expr(f"one % {_ROOM}").alias("auction"), F.expr(f"one div {_ROOM}").alias("bids")]
     return each.where(shared).select("window_start", "window_end", *told)
 
 
@@ -43,17 +43,13 @@ def hot_items(frames: Frames) -> DataFrame:
         .agg(best=mt.top_k(F.expr(f"bids * {_ROOM} + auction"), TIES))
     )
     ended = F.col("window_start") + F.expr("INTERVAL 10 SECONDS")
-    return first_of(best.results, "bids", "auction").withColumn("window_end", ended)
+    return first_of(best.results).withColumn("window_end", ended)
 
 
 def highest_bid(frames: Frames) -> DataFrame:
-    """Query 7: the bids with the highest price in every 10 s."""
-    best = (
-        mt.windowed(frames["bids"], time="time")
-        .tumbling("10 seconds")
-        .agg(best=mt.top_k(F.expr(f"price * {_ROOM} + bidder"), TIES))
-    )
-    return first_of(best.results, "price", "bidder")
+    """Query 7: the highest bid of every 10 s; of several of one price the greatest bidder's."""
+    windows = mt.windowed(frames["bids"], time="time").tumbling("10 seconds")
+    return windows.agg(price=mt.max("price"), bidder=mt.arg_max("bidder", by="price")).results
 
 
 def new_sellers(frames: Frames) -> DataFrame:

@@ -21,7 +21,7 @@ MOST = """
     GROUP BY window_start, window_end
 """
 HIGHEST = """
-    SELECT window_start, window_end, top_k(price * 4294967296 + bidder, 100) AS best
+    SELECT window_start, window_end, max(price) AS price, max_by(bidder, price) AS bidder
     FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(time), INTERVAL '10' SECONDS))
     GROUP BY window_start, window_end
 """
@@ -43,13 +43,12 @@ def hot_items(frames: Frames) -> DataFrame:
     counted = mt.sql(bids.sparkSession, COUNTED, bids=bids).results
     best = mt.sql(bids.sparkSession, MOST, counted=counted).results
     ended = F.col("window_start") + F.expr("INTERVAL 10 SECONDS")
-    return first_of(best, "bids", "auction").withColumn("window_end", ended)
+    return first_of(best).withColumn("window_end", ended)
 
 
 def highest_bid(frames: Frames) -> DataFrame:
     """Query 7."""
-    best = mt.sql(frames["bids"].sparkSession, HIGHEST, bids=frames["bids"])
-    return first_of(best.results, "price", "bidder")
+    return mt.sql(frames["bids"].sparkSession, HIGHEST, bids=frames["bids"]).results
 
 
 def bids_of_sessions(frames: Frames) -> DataFrame:
