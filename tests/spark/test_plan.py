@@ -85,3 +85,12 @@ def test_files_are_read_by_the_workers_for_results_too(
     alone = sorted(told(made.results, tmp_path / "alone"))
     assert alone == sorted(told(whole, tmp_path / "whole"))
     assert len(alone) == 4
+
+
+def test_messages_of_which_nothing_is_needed_are_counted(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    pairs = mt.windowed(feed.frame(spark)).tumbling(mt.rows(4)).agg(n=mt.count())
+    assert [row.n for row in pairs.results.collect()] == [4, 4, 1]
+    counted = mt.windowed(feed.stream(spark)).tumbling(mt.rows(4)).agg(n=mt.count())
+    assert [row[2] for row in told(counted.results, tmp_path / "checkpoint")] == [4, 4]

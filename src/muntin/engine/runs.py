@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -86,6 +86,21 @@ class FrameCache:
         self.most_bytes = most_bytes
         self.bytes = 0
         self._frames: OrderedDict[int, tuple[pl.DataFrame, int]] = OrderedDict()
+        self._owner: Hashable = None
+        self._owned: dict[Hashable, set[int]] = {}
+
+    def turn_to(self, owner: Hashable) -> None:
+        """Say whose frames come next: a shard has a store of its own, a process several shards."""
+        self._owner = owner
+
+    def keep(self, numbers: Collection[int]) -> None:
+        """Forget the frames of this owner that its store no longer has.
+
+        Another process may have gone on with the shard meanwhile, and have dropped blobs there.
+        """
+        owned = self._owned.setdefault(self._owner, set())
+        for number in owned.difference(numbers):
+            self.drop(number)
 
     def get(self, number: int) -> pl.DataFrame | None:
         """The frame, if it's here."""
@@ -101,6 +116,7 @@ class FrameCache:
         if size > self.most_bytes:
             return
         self._frames[number] = (frame, size)
+        self._owned.setdefault(self._owner, set()).add(number)
         self.bytes += size
         while self.bytes > self.most_bytes:
             _, (_, freed) = self._frames.popitem(last=False)
@@ -108,6 +124,7 @@ class FrameCache:
 
     def drop(self, number: int) -> None:
         """Forget a frame."""
+        self._owned.get(self._owner, set()).discard(number)
         found = self._frames.pop(number, None)
         if found is not None:
             self.bytes -= found[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from muntin.engine.combine import Combined
@@ -61,6 +61,10 @@ class State:
         self.written_by: str | None = stored.get("spec")
         self.offsets = Offsets(self.extra.pop(_TAKEN, ()))
 
+    def numbers(self) -> set[int]:
+        """The numbers of all blobs that the manifest names, and others, which name none."""
+        return set(_whole([self.tables, self.extra]))
+
     def clock(self, combined: Sequence[Combined], wall: int) -> int:
         """The wall clock of this step: the messages' own where they have one, and never back."""
         clocks = [c.clock for c in combined if c.clock is not None]
@@ -100,6 +104,17 @@ class State:
         if extra:
             manifest["extra"] = extra
         self.blobs.save(json.dumps(manifest))
+
+
+def _whole(found: Any) -> Iterator[int]:
+    """The whole numbers in plain JSON, also in the manifests that it holds as text."""
+    if isinstance(found, int):
+        yield found
+    elif isinstance(found, str) and found.startswith('{"format"'):
+        yield from _whole(json.loads(found))
+    elif isinstance(found, list | tuple | dict):
+        for each in found.values() if isinstance(found, dict) else found:
+            yield from _whole(each)
 
 
 def _read(blobs: Blobs, spec: Spec) -> dict[str, Any]:

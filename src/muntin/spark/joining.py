@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,6 +62,7 @@ class JoinStage:
         times: The column that holds the event time as Spark sends it, by side.
         slots: The grouping key of each bucket.
         suffix: What tells the right side's columns from the left's.
+        operator: The identity of this operator in this run.
     """
 
     spec: JoinSpec
@@ -68,6 +70,7 @@ class JoinStage:
     times: dict[SideName, str | None]
     slots: tuple[int, ...]
     suffix: str
+    operator: str
 
     def joiner(self) -> Joiner:
         """The join without its data."""
@@ -158,7 +161,9 @@ class JoinProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """One step of one shard."""
         waiting = list(rows)
+        CACHE.turn_to((self.stage.operator, key[0]))
         shard = join_shard(self.joiner, self.blobs, CACHE)
+        CACHE.keep(shard.state.numbers())
         arrived = received(self.joiner, waiting)
         told = shard.step(arrived, wall_of(waiting, shard.state.wall), final=self.final)
         yield from rows_of(told.results, self.results)
@@ -237,7 +242,7 @@ def build_join(
         schemas[side] = {n: t for n, t in schema.items() if n not in OWN}
         typed = {n: str(t) for n, t in schemas[side].items()}
         spec = replace(spec, buckets=count).with_side(side, replace(spec.side(side), types=typed))
-    stage = JoinStage(spec, schemas, times, slots(count), suffix)
+    stage = JoinStage(spec, schemas, times, slots(count), suffix, uuid.uuid4().hex[:12])
     joiner = stage.joiner()
     results, rejected = _results(joiner, inputs), _rejected(joiner, inputs)
     parts, columnar = [], {}

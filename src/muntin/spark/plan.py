@@ -113,6 +113,8 @@ class Plan:
         """The same without rejected messages, whose other columns need not travel then."""
         needed = {*self.spec.types, self.clock, *(self.input.offset or ())}
         rest = [name for name in self.input.frame.columns if name not in needed]
+        # Rows without any column couldn't be counted.
+        rest = rest if len(rest) < len(self.messages.columns) else rest[1:]
         schema = {n: t for n, t in self.stage.schema.items() if n not in rest}
         stage = replace(self.stage, schema=schema, operator=_identity())
         return self._told(stage, *self._reading(stage, self.messages.drop(*rest)), None)

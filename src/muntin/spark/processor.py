@@ -71,7 +71,9 @@ class ShardProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """One step of one shard."""
         waiting = list(rows)
+        CACHE.turn_to((self.stage.operator, key[0]))
         mine = shard(self.combiner, self.blobs, CACHE)
+        CACHE.keep(mine.state.numbers())
         combined = received(self.combiner, waiting, mine.state.watermark)
         told = mine.step(combined, wall_of(waiting, mine.state.wall), final=self.final)
         leave(self.stage.operator, told.watermark, mine.state.offsets.dumps())

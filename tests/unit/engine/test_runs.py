@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -10,6 +12,7 @@ from tests.unit.engine.queries import CountingBlobs
 
 from muntin.engine.codec import encode
 from muntin.engine.runs import MOST_RUNS, FrameCache, Runs, join_runs
+from muntin.engine.state import State
 from muntin.model.errors import StateCorruptedError
 
 
@@ -317,3 +320,32 @@ def test_frames_are_stored_by_the_codec() -> None:
     frame = rows((1, "a", 1))
     table(store).append(frame)
     assert list(store.blobs.values()) == [encode(frame)]
+
+
+def test_frames_that_another_process_has_dropped_are_forgotten() -> None:
+    cache, frame = FrameCache(), rows((1, "a", 1))
+    for owner, numbers in (("one", (1, 2, 3)), ("another", (4, 5))):
+        cache.turn_to(owner)
+        for number in numbers:
+            cache.put(number, frame)
+    cache.turn_to("one")
+    cache.drop(1)
+    cache.keep({2, 7})
+    assert [number for number in range(9) if cache.get(number) is not None] == [2, 4, 5]
+    assert cache.bytes == 3 * int(frame.estimated_size())
+    cache.turn_to("another")
+    cache.keep({4})
+    assert [number for number in range(9) if cache.get(number) is not None] == [2, 4]
+
+
+def test_a_manifest_names_its_blobs_also_those_of_manifests_within() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    runs.append(rows((1, "a", 1), (25, "b", 2)))
+    inner = json.dumps({"format": 1, "tables": {"cells": runs.entries()}})
+    spec = SimpleNamespace(dumps=lambda: "{}", check_same=lambda stored: None)
+    state = State(CountingBlobs(), spec)
+    state.tables, state.extra = {"cells": runs.entries()}, {}
+    assert set(store.blobs) <= state.numbers()
+    state.tables, state.extra = {}, {"lanes": [("p", inner)]}
+    assert set(store.blobs) <= state.numbers()
