@@ -6,7 +6,6 @@ firing would, without a second way to put a window together.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,12 +21,12 @@ from muntin.engine.lookup import HASH
 from muntin.engine.operator import combiner, shard
 from muntin.engine.results import no_results
 from muntin.engine.runs import FrameCache
+from muntin.engine.state import manifests
 from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
-_LANES = "lanes"
 CHANGE = "change"
 
 
@@ -84,12 +83,6 @@ def numbers(entries: Any, low: int | None = None, high: int | None = None) -> li
         for run in listed
         if (low is None or run[3] >= low) and (high is None or run[2] <= high)
     ]
-
-
-def manifests(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A shard's manifest, or on the rows axis that of each partition in it."""
-    lanes = manifest.get("extra", {}).get(_LANES, [])
-    return [json.loads(text) for _, text in lanes] or [manifest]
 
 
 class Reading:

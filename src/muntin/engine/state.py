@@ -12,7 +12,9 @@ from muntin.engine.runs import Blobs
 from muntin.model.errors import StateCorruptedError
 
 FORMAT = 1
-_TAKEN = "taken"
+_TAKEN, _LANES = "taken", "lanes"
+# The number of a run's blob, how many rows it has, and its least and greatest place.
+_OF_A_RUN = 4
 
 
 class Table(Protocol):
@@ -62,8 +64,8 @@ class State:
         self.offsets = Offsets(self.extra.pop(_TAKEN, ()))
 
     def numbers(self) -> set[int]:
-        """The numbers of all blobs that the manifest names, and others, which name none."""
-        return set(_whole([self.tables, self.extra]))
+        """The numbers of all blobs that the manifest named when it was read."""
+        return set(blobs_of({"tables": self.tables, "extra": self.extra}))
 
     def clock(self, combined: Sequence[Combined], wall: int) -> int:
         """The wall clock of this step: the messages' own where they have one, and never back."""
@@ -106,15 +108,25 @@ class State:
         self.blobs.save(json.dumps(manifest))
 
 
-def _whole(found: Any) -> Iterator[int]:
-    """The whole numbers in plain JSON, also in the manifests that it holds as text."""
-    if isinstance(found, int):
-        yield found
-    elif isinstance(found, str) and found.startswith('{"format"'):
-        yield from _whole(json.loads(found))
-    elif isinstance(found, list | tuple | dict):
-        for each in found.values() if isinstance(found, dict) else found:
-            yield from _whole(each)
+def manifests(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A shard's manifest, or on the rows axis that of each partition in it."""
+    lanes = manifest.get("extra", {}).get(_LANES, [])
+    return [json.loads(text) for _, text in lanes] or [manifest]
+
+
+def blobs_of(manifest: Mapping[str, Any]) -> Iterator[int]:
+    """The numbers of all blobs that a shard's manifest names."""
+    for one in manifests(manifest):
+        yield from _runs(one["tables"])
+
+
+def _runs(entries: Any) -> Iterator[int]:
+    """The blobs of runs, wherever in the entries of tables they are listed."""
+    if isinstance(entries, Mapping):
+        for part in entries.values():
+            yield from _runs(part)
+    elif isinstance(entries, list):
+        yield from (run[0] for run in entries if len(run) == _OF_A_RUN)
 
 
 def _read(blobs: Blobs, spec: Spec) -> dict[str, Any]:

@@ -6,7 +6,6 @@ partition is a bucket of Spark's state, ``group_by`` is a shuffle, and a commit 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, reduce
@@ -28,7 +27,7 @@ from muntin.spark.agent_route import (
     typed_spec,
 )
 from muntin.spark.agent_rows import MESSAGE, REJECTED_SCHEMA, result_schema, table_schema
-from muntin.spark.combiner import slots
+from muntin.spark.combiner import identity, slots
 from muntin.spark.inputs import OWN, WALL, Input, check_ticks, ticks
 from muntin.spark.parquet import NOW
 from muntin.spark.processor import REJECTED, TOLD, buckets_of, unpacked
@@ -304,7 +303,7 @@ class AgentsOnSpark:
             self.app,
             self._routes,
             arrivals,
-            uuid.uuid4().hex[:12],
+            identity(),
             slots(self.buckets),
             tell,
             self._types,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +70,11 @@ class Stage:
             schema = pl.Schema({**self.schema, columns.TIME: pl.Int64()})
             _COMBINERS[self.operator] = operator.combiner(self.spec, schema)
         return _COMBINERS[self.operator]
+
+
+def identity() -> str:
+    """A name for an operator in this run of its query that no other has."""
+    return uuid.uuid4().hex[:12]
 
 
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +22,16 @@ from muntin.engine.joiner import SIDE, Arrived, Joiner
 from muntin.engine.offsets import Offsets, greatest_of
 from muntin.engine.operator import join_shard
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.spark.combiner import Reader, as_sent, slots, summed, task_number, timed, to_batch
+from muntin.spark.combiner import (
+    Reader,
+    as_sent,
+    identity,
+    slots,
+    summed,
+    task_number,
+    timed,
+    to_batch,
+)
 from muntin.spark.inputs import OWN, WALL, Input, period_of, ticks
 from muntin.spark.processor import (
     CACHE,
@@ -242,7 +250,7 @@ def build_join(
         schemas[side] = {n: t for n, t in schema.items() if n not in OWN}
         typed = {n: str(t) for n, t in schemas[side].items()}
         spec = replace(spec, buckets=count).with_side(side, replace(spec.side(side), types=typed))
-    stage = JoinStage(spec, schemas, times, slots(count), suffix, uuid.uuid4().hex[:12])
+    stage = JoinStage(spec, schemas, times, slots(count), suffix, identity())
     joiner = stage.joiner()
     results, rejected = _results(joiner, inputs), _rejected(joiner, inputs)
     parts, columnar = [], {}

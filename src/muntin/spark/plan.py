@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,7 @@ from pyspark.sql.types import StructType
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
-from muntin.spark.combiner import ROW, CombineTask, Reader, Stage, as_sent, slots
+from muntin.spark.combiner import ROW, CombineTask, Reader, Stage, as_sent, identity, slots
 from muntin.spark.inputs import OWN, WALL, Input, period_of, ticks
 from muntin.spark.joining import JoinPlan
 from muntin.spark.onward import rejected_with_join
@@ -116,7 +115,7 @@ class Plan:
         # Rows without any column couldn't be counted.
         rest = rest if len(rest) < len(self.messages.columns) else rest[1:]
         schema = {n: t for n, t in self.stage.schema.items() if n not in rest}
-        stage = replace(self.stage, schema=schema, operator=_identity())
+        stage = replace(self.stage, schema=schema, operator=identity())
         return self._told(stage, *self._reading(stage, self.messages.drop(*rest)), None)
 
     def _reading(self, stage: Stage, messages: DataFrame) -> tuple[Reader, DataFrame]:
@@ -153,22 +152,18 @@ def build(request: Request) -> Plan:
     holder = given.flag(sent)
     messages = given.select(sent)
     schema = polars_schema(messages.schema)
-    read = _read(keys, aggregates) if time is None else [*_read(keys, aggregates), time]
+    read = _columns(keys, aggregates) if time is None else [*_columns(keys, aggregates), time]
     typed = {c: str(schema[c]) for c in read}
     buckets = buckets_of(frame.sparkSession, request.buckets)
     spec = replace(
         request.spec, keys=keys, time=time, aggregates=aggregates, types=typed, buckets=buckets
     )
     visible = {n: t for n, t in schema.items() if n not in OWN}
-    stage = Stage(spec, visible, _identity(), slots(buckets), holder)
+    stage = Stage(spec, visible, identity(), slots(buckets), holder)
     results = result_schema(messages.schema, stage.combiner())
     pairs = request.pairs
     rejected = rejected_with_join(pairs) if pairs else rejected_schema(frame.schema, time)
     return Plan(stage, given, messages, results, rejected, pairs)
-
-
-def _identity() -> str:
-    return uuid.uuid4().hex[:12]
 
 
 def _named(
@@ -210,7 +205,7 @@ def _with_columns(
     return found
 
 
-def _read(keys: tuple[str, ...], aggregates: dict[str, Aggregate]) -> list[str]:
+def _columns(keys: tuple[str, ...], aggregates: dict[str, Aggregate]) -> list[str]:
     return [*keys, *(str(c) for a in aggregates.values() for c in a.columns)]
 
 

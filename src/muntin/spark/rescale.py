@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.engine.resplit import check, parts, resplit
+from muntin.engine.state import blobs_of
 from muntin.model.errors import MuntinError, OptionError
 from muntin.spark.checkpoint import Checkpoint, facts_of
 from muntin.spark.combiner import slots
@@ -92,7 +93,7 @@ def rescale(
         made = Checkpoint(spark, to)
         if made.batch != opened.batch or made.manifests != texts:
             raise MuntinError("the new checkpoint doesn't read back as it was written")
-        made.blobs({slot: _numbers(text) for slot, text in texts.items()})
+        made.blobs({slot: list(blobs_of(one)) for slot, one in made.read.items()})
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -210,16 +211,3 @@ def _renumber_store(store: Path, version: int) -> None:
         if path.is_file() and path != snapshot:
             path.unlink()
     snapshot.rename(store / f"{version}_{snapshot.name.partition('_')[2]}")
-
-
-def _numbers(text: str) -> list[int]:
-    def found(node: Any) -> Iterator[int]:
-        if isinstance(node, Mapping):
-            for part in node.values():
-                yield from found(part)
-        elif node:
-            yield from (run[0] for run in node)
-
-    manifest = json.loads(text)
-    lanes = [json.loads(lane) for _, lane in manifest.get("extra", {}).get("lanes", [])]
-    return [number for one in (manifest, *lanes) for number in found(one["tables"])]
