@@ -43,10 +43,9 @@ WORKERS = {
 }
 
 LOCAL = {
-    # Windows leave little to the JVM: its optimising compiler takes more of a few cores than it
-    # gives back. What passes through are blobs of megabytes: to G1 each of them is a reason to look
+    # What passes through the JVM are blobs of megabytes: to G1 each of them is a reason to look
     # through the whole heap, in which next to nothing stays.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
     # A checkpoint on a local disk costs Spark some fifty processes a batch (`chmod`, `readlink`)
     # when it goes through Hadoop's FileContext, and a dozen when it doesn't. Renames are atomic
     # both ways.
