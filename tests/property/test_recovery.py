@@ -194,6 +194,22 @@ def test_refusals_change_nothing(script: Script, refusals: list[str]) -> None:
 
 
 @FEWER
+@given(stream=any_streams(), downstream=st.booleans())
+def test_a_rejected_message_leaves_at_once(stream: Any, downstream: bool) -> None:
+    spec = replace(stream.spec, max_ahead=None)
+    messages = [message for step in stream.steps for message in step.messages]
+    told = OracleDoor().run(spec, [Batch([message], 0) for message in messages])
+    rejected: Rows = []
+    more = {"downstream": lambda row: None} if downstream else {}
+    with opened(spec, memory(), errors=rejected.append, **more) as operator:
+        expected = 0
+        for message, step in zip(messages, told, strict=True):
+            operator.add_message(**as_arguments(spec, message))
+            expected += len(step.rejected)
+            assert len(rejected) == expected
+
+
+@FEWER
 @given(stream=any_streams(BY_TIME))
 def test_what_is_due_leaves_with_the_message_that_made_it_due(stream: Any) -> None:
     spec = replace(stream.spec, max_ahead=None)

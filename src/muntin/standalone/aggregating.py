@@ -18,6 +18,7 @@ from muntin.standalone.inlet import Inlet
 from muntin.standalone.inputs import Input
 from muntin.standalone.operator import MOST_WAITING, WindowOperator, machine_clock
 from muntin.standalone.outputs import Receiver
+from muntin.standalone.screen import Screen
 from muntin.stores import KeyValue, KeyValueBlobs
 
 
@@ -47,6 +48,7 @@ class AggregatingOperator(WindowOperator):
         with self.store.opening():
             self._inlet = Inlet(Input.of_query(spec), clock, schema, self.store, name)
             self._buffer = self._inlet.buffer
+            self._screen = None if errors is None else Screen(spec, self._buffer)
             kept = KeyValueBlobs(self.store, name=f"{name}.messages") if keep_messages else None
             self._windows = self._made(KeyValueBlobs(self.store, name=name), kept)
             if self._inlet.known:
@@ -72,7 +74,7 @@ class AggregatingOperator(WindowOperator):
         """Take one message, as if it were a batch of its own.
 
         What it makes due is there at the next ``get_result``; with a downstream it is sent before
-        this returns.
+        this returns, and with ``errors`` the message itself, should it be rejected.
 
         Args:
             key: The value of the key; a tuple where the key has several fields.
@@ -88,7 +90,7 @@ class AggregatingOperator(WindowOperator):
         """
         self._admit()  # step 1
         micros = self._buffer.add(key, value, time, partition, offset)
-        if len(self._buffer) >= MOST_WAITING or self._is_due(micros):
+        if len(self._buffer) >= MOST_WAITING or self._is_due(micros) or self._is_doubted(micros):
             self._drain()
             self._pass_on()
 
@@ -142,6 +144,10 @@ class AggregatingOperator(WindowOperator):
             return first == NEVER
         return bool(time < first or time >= last)
 
+    def _is_doubted(self, time: Any) -> bool:
+        """Whether a message may be rejected, and somebody wants to hear of it at once."""
+        return self._screen is not None and self._screen.doubts(time)
+
     def _open_windows(self) -> None:
         if self._open:
             return
@@ -152,6 +158,8 @@ class AggregatingOperator(WindowOperator):
             raise
         self._inlet.settle()
         self._open = True
+        if self._screen is not None:
+            self._screen.drained(self._windows.watermark)
 
     def _drain(self) -> None:
         if not len(self._buffer):
@@ -164,6 +172,8 @@ class AggregatingOperator(WindowOperator):
     def _spoke(self) -> None:
         if self._downstream is not None:
             self._calm = self._windows.due()
+        if self._screen is not None:
+            self._screen.drained(self._windows.watermark)
 
     def _nothing(self) -> Spoken:
         if self._open:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from muntin.model.errors import OptionError
-from muntin.standalone.fields import micros_of, type_of_time
+from muntin.standalone.fields import GREATEST, LEAST, fits, micros_of, type_of_time
 from muntin.standalone.inputs import Input
 
 # Before and beyond every position.
@@ -43,6 +43,7 @@ class Buffer:
         self._taken = {*self._own, *placed, read.time}
         self._fields: dict[str, list[Any]] = {}
         self._settled = False
+        self._typed: list[tuple[list[Any], pl.DataType, bool]] = []
         for _, name in read.needed:
             self._found(name)
 
@@ -54,6 +55,17 @@ class Buffer:
         self._settled = True
         kept = {name: self._fields.get(name) for name in schema if name not in self._taken}
         self._fields = {n: [None] * len(self) if c is None else c for n, c in kept.items()}
+        placed = zip(self.input.offset or (), self._places, strict=True)
+        needed = {**dict(zip(self._own, self._keys, strict=True)), **dict(placed)}
+        self._typed = [(column, schema[name], False) for name, column in needed.items()]
+        self._typed += [(column, schema[name], True) for name, column in self._fields.items()]
+
+    def readable(self) -> bool:
+        """Whether the last message has its key and place, and all its values fit their types."""
+        return self._settled and all(
+            (optional if column[-1] is None else fits(column[-1], dtype))
+            for column, dtype, optional in self._typed
+        )
 
     def clear(self) -> None:
         """Forget all messages."""
@@ -91,7 +103,7 @@ class Buffer:
             OptionError: When the message doesn't fit the query.
         """
         micros = time
-        if time.__class__ is not int or self.sample is None:
+        if time.__class__ is not int or self.sample is None or not LEAST <= time <= GREATEST:
             micros = self._micros(time)
         if value.__class__ is not dict:
             value = self._mapping(value)

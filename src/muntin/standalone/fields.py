@@ -15,6 +15,9 @@ from muntin.model.errors import OptionError
 # The first and the last microsecond of the years 1 to 9999, which is what a datetime can hold.
 LEAST, GREATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
+# What Polars raises at a value that isn't of the type.
+_UNFIT = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
+
 Unread = dict[int, list[str]]
 """The cells of a row that couldn't be read, as text."""
 
@@ -73,6 +76,27 @@ def type_of(name: str, values: Sequence[Any]) -> pl.DataType:
     return dtype
 
 
+def fits(value: Any, dtype: pl.DataType) -> bool:
+    """Whether a value is one of a type.
+
+    Example:
+        >>> fits(5, pl.Int64()), fits("five", pl.Int64())
+        (True, False)
+    """
+    kind = value.__class__
+    if kind is float and dtype == pl.Float64:
+        return True
+    if kind is int and dtype == pl.Int64:
+        return bool(-(2**63) <= value < 2**63)
+    if kind is str and dtype == pl.String and value.isascii():
+        return True
+    try:
+        pl.Series([value], dtype=dtype, strict=True)
+    except _UNFIT:
+        return False
+    return True
+
+
 def column(name: str, values: Sequence[Any], dtype: pl.DataType, unread: Unread) -> pl.Series:
     """A typed column; what doesn't fit is null, and noted.
 
@@ -84,13 +108,11 @@ def column(name: str, values: Sequence[Any], dtype: pl.DataType, unread: Unread)
     """
     try:
         return pl.Series(name, values, dtype=dtype, strict=True)
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+    except _UNFIT:
         pass
     kept = list(values)
     for row, value in enumerate(values):
-        try:
-            pl.Series([value], dtype=dtype, strict=True)
-        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        if not fits(value, dtype):
             kept[row] = None
             unread.setdefault(row, []).append(f"{name}={value!r}")
     return pl.Series(name, kept, dtype=dtype, strict=True)

@@ -39,7 +39,8 @@ class JoinWindow(JoiningOperator):
         suffix: What is put behind the right side's names that the left has too.
         downstream: Takes each output as a dictionary, and refuses it by returning ``False`` or
             raising ``RefusedError``. Another operator's ``add_message`` refuses that way.
-        errors: The same for rejected messages; they are kept in ``rejected`` where not given.
+        errors: The same for rejected messages, each as soon as it is rejected, with a downstream
+            or without; they are kept in ``rejected`` where not given.
         schema: Types of the fields by side and name, Python's or Polars'. Where not given, they
             are those of the first messages; the store remembers them.
         clock: The wall clock in microseconds since the epoch, for ``max_ahead`` and ``timeout()``.

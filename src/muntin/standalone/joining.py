@@ -75,7 +75,7 @@ class JoiningOperator(WindowOperator):
         """Take one message of one side, as if it were a batch of its own.
 
         What it makes due is there at the next ``get_result``; with a downstream it is sent before
-        this returns.
+        this returns, and with ``errors`` the message itself, should it be rejected.
 
         Args:
             side: ``"left"`` or ``"right"``.
@@ -93,7 +93,7 @@ class JoiningOperator(WindowOperator):
         self._admit()  # step 1
         self._side(side).buffer.add(key, value, time, partition, offset)
         self._order.append(SIDES.index(side))
-        if self._downstream is not None or len(self._order) >= MOST_WAITING:
+        if self._sends or len(self._order) >= MOST_WAITING:
             self._drain()
             self._pass_on()
 

@@ -256,24 +256,32 @@ class WindowOperator(Closes):
         self._spoke()
 
     def _pass_on(self) -> bool:
-        """Send what waits, then flush (step 7); the selector is disabled while something waits."""
-        if self._downstream is None:
+        """Send what waits, then flush (step 7); the selector is disabled while something waits.
+
+        Without a downstream there is no flush: it would make results durable that nobody has.
+        """
+        if not self._sends:
             return True
         self._selector.enabled = False  # also when a receiver raises
         if self._errors is not None and not self._rejects.send(self._errors):
             return False
-        if not self._results.send(self._downstream):
+        if self._downstream is not None and not self._results.send(self._downstream):
             return False
         self._selector.enabled = True
-        if self._open:
+        if self._open and self._downstream is not None:
             self._checkpoint()
         return True
 
     @property
+    def _sends(self) -> bool:
+        """Whether anything is sent by the operator itself."""
+        return self._downstream is not None or self._errors is not None
+
+    @property
     def _waits(self) -> bool:
-        """Whether something waits for what is downstream."""
+        """Whether something waits for a receiver."""
         rejects = self._errors is not None and len(self._rejects) > 0
-        return self._downstream is not None and (rejects or len(self._results) > 0)
+        return rejects or (self._downstream is not None and len(self._results) > 0)
 
     def _checkpoint(self) -> None:
         self.store.flush()

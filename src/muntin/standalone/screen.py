@@ -1,0 +1,60 @@
+"""Which single messages may be rejected, so that they don't wait until something is due.
+
+Messages that surely are taken do wait, which is what makes them cheap. Whether a
+message is one of them is judged by its cells and its place alone, and in doubt it isn't.
+"""
+
+from __future__ import annotations
+
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+from muntin.standalone.buffer import Buffer
+from muntin.standalone.cuts import last_end
+from muntin.standalone.fields import GREATEST, LEAST
+
+
+class Screen:
+    """The screen before one query's windows.
+
+    Args:
+        spec: The query.
+        buffer: Where its messages wait.
+    """
+
+    def __init__(self, spec: WindowSpec, buffer: Buffer) -> None:
+        self._spec = spec
+        self._buffer = buffer
+        self._moving = isinstance(spec.windows, Sessions | Sliding)
+        # Times nearer to the ends of what a datetime holds may have windows that it doesn't.
+        reach = buffer.input.reach
+        self._first, self._last = LEAST + reach, GREATEST - reach
+        self._watermark: int | None = None
+
+    def drained(self, watermark: int | None) -> None:
+        """Note the watermark that is in force while nothing waits."""
+        self._watermark = watermark
+
+    def doubts(self, time: int | str | None) -> bool:
+        """Whether the message that came last may be rejected.
+
+        Args:
+            time: Its time as the buffer gave it.
+        """
+        spec, buffer = self._spec, self._buffer
+        if buffer.future or not buffer.readable():
+            return True
+        if spec.axis == "rows":
+            return spec.offset is not None
+        if time.__class__ is not int or not self._first <= time <= self._last:
+            return True
+        return self._is_late(time)
+
+    def _is_late(self, time: int) -> bool:
+        """Whether no window may take it, by the watermark that those before it make."""
+        spec, watermark = self._spec, self._watermark
+        if watermark is None or time - spec.lateness > watermark:
+            self._watermark = time - spec.lateness
+        if watermark is None or time >= watermark:
+            return False
+        return self._moving or time < last_end(spec.windows, watermark - spec.firing.grace)
