@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,10 +49,10 @@ def in_force(operator: str) -> Judged:
         return Judged(True, None, Offsets())
     query, batch = place
     try:
-        left = json.loads(_path(query, operator, batch - 1).read_text())
-        return Judged(True, left["watermark"], Offsets(left["taken"]))
-    except (OSError, ValueError):
+        left = _path(query, operator, batch - 1).read_bytes()
+    except OSError:
         return Judged(False, None)
+    return read(left) or Judged(False, None)
 
 
 def leave(operator: str, watermark: int | None, taken: Sequence[Stretch] = ()) -> None:
@@ -69,9 +70,39 @@ def leave(operator: str, watermark: int | None, taken: Sequence[Stretch] = ()) -
     path = _path(query, operator, batch)
     with contextlib.suppress(OSError):
         scratch = path.with_name(f"{path.name}.{os.getpid()}")
-        scratch.write_text(json.dumps({"watermark": watermark, "taken": taken}))
+        scratch.write_bytes(written(watermark, taken))
         scratch.replace(path)
         _path(query, operator, batch - 2).unlink(missing_ok=True)
+
+
+def written(watermark: int | None, taken: Sequence[Stretch]) -> bytes:
+    """What a shard leaves: a checksum, and what it is the sum of."""
+    text = json.dumps({"watermark": watermark, "taken": list(taken)}).encode()
+    return b"%08x" % zlib.crc32(text) + text
+
+
+def read(left: bytes) -> Judged | None:
+    """What ``written`` wrote; ``None`` for anything else, whoever left it there.
+
+    Example:
+        >>> read(written(5, [(0, 1, 2)])).watermark
+        5
+        >>> read(b"{}") is read(written(5, [])[:-1]) is None
+        True
+    """
+    text = left[8:]
+    if left[:8] != b"%08x" % zlib.crc32(text):
+        return None
+    try:
+        found = json.loads(text)
+        watermark, taken = found["watermark"], [(p, a, b) for p, a, b in found["taken"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    known = [p for p, _, _ in taken if isinstance(p, str | int)]
+    numbers = [0 if watermark is None else watermark, *(n for _, a, b in taken for n in (a, b))]
+    if len(known) < len(taken) or not all(type(n) is int and abs(n) < 2**63 for n in numbers):
+        return None
+    return Judged(True, watermark, Offsets(taken))
 
 
 def _place() -> tuple[str, int] | None:

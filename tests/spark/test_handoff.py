@@ -1,0 +1,70 @@
+"""What a shard leaves for the next batch's tasks is read back, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muntin.spark import handoff
+from muntin.spark.handoff import Judged, in_force, read, written
+
+WHOLE = written(5, [(0, 1, 2), ("p", -3, 4)])
+
+
+def sealed(value: Any) -> bytes:
+    text = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return b"%08x" % zlib.crc32(text) + text
+
+
+def test_what_was_left_is_read() -> None:
+    judged = read(WHOLE)
+    assert judged is not None
+    assert (judged.known, judged.watermark) == (True, 5)
+    assert judged.taken is not None
+    assert judged.taken.dumps() == [(0, 1, 2), ("p", -3, 4)]
+    nothing = read(written(None, []))
+    assert nothing is not None
+    assert nothing.watermark is None
+
+
+FOREIGN = [
+    b"",
+    b"{}",
+    b"[1]",
+    b'{"watermark": 5, "taken": []}',
+    b"\xff" * 20,
+    WHOLE[:-1],
+    WHOLE.replace(b"5", b"6"),
+    WHOLE + b" ",
+    sealed({}),
+    sealed([1]),
+    sealed({"watermark": "soon", "taken": []}),
+    sealed({"watermark": 5.0, "taken": []}),
+    sealed({"watermark": True, "taken": []}),
+    sealed({"watermark": 2**63, "taken": []}),
+    sealed(b'{"watermark": NaN, "taken": []}'),
+    sealed({"watermark": 5}),
+    sealed({"watermark": 5, "taken": 7}),
+    sealed({"watermark": 5, "taken": [[0, 1]]}),
+    sealed({"watermark": 5, "taken": [[[0], 1, 2]]}),
+    sealed({"watermark": 5, "taken": [[0, "a", "b"]]}),
+    sealed(b"[" * 100_000),
+    sealed(b"1" * 10_000),
+]
+
+
+@pytest.mark.parametrize("left", FOREIGN)
+def test_what_nobody_wrote_is_as_if_it_were_not_there(
+    left: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handoff, "_place", lambda: ("query", 1))
+    monkeypatch.setattr(handoff, "_path", lambda *_: tmp_path / "left")
+    assert in_force("operator") == Judged(False, None)
+    (tmp_path / "left").write_bytes(left)
+    assert in_force("operator") == Judged(False, None)
+    (tmp_path / "left").write_bytes(WHOLE)
+    assert in_force("operator").watermark == 5
