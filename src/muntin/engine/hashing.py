@@ -17,6 +17,8 @@ _PRIME = np.uint64(0x100000001B3)
 _SALT = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+# How many bytes are hashed at once: each takes several words of memory meanwhile.
+_PORTION = 1 << 18
 _NULL = np.uint64(0x7FB5D329728EA185)
 
 
@@ -70,18 +72,45 @@ def _as_words(column: pl.Series) -> Hashes:
 
 
 def _hash_bytes(column: pl.Series) -> Hashes:
-    """A polynomial over the bytes of each value, all values at once."""
+    """A polynomial over the bytes of each value, many values at once."""
     array = column.fill_null(b"").rechunk().to_arrow().cast(pa.large_binary())
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[array.offset :][: len(array) + 1]
-    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
-    sizes = np.diff(offsets)
-    starts = np.cumsum(sizes) - sizes
-    longest = int(sizes.max(initial=0))
+    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
+    sums = np.zeros(len(array), dtype=np.uint64)
+    first = 0
+    while first < len(array):
+        # As many values as fit into a portion; one that is longer than that comes alone.
+        fitting = int(np.searchsorted(offsets, offsets[first] + _PORTION, side="right")) - 1
+        if fitting > first:
+            some = offsets[first : fitting + 1]
+            sums[first:fitting] = _sums(data[some[0] : some[-1]], np.diff(some))
+        else:
+            fitting = first + 1
+            sums[first] = _sum_of_long(data[offsets[first] : offsets[fitting]])
+        first = fitting
     with np.errstate(over="ignore"):
-        powers = np.cumprod(np.full(longest + 1, _PRIME, dtype=np.uint64))
+        return _mix(sums + np.diff(offsets).astype(np.uint64))
+
+
+def _sums(data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> Hashes:
+    """The polynomials of values that lie one behind the other."""
+    starts = np.cumsum(sizes) - sizes
+    with np.errstate(over="ignore"):
+        powers = np.cumprod(np.full(int(sizes.max(initial=0)) + 1, _PRIME, dtype=np.uint64))
         place = np.arange(len(data)) - np.repeat(starts, sizes)
         terms = (data.astype(np.uint64) + np.uint64(1)) * powers[place]
         running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
-        sums = running[starts + sizes] - running[starts]
-        return _mix(sums + sizes.astype(np.uint64))
+        found: Hashes = running[starts + sizes] - running[starts]
+        return found
+
+
+def _sum_of_long(data: NDArray[np.uint8]) -> np.uint64:
+    """The polynomial of one value, a portion after the other."""
+    found, shift = np.uint64(0), np.uint64(1)
+    with np.errstate(over="ignore"):
+        for start in range(0, len(data), _PORTION):
+            part = data[start : start + _PORTION]
+            found += shift * _sums(part, np.array([len(part)]))[0]
+            shift *= np.uint64(pow(int(_PRIME), len(part), 2**64))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from muntin.engine import hashing
 from muntin.engine.hashing import hash_rows
 
 NULL = 0x88737FADB88A3A89
@@ -147,3 +149,36 @@ def test_columns_are_told_apart() -> None:
     ab, empty = pl.Series(["ab"]), pl.Series([""])
     pairs = [(ab, empty), (empty, ab), (pl.Series(["a"]), pl.Series(["b"])), (ab, ab)]
     assert len({hash_rows(list(pair))[0] for pair in pairs}) == len(pairs)
+
+
+def polynomial(data: bytes) -> int:
+    """The hash of one value, byte by byte."""
+    found, power = len(data), 0x100000001B3
+    for byte in data:
+        found, power = (found + (byte + 1) * power) % 2**64, power * 0x100000001B3 % 2**64
+    return found
+
+
+def test_a_long_value_hashes_by_the_same_rule_portion_by_portion(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = ["ab" * n for n in (0, 1, 3, 4, 5, 8, 100, 2, 0, 0, 7, 1000, 1)]
+    whole = hash_rows([pl.Series(texts)])
+    sums = np.array([polynomial(text.encode()) for text in texts], dtype=np.uint64)
+    assert hashing._mix(hashing._mix(sums)).tolist() == whole.tolist()
+    for portion in (1, 2, 7, 8, 64):
+        monkeypatch.setattr(hashing, "_PORTION", portion)
+        assert hash_rows([pl.Series(texts)]).tolist() == whole.tolist()
+        assert hash_rows([pl.Series(texts)[3:11]]).tolist() == whole[3:11].tolist()
+
+
+@pytest.mark.parametrize("column", [["k" * 8_000_000], ["k" * 4_000] * 2_000], ids=["one", "many"])
+def test_long_values_take_no_more_memory_than_themselves(column: list[str]) -> None:
+    series = pl.Series(column)
+    tracemalloc.start()
+    try:
+        hash_rows([series])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 32_000_000
