@@ -157,6 +157,22 @@ def test_a_closed_store_says_so(form: Form) -> None:
     assert list(form.open().scan()) == ROWS
 
 
+@pytest.mark.parametrize("read", [0, 1, len(ROWS)])
+@pytest.mark.parametrize("flushed", [False, True])
+def test_what_is_read_ends_with_its_store(form: Form, flushed: bool, read: int) -> None:
+    kv = filled(form)
+    if flushed:
+        kv.flush()
+    view = kv.snapshot()
+    scans = [kv.scan(), view.scan(), view.scan(reverse=True)]
+    for scan in scans:
+        assert len([next(scan) for _ in range(read)]) == read
+    kv.close()
+    for call in (*(lambda scan=scan: next(scan) for scan in scans), lambda: view.get(b"\x01")):
+        with pytest.raises(MuntinError, match="the store was closed while it was read"):
+            call()
+
+
 def test_an_empty_key_is_refused(form: Form) -> None:
     kv = form.open()
     with pytest.raises(OptionError, match="is empty"):

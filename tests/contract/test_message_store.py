@@ -12,7 +12,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.contract.forms import Form
 
 from muntin.model.errors import OptionError, SpecChangedError
-from muntin.stores import KeyValue, Layout, MessageStore, message_layout
+from muntin.stores import (
+    KeyValue,
+    Layout,
+    MessageStore,
+    SessionStore,
+    WindowStore,
+    message_layout,
+)
 
 TIME = message_layout()
 ROWS = message_layout("rows")
@@ -214,6 +221,22 @@ def test_what_cannot_be_stored(form: Form) -> None:
     with pytest.raises(OptionError, match="limit=0 isn't greater than zero"):
         store.retire(limit=0)
     assert store.observed is None
+
+
+@pytest.mark.parametrize("position", [None, 5.0, "5"])
+def test_only_a_place_on_the_axis_is_noted(form: Form, position: Any) -> None:
+    kv = form.open()
+    stores: list[Any] = [
+        opened(kv, name="messages"),
+        WindowStore(kv, name="windows", retention=100),
+        SessionStore(kv, name="sessions", retention=100),
+    ]
+    for store in stores:
+        for _ in range(2):
+            with pytest.raises(OptionError, match=f"position={position!r} isn't a place on the ax"):
+                store.advance(position)
+            store.advance(7)
+            assert store.observed == 7
 
 
 def test_another_layout_is_refused(form: Form) -> None:

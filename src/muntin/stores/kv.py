@@ -36,13 +36,48 @@ class View(Protocol):
         """Rows from ``low`` to below ``high`` in order of keys, or in exactly the reverse."""
 
 
+class WhileOpen:
+    """A view that ends with its store: what is asked after ``close`` is an error in every form.
+
+    Args:
+        kv: The store.
+        view: What it held at one moment.
+    """
+
+    __slots__ = ("_kv", "_view")
+
+    def __init__(self, kv: KeyValue, view: View) -> None:
+        self._kv = kv
+        self._view = view
+
+    def get(self, key: bytes) -> bytes | None:
+        """See ``View``."""
+        self._require_open()
+        return self._view.get(key)
+
+    def scan(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Row]:
+        """See ``View``."""
+        self._require_open()
+        rows = self._view.scan(low, high, reverse=reverse)
+        while (row := next(rows, None)) is not None:
+            yield row
+            self._require_open()
+
+    def _require_open(self) -> None:
+        if self._kv.closed:
+            raise MuntinError("the store was closed while it was read; open it again")
+
+
 class KeyValue(Closes):
     """Ordered rows of bytes with a buffered write side.
 
     Guarantees:
         - Reads see the writes of this object, flushed or not.
         - A snapshot, and with it a scan, is strict: no later write shows in it, and no row that
-          was there vanishes from it, whatever is deleted or flushed meanwhile.
+          was there vanishes from it, whatever is deleted or flushed meanwhile. It ends with the
+          store: what is read of it after ``close`` is an error.
         - ``flush`` is atomic: the rows of all stores in here, their figures and the marks become
           durable together. Whatever is opened after a crash is the last flush, whole.
 
@@ -83,9 +118,14 @@ class KeyValue(Closes):
     def delete_range(self, low: bytes, high: bytes) -> None:
         """Forget the rows from ``low`` to below ``high``, without looking at each."""
 
-    @abstractmethod
     def snapshot(self) -> View:
         """The rows as they are now, unflushed ones included."""
+        self._require_open()
+        return WhileOpen(self, self._view())
+
+    @abstractmethod
+    def _view(self) -> View:
+        """See ``snapshot``; whether the store is still open is looked after there."""
 
     @abstractmethod
     def _commit(self, document: str) -> None:

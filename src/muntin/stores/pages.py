@@ -293,9 +293,7 @@ class KeyValueInPages(KeyValue):
         self._require_open()
         self._pages.delete_range(low, high)
 
-    def snapshot(self) -> View:
-        """See ``KeyValue``."""
-        self._require_open()
+    def _view(self) -> View:
         return self._pages.snapshot()
 
     def _release(self) -> None:

@@ -178,9 +178,7 @@ class RocksKeyValue(KeyValue):
             others.append((low, high))
         self._ranges = tuple(others)
 
-    def snapshot(self) -> _RocksView:
-        """See ``KeyValue``."""
-        self._require_open()
+    def _view(self) -> _RocksView:
         return _RocksView(self, self._pending.snapshot(), self._ranges)
 
     def _commit(self, document: str) -> None:

@@ -64,7 +64,14 @@ class Shelf:
                 )
 
     def observe(self, position: int) -> None:
-        """Note a position; the greatest counts."""
+        """Note a position; the greatest counts.
+
+        Raises:
+            OptionError: When it is none.
+        """
+        if type(position) is not int:
+            cure = "give whole microseconds, or an offset"
+            raise OptionError("position", position, "isn't a place on the axis", cure)
         if self.observed is None or position > self.observed:
             self.observed = position
 
