@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict
 from typing import Any
@@ -75,7 +76,8 @@ def doing(app: App, table: WindowedTable) -> None:
                 case "=":
                     table[key] = operand
                 case "delete":
-                    del table[key]
+                    with suppress(KeyError):
+                        del table[key]
 
 
 class Cut:

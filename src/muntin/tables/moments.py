@@ -23,7 +23,7 @@ def length(option: str, value: Seconds, *, zero: bool = True) -> int:
     """A length in microseconds.
 
     Raises:
-        OptionError: When it isn't one, is negative, or is zero where it may not be.
+        OptionError: When it isn't one, is negative, too long, or is zero where it may not be.
 
     Example:
         >>> length("size", 10.0) == length("size", "10 seconds") == 10_000_000
@@ -33,7 +33,13 @@ def length(option: str, value: Seconds, *, zero: bool = True) -> int:
         return micros(option, value, zero=zero)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise OptionError(option, value, "isn't a duration", "give seconds, or '10 minutes'")
-    return micros(option, timedelta(seconds=value), zero=zero)
+    try:
+        return micros(option, timedelta(seconds=value), zero=zero)
+    except OverflowError:
+        raise OptionError(option, value, "is too long", "give less than 1e14 seconds") from None
+    except OptionError as error:
+        # As it was given.
+        raise OptionError(option, value, error.problem, error.cure) from None
 
 
 def expiry(value: Seconds | None) -> int | None:

@@ -126,10 +126,16 @@ class SessionShard(Shard):
             self._replace(key, time, touched, operation(old, operand))
 
     def write(self, key: Any, value: Any, cursor: Cursor, relative: Relative) -> None:
-        """Set the value of the session of the event's time; ``GONE`` deletes it."""
+        """Set the value of the session of the event's time; ``GONE`` deletes it.
+
+        Raises:
+            KeyError: When there is nothing to delete.
+        """
         entered = self._enter(key, cursor, relative)
         if entered is not None:
             time, touched = entered
+            if value is GONE and not touched:
+                raise KeyError(key)
             for session in touched:
                 # What was lent of it is overwritten, and mustn't come back.
                 self._lent.pop((session.start, key), None)

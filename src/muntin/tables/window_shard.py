@@ -7,7 +7,7 @@ value put together when it is asked for. Everything else is kept by window, as F
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from muntin.model.windows import Windows
@@ -217,12 +217,18 @@ class WindowShard(Shard):
         return range(first, slot.last + 1)
 
     def write(self, key: Any, value: Any, cursor: Cursor, relative: Relative) -> None:
-        """Set the value of all windows that hold the event's time; ``GONE`` deletes it."""
-        placed = self.placed(cursor, relative)
-        self.check(key, cursor)
-        if placed is not None:
-            for window in self._open(self.slot(placed[0]), cursor, placed[1]):
-                self.put(window, key, value)
+        """Set the value of all windows that hold the event's time; ``GONE`` deletes it.
+
+        Raises:
+            KeyError: When there is nothing to delete.
+        """
+        windows: Sequence[int] = self.places(key, cursor, relative)
+        if value is GONE and windows:
+            windows = [window for window in windows if self.left(window, key) is not MISSING]
+            if not windows:
+                raise KeyError(key)
+        for window in windows:
+            self.put(window, key, value)
 
     def places(self, key: Any, cursor: Cursor, relative: Relative) -> range:
         """The windows that a write at the event's time may change."""

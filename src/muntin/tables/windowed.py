@@ -70,6 +70,11 @@ class WindowedTable(Handle):
             self._write(key, value)
 
     def __delitem__(self, key: Any) -> None:
+        """Delete the key from every window that holds the event's time.
+
+        Raises:
+            KeyError: When none of them has it.
+        """
         self._write(key, GONE)
 
     def _write(self, key: Any, value: Any) -> None:
@@ -292,30 +297,40 @@ class WindowSet:
             raise OptionError("table", self.table.name, "isn't a table of sets", cure)
         shard.change(self.key, add, discard, cursor, self.table.relative)
 
-    # Python would try [0], [1], [2] and so on instead, which are times here and never end.
-    def __iter__(self) -> NoReturn:
-        """Which window is meant has to be said.
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, WindowSet):
+            return (self.table, self.key) == (other.table, other.key)
+        _unsaid("{} == x")(self)
 
-        Raises:
-            OptionError: Always.
-        """
-        raise self._unsaid("for member in")
+    def __hash__(self) -> int:
+        return hash((self.table, self.key))
 
-    def __contains__(self, member: Any) -> NoReturn:
-        """Which window is meant has to be said.
-
-        Raises:
-            OptionError: Always.
-        """
-        raise self._unsaid("member in")
-
-    def _unsaid(self, asked: str) -> OptionError:
-        name = self.table.name
-        problem = f"has many windows, and `{asked} {name}[key]` doesn't say which is meant"
-        return OptionError("table", name, problem, f"write {asked} {name}[key].current()")
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in self.__slots__:
+            raise AttributeError(name)
+        problem = f"table {self.table.name!r} has many windows, and none of its keys has .{name}"
+        raise AttributeError(f"{problem}; write {self.table.name}[key].current().{name}")
 
     def __repr__(self) -> str:
         return f"<windows of {self.table.name}[{self.key!r}]>"
+
+
+def _unsaid(asked: str) -> Callable[..., NoReturn]:
+    """What asks all windows of a key at once for one value.
+
+    Args:
+        asked: How it is written, with the key's windows as ``{}``.
+    """
+
+    def refuse(self: WindowSet, *_: Any) -> NoReturn:
+        name = self.table.name
+        shown = asked.format(f"{name}[key]")
+        problem = f"has many windows, and `{shown}` doesn't say which is meant"
+        cure = f"write {asked.format(f'{name}[key].current()')}, or .now(), .value(), .delta()"
+        raise OptionError("table", name, problem, cure)
+
+    refuse.__doc__ = f"Which window is meant by ``{asked.format('table[key]')}`` has to be said."
+    return refuse
 
 
 def _newest(windows: Windows, time: int) -> int:
@@ -330,7 +345,22 @@ def _in_place(operation: Operation) -> Callable[[WindowSet, Any], WindowSet]:
     return apply
 
 
-for _name in ("sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_",
-              "xor", "or_"):  # fmt: skip
+_SIGNS = {
+    "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "lshift": "<<", "rshift": ">>", "and_": "&", "xor": "^", "or_": "|",
+}  # fmt: skip
+for _name in _SIGNS:
     _plain = _name.rstrip("_")
     setattr(WindowSet, f"__i{_plain}__", _in_place(getattr(operator, f"__{_plain}__")))
+    setattr(WindowSet, f"__{_plain}__", _unsaid(f"{{}} {_SIGNS[_name]} x"))
+    setattr(WindowSet, f"__r{_plain}__", _unsaid(f"x {_SIGNS[_name]} {{}}"))
+
+# Without these Python would compare by identity, take any key for true, or ask for [0], [1] and so
+# on, which are times here and never end.
+for _name, _asked in {
+    "add": "{} + x", "radd": "x + {}", "lt": "{} < x", "le": "{} <= x", "gt": "{} > x",
+    "ge": "{} >= x", "neg": "-{}", "pos": "+{}", "abs": "abs({})", "round": "round({})",
+    "int": "int({})", "float": "float({})", "index": "x[{}]", "bool": "bool({})",
+    "len": "len({})", "iter": "for x in {}", "contains": "x in {}", "reversed": "reversed({})",
+}.items():  # fmt: skip
+    setattr(WindowSet, f"__{_name}__", _unsaid(_asked))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -413,3 +414,94 @@ def test_the_windowed_table_is_what_windowing_returned() -> None:
 
     with pytest.raises(mt.OptionError, match=r"has windows.*\.tumbling\(\)"), app.open() as running:
         running.send("events", 1, key="a", timestamp=1.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda app: app.Table("t", default=int).tumbling(10, expires=100),
+        lambda app: app.Table("t", default=int).hopping(10, 5, expires=100),
+        lambda app: app.Table("t", default=int).session(10, expires=100),
+        lambda app: app.SetTable("t").tumbling(10, expires=100),
+        lambda app: app.Table("t", default=int),
+    ],
+)
+def test_what_isnt_there_cannot_be_deleted(make: Any) -> None:
+    def work(table: Any, event: Any) -> Any:
+        key = event["key"]
+        if event["write"]:
+            table[key] = {1} if table.spec.sets else 1
+        else:
+            try:
+                del table[key]
+            except KeyError as error:
+                return error.args
+        return None
+
+    write, delete = {"write": True}, {"write": False}
+    said = run(
+        make,
+        work,
+        ("a", 11.0, delete),
+        ("a", 11.0, write),
+        ("b", 11.0, delete),
+        ("a", 11.0, delete),
+        ("a", 11.0, delete),
+    )
+    assert said == [("a",), None, ("b",), None, ("a",)]
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda mine: mine > 1, r"`t\[key\] > x` .* write t\[key\]\.current\(\) > x, or \.now\(\)"),
+        (lambda mine: mine < 1, r"`t\[key\] < x` doesn't say which is meant"),
+        (lambda mine: mine == 1, r"`t\[key\] == x`"),
+        (lambda mine: mine != 1, r"`t\[key\] == x`"),
+        (lambda mine: mine + 1, r"`t\[key\] \+ x`"),
+        (lambda mine: 7 // mine, r"`x // t\[key\]`"),
+        (lambda mine: -mine, r"`-t\[key\]`"),
+        (lambda mine: "yes" if mine else "no", r"`bool\(t\[key\]\)`"),
+        (lambda mine: not mine, r"`bool\(t\[key\]\)`"),
+        (lambda mine: len(mine), r"`len\(t\[key\]\)`"),
+        (lambda mine: max(mine, 3), "which is meant"),
+        (lambda mine: sum([mine]), r"`x \+ t\[key\]`"),
+        (lambda mine: round(mine), r"`round\(t\[key\]\)`"),
+        (lambda mine: [1, 2, 3][mine], r"`x\[t\[key\]\]`"),
+    ],
+)
+def test_all_windows_of_a_key_are_no_value(ask: Any, said: str) -> None:
+    def work(table: Any, event: Any) -> Any:
+        with pytest.raises(mt.OptionError, match=said):
+            ask(table["a"])
+        table["a"] += 1
+        assert table["a"] == table["a"]
+        assert table["a"] != table["b"]
+        return table["a"].current()
+
+    assert run(hopping, work, ("a", 12.0)) == [1]
+
+
+def test_a_method_of_the_value_is_found_behind_the_window() -> None:
+    def work(table: Any, event: Any) -> None:
+        with pytest.raises(AttributeError, match=r"write t\[key\]\.current\(\)\.append"):
+            table["a"].append(1)
+        assert not hasattr(copy(table["a"]), "__wrapped__")
+
+    run(hopping, work, ("a", 12.0))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda table: table.tumbling(-5), r"size=-5 is negative"),
+        (lambda table: table.tumbling(10, expires=-0.5), r"expires=-0\.5 is negative"),
+        (lambda table: table.hopping(10, 1e-9), r"step=1e-09 is zero"),
+        (lambda table: table.hopping(10, 1e300), r"step=1e\+300 is too long"),
+        (lambda table: table.session(0), r"gap=0 is zero"),
+        (lambda table: table.session(True), r"gap=True isn't a duration"),
+    ],
+)
+def test_errors_show_what_was_given(make: Any, said: str) -> None:
+    with pytest.raises(mt.OptionError, match=said):
+        make(App("app").Table("t", default=int))
