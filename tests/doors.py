@@ -160,7 +160,7 @@ class EngineDoor:
             told = one.step(mine, step.wall, final=step.final)
             firings += told.results.to_dicts()
             rejected += [_rejected_row(row, spec, told.judged) for row in told.rejected.to_dicts()]
-        firings.sort(key=lambda row: (row["window_start"], *(row[k] for k in spec.keys)))
+        firings.sort(key=lambda row: in_order(row, spec))
         counts = _counted(shards)
         counts.subtract(before)
         zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
@@ -300,9 +300,13 @@ def micros(time: Any) -> Any:
         return time
 
 
+def in_order(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:
+    """What the firings of a step come in the order of, over all shards."""
+    return row["emission"] != "retract", row["window_start"], *(row[k] for k in spec.keys)
+
+
 def _spoken_order(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:
-    keys = tuple(row[key] for key in spec.keys)
-    return row["window_start"], keys, row["emission"] != "retract", row["window_end"]
+    return *in_order(row, spec), row["window_end"]
 
 
 def schema(spec: WindowSpec) -> dict[str, pl.DataType]:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from tests.doors import Batch
+from tests.doors import Batch, in_order
 
 from muntin.engine.oracle import Step
 from muntin.model.axis import instant
@@ -112,7 +112,7 @@ def _step(
     rejected = [row for blob in blobs(rows, "rejected") for row in rows_of(blob)]
     figures = [json.loads(row["figures"]) for row in rows if row["figures"]]
     assert len(figures) == plan.buckets
-    firings.sort(key=lambda row: (row["window_start"], *(row[k] for k in spec.keys)))
+    firings.sort(key=lambda row: in_order(row, spec))
     counts: dict[str, int] = {}
     for shard in figures:
         for name, n in shard["counts"].items():

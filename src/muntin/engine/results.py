@@ -11,9 +11,12 @@ from muntin.engine.order import arranged
 from muntin.engine.panes import window_end, window_start
 from muntin.model.sessions import Sessions
 
+# Whether a window is still there, as a number to sort by.
+_LIVES = "__muntin_lives"
+
 
 def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
-    """Lower partials to values, in the order of window start, then key.
+    """Lower partials to values, in the order of window start, then key; what vanished comes first.
 
     Args:
         told: ``window``, the keys, the partials, ``emission`` and ``revision``.
@@ -26,9 +29,13 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     spec = combiner.spec
     gone = told[columns.EMISSION] == "retract"
     if isinstance(spec.windows, Sessions):
-        # Only what vanished begins where another session of its key does.
-        ties = [columns.LAST] if gone.any() else []
-        told = arranged(told, [columns.FIRST, *combiner.keys, *ties])
+        order = [columns.FIRST, *combiner.keys]
+        if gone.any():
+            # Whoever adds up must be able to take off what is replaced before the replacement. And
+            # only what vanished begins where another session of its key does.
+            lives = (pl.col(columns.EMISSION) != "retract").cast(pl.Int64).alias(_LIVES)
+            told, order = told.with_columns(lives), [_LIVES, *order, columns.LAST]
+        told = arranged(told, order)
         end = told[columns.LAST] + spec.windows.gap
     else:
         told = arranged(told, [columns.WINDOW, *combiner.keys])

@@ -37,8 +37,8 @@ def speakers(
 ) -> list[tuple[Window, str]]:
     """The windows that speak and their emissions, in the order in which they do.
 
-    That is by start, then key; of one start and key what is taken back goes first, and then the
-    window that ends first.
+    What is taken back goes first. Then it is by start, then key; of one start and key the window
+    that ends first.
     """
     said = [(window, RETRACT) for window in vanished if window.revision]
     for window in windows:
@@ -48,9 +48,9 @@ def speakers(
     return sorted(said, key=_in_order)
 
 
-def _in_order(said: tuple[Window, str]) -> tuple[int, Key, bool, int]:
+def _in_order(said: tuple[Window, str]) -> tuple[bool, int, Key, int]:
     window, emission = said
-    return window.start, window.key, emission != RETRACT, window.end
+    return emission != RETRACT, window.start, window.key, window.end
 
 
 def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:

@@ -59,8 +59,8 @@ def test_the_order_in_which_windows_speak() -> None:
     back, unheard = window(30, told=3), window(31)
     said = speakers(spec, speaking, [back, unheard], ending)
     assert [(w.start, w.key[0], w.end, emission) for w, emission in said] == [
-        (-1, "a", 9, "full"),
         (0, "a", 30, "retract"),
+        (-1, "a", 9, "full"),
         (0, "a", 10, "full"),
         (0, "a", 20, "full"),
         (0, "b", 10, "full"),
