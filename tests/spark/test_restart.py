@@ -191,6 +191,21 @@ def test_what_waits_for_the_clock_is_told_after_a_restart(
     ]
 
 
+def test_a_batch_of_no_messages_after_a_restart_says_what_was_counted(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    add(feed, 0)
+    before = query(feed, spark, tmp_path, available_now=True)
+    assert before.await_end(timeout=240)
+    feed.add_table(MESSAGE.empty_table())
+    after = query(feed, spark, tmp_path, available_now=True)
+    assert after.await_end(timeout=240)
+    assert after.figures.batch == 1
+    assert after.figures.counts == before.figures.counts != {}
+    assert after.figures.watermark == before.figures.watermark == _micros(7)
+    assert after.figures.state_rows == before.figures.state_rows
+
+
 def _micros(seconds: float) -> int:
     return round(at(seconds).timestamp() * SECOND)
 

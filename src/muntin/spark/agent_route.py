@@ -16,7 +16,14 @@ from muntin.engine.admission import admit
 from muntin.engine.codec import encode
 from muntin.engine.hashing import hash_rows
 from muntin.spark.agent_rows import REJECTED_FRAME
-from muntin.spark.combiner import Reader, as_sent, task_number, timed, to_batch
+from muntin.spark.combiner import (
+    Reader,
+    as_sent,
+    speaks_of_nothing,
+    task_number,
+    timed,
+    to_batch,
+)
 from muntin.spark.parquet import NOW
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, keys_column, keys_of
@@ -143,8 +150,9 @@ class RouteTask:
             good, bad = admit(messages, [], None)
             taken.append(good.select(*arrival.schema, columns.TIME))
             rejected += [self._aside(frame, frame[columns.REASON][0]) for frame in bad]
-        if seen:
-            events = pl.concat(taken)
+        if seen or speaks_of_nothing():
+            nothing = pl.DataFrame(schema={**arrival.schema, columns.TIME: pl.Int64()})
+            events = pl.concat([nothing, *taken])
             if arrival.key is not None:
                 events, refused = self._keyed(events, arrival.key, None)
                 rejected += refused

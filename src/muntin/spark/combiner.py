@@ -148,6 +148,8 @@ class CombineTask:
                 combined, rest = combiner.defer(messages)
                 parts.append(combined)
                 raw.append(rest)
+        if not parts and speaks_of_nothing():
+            parts.append(Combined(combiner.no_cells, combiner.nothing_rejected))
         if parts:
             yield self._rows(combiner, parts, raw, passed, judged)
 
@@ -208,6 +210,14 @@ def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
         for name, n in one.items():
             total[name] = total.get(name, 0) + n
     return total
+
+
+def speaks_of_nothing() -> bool:
+    """Whether this task tells the shards of a batch though it got no messages.
+
+    One does, so that shards that were just restarted tell their figures after a batch of none.
+    """
+    return task_number() == 0
 
 
 def task_number() -> int:

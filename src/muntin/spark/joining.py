@@ -27,6 +27,7 @@ from muntin.spark.combiner import (
     as_sent,
     identity,
     slots,
+    speaks_of_nothing,
     summed,
     task_number,
     timed,
@@ -110,6 +111,8 @@ class SideTask:
         for read in self.read(batches):
             arrived.append(joiner.arrive(self.side, timed(read, holder), taken))
             taken.add(arrived[-1].offsets)
+        if not arrived and speaks_of_nothing():
+            arrived.append(Arrived(joiner.no_messages(self.side), joiner.nothing_aside(self.side)))
         if arrived:
             yield self._rows(arrived)
 
