@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from muntin.model.errors import OptionError
 from muntin.spark.connector import connect
+from muntin.spark.decimals import bounded
 from muntin.spark.inputs import MARKS_MALFORMED
 
 Form = Literal["json", "csv", "avro"]
@@ -107,7 +108,7 @@ class Kafka:
         # CSV takes a schema only as text.
         told = schema if self.form == "json" else schema.toDDL()
         how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        value = parse(F.col("value").cast("string"), told, how)
+        value = parse(bounded(F.col("value").cast("string"), wanted, self.form), told, how)
         parsed = F.col(_PARSED)
         return value, parsed.isNull() | parsed[_CORRUPT].isNotNull()
 

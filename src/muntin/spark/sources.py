@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, Table, quoted
 from muntin.model.placeholders import filled
+from muntin.spark.decimals import as_text, from_text, has_decimals
 from muntin.spark.kafka import Form, Kafka, kafka
 from muntin.spark.kafka_sink import KafkaSink, to_kafka
 from muntin.spark.postgres import PostgresSink, to_postgres
@@ -65,12 +68,37 @@ def read(spark: SparkSession, table: Table, around: Surroundings) -> DataFrame:
         frame = source.stream(spark) if table.stream else source.frame(spark)
         return computed(frame, table.computed)
     reader = reader.format(table.connector)
+    decimals: StructType | None = None
     if table.columns is not None and table.connector not in _FIXED:
-        reader = reader.schema(table.columns)
+        wanted = cast(StructType, StructType.fromDDL(table.columns))
+        if has_decimals(wanted) and _in_text(table, options):
+            decimals = wanted
+        reader = reader.schema(table.columns if decimals is None else as_text(decimals))
     elif table.stream and table.connector not in _FIXED and "path" in options:
         cure = f"write CREATE TABLE {table.name} (name TYPE, ...) WITH (...)"
         raise OptionError("columns", table.name, "are unknown, and a stream needs them", cure)
-    return computed(reader.options(**options).load(), table.computed)
+    frame = reader.options(**options).load()
+    if decimals is not None:
+        kinds = {field.name: field.dataType for field in decimals.fields}
+        frame = frame.select(
+            *(
+                from_text(F.col(quoted(name)), kinds[name]).alias(name)
+                if name in kinds
+                else F.col(quoted(name))
+                for name in frame.columns
+            )
+        )
+    return computed(frame, table.computed)
+
+
+def _in_text(table: Table, options: Mapping[str, str]) -> bool:
+    """Whether decimals are read as text first, so that no message takes the parser minutes.
+
+    Not where somebody wants Spark to fail at what it can't parse, or writes numbers otherwise.
+    """
+    named = {name.lower(): value.lower() for name, value in options.items()}
+    usual = named.get("mode", "permissive") == "permissive" and "locale" not in named
+    return table.connector in ("json", "csv") and usual
 
 
 def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:

@@ -1,0 +1,132 @@
+"""Text that Spark would take minutes or more to make a decimal of, found before it tries.
+
+``1e10000000`` is ten bytes, and a whole number of ten million digits; a million digits in quotes take
+half a minute. No decimal of Spark's has more than 38 digits, so that whatever is written with a long
+exponent, or with very many digits, is a mistake or an attack. It is found by regular expressions in
+the JVM's own plan; text without such numbers costs one search.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Literal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+# Digits of any script, as Java reads them, and commas, which Spark leaves out of numbers.
+_DIGIT = r"[\p{Nd},]"
+_EXPONENT = rf"[eE][+-]?{_DIGIT}{{4}}"
+MOST_DIGITS = 1000
+# What may be such a number. An escape may be any character; a run of digits is looked at once.
+_SUSPECT = rf"{_EXPONENT}|(?<![\p{{Nd}},.])[\p{{Nd}},.]{{{MOST_DIGITS}}}|\\u"
+# A number of JSON itself, which has no quotes and stands between these.
+_BARE = r"[:\[,]\s*-?[0-9]+(\.[0-9]+)?[eE][+-]?[0-9]{4,}\s*[,\]}]"
+
+
+def has_decimals(kind: DataType) -> bool:
+    """Whether there are decimals in a type, however deep."""
+    if isinstance(kind, StructType):
+        return any(has_decimals(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return has_decimals(kind.elementType)
+    if isinstance(kind, MapType):
+        return has_decimals(kind.valueType)
+    return isinstance(kind, DecimalType)
+
+
+def bounded(text: Column, schema: StructType, form: Literal["json", "csv"]) -> Column:
+    """Text to parse, and null in place of text that would take long.
+
+    Args:
+        text: JSON, or a line of CSV.
+        schema: What it is parsed into.
+        form: Which of both it is.
+    """
+    if not has_decimals(schema):
+        return text
+    kept = StructType([field for field in schema.fields if has_decimals(field.dataType)])
+    if form == "json":
+        # Parsed as text, a number without quotes has become a double: far too great, or nothing.
+        parsed, bare = F.from_json(text, as_text(kept)), text.rlike(_BARE)
+        # Of a name that comes twice only the last value would show.
+        twofold = F.try_parse_json(text).isNull()
+    else:
+        columns = StructType([StructField(field.name, StringType()) for field in schema.fields])
+        parsed, bare, twofold = F.from_csv(text, columns.toDDL()), F.lit(False), F.lit(False)
+    long = F.when(text.rlike(_SUSPECT), twofold | _any_beyond(parsed, kept, bare))
+    return F.when(~F.coalesce(long, F.lit(False)), text)
+
+
+def as_text(schema: StructType) -> StructType:
+    """A schema with text in place of decimals, however deep."""
+    found = _as_text(schema)
+    assert isinstance(found, StructType)
+    return found
+
+
+def from_text(column: Column, kind: DataType) -> Column:
+    """What was read by ``as_text``, with its decimals; null where one can't be, as Spark has it.
+
+    Args:
+        column: What was read.
+        kind: The type that it has.
+    """
+    if not has_decimals(kind):
+        return column
+    if isinstance(kind, StructType):
+        parts = [from_text(column[f.name], f.dataType).alias(f.name) for f in kind.fields]
+        return F.when(column.isNotNull(), F.struct(*parts))
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        return F.transform(column, lambda one: from_text(one, element))
+    if isinstance(kind, MapType):
+        value = kind.valueType
+        return F.transform_values(column, lambda _, one: from_text(one, value))
+    digits = F.translate(column, ",", "")
+    return F.when(~_is_beyond(column), digits.try_cast(kind))
+
+
+def _as_text(kind: DataType) -> DataType:
+    if isinstance(kind, DecimalType):
+        return StringType()
+    if isinstance(kind, StructType):
+        fields = [StructField(f.name, _as_text(f.dataType), f.nullable) for f in kind.fields]
+        return StructType(fields)
+    if isinstance(kind, ArrayType):
+        return ArrayType(_as_text(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _as_text(kind.valueType), kind.valueContainsNull)
+    return kind
+
+
+def _is_beyond(text: Column) -> Column:
+    return (F.length(text) > MOST_DIGITS) | text.rlike(_EXPONENT)
+
+
+def _any_beyond(column: Column, kind: DataType, bare: Column) -> Column:
+    """Whether any decimal in a value, read as text, would take long."""
+    if isinstance(kind, StructType):
+        found = [
+            _any_beyond(column[field.name], field.dataType, bare)
+            for field in kind.fields
+            if has_decimals(field.dataType)
+        ]
+        return reduce(Column.__or__, [F.coalesce(one, F.lit(False)) for one in found])
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        return F.exists(column, lambda one: _any_beyond(one, element, bare))
+    if isinstance(kind, MapType):
+        value = kind.valueType
+        return F.exists(F.map_values(column), lambda one: _any_beyond(one, value, bare))
+    number = F.translate(column, '"', "").try_cast("double")
+    return _is_beyond(column) | (bare & ((number == 0.0) | (F.abs(number) == float("inf"))))

@@ -1,0 +1,114 @@
+"""Numbers that take Spark's parser minutes never reach it, and others mean what they did."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import muntin as mt
+from muntin.model.pipeline import Table
+from muntin.spark.kafka import MALFORMED
+from muntin.spark.sources import Surroundings, read
+
+COLUMNS = (
+    "id string, amount decimal(20,4), nested struct<price: decimal(10,2), note: string>, "
+    "many array<decimal(10,2)>, named map<string, decimal(10,2)>"
+)
+FLAT = "id string, amount decimal(20,4)"
+# Each takes Spark's parser from half a minute to hours.
+ENDLESS = [
+    '{"amount": 1e10000000}',
+    '{"amount": 1e-1000000000}',
+    '{"amount": 0.1E+100000000}',
+    '{"amount": "1e10000000"}',
+    '{"amount": "1e10,000,000"}',
+    '{"amount": "\\u0031\\u00651000000000"}',
+    '{"\\u0061mount": "1e1000000000"}',
+    '{"amount": "١e١٠٠٠٠٠٠٠"}',
+    '{"amount": "' + "9" * 2_000_000 + '"}',
+    '{"amount": 1e10000000, "amount": 1}',
+    '{"amount": "1e10000000", "amount": 1}',
+    "{'amount': '1e10000000'}",
+    '{"nested": {"price": 1e10000000}}',
+    '{"nested": {"price": "1e-1000000000"}}',
+    '{"many": [1, 2, 1e10000000]}',
+    '{"many": ["1e10000000"]}',
+    '{"named": {"a": 1e10000000}}',
+]
+SOUND = [
+    '{"amount": 12345678901234.5678}',
+    '{"amount": 1.23456, "id": "1234e5678"}',
+    '{"amount": 1e3, "id": "x 1e50000"}',
+    '{"amount": -2.5e-3, "id": "\\u0031\\u0032"}',
+    '{"amount": "1,234.5"}',
+    '{"amount": 0, "id": "1e12345"}',
+    '{"amount": null, "id": "a: 1e50000, b"}',
+    '{"nested": {"price": 1.005, "note": "1e99999"}}',
+    '{"nested": null}',
+    '{"many": [1.5, null, "2.5"], "named": {"a": 3, "b": null}}',
+    '{"many": null, "named": {}}',
+]
+
+
+def parsed(spark: SparkSession, payloads: list[str], columns: str, **options: Any) -> list[Any]:
+    frame = spark.createDataFrame([(text.encode(),) for text in payloads], "value binary")
+    source = mt.kafka("nowhere:9092", "topic", columns=columns, **options)
+    return source._parsed(frame).collect()
+
+
+@pytest.mark.timeout(120)
+def test_endless_numbers_in_payloads_are_malformed(spark: SparkSession) -> None:
+    rows = parsed(spark, [*ENDLESS, *SOUND], COLUMNS)
+    bad = [bytes(row[MALFORMED]) for row in rows if row[MALFORMED] is not None]
+    assert bad == [text.encode() for text in ENDLESS]
+
+
+def test_sound_payloads_are_read_as_spark_reads_them(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    frame = spark.createDataFrame([(text,) for text in SOUND], "value string")
+    wanted = frame.select(F.from_json("value", COLUMNS).alias("v")).select("v.*").collect()
+    found = [row.asDict() for row in parsed(spark, SOUND, COLUMNS)]
+    assert all(row.pop(MALFORMED) is None for row in found)
+    assert found == [row.asDict() for row in wanted]
+
+
+@pytest.mark.timeout(120)
+def test_endless_numbers_in_lines_of_csv_are_malformed(spark: SparkSession) -> None:
+    endless = ["a,1e10000000", 'b,"1e-1000000000"', "c," + "9" * 2_000_000, "d,١e١٠٠٠٠٠٠٠"]
+    sound = ["1234e5678,1.5", "x,1e3", "1e99999,", 'y,"1,234.5"']
+    rows = parsed(spark, [*endless, *sound], FLAT, format="csv")
+    bad = [bytes(row[MALFORMED]) for row in rows if row[MALFORMED] is not None]
+    assert bad == [text.encode() for text in endless]
+    amounts = [row.amount for row in rows if row[MALFORMED] is None]
+    assert amounts == [Decimal("1.5"), Decimal(1000), None, Decimal("1234.5")]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_endless_numbers_in_files_are_null(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    from pyspark.sql import functions as F
+
+    columns = COLUMNS if form == "json" else FLAT
+    if form == "json":
+        endless, sound = ENDLESS, SOUND
+        assert all(json.loads(text) for text in sound)
+    else:
+        endless, sound = ["a,1e10000000", 'b,"1e-1000000000"'], ["1234e5678,1.23456", "e,2e3"]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "part").write_text("\n".join([*endless, *sound]))
+    table = Table("t", form, columns, options={"path": f"{tmp_path}/in"}, stream=False)
+    found = read(spark, table, Surroundings()).collect()
+    rows = [row.asDict(recursive=True) for row in found]
+    assert len(rows) == len(endless) + len(sound)
+    frame = spark.createDataFrame([(text,) for text in sound], "value string")
+    parse: Any = F.from_json if form == "json" else F.from_csv
+    wanted = frame.select(parse("value", columns).alias("v")).select("v.*").collect()
+    assert rows[len(endless) :] == [row.asDict(recursive=True) for row in wanted]
+    for row in rows[: len(endless)]:
+        assert row["amount"] in (None, Decimal(1))  # of a name that comes twice, the last
