@@ -1,9 +1,9 @@
 """Text that Spark would take minutes or more to make a decimal of, found before it tries.
 
-``1e10000000`` is ten bytes, and a whole number of ten million digits; a million digits in quotes take
-half a minute. No decimal of Spark's has more than 38 digits, so that whatever is written with a long
-exponent, or with very many digits, is a mistake or an attack. It is found by regular expressions in
-the JVM's own plan; text without such numbers costs one search.
+``1e10000000`` is ten bytes, and a whole number of ten million digits; a million digits in quotes
+take half a minute. No decimal of Spark's has more than 38 digits, so that whatever is written with
+a long exponent, or with very many digits, is a mistake or an attack. It is found by regular
+expressions in the JVM's own plan; text without such numbers costs one search.
 """
 
 from __future__ import annotations
