@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from muntin.model.errors import MuntinError
+from muntin.model.secrets import redacted
 
 # An error raised in a worker comes back as text, at the end of a line of the worker's traceback.
 _FROM_WORKER = re.compile(r"^\s*muntin\.[\w.]*Error: (.+)$", re.MULTILINE)
@@ -25,7 +26,7 @@ def words(error: BaseException) -> str:
     Args:
         error: What was raised, by us, by Spark or by a worker.
     """
-    text = str(error).strip()
+    text = redacted(str(error).strip())
     if isinstance(error, MuntinError):
         return text
     found = _FROM_WORKER.findall(text)

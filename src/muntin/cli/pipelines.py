@@ -88,7 +88,8 @@ def _pairs(
     for pair in given:
         name, equals, value = pair.partition("=")
         if not equals or not fits(name):
-            raise OptionError(option, pair, problem, cure)
+            # What stands behind the name may be a secret, and the whole where there is none.
+            raise OptionError(option, f"{name}=…" if equals else "(hidden)", problem, cure)
         found[name] = value
     return found
 
@@ -105,7 +106,7 @@ def check_fits(function: Callable[..., Any], given: dict[str, str]) -> None:
     except TypeError as error:
         takes = f"{_NAME}({', '.join(signature.parameters)})"
         cure = f"it is {takes}, and --set name=value gives what follows spark"
-        raise OptionError("--set", given, f"doesn't fit: {error}", cure) from error
+        raise OptionError("--set", ", ".join(given), f"doesn't fit: {error}", cure) from error
 
 
 def started(returned: Any) -> list[Any]:

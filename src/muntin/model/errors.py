@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from muntin.model.secrets import redacted
+
 
 class MuntinError(Exception):
     """The root of all errors raised by muntin."""
@@ -58,7 +60,7 @@ class SqlError(MuntinError, ValueError):
         before = self.text[:start]
         line = before.count("\n") + 1
         column = start - (before.rfind("\n") + 1)
-        shown = self.text.split("\n")[line - 1]
+        shown = redacted(self.text).split("\n")[line - 1]
         width = max(1, min(self.span[1] - start, len(shown) - column))
         # Tabs stay, so that the caret stands under what it points at.
         indent = "".join("\t" if c == "\t" else " " for c in shown[:column])

@@ -9,15 +9,10 @@ import re
 from collections.abc import Mapping
 
 from muntin.model.errors import OptionError
+from muntin.model.secrets import in_sight
 
 _NAME = re.compile(r"\$\{(\w+)\}")
 _EITHER = re.compile(r"\$\{(env:)?(\w+)\}")
-_SECRET = re.compile(r"password|passwd|secret|token|credential|jaas|private.?key", re.IGNORECASE)
-# A password inside of an address: "password=…" or "scheme://user:…@host".
-_IN_ADDRESS = re.compile(
-    r"\bpass(?:word|wd)\s*=\s*'?([^\s']+)|://[^/@\s]*?:([^/@]+)@", re.IGNORECASE
-)
-_FROM_ENVIRONMENT = re.compile(r"\$\{env:\w+\}")
 
 
 def names(value: str) -> set[str]:
@@ -40,10 +35,7 @@ def check_secret(option: str, value: str) -> None:
         >>> check_secret("password", "${env:DB_PASSWORD}")
         >>> check_secret("dsn", "postgresql://me:${env:DB_PASSWORD}@host/db")
     """
-    secrets = ["".join(groups) for groups in _IN_ADDRESS.findall(value)]
-    if _SECRET.search(option):
-        secrets = [value]
-    if not all(_FROM_ENVIRONMENT.fullmatch(secret.strip()) for secret in secrets):
+    if in_sight(option, value):
         cure = f"write {option} = '${{env:NAME}}', and set NAME in the environment"
         raise OptionError(option, "(hidden)", "is a secret in plain sight", cure)
 

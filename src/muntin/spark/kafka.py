@@ -18,6 +18,7 @@ from muntin.model.errors import OptionError
 from muntin.spark.connector import connect
 from muntin.spark.decimals import bounded
 from muntin.spark.inputs import MARKS_MALFORMED
+from muntin.spark.redaction import hide_secrets
 
 Form = Literal["json", "csv", "avro"]
 
@@ -61,6 +62,7 @@ class Kafka:
 
     def _load(self, spark: SparkSession, reader: Any) -> DataFrame:
         connect(spark)
+        hide_secrets(spark)
         given = {
             "kafka.bootstrap.servers": self.servers,
             "subscribe": ",".join(self.topics),
@@ -145,8 +147,8 @@ def kafka(
         headers: Whether the column ``headers`` is read too.
         per_batch: How many messages a batch takes at most.
         options: More of the connector's options; those with a dot in their names are of Kafka's
-            clients, with or without ``kafka.`` before them (``security.protocol``). Their values
-            aren't told in messages.
+            clients, with or without ``kafka.`` before them (``security.protocol``). Secrets
+            among their values are shown in no plan and no message.
 
     Raises:
         OptionError: When the options don't fit together.

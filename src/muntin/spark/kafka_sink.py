@@ -14,6 +14,7 @@ from muntin.model.errors import OptionError
 from muntin.spark.connector import connect
 from muntin.spark.kafka import MALFORMED, OWN, of_client
 from muntin.spark.plan import REJECTED
+from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks import Batch
 
 _JSON = {"ignoreNullFields": "false"}
@@ -57,6 +58,7 @@ class KafkaSink:
             return
         frame = batch.frame
         connect(frame.sparkSession)
+        hide_secrets(frame.sparkSession)
         made = self._letters(frame, batch) if batch.kind == REJECTED else self._rows(frame, batch)
         given = {"kafka.bootstrap.servers": self.servers, "topic": self.topic}
         made.write.format("kafka").options(**given, includeHeaders="true", **self._options).save()

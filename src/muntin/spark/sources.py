@@ -17,6 +17,7 @@ from muntin.spark.decimals import as_text, from_text, has_decimals
 from muntin.spark.kafka import Form, Kafka, kafka
 from muntin.spark.kafka_sink import KafkaSink, to_kafka
 from muntin.spark.postgres import PostgresSink, to_postgres
+from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks import Sink, to_duckdb, to_parquet
 
 # What brings its own columns.
@@ -62,6 +63,7 @@ def read(spark: SparkSession, table: Table, around: Surroundings) -> DataFrame:
         OptionError: When an option is missing or has no value.
     """
     options = around.options(table)
+    hide_secrets(spark)
     reader = spark.readStream if table.stream else spark.read
     if table.connector == "kafka":
         source = _kafka(table, options)

@@ -34,6 +34,22 @@ def test_settings_of_spark_have_its_names():
             spark_settings([wrong])
 
 
+@pytest.mark.parametrize("read", [settings, spark_settings])
+@pytest.mark.parametrize("pair", ["my-password=sesame", "sesame", "=sesame", "my password=sesame"])
+def test_what_is_no_setting_is_not_shown(read, pair):
+    with pytest.raises(OptionError) as caught:
+        read([pair])
+    assert "sesame" not in str(caught.value)
+    if "=" in pair:
+        assert pair.partition("=")[0] in str(caught.value)
+
+
+def test_values_that_fit_no_pipeline_are_not_shown():
+    with pytest.raises(OptionError, match="--set='other' doesn't fit") as caught:
+        check_fits(lambda spark, data: None, {"other": "sesame"})
+    assert "sesame" not in str(caught.value)
+
+
 def test_settings_fit_keyword_arguments():
     check_fits(lambda spark, **rest: None, {"a": "1"})
     with pytest.raises(OptionError, match="missing a required argument"):
@@ -56,3 +72,9 @@ def test_an_error_of_a_worker_is_told_in_its_own_words():
     text = "Job aborted\nTraceback\n  muntin.model.errors.SpecChangedError: another spec; go back\n"
     assert words(RuntimeError(text)) == "another spec; go back"
     assert words(RuntimeError("plain\n=== Streaming Query ===\nIdentifier: …")) == "plain"
+
+
+def test_an_error_shows_no_secret():
+    text = "can't reach postgresql://me:ses/ame@host/db with ssl.keystore.key=ses.ame, user=me"
+    told = words(RuntimeError(text))
+    assert told == text.replace("ses/ame", "*******").replace("ses.ame", "*******")

@@ -1,0 +1,85 @@
+"""What a secret is, by the name of its option or by its looks, and how text is shown without it.
+
+The one place that knows: pipeline files, errors, the command line, the live page and the plans that
+Spark prints all go by it.
+"""
+
+from __future__ import annotations
+
+import re
+
+# An option's name that speaks of a secret. Java reads this too.
+NAMES = (
+    r"password|passwd|pwd\b|secret|token|credential|jaas|private.?key|keystore\.key|key\.?store\.key"
+    r"|access.?key|account.?key|api.?key|user\.?info|authorization"
+)
+# The user of an address, and what stands between it and the host. A port isn't a password; in the
+# address of a database, everything before the last @ is one.
+_USER = r"://(?:\$\{[^}]*\}|[^:@/\s'\"])*:"
+_DATABASE = r"(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|redis|amqps?|jdbc:\w+)"
+_ADDRESS = rf"\b{_DATABASE}{_USER}([^\s'\"]+)@|{_USER}([^/@\s'\"]+)@"
+_PARAMETER = r"\bpass(?:word|wd)\s*=\s*'?([^\s'&]+)"
+_PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
+_PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))"
+
+# As Spark's ``spark.sql.redaction.options.regex``, which looks for it in names and in values.
+FOR_SPARK = rf"(?i)url|{NAMES}|{_PEM}|{_ADDRESS}|{_PARAMETER}"
+
+_NAME = re.compile(NAMES, re.IGNORECASE)
+_INSIDE = re.compile(rf"{_ADDRESS}|{_PARAMETER}|{_PEM_WHOLE}", re.IGNORECASE | re.DOTALL)
+_KEY = re.compile(_PEM_WHOLE, re.DOTALL)
+_FROM_ENVIRONMENT = re.compile(r"\$\{env:\w+\}")
+# name = 'value', name: value, "name"="value", as statements, files and plans have them.
+_PAIR = re.compile(
+    rf"[\w.\-]*(?:{NAMES})[\w.\-]*(?:['\"`]?\s*=>?|['\"]\s*:)\s*"
+    r"(?:'((?:[^'\\]|\\.)+)'?|\"((?:[^\"\\]|\\.)+)\"?|([^\s,;)\]}'\"]+))",
+    re.IGNORECASE,
+)
+
+
+def names_secret(option: str) -> bool:
+    """Whether an option is a secret by its name.
+
+    Example:
+        >>> [names_secret(n) for n in ("ssl.keystore.key", "fs.s3a.access.key", "key", "topic")]
+        [True, True, False, False]
+    """
+    return _NAME.search(option) is not None
+
+
+def in_sight(option: str, value: str) -> bool:
+    """Whether a value holds a secret that doesn't come from the environment.
+
+    Example:
+        >>> in_sight("dsn", "postgresql://me:p/w@host/db")
+        True
+        >>> in_sight("dsn", "postgresql://me:${env:PASSWORD}@host:5432/db")
+        False
+    """
+    found = [value] if names_secret(option) else _secrets(value)
+    return not all(_FROM_ENVIRONMENT.fullmatch(secret.strip()) for secret in found)
+
+
+def redacted(text: str) -> str:
+    """Text with asterisks in place of secrets; every other character stays in its place.
+
+    Example:
+        >>> redacted("dsn 'postgresql://me:sesame@host/db', password = 'sesame', topic = 't'")
+        "dsn 'postgresql://me:******@host/db', password = '******', topic = 't'"
+    """
+    for pattern in (_KEY, _PAIR, _INSIDE):
+        text = pattern.sub(_hidden, text)
+    return text
+
+
+def _hidden(found: re.Match[str]) -> str:
+    text, start = found.group(), found.start()
+    for number, secret in enumerate(found.groups(), 1):
+        if secret is not None and not _FROM_ENVIRONMENT.fullmatch(secret.strip()):
+            low, high = found.start(number) - start, found.end(number) - start
+            text = text[:low] + re.sub(r"[^\n]", "*", secret) + text[high:]
+    return text
+
+
+def _secrets(value: str) -> list[str]:
+    return ["".join(group or "" for group in groups) for groups in _INSIDE.findall(value)]

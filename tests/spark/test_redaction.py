@@ -1,0 +1,40 @@
+"""Spark shows no secret of a source, in whosever session."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from muntin.spark.redaction import SETTING, hide_secrets
+
+SECRETS = {
+    "ssl.keystore.key": "-----BEGIN PRIVATE KEY-----\nsesame\n-----END PRIVATE KEY-----",
+    "basic.auth.user.info": "me:sesame",
+    "fs.s3a.access.key": "sesame",
+    "anything": "-----BEGIN ENCRYPTED PRIVATE KEY-----\nsesame",
+    "dsn": "postgresql://me:ses/ame@host/db",
+}
+
+
+@pytest.mark.parametrize("before", [None, "(?i)mine"])
+def test_plans_show_no_secret(spark: SparkSession, before: str | None) -> None:
+    kept = spark.conf.get(SETTING, None)
+    shown = {"rowsPerSecond": "1", "mine": "xyzzy", **SECRETS}
+    try:
+        if before is None:
+            spark.conf.unset(SETTING)
+        else:
+            spark.conf.set(SETTING, before)
+        for _ in range(2):
+            hide_secrets(spark)
+        frame = spark.readStream.format("rate").options(**shown).load()
+        plan = frame._jdf.queryExecution().toString()
+        assert "rowsPerSecond=1" in plan.replace("rowspersecond", "rowsPerSecond")
+        assert "sesame" not in plan
+        assert "ses/ame" not in plan
+        assert ("xyzzy" in plan) is (before is None)
+    finally:
+        if kept is None:
+            spark.conf.unset(SETTING)
+        else:
+            spark.conf.set(SETTING, kept)
