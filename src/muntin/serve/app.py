@@ -1,4 +1,10 @@
-"""The page's server: the page, everything as JSON, and what happens as server-sent events."""
+"""The page's server: the page, everything as JSON, and what happens as server-sent events.
+
+Who may ask: whoever knows the token, and without one this very machine. Other sites' pages may
+not, although they run on this machine too: a browser says where a request comes from, and sends no
+header of our own for them. What costs something, a look into the state, is asked for by that
+header, one look at a time, with a short queue.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +12,18 @@ import asyncio
 import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from muntin.model.errors import MissingExtraError
+from muntin.model.secrets import redacted
 from muntin.serve.feed import Feed
 
 try:
     from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
     from starlette.requests import Request
     from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
     from starlette.routing import Mount, Route
@@ -36,17 +45,25 @@ _HEADERS = {
 _HERE = {"127.0.0.1", "localhost", "::1"}
 _WAIT = 0.25
 _ALIVE = 15.0
+# A page of another site can't send it: its browser would ask us before, and we don't agree.
+HEADER = "x-muntin"
+# Looks that run or wait.
+_MOST_LOOKS = 4
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def application(feed: Feed, token: str | None = None) -> Starlette:
+def application(
+    feed: Feed, token: str | None = None, closing: Callable[[], bool] = lambda: False
+) -> Starlette:
     """The page's server.
 
     Args:
         feed: What queries tell.
-        token: What who looks has to know; ``None`` where everybody may.
+        token: What who looks has to know; ``None`` where everybody on this machine may.
+        closing: Whether the server is about to end.
     """
+    looks = _Looks(feed, closing)
 
     async def page(request: Request) -> Response:
         made = FileResponse(STATIC / "index.html")
@@ -58,24 +75,26 @@ def application(feed: Feed, token: str | None = None) -> Starlette:
         return JSONResponse(feed.snapshot())
 
     async def held(request: Request) -> Response:
-        return await _held(feed, request)
+        if HEADER not in request.headers:
+            return _refused(f"send the header {HEADER}: look")
+        return await looks.answer(request)
 
     async def events(request: Request) -> Response:
-        return StreamingResponse(
-            _events(feed, request.is_disconnected), media_type="text/event-stream"
-        )
+        async def gone() -> bool:
+            return closing() or await request.is_disconnected()
+
+        return StreamingResponse(_events(feed, gone), media_type="text/event-stream")
 
     def guarded(handler: Handler) -> Handler:
         async def answer(request: Request) -> Response:
-            given = request.query_params.get("token") or request.cookies.get(_COOKIE) or ""
-            # Without a token only pages of this very machine may ask: a name that somebody else
-            # lets point here is refused.
-            allowed = (
-                request.url.hostname in _HERE
-                if token is None
-                else hmac.compare_digest(given.encode(), token.encode())
-            )
-            made = await handler(request) if allowed else _refused()
+            known = _knows(request, token)
+            foreign = handler is not page and _is_foreign(request)
+            if known and not foreign:
+                made = await handler(request)
+            elif known:
+                made = _refused("open the page itself: other sites' pages may not ask")
+            else:
+                made = _refused("give ?token=... (or ask for 127.0.0.1 on this machine)")
             made.headers.update(_HEADERS)
             return made
 
@@ -91,19 +110,69 @@ def application(feed: Feed, token: str | None = None) -> Starlette:
     return Starlette(routes=routes)
 
 
-def _refused() -> Response:
-    cure = "give ?token=... (or ask for 127.0.0.1 on this machine)"
+def _knows(request: Request, token: str | None) -> bool:
+    """Whether who asks may look at all."""
+    if token is None:
+        # Only pages of this very machine may ask: a name that somebody else lets point here is
+        # refused.
+        return request.url.hostname in _HERE
+    given = request.query_params.get("token") or request.cookies.get(_COOKIE) or ""
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def _is_foreign(request: Request) -> bool:
+    """Whether another site's page asks, as far as the browser says."""
+    site = request.headers.get("sec-fetch-site", "none")
+    origin = request.headers.get("origin")
+    return site not in ("same-origin", "none") or origin not in (None, _own(request))
+
+
+def _own(request: Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc}"
+
+
+def _refused(cure: str) -> Response:
     return Response(cure, status_code=403, media_type="text/plain")
 
 
-async def _held(feed: Feed, request: Request) -> Response:
-    """What a query's state holds, or why it can't be said."""
-    asked = request.query_params
-    try:
-        found = await run_in_threadpool(feed.look, asked.get("query", ""), asked.getlist("key"))
-    except Exception as error:  # whatever it is, the page goes on and shows it
-        return JSONResponse({"error": str(error).partition("\n")[0]}, status_code=400)
-    return JSONResponse(found)
+class _Looks:
+    """Looks into the state, one at a time: each is a job that the queries feel."""
+
+    def __init__(self, feed: Feed, closing: Callable[[], bool]) -> None:
+        self._feed = feed
+        self._closing = closing
+        # Threads of its own: those that send files don't wait for it.
+        self._worker = ThreadPoolExecutor(1, "muntin-look")
+        self._waiting = 0
+
+    async def answer(self, request: Request) -> Response:
+        """What a query's state holds, or why it can't be said."""
+        if self._waiting >= _MOST_LOOKS:
+            busy = {"error": "others are looking: ask again in a moment"}
+            return JSONResponse(busy, status_code=429, headers={"Retry-After": "2"})
+        self._waiting += 1
+        asked = request.query_params
+        query, key = asked.get("query", ""), asked.getlist("key")
+        look = self._worker.submit(self._feed.look, query, key)
+        look.add_done_callback(partial(self._done, asyncio.get_running_loop()))
+        found = asyncio.wrap_future(look)
+        while not (await asyncio.wait([found], timeout=_WAIT))[0]:
+            # One that has begun goes on; one that waits for nobody any more is dropped.
+            if self._closing() or await request.is_disconnected():
+                found.cancel()
+                return JSONResponse({"error": "the page has closed"}, status_code=503)
+        try:
+            return JSONResponse(found.result())
+        except Exception as error:  # whatever it is, the page goes on and shows it
+            said = redacted(str(error)).partition("\n")[0]
+            return JSONResponse({"error": said}, status_code=400)
+
+    def _done(self, loop: asyncio.AbstractEventLoop, look: object) -> None:
+        with suppress(RuntimeError):  # the server has ended meanwhile
+            loop.call_soon_threadsafe(self._left)
+
+    def _left(self) -> None:
+        self._waiting -= 1
 
 
 async def _events(feed: Feed, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:

@@ -15,10 +15,14 @@ from muntin.serve.feed import Feed
 
 try:
     import uvicorn
+
+    from muntin.serve.patience import protocol
 except ImportError as error:
     raise MissingExtraError("the live page", "web") from error
 
 PORT = 8765
+# Connections and answers at once; whoever comes beyond is told to come again.
+_MOST = 256
 
 
 class Server(Closes):
@@ -49,8 +53,14 @@ class Server(Closes):
         self._socket = listen(host, port)
         self.port: int = self._socket.getsockname()[1]
         self.host = host
+        self._closing = threading.Event()
         settings = uvicorn.Config(
-            application(feed, self.token), log_level="error", timeout_graceful_shutdown=1
+            application(feed, self.token, self._closing.is_set),
+            http=protocol(),
+            ws="none",
+            log_level="error",
+            limit_concurrency=_MOST,
+            timeout_graceful_shutdown=2,
         )
         self._server = uvicorn.Server(settings)
         self._thread = threading.Thread(
@@ -69,6 +79,8 @@ class Server(Closes):
 
     def close(self) -> None:
         """Answer nobody any more."""
+        # Open pages are told first, and leave by themselves.
+        self._closing.set()
         self._server.should_exit = True
         self._thread.join(timeout=5)
         self._socket.close()

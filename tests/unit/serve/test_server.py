@@ -5,13 +5,22 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from itertools import islice
 
 import pytest
 
 import muntin as mt
 from muntin.serve import Feed, Subject
 from muntin.serve.app import STATIC
+from muntin.serve.patience import protocol
 from muntin.serve.server import Server
+
+LOOK = {"X-Muntin": "look"}
 
 
 @pytest.fixture
@@ -123,12 +132,13 @@ def test_the_state_is_looked_into(feed: Feed):
 
     feed.add(Subject("orders"), look)
     with Server(feed, port=0) as server:
-        assert json.loads(asked(server, "/held?query=orders&key=a&key=b").read())["batch"] == 3
+        both = asked(server, "/held?query=orders&key=a&key=b", **LOOK)
+        assert json.loads(both.read())["batch"] == 3
         assert asked_for == [["a", "b"]]
-        refused = asked(server, "/held?query=orders&key=x")
+        refused = asked(server, "/held?query=orders&key=x", **LOOK)
         assert (refused.status, json.loads(refused.read())) == (400, {"error": "no such key"})
         for query in ("visits", "nobody"):
-            refused = asked(server, f"/held?query={query}")
+            refused = asked(server, f"/held?query={query}", **LOOK)
             assert refused.status == 400
             assert "has no state to look into" in json.loads(refused.read())["error"]
         known = json.loads(asked(server, "/state").read())["queries"]
@@ -136,3 +146,115 @@ def test_the_state_is_looked_into(feed: Feed):
             "visits": False,
             "orders": True,
         }
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {**LOOK, "Sec-Fetch-Site": "cross-site"},
+        {**LOOK, "Sec-Fetch-Site": "same-site"},
+        {**LOOK, "Origin": "https://evil.example"},
+        {**LOOK, "Origin": "null"},
+    ],
+)
+@pytest.mark.parametrize("token", [None, "sesame"])
+def test_a_look_is_not_had_for_another_site(feed: Feed, headers: dict, token: str | None):
+    looked = []
+    feed.add(Subject("orders"), lambda key: looked.append(key) or {})
+    with Server(feed, port=0, token=token) as server:
+        assert asked(server, "/held?query=orders&token=sesame", **headers).status == 403
+        own = {**LOOK, "Sec-Fetch-Site": "same-origin", "Origin": f"http://127.0.0.1:{server.port}"}
+        assert looked == []
+        assert asked(server, "/held?query=orders&token=sesame", **own).status == 200
+        assert looked == [[]]
+
+
+def test_another_site_reads_nothing_and_may_lead_here(feed: Feed):
+    with Server(feed, port=0) as server:
+        for path in ("/state", "/events"):
+            assert asked(server, path, **{"Sec-Fetch-Site": "cross-site"}).status == 403
+        assert asked(server, "/", **{"Sec-Fetch-Site": "cross-site"}).status == 200
+
+
+def test_looks_queue_up_and_the_page_does_not_wait_for_them(feed: Feed):
+    gate, running = threading.Event(), []
+
+    def look(key):
+        running.append(key)
+        assert len(running) == 1
+        gate.wait(30)
+        running.pop()
+        return {"batch": 1}
+
+    feed.add(Subject("orders"), look)
+    with Server(feed, port=0) as server, ThreadPoolExecutor(20) as many:
+        answers = [many.submit(asked, server, "/held?query=orders", **LOOK) for _ in range(20)]
+        refused = [one.result() for one in islice(as_completed(answers), 16)]
+        assert {(one.status, one.headers["Retry-After"]) for one in refused} == {(429, "2")}
+        for path in ("/", "/state", "/static/page.js"):
+            assert asked(server, path).status == 200
+        gate.set()
+        assert sorted(one.result().status for one in answers) == [200] * 4 + [429] * 16
+        assert asked(server, "/held?query=orders", **LOOK).status == 200
+
+
+def half_open(port: int, text: bytes = b"GET / HTTP/1.1\r\nHost: 127") -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", port), timeout=10)
+    made.sendall(text)
+    return made
+
+
+def test_connections_that_ask_nothing_end(feed: Feed, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("muntin.serve.server.protocol", lambda: protocol(patience=0.3))
+    again = b"GET /state HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    body = b"POST /state HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nab"
+    with Server(feed, port=0) as server:
+        for text in (b"", b"GET / HTTP/1.1\r\nHost: 127", again, body):
+            with half_open(server.port, text) as connection, suppress(ConnectionError):
+                if text == again:
+                    assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+                    connection.sendall(b"GET /")
+                while connection.recv(1 << 16):
+                    pass
+        stream = asked(server, "/events")
+        events(stream, 1)
+        time.sleep(0.6)
+        feed.end("visits")
+        assert events(stream, 1)[0][0] == "ended"
+        stream.close()
+
+
+def test_many_half_open_connections_keep_nobody_out(feed: Feed):
+    with Server(feed, port=0) as server:
+        held = [half_open(server.port) for _ in range(300)]
+        assert asked(server, "/").status == 200
+        ended = 0
+        for connection in held[:200]:
+            with suppress(ConnectionError):
+                assert connection.recv(1) == b""
+            ended += 1
+        assert ended == 200
+        for connection in held:
+            connection.close()
+
+
+def test_closing_with_pages_open_says_nothing(feed: Feed, capfd: pytest.CaptureFixture[str]):
+    gate = threading.Event()
+    feed.add(Subject("orders"), lambda key: gate.wait(30) or {})
+    with Server(feed, port=0) as server:
+        streams = [asked(server, "/events") for _ in range(3)]
+        for stream in streams:
+            events(stream, 1)
+        with ThreadPoolExecutor(2) as many:
+            looks = [many.submit(asked, server, "/held?query=orders", **LOOK) for _ in range(2)]
+            time.sleep(0.3)
+            began = time.monotonic()
+            server.close()
+            assert time.monotonic() - began < 4
+            assert [look.result().status for look in looks] == [503, 503]
+        for stream in streams:
+            assert stream.read().strip() in (b"", b": alive")
+    gate.set()
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("", "")

@@ -67,7 +67,7 @@
     shown({ query: query.name, said: "Looking …", rows: [] });
     const asked = new URLSearchParams([["query", query.name], ...key.map((part) => ["key", part])]);
     try {
-      const found = await (await fetch(`/held?${asked}`)).json();
+      const found = await (await fetch(`/held?${asked}`, { headers: { "X-Muntin": "look" } })).json();
       if (chosen !== query.name) return;
       const size = (found.buckets ?? []).reduce((sum, bucket) => sum + bucket.bytes, 0);
       const said = found.error ?? (found.key && !found.key.length ? `Nothing is kept of ${text}.`
