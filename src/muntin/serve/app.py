@@ -85,29 +85,33 @@ def application(
 
         return StreamingResponse(_events(feed, gone), media_type="text/event-stream")
 
-    def guarded(handler: Handler) -> Handler:
-        async def answer(request: Request) -> Response:
-            known = _knows(request, token)
-            foreign = handler is not page and _is_foreign(request)
-            if known and not foreign:
-                made = await handler(request)
-            elif known:
-                made = _refused("open the page itself: other sites' pages may not ask")
-            else:
-                made = _refused("give ?token=... (or ask for 127.0.0.1 on this machine)")
-            made.headers.update(_HEADERS)
-            return made
-
-        return answer
+    def guarded(handler: Handler, *, led_here: bool = False) -> Handler:
+        return _guarded(handler, token, led_here)
 
     routes = [
-        Route("/", guarded(page)),
+        Route("/", guarded(page, led_here=True)),
         Route("/state", guarded(state)),
         Route("/held", guarded(held)),
         Route("/events", guarded(events)),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     return Starlette(routes=routes)
+
+
+def _guarded(handler: Handler, token: str | None, led_here: bool) -> Handler:
+    """A handler that answers only whom it may; other sites may lead to some, but not read them."""
+
+    async def answer(request: Request) -> Response:
+        if not _knows(request, token):
+            made = _refused("give ?token=... (or ask for 127.0.0.1 on this machine)")
+        elif not led_here and _is_foreign(request):
+            made = _refused("open the page itself: other sites' pages may not ask")
+        else:
+            made = await handler(request)
+        made.headers.update(_HEADERS)
+        return made
+
+    return answer
 
 
 def _knows(request: Request, token: str | None) -> bool:
