@@ -224,7 +224,7 @@ def known(
     blobs: Blobs,
     key: pl.DataFrame,
     between: tuple[int | None, int | None],
-    watermark: int | None,
+    manifest: Mapping[str, Any],
 ) -> pl.DataFrame:
     """What is known of the windows or sessions of a key that reach into a stretch of time.
 
@@ -234,34 +234,66 @@ def known(
         blobs: Those blobs.
         key: What ``key_of`` gave.
         between: Where the stretch begins and ends, included; ``None`` is open.
-        watermark: The watermark in force.
+        manifest: The manifest of the key's shard.
 
     Returns:
-        The columns ``SEEN``; windows that hold nothing and never spoke aren't there.
+        The columns ``SEEN``; windows that hold nothing and never spoke aren't there. Where a
+        window has expired, or was closed and what it emitted is forgotten, the columns are null.
     """
     start, end = between
     rows: list[tuple[object, ...]] = []
-    kind = facts.windows
+    kind, mark, whole = facts.windows, manifest["watermark"], _whole_from(facts, manifest)
     if isinstance(kind, Sessions):
         for one in sessions_seen(facts, named, blobs, key):
             over = one.last + kind.gap
             if (start is None or over > start) and (end is None or one.first <= end):
-                stage = _stage(facts, one.last, watermark)
-                rows.append((one.first, over, one.messages, one.fired, None, one.untold, stage))
+                stage = _stage(facts, one.last, mark, whole)
+                told = (one.messages, one.fired, None, one.untold)
+                rows.append((one.first, over, *(_EXPIRED if stage == "expired" else told), stage))
     else:
         for seen in windows_seen(facts, named, blobs, key, start, end):
             if seen.messages or seen.fired or seen.late:
-                stage = _stage(facts, seen.number, watermark)
-                # Of windows whose time has passed some rows may be left beside those of others.
-                waits = {"current": seen.untold_early, "past": seen.untold_late}
-                untold = waits.get(stage, 0)
-                told = (seen.messages, seen.fired, seen.late, untold, stage)
-                rows.append((seen.start, seen.end, *told))
+                stage = _stage(facts, seen.number, mark, whole)
+                rows.append((seen.start, seen.end, *_told(facts, seen, stage), stage))
     return pl.DataFrame(rows, schema=SEEN, orient="row")
 
 
-def _stage(facts: Facts, place: int, watermark: int | None) -> str:
-    """Where a window stands: ``current``, ``past`` or ``closed``."""
+# Some of what is left of an expired window may be other windows', or an older version.
+_EXPIRED = (None, None, None, 0)
+
+
+def _told(facts: Facts, seen: WindowSeen, stage: str) -> tuple[int | None, ...]:
+    """Messages, firings, late messages and those that wait, as far as the state knows them."""
+    if stage == "expired":
+        return _EXPIRED
+    if stage == "current":
+        return seen.messages, seen.fired, seen.late, seen.untold_early
+    if stage == "closed":
+        # How often a window has fired is forgotten when it closes.
+        once = facts.early is None and not facts.grace
+        return seen.messages, 1 if once else None, 0 if not facts.grace else None, 0
+    # Full firings leave no mark where windows lie on a grid: one that held anything but late
+    # messages when its time came fired in full.
+    full = not isinstance(facts.windows, Sliding) and seen.messages > seen.late
+    return seen.messages, seen.fired + full, seen.late, seen.untold_late
+
+
+def _whole_from(facts: Facts, manifest: Mapping[str, Any]) -> int | None:
+    """The first window (of sessions: their last place) that still has all of its messages."""
+    extra, kind, mark = manifest.get("extra", {}), facts.windows, manifest["watermark"]
+    floors = [extra.get("floor")]
+    kept = extra.get("kept", {}).get("floor")
+    if kept is not None:
+        floors.append(kept if isinstance(kind, Sessions) else kind.last_window(kept - 1) + 1)
+    if mark is not None:
+        floors.append(kind.ended(mark - facts.retention) + 1)
+    return max((floor for floor in floors if floor is not None), default=None)
+
+
+def _stage(facts: Facts, place: int, watermark: int | None, whole: int | None) -> str:
+    """Where a window stands: ``current``, ``past``, ``closed`` or ``expired``."""
+    if whole is not None and place < whole:
+        return "expired"
     if watermark is None or place > facts.windows.ended(watermark):
         return "current"
     return "past" if place > facts.windows.ended(watermark - facts.grace) else "closed"

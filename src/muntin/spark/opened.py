@@ -181,9 +181,11 @@ class OpenWindows:
             end: Only those that begin there or before.
 
         Returns:
-            ``window_start``, ``window_end``, ``messages``, ``fired`` (early and late firings),
+            ``window_start``, ``window_end``, ``messages``, ``fired`` (how often it has),
             ``late`` (messages that came late), ``untold`` (messages that wait for their policy),
-            and the ``stage``: ``current``, ``past`` (takes late messages) or ``closed``.
+            and the ``stage``: ``current``, ``past`` (takes late messages), ``closed`` (is kept,
+            but how often it fired may be forgotten: null) or ``expired`` (isn't kept, so nothing
+            is known of it, though other windows still need some of its messages).
 
         Raises:
             OptionError: When the windows are measured in rows, or the key isn't one.
@@ -200,8 +202,7 @@ class OpenWindows:
             numbers = witness.wanted(facts, manifest["tables"], low, high)
             asked = {slot: [n for mine in numbers.values() for n in mine]}
             blobs = self.checkpoint.blobs(asked)[slot]
-            mark = manifest["watermark"]
-            seen.append(witness.known(facts, numbers, blobs, named, (low, high), mark))
+            seen.append(witness.known(facts, numbers, blobs, named, (low, high), manifest))
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
         frame = pl.concat(seen).sort(columns.WINDOW_START, columns.WINDOW_END)
         return frame.with_columns(bounds.cast(pl.Datetime("us", "UTC")))

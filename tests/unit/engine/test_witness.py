@@ -10,7 +10,8 @@ from tests.unit.engine.queries import CountingBlobs, batch, combiner, messages
 
 from muntin.engine import witness
 from muntin.engine.buckets import split
-from muntin.engine.paned import PanedShard
+from muntin.engine.combine import Combiner
+from muntin.engine.operator import shard
 from muntin.engine.runs import FrameCache
 from muntin.model.facts import read_back
 from muntin.model.policies import Each, EveryRows, Firing
@@ -34,17 +35,66 @@ def test_the_shard_of_a_key() -> None:
         assert witness.bucket_of(facts, witness.key_of(facts, [key])) == owner
 
 
+def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
+    """What is known of key a after some batches."""
+    facts, store = read_back(query.spec.facts()), CountingBlobs()
+    one = shard(query, store, FrameCache())
+    for rows in batches:
+        one.step(batch(query, one.state.watermark, *rows), 0)
+    manifest = json.loads(store.load() or "")
+    named = witness.wanted(facts, manifest["tables"], None, None)
+    key = witness.key_of(facts, ["a"])
+    return witness.known(facts, named, store.blobs, key, (None, None), manifest)
+
+
+HOPPING = Windows(20, 10)
+ROWS: list[tuple[object, ...]] = [("a", 1, 1), ("a", 5, 1), ("a", 12, 1), ("a", 13, 1)]
+
+
+@pytest.mark.parametrize(
+    ("firing", "told"),
+    [
+        # Window 10 still needs the pane of 10 to 20, which is half of what window 0 had.
+        (Firing(), [(0, None, None, "expired"), (10, 3, 0, "current")]),
+        (
+            Firing(retention=15),
+            [(-10, None, None, "expired"), (0, 4, 1, "closed"), (10, 3, 0, "current")],
+        ),
+        (
+            Firing(early=Each(), retention=15),
+            [(-10, None, None, "expired"), (0, 4, None, "closed"), (10, 3, 2, "current")],
+        ),
+        (
+            Firing(grace=12, retention=12, late=EveryRows(9)),
+            [(-10, None, None, "expired"), (0, 4, 1, "past"), (10, 3, 0, "current")],
+        ),
+    ],
+)
+def test_what_is_left_of_a_window_is_not_what_it_held(
+    firing: Firing, told: list[tuple[object, ...]]
+) -> None:
+    query = combiner(HOPPING, firing=firing, types={"key": "String"}, buckets=1)
+    found = known(query, ROWS, [("a", 28, 1)])
+    current = (20, 1, 1 if firing.early else 0, "current")
+    assert found.select("window_start", "messages", "fired", "stage").rows() == [*told, current]
+
+
+def test_what_the_limit_of_rows_has_cut_is_not_what_a_window_held() -> None:
+    firing = Firing(retention=900, rows=2)
+    query = combiner(Windows(10, 10), firing=firing, types={"key": "String"}, buckets=1)
+    found = known(query, ROWS, [("a", 400, 1)], [("a", 800, 1)])
+    closed = found.filter(pl.col("stage") == "closed")
+    assert closed.select("window_start", "messages", "fired").rows() == [(400, 1, 1)]
+
+
 def test_what_waits_is_told_of_windows_whose_time_it_is() -> None:
     # Window 0 waits for a third message until its time has passed; the row beside it is left.
     firing = Firing(early=EveryRows(3), late=Each(), grace=20, retention=900)
     types = {"key": "String"}
     query = combiner(Windows(10, 10), firing=firing, lateness=15, types=types, buckets=1)
-    facts, store = read_back(query.spec.facts()), CountingBlobs()
-    shard = PanedShard(query, store, FrameCache())
-    shard.step(batch(query, None, ("a", 1, 1), ("a", 21, 1), ("a", -40, 1)), 0)
-    shard.step(batch(query, 6, ("a", 26, 1)), 0)
-    named = witness.wanted(facts, json.loads(store.load() or "")["tables"], None, None)
-    key = witness.key_of(facts, ["a"])
-    known = witness.known(facts, named, store.blobs, key, (None, None), shard.state.watermark)
-    found = known.select("window_start", "messages", "untold", "stage").rows()
-    assert found == [(-40, 1, 0, "closed"), (0, 1, 0, "past"), (20, 2, 2, "current")]
+    found = known(query, [("a", 1, 1), ("a", 21, 1), ("a", -40, 1)], [("a", 26, 1)])
+    assert found.select("window_start", "messages", "untold", "stage").rows() == [
+        (-40, 1, 0, "closed"),
+        (0, 1, 0, "past"),
+        (20, 2, 2, "current"),
+    ]
