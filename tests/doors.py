@@ -26,12 +26,13 @@ from muntin.engine.combine import Combiner
 from muntin.engine.operator import combiner as lifting
 from muntin.engine.operator import shard
 from muntin.engine.oracle import Oracle, Step
+from muntin.engine.oracle.stepping import COUNTS
 from muntin.engine.runs import FrameCache, MemoryBlobs
 from muntin.engine.told import Shard
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
-from muntin.model.spec import DUPLICATES, REASONS, WindowSpec
+from muntin.model.spec import WindowSpec
 from muntin.standalone import SessionAggregator, WindowedAggregator
 from muntin.stores import Image, KeyValue, memory, rocks
 
@@ -163,7 +164,7 @@ class EngineDoor:
         firings.sort(key=lambda row: in_order(row, spec))
         counts = _counted(shards)
         counts.subtract(before)
-        zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
+        zeros = dict.fromkeys(COUNTS, 0)
         ends = step.final and spec.axis == "time"
         watermark = math.inf if ends else shards[0].state.watermark
         return Step(firings, rejected, {**zeros, **counts}, watermark)
@@ -251,7 +252,7 @@ class OperatorRun:
         if self.door.restart:
             operator.close()
             self.operator = self.opened()
-        zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
+        zeros = dict.fromkeys(COUNTS, 0)
         return Step(firings, rejected, {**zeros, **counts}, watermark)
 
     def _batch(self, step: Batch) -> Any:

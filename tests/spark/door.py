@@ -18,8 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.doors import Batch, in_order
 
 from muntin.engine.oracle import Step
+from muntin.engine.oracle.stepping import COUNTS
 from muntin.model.axis import instant
-from muntin.model.spec import DUPLICATES, REASONS, WindowSpec
+from muntin.model.spec import WindowSpec
 from muntin.spark.inputs import Input
 from muntin.spark.plan import Plan, Request, build
 
@@ -122,7 +123,7 @@ def _step(
     new["seen"] = new.get("seen", 0) - new.pop("filtered", 0)
     marks = {shard["watermark"] for shard in figures}
     assert len(marks) == 1
-    zeros = dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
+    zeros = dict.fromkeys(COUNTS, 0)
     for row in rejected:
         for column in (_CLOCK, _TAKE):
             del row[column]

@@ -26,7 +26,7 @@ from muntin.model.errors import OptionError
 from muntin.model.kinds import Numbered, Paned
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
-from muntin.model.spec import DUPLICATES, WindowSpec
+from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
 from muntin.model.windows import Windows
 
 
@@ -154,7 +154,11 @@ class Combiner:
         """
         messages = self._keyed(messages)
         taken, rejected = self.part(messages, watermark)
-        return self._combined(messages, taken, rejected, self.lift(taken))
+        combined = self._combined(messages, taken, rejected, self.lift(taken))
+        partly = self._partly_late(taken, watermark)
+        if partly:
+            combined.counts[PARTLY_LATE] = partly
+        return combined
 
     def defer(self, messages: pl.DataFrame) -> tuple[Combined, pl.DataFrame]:
         """Set aside what can be told without a watermark; the rest is combined where it is known.
@@ -213,6 +217,16 @@ class Combiner:
             # Its own window, which is numbered as the message, decides.
             opened += windows.panes_per_window - 1
         return opened if isinstance(windows, Sliding) else windows.pane_start(opened)
+
+    def _partly_late(self, taken: pl.DataFrame, watermark: int | None) -> int:
+        """How many of the messages that count have windows that take nothing more."""
+        windows = self.numbered
+        if watermark is None or not len(taken) or self.slides_by_rows:
+            return 0
+        last = windows.last_pane(windows.ended(watermark - self.spec.firing.grace))
+        # A sliding window's panes are places.
+        edge = last + 1 if isinstance(windows, Sliding) else windows.pane_start(last + 1)
+        return int((taken[columns.TIME] < edge).sum())
 
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
         """One row a key and pane, out of messages that all count."""

@@ -12,6 +12,7 @@ from muntin.model.facts import Facts, SessionSeen, WindowSeen
 from muntin.model.kinds import Numbered
 from muntin.model.policies import Each, Every, EveryRows, Policy
 from muntin.model.sessions import Sessions
+from muntin.model.spec import PARTLY_LATE
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # More windows than this aren't told of one by one.
@@ -64,6 +65,9 @@ def about(facts: Facts, clocks: Clocks) -> Iterator[str]:
     rejected = rejections_in_words(clocks.counts)
     if rejected:
         yield f"rejected   {rejected}, of all keys so far"
+    partly = clocks.counts.get(PARTLY_LATE, 0)
+    if partly:
+        yield f"late       {partly:,} of the counted came too late for some of their windows"
 
 
 def of_windows(

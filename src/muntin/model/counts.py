@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muntin.model.spec import DUPLICATES
+from muntin.model.spec import DUPLICATES, PARTLY_LATE
 
 # What is no reason of rejection; an agent takes what a window counts.
-FATES = frozenset({"seen", "counted", "taken", "filtered", DUPLICATES})
+FATES = frozenset({"seen", "counted", "taken", "filtered", DUPLICATES, PARTLY_LATE})
+# What is said of messages that were counted elsewhere among these.
+_ASIDE = frozenset({"seen", PARTLY_LATE})
+
+
+def accounted(counts: Mapping[str, int]) -> int:
+    """How many messages it is known of what became of them.
+
+    Example:
+        >>> accounted({"seen": 9, "counted": 5, "partly_late": 2, "late": 3, "filtered": 1})
+        9
+    """
+    return sum(n for name, n in counts.items() if name not in _ASIDE)
 
 
 def rejections(counts: Mapping[str, int]) -> dict[str, int]:

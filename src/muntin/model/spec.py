@@ -20,6 +20,8 @@ from muntin.model.sessions import Sessions
 
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
 DUPLICATES = "duplicates"
+# Messages that are counted, but not in all of their windows, since some took nothing more.
+PARTLY_LATE = "partly_late"
 # Aggregates to which a message with a null says nothing, so that they may begin with any message.
 STARTS_EMPTY = frozenset(
     (

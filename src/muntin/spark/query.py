@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from muntin.model.axis import Duration, micros
+from muntin.model.counts import accounted
 from muntin.model.errors import (
     MuntinError,
     OptionError,
@@ -42,7 +43,9 @@ class Figures:
         counts: Messages since the checkpoint began: ``seen``, what became of them (``counted``, of
             agents ``taken``; ``filtered``, ``duplicates``), and one figure a reason of rejection;
             ``overflow`` is none of them, since a window isn't a message. ``seen`` is the sum of the
-            others, of agents at most: what a table refuses was taken before.
+            others, of agents at most: what a table refuses was taken before. Beside them
+            ``partly_late`` says how many of the counted ones some of their windows, which
+            overlap, no longer took.
         pending: Changed windows that wait for their policy.
         state_rows: Rows in the state.
         fired: Firings of this run by emission.
@@ -59,7 +62,7 @@ class Figures:
 
     def adds_up(self) -> bool:
         """Whether every message that came in is accounted for."""
-        rest = sum(n for name, n in self.counts.items() if name != "seen")
+        rest = accounted(self.counts)
         # An event that an agent was given may then be refused by a table, or by several.
         adds_up = self.seen <= rest if "taken" in self.counts else self.seen == rest
         return adds_up and (self.join is None or self.join.adds_up())

@@ -200,7 +200,10 @@ class WindowOperator(Closes):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Messages so far: ``seen``, ``counted``, ``duplicates``, and each reason to reject."""
+        """Messages so far: ``seen``, ``counted``, ``duplicates``, and each reason to reject.
+
+        ``partly_late`` are those of the counted ones that some of their windows no longer took.
+        """
         self._drain_gladly()
         return self._windows.counts if self._open else {}
 

@@ -10,9 +10,14 @@ from tests.unit.engine.queries import combiner, messages
 
 from muntin.engine import columns
 from muntin.engine.combine import Combined, Combiner
+from muntin.engine.oracle import Oracle
 from muntin.model import aggregates
+from muntin.model.counts import accounted
+from muntin.model.cumulating import Cumulating
 from muntin.model.errors import OptionError
+from muntin.model.kinds import Kind
 from muntin.model.policies import Firing
+from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -32,6 +37,31 @@ def test_messages_become_one_row_a_key_and_pane() -> None:
     assert combined.counts == {"seen": 5, "counted": 5}
     assert (combined.latest, combined.clock) == (10, None)
     assert len(combined.rejected) == 0
+
+
+@pytest.mark.parametrize(
+    ("windows", "times", "partly"),
+    [
+        # The watermark is 10, so windows that end by then take nothing more.
+        (Windows(10, 10), [9, 10, 12], 0),
+        (Windows(10, 5), [6, 5, 10, 14], 2),
+        (Windows(10, 4), [2, 4, 5, 7, 8, 9], 5),
+        (Cumulating(20, 5), [0, 4, 9, 10, 14], 3),
+        (Sliding(10), [8, 9, 10, 11], 2),
+    ],
+)
+def test_messages_that_some_of_their_windows_no_longer_take_are_counted(
+    windows: Kind, times: list[int], partly: int
+) -> None:
+    query = combiner(windows)
+    combined = query.combine(messages([("a", time, 1) for time in times]), 10)
+    oracle = Oracle(query.spec)
+    oracle.step([{"key": "a", "time": 10, "value": 1}], wall=0)
+    step = oracle.step([{"key": "a", "time": time, "value": 1} for time in times], wall=0)
+    told = {name: n for name, n in step.counts.items() if n}
+    assert combined.counts.get("partly_late", 0) == partly == step.counts["partly_late"]
+    assert {name: n for name, n in combined.counts.items() if n} == told
+    assert accounted(combined.counts) == len(times)
 
 
 def test_every_fault_at_once_is_named_by_the_first() -> None:

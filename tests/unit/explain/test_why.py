@@ -145,3 +145,9 @@ def test_where_a_query_stands():
 def test_moments_far_away_are_told_too():
     assert moment(-1) == "1969-12-31 23:59:59.999999"
     assert moment(10**18 * 9) == f"{10**18 * 9} us"
+
+
+def test_messages_that_came_too_late_for_some_of_their_windows_are_named() -> None:
+    told = said(about(facts(TEN), Clocks(0, None, {"seen": 9, "counted": 9, "partly_late": 4})))
+    assert "4 of the counted came too late for some of their windows" in told
+    assert "rejected" not in told

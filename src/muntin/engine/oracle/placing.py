@@ -19,16 +19,18 @@ Place = tuple[int, int, Key]
 Places = dict[Place, Window]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
     """What came of the messages of a step.
 
     Attributes:
         late: Which of them no window takes, by their number.
+        partly_late: How many of the others some of their windows no longer take.
         vanished: Windows that have become part of others.
     """
 
     late: set[int] = field(default_factory=set)
+    partly_late: int = 0
     vanished: list[Window] = field(default_factory=list)
 
 
@@ -62,17 +64,17 @@ class FixedPlacing:
         """A message is late when all windows that contain it are closed."""
         outcome = Outcome()
         for number, placed in enumerate(messages):
-            taking = [
-                (start, end)
-                for start, end in bounds(self._kind, placed.position)
-                if end + self._grace > marks.of(placed.key)
-            ]
+            holding = list(bounds(self._kind, placed.position))
+            mark = marks.of(placed.key)
+            taking = [(start, end) for start, end in holding if end + self._grace > mark]
             for start, end in taking:
                 fresh = Window(placed.key, start, end, over=end)
                 window = self.windows.setdefault((start, end, placed.key), fresh)
                 window.messages.append(placed)
             if not taking:
                 outcome.late.add(number)
+            elif len(taking) < len(holding):
+                outcome.partly_late += 1
         return outcome
 
 
@@ -128,6 +130,8 @@ class SlidingPlacing:
             else:
                 self._counted[placed.key].append(placed)
                 self._put(placed, marks)
+                # The first of its windows ends with it.
+                outcome.partly_late += placed.position + 1 + self._grace <= marks.of(placed.key)
         return outcome
 
     def _put(self, placed: Placed, marks: Marks) -> None:

@@ -13,9 +13,9 @@ from muntin.engine.oracle.speaking import Ending, row, speakers
 from muntin.engine.oracle.window import Message, Position, Window
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
-from muntin.model.spec import DUPLICATES, REASONS, WindowSpec
+from muntin.model.spec import DUPLICATES, PARTLY_LATE, REASONS, WindowSpec
 
-COUNTS = ("seen", "counted", DUPLICATES, *REASONS)
+COUNTS = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
 
 
 @dataclass
@@ -25,8 +25,9 @@ class Step:
     Attributes:
         firings: Key columns, window_start, window_end, the aggregates, emission and revision.
         rejected: The input columns, the reason, and the watermark in force (None: none yet).
-        counts: How many messages were seen, were counted, had been taken before, and were rejected
-            for each reason; ``overflow`` counts windows, not messages.
+        counts: How many messages were seen, were counted (and of those not in all of their
+            windows), had been taken before, and were rejected for each reason; ``overflow`` counts
+            windows, not messages.
         watermark: Where the watermark stands after the step; None: no message has moved it yet,
             or the windows are measured in rows.
     """
@@ -95,6 +96,7 @@ class Oracle:
             if reasons[-1] is None:
                 placed.append(after.place(message))
         outcome = self._placing.take(placed, self._marks)
+        result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
         for message, reason in zip(new, reasons, strict=True):
             if reason is None and next(numbers) in outcome.late:

@@ -65,6 +65,7 @@ def test_counts_add_up() -> None:
     assert step.counts == {
         "seen": 6,
         "counted": 1,
+        "partly_late": 0,
         "duplicates": 0,
         "late": 1,
         "future": 1,
