@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from tests.spark.feed import DAY, STAMP, at
 
 import muntin as mt
 from muntin.spark.sinks import Sink
+from muntin.spark.unstorable import Letters
 
 
 @dataclass
@@ -47,6 +49,32 @@ class Written:
             "revision": pa.array([revision for _, _, _, revision in self.said], pa.int32()),
         }
         return pa.table(columns)
+
+
+@dataclass
+class Rows:
+    """A batch of one Arrow table."""
+
+    rows: pa.Table
+    keys: tuple[str, ...] | None = None
+    number: int = 0
+    kind: str = "rejected"
+    empty: bool = False
+    letters: Letters = field(default_factory=lambda: Letters("rejected"))
+
+    @property
+    def identity(self) -> tuple[str, ...] | None:
+        """What identifies a row."""
+        return self.keys
+
+    def table(self) -> pa.Table:
+        """The rows."""
+        return self.rows
+
+    def aside(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """What was set aside: where, why, and the row."""
+        rows = [row for frame in self.letters.frames for row in frame.to_pylist()]
+        return [(row["sink"], row["why"], json.loads(row["row"])) for row in rows]
 
 
 class Place(Protocol):

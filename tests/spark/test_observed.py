@@ -57,6 +57,8 @@ def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) ->
         (datetime.date(2026, 1, 2), "2026-01-02"),
         ([1, None], "1, None"),
         (b"\x01", "01"),
+        ("x" * 2000, "x" * 1000 + "…"),
+        (b"\x00" * 2000, "0" * 1000 + "…"),
         (None, None),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from muntin.cli.failure import QueryFailedError, words
+from muntin.model.axis import moment
 from muntin.model.counts import rejections_in_words
 
 _REFRESH = 0.5
@@ -134,4 +134,4 @@ def _rejected(counts: dict[str, int]) -> str:
 def _moment(watermark: int | None) -> str:
     if watermark is None:
         return "-"
-    return f"{datetime.fromtimestamp(watermark / 1_000_000, UTC):%Y-%m-%d %H:%M}"
+    return moment(watermark).rpartition(":")[0]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
-from muntin.model.axis import phrase
+from muntin.model.axis import moment, phrase
 from muntin.model.counts import rejections_in_words
 from muntin.model.facts import Facts, SessionSeen, WindowSeen
 from muntin.model.kinds import Numbered
@@ -14,7 +13,6 @@ from muntin.model.policies import Each, Every, EveryRows, Policy
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # More windows than this aren't told of one by one.
 MOST = 12
 
@@ -32,21 +30,6 @@ class Clocks:
     watermark: int | None
     wall: int | None
     counts: Mapping[str, int]
-
-
-def moment(micros: int) -> str:
-    """A time as people write it, in UTC.
-
-    Example:
-        >>> moment(1_500_000)
-        '1970-01-01 00:00:01.5'
-    """
-    try:
-        found = _EPOCH + timedelta(microseconds=micros)
-    except OverflowError:
-        return f"{micros} us"
-    text = f"{found:%Y-%m-%d %H:%M:%S}"
-    return f"{text}.{found.microsecond:06d}".rstrip("0") if found.microsecond else text
 
 
 def about(facts: Facts, clocks: Clocks) -> Iterator[str]:

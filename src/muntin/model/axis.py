@@ -40,6 +40,9 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WEEK = 7 * DAY
 
+# After 400 years the calendar repeats itself.
+_CYCLE = 146_097 * DAY
+
 _UNITS = {
     "us": MICROSECOND,
     "microsecond": MICROSECOND,
@@ -206,3 +209,22 @@ def instant(option: str, value: str | datetime) -> int:
     except (AttributeError, TypeError, ValueError) as error:
         cure = 'write for example "2026-01-01T00:00:00" or a datetime'
         raise OptionError(option, value, "isn't a point in time", cure) from error
+
+
+def moment(position: int, separator: str = " ") -> str:
+    """A point in time as people write it, in UTC, whatever its year; there is a year 0.
+
+    Args:
+        position: Microseconds since the epoch.
+        separator: What is between day and time.
+
+    Example:
+        >>> moment(1_500_000), moment(1_767_225_600_000_000_000), moment(-63_000_000_000_000_000)
+        ('1970-01-01 00:00:01.5', '57971-02-25 00:00:00', '-0027-08-11 08:00:00')
+    """
+    cycles, rest = divmod(position, _CYCLE)
+    found = datetime(1970, 1, 1) + timedelta(microseconds=rest)
+    year = found.year + 400 * cycles
+    text = f"{year:05d}" if year < 0 else f"{year:04d}"
+    text += f"{found:-%m-%d}{separator}{found:%H:%M:%S}"
+    return f"{text}.{found.microsecond:06d}".rstrip("0") if found.microsecond else text

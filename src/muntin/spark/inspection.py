@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from muntin.engine import witness
 from muntin.engine.state import manifests
-from muntin.explain.why import moment
+from muntin.model.axis import moment
 from muntin.model.errors import OptionError
 from muntin.model.facts import Facts, read_back
 from muntin.model.sessions import Sessions

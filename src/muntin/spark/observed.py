@@ -15,12 +15,15 @@ from pyspark.sql import functions as F
 
 from muntin.model.counts import rejections
 from muntin.spark.inspection import inspect
+from muntin.spark.plain import values
 from muntin.spark.plan import REJECTED, RESULTS
 from muntin.spark.query import WindowedQuery
 from muntin.spark.sinks import Batch
 
 # Of a batch no more rows are fetched than somebody could read.
 _WINDOWS, _SAMPLES = 100, 10
+# Nor more of a text.
+_TEXT = 1000
 _PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 
 
@@ -130,7 +133,12 @@ def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
         return []
     rows = pa.ipc.open_stream(blobs[0][0]).read_all()
     last = rows.slice(max(0, rows.num_rows - most))
-    return [{name: plain(value) for name, value in row.items()} for row in last.to_pylist()]
+    shown = [[plain(one) for one in values(column, _milliseconds)] for column in last.columns]
+    return [dict(zip(last.column_names, row, strict=True)) for row in zip(*shown, strict=True)]
+
+
+def _milliseconds(position: int) -> int:
+    return position // 1000
 
 
 def plain(value: Any) -> Any:
@@ -138,10 +146,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, datetime):
         zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
         return int(zoned.timestamp() * 1000)
+    if isinstance(value, str) and len(value) > _TEXT:
+        return f"{value[:_TEXT]}…"
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, (list, tuple)):
-        return ", ".join(str(plain(one)) for one in value)
-    if isinstance(value, (Decimal, date, bytes, dict)):
-        return value.hex() if isinstance(value, bytes) else str(value)
+        return plain(", ".join(str(plain(one)) for one in value))
+    if isinstance(value, bytes):
+        return plain(value[:_TEXT].hex())
+    if isinstance(value, (Decimal, date, dict)):
+        return plain(str(value))
     return value

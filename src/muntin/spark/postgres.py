@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from muntin.engine import columns
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SinkError
-from muntin.spark.postgres_link import Link
+from muntin.spark.postgres_link import Link, refusals
 from muntin.spark.postgres_types import column_type, values
-from muntin.spark.sinks import BATCH, Batch, check_numbered
+from muntin.spark.sinks import BATCH, Batch, check_names, check_numbered, set_aside
+from muntin.spark.unstorable import sift
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _STAGE = "muntin_stage"
 # PostgreSQL cuts longer names, so that two of them may become one.
 _LONGEST = 63
+_MOST = 1600
 
 
 @dataclass(frozen=True)
@@ -89,33 +92,71 @@ class PostgresSink:
         numbered = rows.append_column(BATCH, pa.array([batch.number] * len(rows), pa.int64()))
         log, identity = self._log(batch.keys), batch.identity
 
-        def work(connection: Connection[Any]) -> None:
+        def work(connection: Connection[Any]) -> list[tuple[_Target, dict[int, str]]]:
+            done = []
             if identity is not None:
-                self._upsert(connection, _Target(self.schema, self.table, rows, identity))
+                # Newer revisions come later, also where rows are written bit by bit.
+                ordered = rows.sort_by(columns.REVISION)
+                target = _Target(self.schema, self.table, ordered, identity)
+                self._prepare(connection, target)
+                done.append((target, self._written(connection, target, self._upsert)))
             if log is not None:
-                self._append(connection, _Target(self.schema, log, numbered), batch.number)
+                target = _Target(self.schema, log, numbered)
+                self._prepare(connection, target)
+                self._erase(connection, target, batch.number)
+                done.append((target, self._written(connection, target, self._append)))
+            return done
 
-        self.link.run(work)
+        for target, refused in self.link.run(work):
+            taken = target.rows.select(rows.column_names)
+            set_aside(batch, taken, refused, self._place(target))
         self._begun = True
 
     def _check(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
-        for name in names:
+        there = list(names)
+        for name in there:
             _check_name("column", name)
+        check_names(there, self.table, capitals=True)
+        if len(there) >= _MOST:
+            cure = "select fewer, or put them into a struct"
+            problem = f"are more than PostgreSQL's tables have, of which one has {_MOST}"
+            raise OptionError("columns", len(there), problem, cure)
         log = self._log(keys)
         if log is not None:
             cure = "give the column another name"
             check_numbered(
-                names, log, cure if keys is None else f"{cure}, or keep no history", capitals=True
+                there, log, cure if keys is None else f"{cure}, or keep no history", capitals=True
             )
 
     def _log(self, keys: tuple[str, ...] | None) -> str | None:
         """The table that rows are appended to, if there is one."""
         return self.table if keys is None else self.history
 
+    def _written(
+        self,
+        connection: Connection[Any],
+        target: _Target,
+        write: Callable[[Connection[Any], _Target], None],
+    ) -> dict[int, str]:
+        """Write what can be written; give back what can't, by position, and why."""
+        from psycopg import sql
+
+        def attempt(rows: pa.Table) -> None:
+            with refusals(), connection.transaction():
+                self._stage(connection, target, rows)
+                write(connection, target)
+                # Else some would be looked at when all is committed.
+                connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(_STAGE)))
+
+        return sift(self._place(target), target.rows, attempt)
+
+    def _place(self, target: _Target) -> str:
+        return f"PostgreSQL {self.link.place}, table {target.told}"
+
     def _upsert(self, connection: Connection[Any], target: _Target) -> None:
         from psycopg import sql
 
-        self._prepare(connection, target)
         key = _names(target.identity)
         same = sql.SQL(" AND ").join(
             sql.SQL("kept.{0} = newest.{0}").format(sql.Identifier(name))
@@ -145,39 +186,43 @@ class PostgresSink:
                 "WHERE excluded.revision >= kept.revision"
             ).format(table=target.name, every=_names(every), newest=newest, key=key, sets=sets),
         )
-        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(_STAGE)))
 
-    def _append(self, connection: Connection[Any], target: _Target, number: int) -> None:
+    def _append(self, connection: Connection[Any], target: _Target) -> None:
         from psycopg import sql
 
-        self._prepare(connection, target)
-        erase = sql.SQL("DELETE FROM {} WHERE {} = {}").format(
-            target.name, sql.Identifier(BATCH), sql.Literal(number)
-        )
-        connection.execute(erase)
         every = _names(target.rows.column_names)
         take = sql.SQL("INSERT INTO {table} ({every}) SELECT {every} FROM {stage}")
         stage = sql.Identifier(_STAGE)
         connection.execute(take.format(table=target.name, every=every, stage=stage))
-        connection.execute(sql.SQL("DROP TABLE {}").format(stage))
 
-    def _prepare(self, connection: Connection[Any], target: _Target) -> None:
-        """Have the table, alone until the transaction ends, and the batch's rows beside it."""
+    def _erase(self, connection: Connection[Any], target: _Target, number: int) -> None:
+        """Forget what an earlier try has appended."""
         from psycopg import sql
 
+        erase = sql.SQL("DELETE FROM {} WHERE {} = {}")
+        named = sql.Identifier(BATCH)
+        self._checked(connection, target, erase.format(target.name, named, sql.Literal(number)))
+
+    def _prepare(self, connection: Connection[Any], target: _Target) -> None:
+        """Have the table, alone until the transaction ends."""
         # Queries that share a table take turns: whoever comes second sees the first one's rows.
         turn = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
         connection.execute(turn, (f"muntin {target.told}",))
         if self.create:
             self._make(connection, target)
-        every = _names(target.rows.column_names)
+
+    def _stage(self, connection: Connection[Any], target: _Target, rows: pa.Table) -> None:
+        """Have rows beside the table."""
+        from psycopg import sql
+
+        every = _names(rows.column_names)
         # Of the table's own types, which need not be those that we would have chosen.
         stage = sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA")
         named = sql.Identifier(_STAGE)
         self._checked(connection, target, stage.format(named, every, target.name))
         copy = sql.SQL("COPY {} ({}) FROM STDIN").format(named, every)
         with connection.cursor() as cursor, cursor.copy(copy) as stream:
-            for row in zip(*(values(c) for c in target.rows.columns), strict=True):
+            for row in zip(*(values(c) for c in rows.columns), strict=True):
                 stream.write_row(row)
 
     def _make(self, connection: Connection[Any], target: _Target) -> None:

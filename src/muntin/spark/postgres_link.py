@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from muntin.model.errors import MissingExtraError, OptionError, SinkError
+from muntin.spark.unstorable import RowsRefusedError
 
 if TYPE_CHECKING:
-    from psycopg import Connection
+    from psycopg import Connection, Error
 
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 # How long a server that is there may refuse us.
 _REFUSED = 2.0
+# SQLSTATEs that are about rows: values that can't be, constraints, views' conditions, limits (of an
+# index, a page), what a trigger raises, and what the server didn't foresee.
+_OF_ROWS = ("22", "23", "44", "54", "P0", "XX000")
+# Those that may go away: lost connections, deadlocks, a full disk or memory, locks, a server that
+# is stopped or starting, its machine, another server behind it.
+_OF_SERVER = ("08", "40", "53", "55", "57", "58", "HV")
 
 
 class Link:
@@ -60,7 +68,7 @@ class Link:
         the commit, nobody can know whether that was done.
 
         Raises:
-            SinkError: When the server stays away, or doesn't let us in.
+            SinkError: When the server stays away, or doesn't let us in, or can't do what is asked.
         """
         from psycopg import InterfaceError, OperationalError
 
@@ -72,6 +80,9 @@ class Link:
                 with connection.transaction():
                     return work(connection)
             except (OperationalError, InterfaceError) as error:
+                if self._connection is not None and not _passes(error):
+                    self.close()
+                    raise SinkError(self._told(error, True)) from None
                 if self._connection is None and self._answers() and not refused:
                     # It may have come up just now; if it hasn't, waiting won't change its mind.
                     refused, deadline = True, min(deadline, time.monotonic() + _REFUSED)
@@ -114,3 +125,29 @@ class Link:
         waited = f"for {self.patience:g} seconds"
         cure = "bring the server back and start the query again: it goes on where it was"
         return f"PostgreSQL at {self.place} couldn't be written to {waited}: {said}; {cure}"
+
+
+def _passes(error: Error) -> bool:
+    """Whether it may be otherwise when it is tried again; without a code the connection is lost."""
+    return error.sqlstate is None or error.sqlstate.startswith(_OF_SERVER)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """While rows are written.
+
+    Raises:
+        RowsRefusedError: In place of an error that is about what is in them.
+    """
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as error:
+        known = error.sqlstate
+        # Without a code, values were refused before they were sent.
+        if known.startswith(_OF_ROWS) if known else isinstance(error, psycopg.DataError):
+            raise RowsRefusedError(error.diag.message_primary or str(error)) from error
+        raise
+    except (UnicodeError, OverflowError, ValueError) as error:
+        raise RowsRefusedError(str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,9 @@ from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import REJECTED, RESULTS, Plan
 from muntin.spark.processor import FIGURES, STAGE
 from muntin.spark.sinks import Batch, SinkLike, check, check_apart, sink
+from muntin.spark.unstorable import DeadLetters, Letters
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -50,6 +54,8 @@ class Figures:
         state_rows: Rows in the state.
         fired: Firings of this run by emission.
         join: The same of the join whose pairs the windows take, where there is one.
+        unstorable: Rows that this run's sinks couldn't take; they are in a folder of the
+            checkpoint, with the reason.
     """
 
     batch: int = -1
@@ -59,6 +65,7 @@ class Figures:
     state_rows: int = 0
     fired: dict[str, int] = field(default_factory=dict)
     join: Figures | None = None
+    unstorable: int = 0
 
     def adds_up(self) -> bool:
         """Whether every message that came in is accounted for."""
@@ -109,6 +116,7 @@ class WindowedQuery:
         figures: What the last batch left behind.
         outputs: What kinds of rows it tells.
         watchers: Are shown each batch when it is written: its number, and the rows of each kind.
+        watcher_failures: How often one of them raised. That is logged, and the query goes on.
     """
 
     def __init__(self) -> None:
@@ -118,8 +126,10 @@ class WindowedQuery:
         self.figures = Figures()
         self.outputs: tuple[Output, ...] = ()
         self.watchers: list[Callable[[int, list[Batch]], None]] = []
+        self.watcher_failures = 0
         self._changed = threading.Condition()
         self._writing = False
+        self._unstorable = 0
         self._shards: dict[str | None, dict[int, dict[str, Any]]] = {}
 
     def __repr__(self) -> str:
@@ -222,6 +232,25 @@ class WindowedQuery:
                 self._writing = False
                 self._changed.notify_all()
 
+    def set_aside(self, rows: int) -> None:
+        """Count rows that a sink couldn't take; before ``note`` of their batch."""
+        self._unstorable += rows
+
+    def show(self, batch: int, rows: list[Batch]) -> None:
+        """Show a batch to all who watch."""
+        for watcher in self.watchers:
+            with self.watching(batch):
+                watcher(batch, rows)
+
+    @contextmanager
+    def watching(self, batch: int) -> Iterator[None]:
+        """While somebody is shown a batch; what he raises is logged and counted, no more."""
+        try:
+            yield
+        except Exception:
+            self.watcher_failures += 1
+            _LOG.exception("A watcher failed at batch %d; the query goes on", batch)
+
     def note(self, batch: int, lines: list[str]) -> None:
         """Take in the figures that the shards told with a batch."""
         told = [json.loads(line) for line in lines]
@@ -237,7 +266,8 @@ class WindowedQuery:
             found[stage] = Figures.of(batch, list(shards.values()), fired)
         with self._changed:
             whole = found.pop(None, Figures(batch))
-            self.figures = replace(whole, join=next(iter(found.values()), None))
+            join = next(iter(found.values()), None)
+            self.figures = replace(whole, join=join, unstorable=self._unstorable)
             self._changed.notify_all()
 
 
@@ -315,7 +345,7 @@ def launch(
         raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
     handle = handle or WindowedQuery()
     handle.spark, handle.checkpoint = told.sparkSession, checkpoint
-    handle.outputs = tuple(outputs)
+    handle.outputs, dead = tuple(outputs), DeadLetters(checkpoint)
     sinks = [(output, sink(output.sink)) for output in outputs]
     check_apart(target for _, target in sinks)
     for output, target in sinks:
@@ -333,9 +363,9 @@ def launch(
                 for batch, (_, target) in zip(batches, sinks, strict=True):
                     if target is not None:
                         target.write(batch)
+                handle.set_aside(dead.keep(told.sparkSession, batches))
                 handle.note(number, lines)
-                for watcher in handle.watchers:
-                    watcher(number, batches)
+                handle.show(number, batches)
             finally:
                 told.unpersist()
 
@@ -351,7 +381,10 @@ def _batches(
     number: int, told: DataFrame, outputs: Sequence[Output], kinds: set[str]
 ) -> list[Batch]:
     """What each output gets of a batch, in which there are rows of some kinds."""
-    return [Batch(number, told, o.kind, o.schema, o.keys, o.kind not in kinds) for o in outputs]
+    return [
+        Batch(number, told, o.kind, o.schema, o.keys, o.kind not in kinds, Letters(o.kind))
+        for o in outputs
+    ]
 
 
 def _triggered(

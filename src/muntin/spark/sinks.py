@@ -1,16 +1,20 @@
 """Where batches of results and rejected messages go.
 
 A sink may be given a batch again after a restart; it then gets the same rows under the same number,
-and must leave the same table behind.
+and must leave the same table behind. Rows that it can't take it sets aside.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -22,6 +26,7 @@ from pyspark.sql.types import StructType
 from muntin.engine import columns
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.spark.processor import unpacked
+from muntin.spark.unstorable import Letters, RowsRefusedError, sift
 
 # The column in which tables that are appended to keep the batch's number.
 BATCH = "batch"
@@ -40,6 +45,7 @@ class Batch:
             messages).
         empty: Whether the shards told no rows of this kind, as when no message came in. Where the
             table is there already, nothing needs to be done then: a repeat has no rows either.
+        letters: Takes the rows that a sink can't.
     """
 
     number: int
@@ -48,6 +54,7 @@ class Batch:
     schema: StructType
     keys: tuple[str, ...] | None
     empty: bool = False
+    letters: Letters = field(default_factory=lambda: Letters(""), compare=False)
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -79,7 +86,10 @@ class Sink(Protocol):
     """
 
     def write(self, batch: Batch) -> None:
-        """Write one batch, so that writing it again changes nothing."""
+        """Write one batch, so that writing it again changes nothing.
+
+        Rows that can't be written, whenever they come, go to ``batch.letters``.
+        """
 
 
 @runtime_checkable
@@ -140,6 +150,44 @@ def check_numbered(names: Iterable[str], place: str, cure: str, *, capitals: boo
             raise OptionError("column", name, problem, cure)
 
 
+def set_aside(batch: Batch, rows: pa.Table, refused: Mapping[int, str], where: str) -> None:
+    """Give a batch back the rows that were refused.
+
+    Args:
+        batch: The batch.
+        rows: Its rows.
+        refused: Which of them, by position, and why.
+        where: What couldn't take them.
+    """
+    if refused:
+        taken = rows.take(pa.array(refused, pa.int64()))
+        batch.letters.add(taken, where, list(refused.values()))
+
+
+def check_names(names: Iterable[str], place: str, *, capitals: bool) -> None:
+    """Refuse columns that would become one, or get another name.
+
+    Args:
+        names: The columns.
+        place: What is written to.
+        capitals: Whether names that differ only in capitals are two names there.
+
+    Raises:
+        OptionError: Naming the first.
+    """
+    taken: set[str] = set()
+    for name in names:
+        plain = name if capitals else name.lower()
+        if plain in taken:
+            problem = f"is twice among the columns that {place} gets"
+            more = "" if capitals else " (capitals make no other name there)"
+            raise OptionError("column", name, problem + more, "give one another name")
+        if not plain:
+            problem = f"can't be the name of a column of {place}"
+            raise OptionError("column", name, problem, "give the column a name")
+        taken.add(plain)
+
+
 SinkLike = Sink | Callable[[DataFrame, int], None]
 
 
@@ -182,6 +230,7 @@ class ParquetSink:
 
     def _check(self, names: Iterable[str]) -> None:
         # Who reads the folder would get its number in place of the column.
+        check_names(names, self.path, capitals=False)
         check_numbered(names, self.path, "give the column another name", capitals=False)
 
 
@@ -229,20 +278,66 @@ class DuckDBSink:
         rows = batch.table()
         # Whoever writes through a sink of his own may not have asked before.
         self._check(rows.column_names, batch.keys)
-        with _TURNS[Path(self.path).resolve()], self._connect(self.path) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
+        path = Path(self.path).resolve()
+        with _TURNS[path]:
+            self._make(path)
+            with self._connect(self.path) as connection:
+                connection.execute("SET TimeZone = 'UTC'")
+                refused = self._write(connection, batch, rows)
+        set_aside(batch, rows, refused, self._place)
+        self._begun = True
+
+    @property
+    def _place(self) -> str:
+        return f"DuckDB {self.path}, table {self.table}"
+
+    def _make(self, path: Path) -> None:
+        """Have a file that can be opened, whatever happens to us or to the disk meanwhile."""
+        if path.exists():
+            return
+        folder = Path(mkdtemp(dir=path.parent, prefix=".muntin-"))
+        made = folder / path.name
+        try:
+            self._connect(str(made)).close()
+            # What a full disk cut off when it was closed shows when it is opened.
+            self._connect(str(made), read_only=True).close()
+            with suppress(FileExistsError):
+                os.link(made, path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _write(self, connection: Any, batch: Batch, rows: pa.Table) -> dict[int, str]:
+        """Write what can be written; give back what can't, by position, and why."""
+        with suppress(RowsRefusedError):
+            self._transaction(connection, batch, rows, "COMMIT")
+            return {}
+        # Nothing of a transaction survives a refusal: rows are tried first, and written then.
+        refused = sift(
+            self._place, rows, lambda some: self._transaction(connection, batch, some, "ROLLBACK")
+        )
+        fine = [n for n in range(len(rows)) if n not in refused]
+        self._transaction(connection, batch, rows.take(pa.array(fine, pa.int64())), "COMMIT")
+        return refused
+
+    def _transaction(self, connection: Any, batch: Batch, rows: pa.Table, end: str) -> None:
+        import duckdb
+
+        connection.execute("BEGIN")
+        try:
             connection.register("batch_rows", rows)
-            connection.execute("BEGIN")
             if batch.identity is not None:
                 self._upsert(connection, batch.identity, rows.column_names)
                 if self.history is not None:
                     self._append(connection, self.history, batch.number)
             else:
                 self._append(connection, self.table, batch.number)
-            connection.execute("COMMIT")
-        self._begun = True
+            connection.execute(end)
+        except (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException) as error:
+            connection.execute("ROLLBACK")
+            raise RowsRefusedError(str(error)) from error
 
     def _check(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+        check_names(names, self.table, capitals=False)
         cure = "give the column another name"
         if keys is None:
             check_numbered(names, self.table, cure, capitals=False)

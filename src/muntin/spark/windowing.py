@@ -180,7 +180,8 @@ class TableQuery(WindowedQuery):
                 sum(figures.rows for figures in told),
             )
             self._changed.notify_all()
-        self._took(batch, told, time.time_ns() // 1_000_000)
+        with self.watching(batch):
+            self._took(batch, told, time.time_ns() // 1_000_000)
 
 
 def start(

@@ -1,0 +1,242 @@
+"""Rows that a sink can't take: only they are set aside, all others are written."""
+
+from __future__ import annotations
+
+import random
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psycopg
+import pyarrow as pa
+import pytest
+from tests.contract.sinks import DuckDBPlace, Place, PostgresPlace, Rows, Written
+from tests.services.postgres import Postgres
+from tests.services.postgres import rows as found
+
+import muntin as mt
+from muntin.model.axis import instant
+
+STAMP = pa.timestamp("us", tz="UTC")
+# Beyond what Python's times can be: 5001 BC to 57971, and all that Spark has.
+FAR = [-219_966_000_000_000_000, -(2**63) + 2, 1_767_225_600_000_000_000, 2**63 - 2]
+NEAR = [instant("t", "0001-01-01T00:00:00"), -62_135_596_800_000_001, 0]
+
+
+@pytest.fixture(params=["duckdb", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "duckdb":
+        return DuckDBPlace(tmp_path / "out.duckdb")
+    return PostgresPlace(request.getfixturevalue("postgres").database())
+
+
+def texts(*values: bytes) -> pa.Array:
+    """A column of text of any bytes, as Spark's casts make them."""
+    return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
+
+
+def windows(keys: pa.Array, **more: Any) -> pa.Table:
+    n = len(keys)
+    columns = {
+        "key": keys,
+        "window_start": pa.array([0] * n, STAMP),
+        "window_end": pa.array([10] * n, STAMP),
+        "n": pa.array(range(n), pa.int64()),
+        "emission": pa.array(["full"] * n),
+        "revision": pa.array([0] * n, pa.int32()),
+    }
+    return pa.table({**columns, **more})
+
+
+def upsert(place: Place, table: pa.Table, **options: Any) -> Rows:
+    batch = Rows(table, ("key", "window_start", "window_end"), **options)
+    place.sink("windows", None).write(batch)
+    return batch
+
+
+KEYS = [
+    "a\0",
+    "a␀",
+    "a",
+    "a\0\0",
+    "␀",
+    "␛␀",
+    "\0",
+    "␛",
+    "␛␛",
+    "",
+    " a",
+    "a ",
+    "A",
+    "\xe9",
+    "e\u0301",
+]
+
+
+def test_no_two_keys_become_one_row(place: Place) -> None:
+    for _ in range(2):
+        batch = upsert(place, windows(pa.array(KEYS)))
+    assert batch.aside() == []
+    stored = place.read("windows", "n", "key")
+    assert [n for n, _ in stored] == list(range(len(KEYS)))
+    assert len({key for _, key in stored}) == len(KEYS)
+
+
+def test_only_the_rows_that_arent_text_are_set_aside(place: Place) -> None:
+    """Wherever they are, however many, and whatever else is in the batch."""
+    keys = texts(b"\xed\xa0\x80", *(b"k%d" % n for n in range(20)), b"\xff", b"a\xc3")
+    for _ in range(2):
+        batch = upsert(place, windows(keys, n=pa.array(range(len(keys)), pa.int64())))
+        assert [row["n"] for _, _, row in batch.aside()] == [0, 21, 22]
+        assert batch.aside()[0][2]["key"] == "\udced\udca0\udc80"
+        assert {"windows" in sink for sink, _, _ in batch.aside()} == {True}
+    assert place.read("windows", "n") == [(n,) for n in range(1, 21)]
+
+
+def test_a_batch_of_nothing_else_is_taken(place: Place) -> None:
+    upsert(place, windows(pa.array(["a"])))
+    batch = upsert(place, windows(texts(b"\xff")), number=1)
+    assert len(batch.aside()) == 1
+    assert place.read("windows", "key") == [("a",)]
+
+
+def test_versions_of_a_window_among_refused_rows(place: Place) -> None:
+    """They come in any order; the greatest revision wins, and what is taken back stays away."""
+    keys = texts(b"a", b"\xff", b"b", b"a", b"b", b"c", b"c", b"\xfe")
+    revision = pa.array([2, 0, 1, 1, 0, 1, 0, 0], pa.int32())
+    emission = pa.array(["full", "full", "retract", "early", "early", "full", "early", "full"])
+    table = windows(keys, revision=revision, emission=emission)
+    for _ in range(2):
+        assert len(upsert(place, table).aside()) == 2
+        assert place.read("windows", "key", "revision") == [("a", 2), ("c", 1)]
+
+
+def test_times_that_python_cant_hold(place: Place) -> None:
+    far = pa.array([*FAR, *NEAR, None], pa.int64())
+    days = pa.array([-2_500_000, 2**31 - 1, 20_454_000, -719_163, 0, 1, 2, None], pa.int32())
+    nested = pa.array([[value] for value in far.to_pylist()], pa.list_(STAMP))
+    struct = pa.StructArray.from_arrays([far.cast(STAMP)], ["at"])
+    table = pa.table(
+        {
+            "id": pa.array(range(8), pa.int64()),
+            "at": far.cast(STAMP),
+            "local": far.cast(pa.timestamp("us")),
+            "day": days.cast(pa.date32()),
+            "listed": nested,
+            "deep": struct,
+        }
+    )
+    for _ in range(2):
+        batch = Rows(table)
+        place.sink("rejected", None).write(batch)
+        aside = {row["id"]: row for _, _, row in batch.aside()}
+        kept = [n for (n,) in place.read("rejected", "id")]
+        assert sorted([*kept, *aside]) == list(range(8))
+        assert {2, 3, 4, 5, 6, 7} <= set(kept)
+        for row in aside.values():
+            assert row["at"].startswith("-")
+            assert row["deep"]["at"] == row["at"]
+
+
+def test_postgres_reads_far_times_as_they_are(postgres: Postgres) -> None:
+    """All but those before 4714 BC, where its calendar begins."""
+    dsn = postgres.database()
+    sink = mt.to_postgres(dsn, "rejected")
+    times = pa.array([*FAR, *NEAR], pa.int64())
+    batch = Rows(pa.table({"id": pa.array(range(7), pa.int64()), "at": times.cast(STAMP)}))
+    sink.write(batch)
+    # Numeric, for a double has no room for microseconds that far away.
+    query = "SELECT id, (extract(epoch FROM at) * 1000000)::bigint FROM rejected ORDER BY id"
+    assert found(dsn, query) == [(n, times[n].as_py()) for n in range(2, 7)]
+    assert [(row["id"], why) for _, why, row in batch.aside()] == [
+        (0, 'timestamp out of range: "5002-07-22 05:20:00+00 BC"'),
+        (1, 'timestamp out of range: "290309-12-21 19:59:05.224194+00 BC"'),
+    ]
+
+
+def test_a_key_beyond_the_limit_of_an_index_isnt_a_lost_connection(postgres: Postgres) -> None:
+    long = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=6000))
+    dsn = postgres.database()
+    sink = mt.to_postgres(dsn, "windows", history="history", patience="1 hour")
+    batch = Rows(windows(pa.array(["a", long, "x" * 6000])), ("key", "window_start", "window_end"))
+    sink.write(batch)
+    # What is compressed below the limit fits.
+    assert found(dsn, "SELECT n FROM windows ORDER BY 1") == [(0,), (2,)]
+    assert found(dsn, "SELECT n FROM history ORDER BY 1") == [(0,), (1,), (2,)]
+    ((where, why, row),) = batch.aside()
+    assert where == f"PostgreSQL {sink.link.place}, table windows"
+    assert "exceeds btree version 4 maximum 2704" in why
+    assert row["key"] == long
+
+
+OURS = """
+    CREATE TABLE windows (
+        key varchar(3), window_start timestamptz, window_end timestamptz, n smallint NOT NULL,
+        emission text, revision int, PRIMARY KEY (key, window_start, window_end),
+        CHECK (n <> 5), CONSTRAINT late UNIQUE (n) DEFERRABLE INITIALLY DEFERRED);
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN IF NEW.n = 7 THEN RAISE 'seven is for me'; END IF; RETURN NEW; END $$;
+    CREATE TRIGGER refuse BEFORE INSERT ON windows FOR EACH ROW EXECUTE FUNCTION refuse();
+"""
+
+
+def test_what_a_table_of_ones_own_refuses(postgres: Postgres) -> None:
+    """Values out of range, checks, nulls, triggers, and constraints that wait for the commit."""
+    dsn = postgres.database()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(OURS.encode())
+    n = pa.array([0, 1, 70_000, 5, None, 7, 1, 8], pa.int64())
+    keys = pa.array(["a", "b", "c", "d", "e", "f", "g", "long"])
+    batch = Rows(windows(keys, n=n), ("key", "window_start", "window_end"))
+    mt.to_postgres(dsn, "windows", create=False, patience="1 hour").write(batch)
+    assert found(dsn, "SELECT key, n FROM windows ORDER BY 1") == [("a", 0), ("b", 1)]
+    said = {row["key"]: why for _, why, row in batch.aside()}
+    assert list(said) == ["c", "d", "e", "f", "g", "long"]
+    assert said["f"] == "seven is for me"
+    assert "late" in said["g"]
+
+
+def test_a_statement_that_no_row_is_to_blame_for_ends_at_once(postgres: Postgres) -> None:
+    dsn = postgres.database()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        trigger = "BEFORE INSERT ON windows FOR EACH STATEMENT EXECUTE FUNCTION refuse()"
+        connection.execute(OURS.replace("BEFORE INSERT ON windows FOR EACH ROW EXECUTE FUNCTION "
+                                        "refuse()", trigger).replace("IF NEW.n = 7 THEN", "")
+                           .replace("END IF;", "").encode())  # fmt: skip
+    with pytest.raises(mt.SinkError, match="table windows takes no row at all: seven is for me"):
+        mt.to_postgres(dsn, "windows", create=False, patience="1 hour").write(
+            Rows(windows(pa.array(["a"])), ("key", "window_start", "window_end"))
+        )
+
+
+@contextmanager
+def disk_of(size: int) -> Iterator[None]:
+    """No file grows beyond a size, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 6000, 8192, 12_287, 12_288, 100_000, 262_144])
+def test_a_full_disk_leaves_a_file_that_opens(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "out.duckdb"
+    batches = [Written(0, [("a", 0, 1, 0)]), Written(1, [(f"k{n}", 0, n, 0) for n in range(3000)])]
+    with disk_of(size):
+        for batch in batches:
+            try:
+                mt.to_duckdb(str(path), "windows").write(batch)
+            except duckdb.IOException:
+                break
+        else:
+            raise AssertionError("the disk was large enough")
+    for batch in batches:
+        mt.to_duckdb(str(path), "windows").write(batch)
+    with duckdb.connect(str(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM windows").fetchone() == (3001,)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
