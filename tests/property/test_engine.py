@@ -10,7 +10,14 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors import Batch, Door, EngineDoor, OracleDoor
+from tests.doors import Door, EngineDoor, OracleDoor
+from tests.property.agreement import (
+    differences,
+    last_revisions,
+    of_messages,
+    place_of,
+    revision_differences,
+)
 from tests.property.speaking import check_in_order
 from tests.property.streams import (
     EVERYTHING,
@@ -21,10 +28,8 @@ from tests.property.streams import (
     any_streams,
     twins_in_time,
 )
-from tests.transcripts.comparison import row_differences, same_row, unordered_differences
 
 from muntin.engine import runs
-from muntin.engine.oracle import Step
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.sessions import Sessions
@@ -34,7 +39,6 @@ from muntin.model.windows import Windows
 LAYOUTS = [EngineDoor(), EngineDoor(3), EngineDoor(4, restart=True), EngineDoor(2, repeat=True)]
 EACH_KIND = [Range((kind,), POSITIONS, True, True, True) for kind in EVERYTHING.kinds]
 FEWER = settings(max_examples=max(1, settings.default.max_examples // 4))
-Revisions = dict[tuple[Any, ...], dict[str, Any]]
 
 
 BOTH_DOORS = [
@@ -57,15 +61,7 @@ def test_engine_says_what_the_oracle_says(
     drawn_from: Range, data: st.DataObject, door: EngineDoor
 ) -> None:
     stream: Stream = data.draw(any_streams(drawn_from))
-    expected = OracleDoor().run(stream.spec, stream.steps)
-    told = door.run(stream.spec, stream.steps)
-    assert len(told) == len(expected)
-    for number, (step, wanted) in enumerate(zip(told, expected, strict=True)):
-        found = row_differences("firing", step.firings, wanted.firings)
-        found += unordered_differences("rejected", step.rejected, wanted.rejected)
-        assert found == [], f"step {number}"
-        assert of_messages(step) == of_messages(wanted), f"step {number}"
-        assert step.watermark == wanted.watermark, f"step {number}"
+    assert differences(door, stream.spec, stream.steps) == []
 
 
 @pytest.mark.parametrize("make_door", BOTH_DOORS)
@@ -78,9 +74,7 @@ def test_last_revisions_are_the_same_however_the_input_arrives(
     expected = last_revisions(OracleDoor(), twins.spec, twins.one)
     for arrangement in (twins.one, twins.other):
         found = last_revisions(door, twins.spec, arrangement)
-        assert found.keys() == expected.keys()
-        differing = [at for at in expected if not same_row(found[at], expected[at])]
-        assert differing == []
+        assert revision_differences(found, expected) == []
 
 
 @pytest.mark.parametrize("make_door", BOTH_DOORS)
@@ -135,24 +129,3 @@ def windows_of_a_message(spec: WindowSpec) -> int:
         case Windows(size, slide) | Days(Windows(size, slide)):
             return -(-size // slide)
     raise AssertionError(spec.windows)
-
-
-def place_of(spec: WindowSpec, row: dict[str, Any]) -> tuple[Any, ...]:
-    key = tuple(row[name] for name in spec.keys)
-    return row["window_start"], key, row["window_end"]
-
-
-def of_messages(step: Step) -> dict[str, int]:
-    """The counts of messages, without those of windows."""
-    return {name: n for name, n in step.counts.items() if name != "overflow"}
-
-
-def last_revisions(door: Door, spec: WindowSpec, steps: list[Batch]) -> Revisions:
-    """What each window said last, without how often and why it spoke; nothing of vanished ones."""
-    rows = (row for step in door.run(spec, steps) for row in step.firings)
-    said = {place_of(spec, row): row for row in rows}
-    return {
-        at: {name: row[name] for name in spec.aggregates}
-        for at, row in said.items()
-        if row["emission"] != "retract"
-    }

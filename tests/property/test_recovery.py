@@ -12,8 +12,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.doors import Batch, OracleDoor, as_arguments
+from tests.property.agreement import in_order
 from tests.property.streams import EVERYTHING, Range, any_streams
-from tests.property.test_standalone import in_order
 
 from muntin.model.errors import RefusedError, SelectorDisabledError
 from muntin.model.sessions import Sessions

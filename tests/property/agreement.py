@@ -1,0 +1,225 @@
+"""Whether a door says what the oracle says of the same steps; in words, where it doesn't."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tests.doors import Batch, Door, OracleDoor, StandaloneDoor
+from tests.join_doors import Columns, JoinBatch, JoinDoor, OracleJoinDoor, StandaloneJoinDoor
+from tests.transcripts.comparison import row_differences, same_row, unordered_differences
+
+from muntin.engine.oracle import Step
+from muntin.engine.oracle.joins import JoinStep
+from muntin.model.joins import SIDES, JoinSpec
+from muntin.model.spec import DUPLICATES, WindowSpec
+
+Place = tuple[Any, ...]
+
+
+def differences(door: Door, spec: WindowSpec, steps: Sequence[Batch]) -> list[str]:
+    """Where a door says something else than the oracle, step by step."""
+    single = isinstance(door, StandaloneDoor) and door.single
+    expected = one_by_one(spec, steps) if single else OracleDoor().run(spec, steps)
+    told = door.run(spec, steps)
+    found = [] if len(told) == len(expected) else [f"{len(told)} steps told"]
+    for number, (step, wanted) in enumerate(zip(told, expected, strict=False), start=1):
+        texts = _singles(step, wanted) if single else step_differences(step, wanted)
+        # An operator that runs by itself has a mark of its own on the rows axis.
+        marked = spec.axis == "time" or not isinstance(door, StandaloneDoor)
+        if marked and door.tells_watermark and step.watermark != wanted.watermark:
+            texts.append(f"watermark {step.watermark}, expected {wanted.watermark}")
+        found += [f"step {number}: {text}" for text in texts]
+    return found
+
+
+def step_differences(step: Step, wanted: Step) -> list[str]:
+    """Firings in order, rejected messages in any, and the counts of messages."""
+    found = row_differences("firing", step.firings, wanted.firings)
+    found += unordered_differences("rejected", step.rejected, wanted.rejected)
+    return found + count_differences(of_messages(step), of_messages(wanted))
+
+
+def _singles(step: Step, wanted: Step) -> list[str]:
+    found = row_differences("firing", in_order(step.firings), in_order(wanted.firings))
+    found += unordered_differences("rejected", of_rejected(step), of_rejected(wanted))
+    return found + count_differences(of_messages(step), of_messages(wanted))
+
+
+def count_differences(counts: dict[str, int], wanted: dict[str, int]) -> list[str]:
+    """Counts by name; what isn't named is none."""
+    return [
+        f"{name} {counts.get(name, 0)}, expected {wanted.get(name, 0)}"
+        for name in sorted({*counts, *wanted})
+        if counts.get(name, 0) != wanted.get(name, 0)
+    ]
+
+
+def unaccounted(steps: Sequence[Batch], told: Sequence[Step]) -> list[str]:
+    """Where messages in aren't messages counted, rejected, or taken before."""
+    found = []
+    for number, (batch, step) in enumerate(zip(steps, told, strict=True), start=1):
+        counts = of_messages(step)
+        counted, duplicates = counts.get("counted", 0), counts.get(DUPLICATES, 0)
+        refused = Counter(row["reason"] for row in step.rejected if row["reason"] != "overflow")
+        if len(batch.messages) != counted + duplicates + refused.total():
+            found.append(f"step {number}: {len(batch.messages)} in, {counts}, {dict(refused)}")
+    return found
+
+
+def one_by_one(spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+    """What the oracle says of the steps when each message is one, and each clock too."""
+    wall, parts, counts = steps[0].wall, [], []
+    for step in steps:
+        mine = [Batch([message], wall) for message in step.messages]
+        wall = step.wall
+        mine.append(Batch([], wall, step.final))
+        parts += mine
+        counts.append(len(mine))
+    told = iter(OracleDoor().run(spec, parts))
+    return [joined([next(told) for _ in range(n)]) for n in counts]
+
+
+def joined(told: list[Step]) -> Step:
+    """Some steps as one."""
+    counts = {name: sum(step.counts[name] for step in told) for name in told[0].counts}
+    return Step(
+        [row for step in told for row in step.firings],
+        [row for step in told for row in step.rejected],
+        counts,
+        told[-1].watermark,
+    )
+
+
+def in_order(firings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By window; what one window says stays in its order."""
+    names = ("window_start", "partition", "key", "second", "window_end")
+    return sorted(firings, key=lambda row: tuple(row.get(name) for name in names))
+
+
+def of_rejected(step: Step) -> list[dict[str, Any]]:
+    """A window whose sum overflows isn't a message, and no message's watermark goes with it."""
+    return [
+        {**row, "watermark": None} if row["reason"] == "overflow" else row for row in step.rejected
+    ]
+
+
+def of_messages(step: Step) -> dict[str, int]:
+    """The counts of messages, without those of windows."""
+    return {name: n for name, n in step.counts.items() if name != "overflow"}
+
+
+def place_of(spec: WindowSpec, row: dict[str, Any]) -> Place:
+    """Which window a firing is of."""
+    key = tuple(row[name] for name in spec.keys)
+    return row["window_start"], key, row["window_end"]
+
+
+def last_revisions(
+    door: Door, spec: WindowSpec, steps: Sequence[Batch]
+) -> dict[Place, dict[str, Any]]:
+    """What each window said last, without how often and why it spoke; nothing of vanished ones."""
+    rows = (row for step in door.run(spec, steps) for row in step.firings)
+    said = {place_of(spec, row): row for row in rows}
+    return {
+        at: {name: row[name] for name in spec.aggregates}
+        for at, row in said.items()
+        if row["emission"] != "retract"
+    }
+
+
+def revision_differences(
+    found: dict[Place, dict[str, Any]], expected: dict[Place, dict[str, Any]]
+) -> list[str]:
+    """Where the last revisions of the same messages differ."""
+    texts = [f"window {at} is missing" for at in expected if at not in found]
+    texts += [f"window {at} was not expected" for at in found if at not in expected]
+    return texts + [
+        f"window {at} is {found[at]}, expected {wanted}"
+        for at, wanted in expected.items()
+        if at in found and not same_row(found[at], wanted)
+    ]
+
+
+def join_differences(
+    door: JoinDoor, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]
+) -> list[str]:
+    """Where a door says something else of a join than the oracle, step by step."""
+    if isinstance(door, StandaloneJoinDoor) and not door.single:
+        # A batch is judged by the clock that its step ends with, and let in by the one before.
+        for side in SIDES:
+            spec = spec.with_side(side, replace(spec.side(side), max_ahead=None))
+    wanted = _say_of(door)(spec, types, steps)
+    told = door.run(spec, types, steps)
+    found = [] if len(told) == len(wanted) else [f"{len(told)} steps told"]
+    for number, (one, other) in enumerate(zip(told, wanted, strict=False), start=1):
+        texts = join_step_differences(one, other, door.tells_watermarks)
+        found += [f"step {number}: {text}" for text in texts]
+    return found
+
+
+def join_step_differences(step: JoinStep, wanted: JoinStep, marks: bool = True) -> list[str]:
+    """Rows and rejected messages in any order, the counts, and the watermarks."""
+    found = unordered_differences("row", step.rows, wanted.rows)
+    found += unordered_differences("rejected", _refused(step), _refused(wanted))
+    found += count_differences(step.counts, wanted.counts)
+    if marks and step.watermarks != wanted.watermarks:
+        found.append(f"watermarks {step.watermarks}, expected {wanted.watermarks}")
+    return found
+
+
+def _refused(step: JoinStep) -> list[dict[str, Any]]:
+    return [
+        {n: None if isinstance(v, str) and n == "time" else v for n, v in message.items()}
+        | {"side": side, "reason": reason, "watermark": mark}
+        for side, message, reason, mark in step.rejected
+    ]
+
+
+def _say_of(door: JoinDoor) -> Callable[[JoinSpec, Columns, Sequence[JoinBatch]], list[JoinStep]]:
+    if not isinstance(door, StandaloneJoinDoor):
+        return OracleJoinDoor().run
+    return joins_one_by_one if door.single else joins_by_batch
+
+
+def joins_by_batch(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+    """What the oracle says of the steps when the clock is told after the messages of each."""
+    wall, parts = steps[0].wall, []
+    for step in steps:
+        parts += [JoinBatch(step.left, step.right, wall, step.final), JoinBatch(wall=step.wall)]
+        wall = step.wall
+    told = iter(OracleJoinDoor().run(spec, types, parts))
+    return [joins_joined([next(told), next(told)]) for _ in steps]
+
+
+def joins_one_by_one(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+    """What the oracle says of the steps when each message is one, and each clock too."""
+    wall, parts, counts = steps[0].wall, [], []
+    for step in steps:
+        mine = list(_alone(step, wall))
+        wall = step.wall
+        mine.append(JoinBatch([], [], wall, step.final))
+        parts += mine
+        counts.append(len(mine))
+    told = iter(OracleJoinDoor().run(spec, types, parts))
+    return [joins_joined([next(told) for _ in range(n)]) for n in counts]
+
+
+def _alone(step: JoinBatch, wall: int) -> Iterator[JoinBatch]:
+    yield from (JoinBatch([message], [], wall) for message in step.left)
+    yield from (JoinBatch([], [message], wall) for message in step.right)
+
+
+def joins_joined(told: list[JoinStep]) -> JoinStep:
+    """Some steps of a join as one."""
+    counts: dict[str, int] = {}
+    for step in told:
+        for name, n in step.counts.items():
+            counts[name] = counts.get(name, 0) + n
+    whole = JoinStep()
+    whole.rows = [row for step in told for row in step.rows]
+    whole.rejected = [row for step in told for row in step.rejected]
+    whole.counts, whole.watermarks = counts, told[-1].watermarks
+    return whole
