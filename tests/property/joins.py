@@ -99,7 +99,9 @@ def bounds(draw: st.DrawFn, axis: Any, sessions: bool = True) -> Bound:
     if kind == "session":
         return Joint(Sessions(draw(st.integers(1, 9)), draw(st.sampled_from(["both", "left"]))))
     if kind == "within":
-        return Within(draw(st.integers(0, 9)), draw(st.integers(0, 9)), axis)
+        # Nobody can say a distance of no rows at all.
+        least = 1 if axis == "rows" else 0
+        return Within(draw(st.integers(0, 9)), draw(st.integers(least, 9)), axis)
     if kind == "tumbling":
         size = draw(st.integers(1, 12))
         return Together((Windows(size, size, draw(st.integers(0, size - 1)), axis),))
@@ -160,7 +162,7 @@ def messages(
     times: st.SearchStrategy[Any] = st.integers(0, SPAN)
     if not orderly:
         about = st.integers(max(0, 7 * step - 15), 7 * step + 7)
-        times = st.one_of(about, about, about, about, st.none(), st.just("no time"))
+        times = st.one_of(about, about, about, about, st.none(), st.just("soon"))
     # Most messages have one key, so that there is somebody to meet.
     keys = st.sampled_from(["a", "b"] if orderly else [*"aaaaaabbb", None])
     message = {"key": draw(keys), "time": draw(times), "id": number}

@@ -11,15 +11,16 @@ offsets and are told again, is a ``Range``: ``FIRST`` is what is drawn unless an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
 from tests.doors import Batch
+from tests.property.computed import AGGREGATES, FULL_STATE, NAMES, OF_NAMES
 
-from muntin.model import aggregates
 from muntin.model.axis import HOUR, Axis, instant
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
@@ -36,37 +37,6 @@ BASES = (0, -SPAN, -SPAN // 2, 1_000_000_007)
 EXTREMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """The first and last microsecond that a timestamp can hold: year 1 and year 9999."""
 
-AGGREGATES = {
-    "n": aggregates.count(),
-    "values": aggregates.count("value"),
-    "flags": aggregates.count_if("flag"),
-    "sum": aggregates.sum("value"),
-    "amount": aggregates.sum("amount"),
-    "least": aggregates.min("value"),
-    "most": aggregates.max("amount"),
-    "mean": aggregates.mean("amount"),
-    "variance": aggregates.variance("amount"),
-    "stddev": aggregates.stddev("amount"),
-    "first": aggregates.first("value"),
-    "last": aggregates.last("amount"),
-    "low": aggregates.arg_min("value", "amount"),
-    "high": aggregates.arg_max("amount", "value"),
-    "all": aggregates.bool_and("flag"),
-    "some": aggregates.bool_or("flag"),
-    "distinct": aggregates.approx_distinct("value"),
-    "median": aggregates.quantile("amount", 0.5),
-    "p90": aggregates.quantile("amount", 0.9),
-}
-
-
-FULL_STATE = {
-    "middle": aggregates.median("amount"),
-    "third": aggregates.exact_quantile("value", 0.3),
-    "list": aggregates.collect_list("value"),
-    "set": aggregates.distinct("amount"),
-    "top": aggregates.top_k("value", 3),
-    "rows": aggregates.apply(repr, "value", "flag", result_type="string"),
-}
 CHANGES = {
     "Europe/Berlin": instant("change", "2026-03-29T01:00:00"),
     "America/Sao_Paulo": instant("change", "2018-11-04T03:00:00"),
@@ -86,6 +56,7 @@ class Range:
         full_state: Whether aggregates may need all messages of a window.
         replays: Whether messages may have offsets on the time axis too, and be told again.
         keyless: Whether a query may have no key.
+        wide: Whether keys may be several, or booleans, and values texts, NaN or infinite.
     """
 
     kinds: tuple[str, ...] = ("fixed",)
@@ -93,6 +64,7 @@ class Range:
     full_state: bool = False
     replays: bool = False
     keyless: bool = False
+    wide: bool = False
 
     def choices(self) -> list[tuple[str, str]]:
         """The kinds with the positions that they can be measured on."""
@@ -113,6 +85,7 @@ EVERYTHING = Range(
     replays=True,
     keyless=True,
 )
+WIDEST = replace(EVERYTHING, wide=True)
 
 
 @dataclass(frozen=True)
@@ -128,6 +101,8 @@ class Ground:
         replays: Whether messages are told again.
         full_state: Whether aggregates may need all messages of a window.
         keyless: Whether the query has no key of its own.
+        second: Whether it has a second one.
+        wide: Whether values may be texts, NaN or infinite.
     """
 
     kind: str
@@ -138,10 +113,12 @@ class Ground:
     replays: bool
     full_state: bool
     keyless: bool
+    second: bool
+    wide: bool
 
     @property
     def keys(self) -> tuple[str, ...]:
-        own = () if self.keyless else ("key",)
+        own = () if self.keyless else ("key", "second") if self.second else ("key",)
         return ("partition", *own) if self.position == "offset" else own
 
     @property
@@ -222,7 +199,10 @@ def grounds(draw: st.DrawFn, drawn_from: Range) -> Ground:
     by_offset = position == "time" and drawn_from.replays and draw(st.booleans())
     replays = by_offset or (position == "offset" and drawn_from.replays)
     keyless = drawn_from.keyless and draw(st.integers(0, 4)) == 4
-    return Ground(kind, position, unit, base, zone, replays, drawn_from.full_state, keyless)
+    wide = drawn_from.wide
+    second = wide and draw(st.integers(0, 3)) == 3
+    full = drawn_from.full_state
+    return Ground(kind, position, unit, base, zone, replays, full, keyless, second, wide)
 
 
 @st.composite
@@ -241,9 +221,12 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
         rows=draw(st.sampled_from((None, None, 1, 5))) if ground.axis == "time" else None,
     )
     known = AGGREGATES | (FULL_STATE if ground.full_state else {})
+    known |= (OF_NAMES | (NAMES if ground.full_state else {})) if ground.wide else {}
     names = draw(st.lists(st.sampled_from(sorted(known)), min_size=1, unique=True))
-    key = draw(st.sampled_from(("long", "string")))
+    key = draw(st.sampled_from(("long", "string", *(("boolean",) if ground.wide else ()))))
     kinds = {"value": "long", "amount": "double", "flag": "boolean"}
+    kinds |= {"second": "long"} if ground.second else {}
+    kinds |= {"name": "string"} if ground.wide else {}
     offsets = {"partition": "long", "offset": "long"} if ground.has_offsets else {}
     by_time = ground.axis == "time" or draw(st.booleans())
     ahead = None if in_time else draw(st.sampled_from((None, None, 5 * unit, SPAN * unit)))
@@ -309,14 +292,18 @@ def message_lists(
     times = st.builds(lambda slot, rest: (base + slot) * unit + rest, slots, within)
     if extreme:
         times |= st.sampled_from(EXTREMES)
-    odd = st.sampled_from((None, None, "no time"))
+    odd = st.sampled_from((None, None, "soon"))
     columns = {
         "key": _mostly(_keys(spec.types["key"]), st.none()),
         "time": _mostly(times, odd),
         "value": _mostly(st.integers(-9, 9), _odd_values()),
-        "amount": _mostly(st.integers(-40, 40).map(lambda n: n / 4), st.none()),
+        "amount": _mostly(st.integers(-40, 40).map(lambda n: n / 4), _odd_amounts(ground.wide)),
         "flag": st.sampled_from((True, False, None)),
     }
+    if ground.wide:
+        columns["name"] = st.sampled_from(("", "x", "y", "é", "\U0001f600", None))
+    if ground.second:
+        columns["second"] = _mostly(st.integers(0, 2), st.none())
     if spec.time is None:
         del columns["time"]
     if spec.offset is not None:
@@ -344,7 +331,12 @@ def _mostly(usual: st.SearchStrategy[Any], odd: st.SearchStrategy[Any]) -> st.Se
 
 
 def _keys(kind: str) -> st.SearchStrategy[Any]:
-    return st.sampled_from((-1, 0, 2, 10) if kind == "long" else ("", "a", "b", "é"))
+    keys = {"long": (-1, 0, 2, 10), "string": ("", "a", "b", "é"), "boolean": (True, False)}
+    return st.sampled_from(keys[kind])
+
+
+def _odd_amounts(wide: bool) -> st.SearchStrategy[float | None]:
+    return st.sampled_from((None, None, math.nan, math.inf, -math.inf) if wide else (None,))
 
 
 def _odd_values() -> st.SearchStrategy[int | None]:

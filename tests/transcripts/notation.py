@@ -3,7 +3,7 @@
 A file is a list of cases. A case has a ``name``, a ``spec`` and ``steps``; with ``wrong: true``
 it states something that is not so, and a run of it must be found failing. The spec holds:
 
-- ``windows``, with ``from TIME`` or ``from ROW`` for the origin of the first three::
+- ``windows``, with ``from TIME`` or ``from ROW`` for the origin of all but the last two::
 
       tumbling 10 s         hopping 10 s by 4 s     cumulating 1 day by 6 hours
       tumbling 3 rows       hopping 4 rows by 2 rows
@@ -13,8 +13,8 @@ it states something that is not so, and a run of it must be found failing. The s
 
 - ``columns``: names and types of a row's cells (default ``key:string time value:long``);
 - ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``;
-- ``lateness``, ``ahead``, ``grace``, ``keep`` (default: the grace), ``accumulate``; on the rows
-  axis grace and keep are ``2 rows``;
+- ``lateness``, ``ahead``, ``grace``, ``keep`` (default: the grace), ``rows`` (how many messages of
+  past windows are kept), ``accumulate``; on the rows axis grace and keep are ``2 rows``;
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows`` or
   ``every 1 minute``;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
@@ -24,7 +24,7 @@ A step has the ``wall`` clock, ``messages``, ``final`` where the input ends, and
 it: ``expect`` (the firings, in order), ``rejected`` (in any order), ``watermark`` (where it stands
 after the step) and ``duplicates`` (how many); the last two aren't looked at where they aren't said.
 
-- A message is its cells in order: ``a 3 5``.
+- A message is its cells in order: ``a 3 5``; ``""`` is the empty text.
 - A firing is the key cells, the window, the aggregates, emission and revision:
   ``a 0..10 5 full 0``. A list is ``[1,2]``, without spaces; on the rows axis a window's bounds are
   whole numbers.
@@ -36,9 +36,9 @@ A time is seconds (``7``, ``-2.5``), a time of the first day (``09:00:01``), an 
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +55,9 @@ from muntin.model.spec import WindowSpec
 _SECONDS = re.compile(r"-?\d+(\.\d+)?")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?")
 _OF_STEPS = {"expect", "rejected", "watermark", "duplicates"}
-_CONSTANTS = {"null": None, "true": True, "false": False, "nan": math.nan, "inf": math.inf}
+_CONSTANTS = {"null": None, "true": True, "false": False, '""': ""}
 _READERS = {
-    "string": str,
+    "string": lambda text: "" if text == '""' else text,
     "long": int,
     "double": float,
     "boolean": {"true": True, "false": False}.__getitem__,
@@ -120,7 +120,7 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
 
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
-    only_known(item, options | {"grace", "keep", "accumulate", "early", "late"})
+    only_known(item, options | {"grace", "keep", "rows", "accumulate", "early", "late"})
     offset = item.get("offset", "").split()
     return WindowSpec(
         keys=tuple(item.get("keys", "key").split()),
@@ -142,6 +142,7 @@ def _firing_policies(item: dict[str, str]) -> Firing:
         late=read_policy(item.get("late", "each")),
         grace=read_extent("grace", grace),
         retention=read_extent("keep", item.get("keep", grace)),
+        rows=int(item["rows"]) if "rows" in item else None,
         accumulate=item.get("accumulate", "true") == "true",
     )
 
@@ -169,7 +170,8 @@ def read_windows(text: str) -> Kind:
     if kind == "days":
         grid, _, zone = rest.partition(" in ")
         size, _, slide = grid.partition(" by ")
-        return days.days(f"{size} days", zone, slide=f"{slide} days" if slide else None)
+        hop = f"{slide} days" if slide else None
+        return days.days(f"{size} days", zone, slide=hop, origin=start)
     size, _, slide = rest.partition(" by ")
     match kind:
         case "tumbling":
@@ -265,17 +267,19 @@ def read_value(text: str) -> Any:
         return _CONSTANTS[text]
     if text.startswith("["):
         return [read_value(cell) for cell in text[1:-1].split(",") if cell]
-    try:
-        return float(text) if "." in text else int(text)
-    except ValueError:
-        return text
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _time_or_text(text: str) -> int | str | None:
     if text == "null":
         return None
     if _SECONDS.fullmatch(text):
-        return round(float(text) * SECOND)
+        return int(Decimal(text) * SECOND)
     if _CLOCK.fullmatch(text):
         return instant("time", f"1970-01-01T{text}")
     if "T" in text and text[:4].isdigit():

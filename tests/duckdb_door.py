@@ -1,0 +1,226 @@
+"""What DuckDB computes from all messages at once, where the question can be put to it.
+
+It is no door: it has no steps and no policies. It says the last revision of every window, of
+messages none of which is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import duckdb
+from tests.doors import Batch
+
+from muntin.model.aggregates import Aggregate
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import Days
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
+
+Place = tuple[Any, ...]
+_TYPES = {"long": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def computed_at_once(spec: WindowSpec, steps: Sequence[Batch]) -> dict[Place, dict[str, Any]]:
+    """The values of every window, by its start, key and end as they are told.
+
+    Aggregates that DuckDB doesn't have aren't there.
+    """
+    said = {name: text for name, agg in spec.aggregates.items() if (text := _sql(agg))}
+    with duckdb.connect() as connection:
+        _load(connection, spec, steps)
+        connection.execute(_windows(connection, spec))
+        keys = [f'"{key}"' for key in spec.keys]
+        same = "".join(f" AND m.{key} = w.{key}" for key in keys)
+        columns = [*(f"w.{key}" for key in keys), "w.low", "w.shown"]
+        columns += [f'{text} AS "{name}"' for name, text in said.items()]
+        rows = connection.execute(
+            f"SELECT {', '.join(columns)} FROM windows w JOIN messages m "
+            f"ON m.position >= w.low AND m.position < w.high{same} "
+            f"GROUP BY {', '.join([*(f'w.{key}' for key in keys), 'w.low', 'w.high', 'w.shown'])}"
+        ).fetchall()
+    width = len(spec.keys)
+    return {
+        (row[width], row[:width], row[width + 1]): dict(zip(said, row[width + 2 :], strict=True))
+        for row in rows
+    }
+
+
+def _load(connection: Any, spec: WindowSpec, steps: Sequence[Batch]) -> None:
+    """The messages that nothing is wrong with, each once, at their positions."""
+    messages = [message for step in steps for message in step.messages]
+    kinds = {name: _TYPES[kind] for name, kind in spec.types.items()}
+    if spec.time is not None:
+        kinds[spec.time] = "BIGINT"
+    columns = ", ".join(f'"{name}" {kind}' for name, kind in kinds.items())
+    connection.execute(f"CREATE TABLE read (arrived BIGINT, malformed BOOLEAN, {columns})")
+    rows = [
+        [number, isinstance(m.get(spec.time), str), *(_cell(spec, n, m) for n in kinds)]
+        for number, m in enumerate(messages)
+    ]
+    if rows:
+        marks = ", ".join("?" * (len(kinds) + 2))
+        connection.executemany(f"INSERT INTO read VALUES ({marks})", rows)
+    needed = [
+        f'"{name}" IS NOT NULL' for name in (*spec.keys, *(spec.offset or ()), spec.time) if name
+    ]
+    once = "SELECT * FROM read"
+    if spec.offset is not None:
+        place = ", ".join(f'"{name}"' for name in spec.offset)
+        once += f" QUALIFY row_number() OVER (PARTITION BY {place} ORDER BY arrived) = 1"
+    valid = " AND ".join(["NOT malformed", *needed])
+    keys = ", ".join(f'"{key}"' for key in spec.keys) or "1"
+    position = f'"{spec.time}"'
+    if spec.axis == "rows":
+        position = f"row_number() OVER (PARTITION BY {keys} ORDER BY arrived) - 1"
+        if spec.offset is not None:
+            position = f'"{spec.offset[1]}"'
+    connection.execute(
+        f"CREATE TABLE messages AS SELECT *, {position} AS position FROM ({once}) WHERE {valid}"
+    )
+
+
+def _cell(spec: WindowSpec, name: str, message: dict[str, Any]) -> Any:
+    value = message.get(name)
+    return None if name == spec.time and isinstance(value, str) else value
+
+
+def _windows(connection: Any, spec: WindowSpec) -> str:
+    """The statement that makes the windows: keys, ``[low, high)``, and the end as it is told."""
+    keys = "".join(f'"{key}", ' for key in spec.keys)
+    source = "messages"
+    match spec.windows:
+        case Sessions(gap, closed):
+            columns = f"min(position) AS low, max(position) + 1 AS high, max(position) + {gap}"
+            source = _sessions(keys, gap, ">" if closed == "both" else ">=")
+        case Sliding(size, "rows"):
+            first = f"greatest(position - {size - 1}, 0)"
+            columns = f"{first} AS low, position + 1 AS high, position + 1"
+        case Sliding(size):
+            columns = f"place AS low, place + {size + 1} AS high, place + {size}"
+            both = f"[position - {size}, position + 1]"
+            source = f"(SELECT *, unnest({both}) AS place FROM messages)"
+        case Days():
+            _edges(connection, spec.windows)
+            columns = "low, high, high"
+            source = "messages JOIN edges ON position >= low AND position < high"
+        case _:
+            columns = "place.l AS low, place.h AS high, place.h"
+            source = f"(SELECT *, unnest({_starts(spec.windows)}) AS place FROM messages)"
+    return f"CREATE TABLE windows AS SELECT DISTINCT {keys}{columns} AS shown FROM {source}"
+
+
+def _starts(windows: Windows | Cumulating) -> str:
+    """A list of the windows around a position, and of some more of them."""
+    span = windows.size
+    step = windows.slide if isinstance(windows, Windows) else windows.size
+    low = f"{windows.origin} + ((position - {windows.origin} - {span}) // {step} + i) * {step}"
+    around = f"range(-1, {span // step + 4})"
+    if isinstance(windows, Windows):
+        made = f"{{'l': {low}, 'h': {low} + {span}}}"
+        return f"list_transform({around}, lambda i: {made})"
+    made = f"{{'l': {low}, 'h': {low} + j * {windows.step}}}"
+    steps = f"list_transform(range(1, {windows.steps + 1}), lambda j: {made})"
+    return f"flatten(list_transform({around}, lambda i: {steps}))"
+
+
+def _sessions(keys: str, gap: int, beyond: str) -> str:
+    """Messages with the number of their session, grouped."""
+    by = f"PARTITION BY {keys[:-2]} " if keys else ""
+    order = f"OVER ({by}ORDER BY position, arrived)"
+    return f"""(
+        SELECT *, sum(apart::INT) {order} AS number FROM (
+            SELECT *, coalesce(position - lag(position) {order} {beyond} {gap}, false) AS apart
+            FROM messages
+        )
+    ) GROUP BY {keys}number"""
+
+
+def _edges(connection: Any, windows: Days) -> None:
+    """The windows of days from the first message to the last, from the calendar."""
+    low, high = connection.execute("SELECT min(position), max(position) FROM messages").fetchone()
+    connection.execute("CREATE TABLE edges (low BIGINT, high BIGINT)")
+    if low is None:
+        return
+    rows = list(_calendar(windows, low, high))
+    connection.executemany("INSERT INTO edges VALUES (?, ?)", rows)
+
+
+def _calendar(windows: Days, low: int, high: int) -> Iterator[tuple[int, int]]:
+    grid, zone = windows.grid, ZoneInfo(windows.zone)
+    day = 86_400_000_000
+    for number in range(low // day - grid.size - 2, high // day + 3):
+        if (number - grid.origin) % grid.slide == 0:
+            yield _midnight(number, zone), _midnight(number + grid.size, zone)
+
+
+def _midnight(number: int, zone: ZoneInfo) -> int:
+    """When a date begins at a place."""
+    local = date(1970, 1, 1) + timedelta(days=number)
+    moment = datetime.combine(local, time(), zone).astimezone(UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _sql(agg: Aggregate) -> str | None:
+    """An aggregate in DuckDB's SQL; NaN is greater than every number, and ranks leave it out."""
+    column, by = (None if name is None else f'm."{name}"' for name in (agg.column, agg.by))
+    known = f"{column} IS NOT NULL"
+    numbers = (
+        f"list_filter(list_sort(list({column}) FILTER ({known})), lambda x: NOT isnan(x::DOUBLE))"
+    )
+    match agg.kind:
+        case "count":
+            return f"count({column or '*'})"
+        case "count_if":
+            return f"count(*) FILTER ({column})"
+        case "sum":
+            return _sum(column)
+        case "min" | "max" | "bool_and" | "bool_or":
+            return f"{agg.kind}({column})"
+        case "mean":
+            return f"avg({column})"
+        case "variance" | "stddev":
+            return _spread(column, "var_samp" if agg.kind == "variance" else "stddev_samp")
+        case "first" | "last":
+            return _best(column, "m.position", agg.kind == "first", "true")
+        case "arg_min" | "arg_max":
+            return _best(column, by, agg.kind == "arg_min", f"{by} IS NOT NULL")
+        case "approx_distinct":
+            return f"count(DISTINCT {column})"
+        case "quantile" | "exact_quantile":
+            return f"{numbers}[greatest(1, ceil({agg.option('q')} * len({numbers})))::BIGINT]"
+        case "median":
+            return f"median({column}) FILTER ({known} AND NOT isnan({column}::DOUBLE))"
+        case "collect_list":
+            return f"coalesce(list({column} ORDER BY m.position, {column}) FILTER ({known}), [])"
+        case "distinct":
+            return f"coalesce(list_sort(list(DISTINCT {column}) FILTER ({known})), [])"
+        case "top_k":
+            return f"coalesce(list_reverse({numbers})[1:{agg.option('k')}], [])"
+    return None
+
+
+def _sum(column: str | None) -> str:
+    whole = f"typeof(any_value({column})) = 'BIGINT'"
+    fits = f"sum({column}) BETWEEN -9223372036854775808 AND 9223372036854775807"
+    return f"CASE WHEN NOT {whole} OR {fits} THEN sum({column}) END"
+
+
+def _spread(column: str | None, function: str) -> str:
+    finite = f"isfinite({column}::DOUBLE)"
+    return (
+        f"CASE WHEN count({column}) > 1 AND NOT bool_and({finite}) THEN 'nan'::DOUBLE "
+        f"ELSE {function}({column}) FILTER ({finite}) END"
+    )
+
+
+def _best(column: str | None, by: str | None, least: bool, takes: str) -> str:
+    way = "ASC" if least else "DESC"
+    order = f"{by} {way}, {column} {way} NULLS LAST"
+    return f"(list({{'v': {column}}} ORDER BY {order}) FILTER ({takes}))[1].v"

@@ -1,0 +1,56 @@
+"""The aggregates that queries are drawn from, by output name."""
+
+from __future__ import annotations
+
+from tests.transcripts.notation import product, written
+
+from muntin.model import aggregates
+
+AGGREGATES = {
+    "n": aggregates.count(),
+    "values": aggregates.count("value"),
+    "flags": aggregates.count_if("flag"),
+    "sum": aggregates.sum("value"),
+    "amount": aggregates.sum("amount"),
+    "least": aggregates.min("value"),
+    "most": aggregates.max("amount"),
+    "mean": aggregates.mean("amount"),
+    "variance": aggregates.variance("amount"),
+    "stddev": aggregates.stddev("amount"),
+    "first": aggregates.first("value"),
+    "last": aggregates.last("amount"),
+    "low": aggregates.arg_min("value", "amount"),
+    "high": aggregates.arg_max("amount", "value"),
+    "all": aggregates.bool_and("flag"),
+    "some": aggregates.bool_or("flag"),
+    "distinct": aggregates.approx_distinct("value"),
+    "median": aggregates.quantile("amount", 0.5),
+    "p90": aggregates.quantile("amount", 0.9),
+}
+
+
+FULL_STATE = {
+    "middle": aggregates.median("amount"),
+    "third": aggregates.exact_quantile("value", 0.3),
+    "list": aggregates.collect_list("value"),
+    "set": aggregates.distinct("amount"),
+    "top": aggregates.top_k("value", 3),
+    "own": product("amount"),
+    "rows": written("value", "flag"),
+}
+OF_NAMES = {
+    "first_name": aggregates.first("name"),
+    "last_name": aggregates.last("name"),
+    "least_name": aggregates.min("name"),
+    "most_name": aggregates.max("name"),
+    "low_name": aggregates.arg_min("name", "amount"),
+    "by_name": aggregates.arg_max("value", "name"),
+    "names": aggregates.approx_distinct("name"),
+    "flag_at": aggregates.last("flag"),
+    "flag_of": aggregates.arg_max("flag", "value"),
+}
+NAMES = {
+    "name_list": aggregates.collect_list("name"),
+    "name_set": aggregates.distinct("name"),
+    "flag_set": aggregates.distinct("flag"),
+}

@@ -1,0 +1,295 @@
+"""Writes transcripts in the notation that ``notation`` and ``join_notation`` read.
+
+What a step must give is what the oracle says of it, so that a case that was found somewhere can be
+pasted into a file of transcripts and runs through every door from then on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+from tests.doors import Batch, OracleDoor
+from tests.join_doors import Columns, JoinBatch, OracleJoinDoor
+from tests.transcripts.notation import product, written
+
+from muntin.engine.oracle import Step
+from muntin.engine.oracle.joins import JoinStep
+from muntin.model.aggregates import Aggregate
+from muntin.model.axis import SECOND, Axis, phrase
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import Days
+from muntin.model.joins import SIDES, Bound, JoinSpec, Joint, SideName, Together, Within
+from muntin.model.kinds import Kind
+from muntin.model.policies import EveryRows, Firing, Policy
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import DUPLICATES, WindowSpec
+from muntin.model.windows import Windows
+
+
+def transcript(name: str, spec: WindowSpec, steps: Sequence[Batch]) -> str:
+    """A case of a windowed aggregation."""
+    said = OracleDoor().run(spec, steps)
+    columns = _columns(spec, steps)
+    lines = [f"- name: {_scalar(name)}", "  spec:", *_indented(4, _spec(spec, columns))]
+    lines.append("  steps:")
+    for batch, step in zip(steps, said, strict=True):
+        lines += _block(_window_step(spec, list(columns), batch, step))
+    return "\n".join(lines) + "\n"
+
+
+def join_transcript(name: str, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> str:
+    """A case of a join."""
+    said = OracleJoinDoor().run(spec, types, steps)
+    lines = [f"- name: {_scalar(name)}", "  spec:", *_indented(4, _join_spec(spec, types))]
+    lines.append("  steps:")
+    for batch, step in zip(steps, said, strict=True):
+        lines += _block(_join_step(spec, types, batch, step))
+    return "\n".join(lines) + "\n"
+
+
+def _columns(spec: WindowSpec, steps: Sequence[Batch]) -> dict[str, str]:
+    """The columns that messages have, with their types, in the order of a row's cells."""
+    names = next((list(m) for step in steps for m in step.messages), [*spec.types])
+    kinds = {**spec.types, **({spec.time: "timestamp"} if spec.time else {})}
+    names += [name for name in (*spec.keys, spec.time) if name and name not in names]
+    return {name: kinds[name] for name in names}
+
+
+def _spec(spec: WindowSpec, columns: Mapping[str, str]) -> Iterator[str]:
+    yield f"columns: {_columns_text(columns)}"
+    yield f"keys: {_scalar(' '.join(spec.keys))}"
+    if spec.time is None:
+        yield "time: none"
+    if spec.offset is not None:
+        yield f"offset: {' '.join(spec.offset)}"
+    yield f"windows: {_windows(spec.windows)}"
+    yield "aggregates:"
+    yield from (f"  {name}: {_aggregate(agg)}" for name, agg in spec.aggregates.items())
+    if spec.lateness:
+        yield f"lateness: {phrase(spec.lateness)}"
+    if spec.max_ahead is not None:
+        yield f"ahead: {_duration(spec.max_ahead)}"
+    yield from _firing(spec.firing, spec.axis)
+
+
+def _firing(firing: Firing, axis: Axis) -> Iterator[str]:
+    if firing.early is not None:
+        yield f"early: {_policy(firing.early)}"
+    yield f"late: {_policy(firing.late)}"
+    if firing.grace:
+        yield f"grace: {_length(firing.grace, axis)}"
+    if firing.retention != firing.grace:
+        yield f"keep: {_length(firing.retention, axis)}"
+    if firing.rows is not None:
+        yield f"rows: {firing.rows}"
+    if not firing.accumulate:
+        yield "accumulate: false"
+
+
+def _columns_text(columns: Mapping[str, str]) -> str:
+    cells = [name if kind == "timestamp" else f"{name}:{kind}" for name, kind in columns.items()]
+    return _scalar(" ".join(cells))
+
+
+def _windows(windows: Kind) -> str:
+    axis = windows.axis
+    match windows:
+        case Days(Windows(size, slide, origin), zone):
+            by = f" by {slide}" if slide != size else ""
+            noon = f" from {_time((24 * origin + 12) * 3600 * SECOND)}" if origin else ""
+            return f"days {size}{by} in {zone}{noon}"
+        case Windows(size, slide, origin):
+            grid = f"hopping {_length(size, axis)} by {_length(slide, axis)}"
+            text = grid if size != slide else f"tumbling {_length(size, axis)}"
+        case Cumulating(size, step, origin):
+            text = f"cumulating {_length(size, axis)} by {_length(step, axis)}"
+        case Sliding(size):
+            return f"sliding {_length(size, axis)}"
+        case Sessions(gap, closed):
+            return f"session {_length(gap, axis)}{' open' * (closed == 'left')}"
+    if not origin:
+        return text
+    return f"{text} from {_time(origin) if axis == 'time' else origin}"
+
+
+def _aggregate(agg: Aggregate) -> str:
+    own = {written: "written", product: "product"}
+    kind = next((name for make, name in own.items() if _made_by(make, agg)), agg.kind)
+    assert kind not in ("user", "apply"), f"{agg} can't be written down"
+    options = [] if kind in own.values() else [f"{name}={value}" for name, value in agg.options]
+    return f"{kind}({', '.join([*agg.columns, *options])})"
+
+
+def _made_by(make: Any, agg: Aggregate) -> bool:
+    if agg.kind not in ("user", "apply"):
+        return False
+    given = agg.functions.aggregator if agg.functions else agg.rows and agg.rows.function
+    other = make(*agg.columns)
+    if other.kind != agg.kind:
+        return False
+    mine = other.functions.aggregator if other.functions else other.rows.function
+    return bool(given.__qualname__ == mine.__qualname__ and given.__module__ == mine.__module__)
+
+
+def _policy(policy: Policy) -> str:
+    if isinstance(policy, EveryRows):
+        return f"every {policy.rows} rows"
+    period = getattr(policy, "period", None)
+    return "each" if period is None else f"every {phrase(period)}"
+
+
+def _length(length: int, axis: Axis) -> str:
+    return f"{length} rows" if axis == "rows" else _duration(length)
+
+
+def _duration(length: int) -> str:
+    return phrase(length) if length else "0 s"
+
+
+def _window_step(
+    spec: WindowSpec, columns: list[str], batch: Batch, step: Step
+) -> Iterator[tuple[str, Any]]:
+    yield "wall", _time(batch.wall)
+    times = {spec.time}
+    yield "messages", [_message(message, columns, times) for message in batch.messages]
+    yield "final", "true" if batch.final else None
+    bound = _time if spec.axis == "time" else str
+    firings = []
+    for row in step.firings:
+        values = [_value(row[name]) for name in spec.aggregates]
+        window = f"{bound(row['window_start'])}..{bound(row['window_end'])}"
+        key = [_cell(row[name]) for name in spec.keys]
+        firings.append(" ".join([*key, window, *values, row["emission"], str(row["revision"])]))
+    yield "expect", firings
+    refused = [
+        f"{_message(row, columns, times)} {row['reason']} {_time(row['watermark'])}"
+        for row in step.rejected
+    ]
+    yield "rejected", refused
+    known = spec.axis == "time" and step.watermark != math.inf
+    yield "watermark", _time(step.watermark) if known else None
+    yield "duplicates", str(step.counts[DUPLICATES]) if spec.offset is not None else None
+
+
+def _message(message: Mapping[str, Any], columns: Sequence[str], times: set[str | None]) -> str:
+    cells = [(_time if name in times else _cell)(message[name]) for name in columns]
+    return " ".join(cells)
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return '""' if value == "" else str(value)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(map(_value, value))}]"
+    return _cell(value)
+
+
+def _time(time: Any) -> str:
+    if time is None or isinstance(time, str):
+        return _cell(time)
+    seconds, rest = divmod(abs(time), SECOND)
+    sign = "-" if time < 0 else ""
+    return f"{sign}{seconds}" + (f".{rest:06d}".rstrip("0") if rest else "")
+
+
+def _join_spec(spec: JoinSpec, types: Columns) -> Iterator[str]:
+    pairs = zip(spec.left.keys, spec.right.keys, strict=True)
+    yield f"on: {' '.join(one if one == other else f'{one}={other}' for one, other in pairs)}"
+    yield f"how: {spec.how}"
+    if spec.layout is not None:
+        yield f"layout: {spec.layout}"
+    if isinstance(spec.bound, Within):
+        ways = {"before": spec.bound.before, "after": spec.bound.after}
+        said = [f"{_length(reach, spec.axis)} {way}" for way, reach in ways.items() if reach]
+        yield f"within: {', '.join(said) or '0 s'}"
+    for name in SIDES:
+        yield f"{name}:"
+        yield from _indented(2, _side(spec, name, types[name]))
+
+
+def _side(spec: JoinSpec, name: SideName, types: Mapping[str, str]) -> Iterator[str]:
+    side = spec.side(name)
+    kinds = {n: "timestamp" if n == side.time else kind for n, kind in types.items()}
+    yield f"columns: {_columns_text(kinds)}"
+    windows = _bounding(spec.bound, name) or side.windows
+    if windows is not None:
+        yield f"windows: {_windows(windows)}"
+    if side.time is None:
+        yield "time: none"
+    if side.offset is not None:
+        yield f"offset: {' '.join(side.offset)}"
+    if side.lateness:
+        yield f"lateness: {phrase(side.lateness)}"
+    if side.max_ahead is not None:
+        yield f"ahead: {_duration(side.max_ahead)}"
+    yield from _firing(side.firing, spec.axis)
+
+
+def _bounding(bound: Bound, name: SideName) -> Kind | None:
+    """The windows of a side that say what bounds a pair."""
+    if isinstance(bound, Joint):
+        return bound.sessions
+    if isinstance(bound, Together):
+        return bound.windows[0 if name == "left" else -1]
+    return None
+
+
+def _join_step(
+    spec: JoinSpec, types: Columns, batch: JoinBatch, step: JoinStep
+) -> Iterator[tuple[str, Any]]:
+    yield "wall", _time(batch.wall)
+    for name in SIDES:
+        times = {spec.side(name).time}
+        yield name, [_message(m, list(types[name]), times) for m in batch.side(name)]
+    yield "final", "true" if batch.final else None
+    times = {spec.left.time, f"{spec.right.time}_right"}
+    rows = []
+    for row in step.rows:
+        cells = [
+            "-" if value is None else (_time if name in times else _cell)(value)
+            for name, value in row.items()
+            if name != "emission"
+        ]
+        rows.append(" ".join([*cells, row["emission"]]))
+    yield "expect", sorted(rows)
+    refused = [
+        f"{side} {_message(m, list(types[side]), {spec.side(side).time})} {reason} {_time(mark)}"
+        for side, m, reason, mark in step.rejected
+    ]
+    yield "rejected", sorted(refused)
+
+
+def _block(step: Iterator[tuple[str, Any]]) -> Iterator[str]:
+    """A step as lines; what is empty isn't written."""
+    lead = "    - "
+    for name, value in step:
+        if value in (None, []):
+            continue
+        if isinstance(value, str):
+            yield f"{lead}{name}: {_scalar(value)}"
+        else:
+            yield f"{lead}{name}:"
+            yield from (f"        - {_scalar(row)}" for row in value)
+        lead = "      "
+
+
+def _indented(by: int, lines: Iterator[str]) -> Iterator[str]:
+    return (" " * by + line for line in lines)
+
+
+def _scalar(text: str) -> str:
+    """A text as YAML, quoted where it must be."""
+    try:
+        plain = yaml.load(f"- {text}", yaml.BaseLoader) == [text]
+    except yaml.YAMLError:
+        plain = False
+    return text if plain else json.dumps(text, ensure_ascii=False)
