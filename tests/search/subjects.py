@@ -1,0 +1,132 @@
+"""What is drawn, and what is held against what.
+
+A case is a query, its messages cut into steps, and the door that it goes through. Hypothesis draws
+it from the strategies of the property tests, and makes it smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from unittest import mock
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from tests.doors import Door, OracleDoor
+from tests.duckdb_door import computed_at_once
+from tests.join_doors import JoinDoor
+from tests.property import agreement
+from tests.property.joins import ALL, Query, queries
+from tests.property.streams import WIDEST, Range, Stream, Twins, any_streams, twins_in_time
+from tests.transcripts.writing import join_transcript, transcript
+
+from muntin.engine import runs
+
+FOLDED = st.sampled_from((2, runs.MOST_RUNS))
+"""After how many runs the engine folds them; few steps would fold none otherwise."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was drawn, and the way that it goes."""
+
+    drawn: Any
+    door: Any
+    runs: int
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of all messages, late ones too: each step says what the oracle says of it."""
+
+    through: Sequence[Door]
+    examples: int
+    drawn_from: Range = WIDEST
+    name: str = "windows"
+
+    @cached_property
+    def cases(self) -> SearchStrategy[Case]:
+        return st.builds(Case, any_streams(self.drawn_from), st.sampled_from(self.through), FOLDED)
+
+    def doors(self, case: Case) -> list[str]:
+        return ["oracle", case.door.name]
+
+    def differences(self, case: Case) -> list[str]:
+        stream: Stream = case.drawn
+        if not case.door.runs(stream.spec, stream.steps):
+            return []
+        said = OracleDoor().run(stream.spec, stream.steps)
+        found = agreement.unaccounted(stream.steps, said)
+        with mock.patch.object(runs, "MOST_RUNS", case.runs):
+            return found + agreement.differences(case.door, stream.spec, stream.steps)
+
+    def transcript(self, name: str, case: Case) -> str:
+        return transcript(name, case.drawn.spec, case.drawn.steps)
+
+
+@dataclass(frozen=True)
+class Twice:
+    """One set of messages, arranged in two ways: the last revisions are the same, and DuckDB's."""
+
+    through: Sequence[Door]
+    examples: int
+    by_duckdb: bool = True
+    drawn_from: Range = WIDEST
+    name: str = "twins"
+
+    @cached_property
+    def cases(self) -> SearchStrategy[Case]:
+        twins = twins_in_time(self.drawn_from)
+        return st.builds(Case, twins, st.sampled_from(self.through), FOLDED)
+
+    def doors(self, case: Case) -> list[str]:
+        return ["oracle", case.door.name, *(["duckdb"] if self.by_duckdb else [])]
+
+    def differences(self, case: Case) -> list[str]:
+        twins: Twins = case.drawn
+        with mock.patch.object(runs, "MOST_RUNS", case.runs):
+            said = agreement.last_revisions(case.door, twins.spec, twins.one)
+        other = agreement.last_revisions(OracleDoor(), twins.spec, twins.other)
+        found = agreement.revision_differences(said, other)
+        if self.by_duckdb:
+            at_once = computed_at_once(twins.spec, twins.other)
+            known = next(iter(at_once.values()), {})
+            told = {at: {name: row[name] for name in known} for at, row in other.items()}
+            texts = agreement.revision_differences(told, at_once)
+            found += [f"not as in DuckDB: {text}" for text in texts]
+        return found
+
+    def transcript(self, name: str, case: Case) -> str:
+        twins: Twins = case.drawn
+        pairs = {"one": twins.one, "other": twins.other}
+        return "\n".join(transcript(f"{name}, {n}", twins.spec, s) for n, s in pairs.items())
+
+
+@dataclass(frozen=True)
+class Joins:
+    """Joins of all kinds: each step says what the oracle says of it."""
+
+    through: Sequence[JoinDoor]
+    examples: int
+    queries: SearchStrategy[Query] = field(default_factory=lambda: queries(policies=ALL))
+    name: str = "joins"
+
+    @cached_property
+    def cases(self) -> SearchStrategy[Case]:
+        return st.builds(Case, self.queries, st.sampled_from(self.through), FOLDED)
+
+    def doors(self, case: Case) -> list[str]:
+        return ["oracle of joins", f"{case.door.name} of joins"]
+
+    def differences(self, case: Case) -> list[str]:
+        query: Query = case.drawn
+        if not case.door.runs(query.spec, query.steps):
+            return []
+        with mock.patch.object(runs, "MOST_RUNS", case.runs):
+            return agreement.join_differences(case.door, query.spec, query.types, query.steps)
+
+    def transcript(self, name: str, case: Case) -> str:
+        query: Query = case.drawn
+        return join_transcript(name, query.spec, query.types, query.steps)
