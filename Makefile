@@ -9,7 +9,7 @@ ARGS       ?=
 export UV_VERSION
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test services check audit bench docs format clean
+.PHONY: help setup demo test services check search audit bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ check: $(STAMP) ## lint, format, types, import contracts, sizes
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_sizes.py
+
+search: $(STAMP) ## look for queries of which two doors differ (ARGS=--minutes=30)
+	@$(WITH_JAVA) $(BIN)/python -m tests.search $(ARGS)
 
 audit: $(STAMP) ## hold the pinned dependencies against the vulnerability database
 	@bash scripts/audit.sh

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis.strategies import SearchStrategy
+from tests.search.smaller import Pass, Tries, smallest
 
 Case = Any
 
@@ -23,11 +24,15 @@ class Subject(Protocol):
         name: How it is called.
         cases: Where they are drawn from.
         examples: How many of them make a round.
+        passes: How cases are made simpler.
+        tries: How many simpler cases are looked at.
     """
 
     name: str
     cases: SearchStrategy[Case]
     examples: int
+    passes: Sequence[Pass]
+    tries: int
 
     def doors(self, case: Case) -> list[str]:
         """The doors that a case goes through."""
@@ -60,8 +65,8 @@ class Finding:
         return "\n".join(f"# {line}" for text in self.differences for line in text.splitlines())
 
 
-class WrongError(AssertionError):
-    """What a case raises that is wrong, wherever that shows."""
+class EnoughError(BaseException):
+    """Ends a round; an exception of another kind would be looked at by Hypothesis."""
 
 
 @dataclass
@@ -72,51 +77,42 @@ class Looking:
         subject: What is looked at.
         over: Whether the time is over.
         tally: How many cases went through each door.
-        shrinking: How many seconds a case may be made smaller.
     """
 
     subject: Subject
     over: Callable[[], bool]
     tally: Counter[str]
-    shrinking: float = 120.0
 
     def round(self, seed: int) -> Finding | None:
-        """Draw the cases of a round; the smallest that is wrong, if there is one."""
-        wrong: list[tuple[Case, list[str]]] = []
-        until: list[float] = []
+        """Draw the cases of a round; the first that is wrong, made small, if there is one."""
+        wrong: list[Case] = []
 
         def look(case: Case) -> None:
-            if until and time.monotonic() > until[0]:
-                # No more tries; what was found last is looked at once more and is still wrong.
-                found = wrong[-1][1] if repr(case) == repr(wrong[-1][0]) else []
-            elif not wrong and self.over():
-                return
-            else:
-                found = self._differences(case)
-            if found:
-                until.append(time.monotonic() + self.shrinking)
-                wrong.append((case, found))
-                raise WrongError
+            if self.over():
+                raise EnoughError
+            self.tally.update(self.subject.doors(case))
+            if self._differences(case):
+                wrong.append(case)
+                raise EnoughError
 
         rules = settings(
             max_examples=self.subject.examples,
             database=None,
             deadline=None,
-            phases=(Phase.generate, Phase.shrink),
+            phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
             verbosity=Verbosity.quiet,
-            report_multiple_bugs=False,
         )
-        try:
+        with suppress(EnoughError):
             hypothesis.seed(seed)(rules(given(case=self.subject.cases)(look)))()
-        except Exception:
-            if not wrong:
-                raise
-            return Finding(self.subject, *wrong[-1])
-        return None
+        return self._smaller(wrong[0]) if wrong else None
+
+    def _smaller(self, case: Case) -> Finding:
+        still = Tries(lambda simpler: bool(self._differences(simpler)), self.subject.tries)
+        small = smallest(case, self.subject.passes, still)
+        return Finding(self.subject, small, self._differences(small))
 
     def _differences(self, case: Case) -> list[str]:
-        self.tally.update(self.subject.doors(case))
         try:
             return self.subject.differences(case)
         except Exception:

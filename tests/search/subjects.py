@@ -7,7 +7,7 @@ it from the strategies of the property tests, and makes it smaller.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 from unittest import mock
@@ -20,6 +20,8 @@ from tests.join_doors import JoinDoor
 from tests.property import agreement
 from tests.property.joins import ALL, Query, queries
 from tests.property.streams import WIDEST, Range, Stream, Twins, any_streams, twins_in_time
+from tests.search import smaller
+from tests.search.smaller import Pass
 from tests.transcripts.writing import join_transcript, transcript
 
 from muntin.engine import runs
@@ -37,6 +39,15 @@ class Case:
     runs: int
 
 
+def _of_drawn(passes: list[Pass]) -> list[Pass]:
+    """What makes what was drawn simpler makes the case simpler."""
+
+    def of_case(simpler: Pass) -> Pass:
+        return lambda case: (replace(case, drawn=drawn) for drawn in simpler(case.drawn))
+
+    return [of_case(simpler) for simpler in passes]
+
+
 @dataclass(frozen=True)
 class Windows:
     """Windows of all messages, late ones too: each step says what the oracle says of it."""
@@ -44,11 +55,16 @@ class Windows:
     through: Sequence[Door]
     examples: int
     drawn_from: Range = WIDEST
+    tries: int = 300
     name: str = "windows"
 
     @cached_property
     def cases(self) -> SearchStrategy[Case]:
         return st.builds(Case, any_streams(self.drawn_from), st.sampled_from(self.through), FOLDED)
+
+    @property
+    def passes(self) -> list[Pass]:
+        return _of_drawn(smaller.of_streams())
 
     def doors(self, case: Case) -> list[str]:
         return ["oracle", case.door.name]
@@ -73,13 +89,19 @@ class Twice:
     through: Sequence[Door]
     examples: int
     by_duckdb: bool = True
+    reference: Door = OracleDoor()  # noqa: RUF009 (it is frozen)
     drawn_from: Range = WIDEST
+    tries: int = 300
     name: str = "twins"
 
     @cached_property
     def cases(self) -> SearchStrategy[Case]:
         twins = twins_in_time(self.drawn_from)
         return st.builds(Case, twins, st.sampled_from(self.through), FOLDED)
+
+    @property
+    def passes(self) -> list[Pass]:
+        return _of_drawn(smaller.of_twins())
 
     def doors(self, case: Case) -> list[str]:
         return ["oracle", case.door.name, *(["duckdb"] if self.by_duckdb else [])]
@@ -88,7 +110,7 @@ class Twice:
         twins: Twins = case.drawn
         with mock.patch.object(runs, "MOST_RUNS", case.runs):
             said = agreement.last_revisions(case.door, twins.spec, twins.one)
-        other = agreement.last_revisions(OracleDoor(), twins.spec, twins.other)
+        other = agreement.last_revisions(self.reference, twins.spec, twins.other)
         found = agreement.revision_differences(said, other)
         if self.by_duckdb:
             at_once = computed_at_once(twins.spec, twins.other)
@@ -111,11 +133,16 @@ class Joins:
     through: Sequence[JoinDoor]
     examples: int
     queries: SearchStrategy[Query] = field(default_factory=lambda: queries(policies=ALL))
+    tries: int = 300
     name: str = "joins"
 
     @cached_property
     def cases(self) -> SearchStrategy[Case]:
         return st.builds(Case, self.queries, st.sampled_from(self.through), FOLDED)
+
+    @property
+    def passes(self) -> list[Pass]:
+        return _of_drawn(smaller.of_joins())
 
     def doors(self, case: Case) -> list[str]:
         return ["oracle of joins", f"{case.door.name} of joins"]

@@ -236,7 +236,9 @@ def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
     with np.errstate(invalid="ignore"):
         share = np.divide(nb, n, out=np.zeros_like(n), where=n > 0)
         gap = mb - ma
-        mean, deviations = ma + gap * share, da + db + gap * gap * na * share
+        # The gap from or to an infinity says nothing; the mean is what its parts weigh.
+        mean = np.where(np.isfinite(gap), ma + gap * share, ma * (1 - share) + mb * share)
+        deviations = da + db + np.where(np.isinf(ma) | np.isinf(mb), np.nan, gap * gap * na * share)
     # An empty side adds nothing, also to an infinity.
     mean = np.where(na == 0, mb, np.where(nb == 0, ma, mean))
     deviations = np.where(na == 0, db, np.where(nb == 0, da, deviations))

@@ -1,0 +1,161 @@
+"""The searcher finds what is planted, makes it small, and says it so that it can be pasted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
+from typing import Any
+
+import pytest
+from tests.doors import Batch, EngineDoor, OracleDoor
+from tests.join_doors import Columns, EngineJoinDoor, JoinBatch, OracleJoinDoor
+from tests.property.streams import Range
+from tests.search.__main__ import main
+from tests.search.finding import Finding, Looking, Subject
+from tests.search.rounds import Search
+from tests.search.subjects import Joins, Twice, Windows
+from tests.transcripts.test_joins import differences as join_differences
+from tests.transcripts.test_transcripts import differences
+from tests.transcripts.test_writing import joins_read_back, read_back
+
+from muntin.engine.oracle import Step
+from muntin.engine.oracle.joins import JoinStep
+from muntin.model.joins import JoinSpec
+from muntin.model.spec import WindowSpec
+
+NARROW = Range(("fixed", "sessions"))
+
+
+@dataclass(frozen=True)
+class Forgetful(OracleDoor):
+    """Says what the oracle says, but of every step's third message it knows nothing."""
+
+    name: str = "forgetful"
+
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+        heard = [replace(s, messages=s.messages[:2] + s.messages[3:]) for s in steps]
+        return super().run(spec, heard)
+
+
+@dataclass(frozen=True)
+class Hasty(OracleDoor):
+    """Raises at the second step with two messages or more."""
+
+    name: str = "hasty"
+
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+        if sum(len(step.messages) > 1 for step in steps) > 1:
+            raise KeyError(spec.time)
+        return super().run(spec, steps)
+
+
+@dataclass(frozen=True)
+class Deaf(OracleJoinDoor):
+    """Says what the oracle says, but hears of one message a step on the right."""
+
+    name: str = "deaf"
+
+    def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+        return super().run(spec, types, [replace(step, right=step.right[:1]) for step in steps])
+
+
+def found(subject: Subject, seed: int = 1) -> Finding:
+    finding = Looking(subject, lambda: False, Counter()).round(seed)
+    assert finding is not None
+    return finding
+
+
+def test_a_door_that_drops_a_message_is_found_out_by_three_messages() -> None:
+    finding = found(Windows([Forgetful()], 100, NARROW))
+    assert any("seen 2, expected 3" in text for text in finding.differences)
+    case = read_back(finding.subject.transcript("pasted", finding.case))
+    assert [len(step.messages) for step in case.steps] == [3]
+    assert len(case.spec.aggregates) == 1
+    assert differences(case, OracleDoor()) == []
+    assert differences(case, Forgetful()) != []
+
+
+def test_a_dropped_message_shows_in_duckdb_too() -> None:
+    class Blind(Twice):
+        def differences(self, case: Any) -> list[str]:
+            return [text for text in super().differences(case) if "DuckDB" in text]
+
+    finding = found(Blind([OracleDoor()], 50, reference=Forgetful(), drawn_from=NARROW))
+    assert "not as in DuckDB" in str(finding)
+
+
+def test_a_door_that_raises_is_found_out() -> None:
+    finding = found(Windows([Hasty()], 100, NARROW))
+    assert "KeyError" in str(finding)
+    case = read_back(finding.subject.transcript("pasted", finding.case))
+    assert [len(step.messages) for step in case.steps] == [2, 2]
+
+
+def test_a_door_of_joins_that_drops_a_message_is_found_out() -> None:
+    finding = found(Joins([Deaf()], 200))
+    case = joins_read_back(finding.subject.transcript("pasted", finding.case))
+    assert [len(step.right) for step in case.steps if step.right] == [2]
+    assert join_differences(case, OracleJoinDoor()) == []
+
+
+def test_a_search_goes_on_until_its_time_is_over_and_says_what_it_found() -> None:
+    subjects: list[Subject] = [
+        Windows([Forgetful()], 50, NARROW),
+        Windows([OracleDoor()], 20, NARROW),
+    ]
+    out = StringIO()
+    seconds = iter(range(10**6))
+    search = Search(subjects, 7, out, clock=lambda: 10.0 * next(seconds), most=2)
+    assert len(search.run(600)) >= 1
+    said = out.getvalue()
+    assert "FOUND in windows, with oracle, forgetful:" in said
+    assert "# step 1: seen 2, expected 3" in said
+    assert "- name: found by the search with seed 7 in round 0" in said
+    assert said.startswith("so far 0:")
+    assert said.splitlines()[-1].startswith("done ")
+    assert f"findings {len(search.found)}; cases: forgetful" in said.splitlines()[-1]
+
+
+def test_a_round_is_drawn_again_by_its_seed_and_number() -> None:
+    drawn = []
+    for _ in range(2):
+        seen: list[str] = []
+
+        class Watched(Windows):
+            def differences(self, case: Any, seen: list[str] = seen) -> list[str]:
+                seen.append(repr(case))
+                return []
+
+        Search([Watched([OracleDoor()], 5)], 3, StringIO()).run(60, only=4)
+        drawn.append(seen)
+    assert drawn[0] == drawn[1] != []
+
+
+@pytest.mark.parametrize("subject", [Windows([EngineDoor(2)], 4), Joins([EngineJoinDoor(2)], 4)])
+def test_a_few_cases(subject: Subject) -> None:
+    assert Looking(subject, lambda: False, Counter()).round(11) is None
+
+
+def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    given = [
+        "--minutes",
+        "1",
+        "--seed",
+        "5",
+        "--round",
+        "1",
+        "--doors",
+        "standalone",
+        "--minutes",
+        "0.05",
+    ]
+    assert main(given) == 0
+    assert "done " in capsys.readouterr().out
+
+
+def test_the_command_knows_its_doors(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--doors", "flink"])
+    assert "there are engine, standalone, duckdb, spark" in capsys.readouterr().err
