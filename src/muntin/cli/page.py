@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -31,6 +32,8 @@ _CHARTS = (
     Chart("State", "rows", ("state", "pending")),
 )
 TABLE = "windowing"
+_NUMBERS = ("byte", "short", "integer", "long", "float", "double")
+_BOUNDS = ("window_start", "window_end", "revision")
 
 
 def put(feed: Feed, query: Any) -> None:
@@ -43,9 +46,18 @@ def put(feed: Feed, query: Any) -> None:
     from muntin.spark.observed import looking, observe
 
     name = query.query.name or str(query.query.id)
-    results = query.outputs[0]
-    columns = tuple(results.schema.names)
-    subject = Subject(name, "", _TILES, _CHARTS, tuple(results.keys or ()), columns)
+    results, *others = query.outputs
+    keys = tuple(results.keys or ())
+    subject = Subject(
+        name,
+        "",
+        _TILES,
+        _CHARTS,
+        keys,
+        tuple(results.schema.names),
+        kinds_of(results.schema, keys),
+        kinds_of(others[0].schema, others[0].schema.names) if others else {},
+    )
     feed.add(subject, looking(query))
 
     def show(seen: Any) -> None:
@@ -62,6 +74,23 @@ def put(feed: Feed, query: Any) -> None:
 
     observe(query, show)
     threading.Thread(target=_until_end, args=(feed, name, query), daemon=True).start()
+
+
+def kinds_of(schema: Any, names: Sequence[str]) -> dict[str, str]:
+    """What columns hold, for the page.
+
+    Args:
+        schema: Their types.
+        names: Columns whose numbers name something: nobody counts an order's number.
+    """
+    found = {}
+    for field in schema.fields:
+        kind = field.dataType.typeName()
+        if kind.startswith("timestamp"):
+            found[field.name] = "time"
+        elif kind in _NUMBERS and field.name not in (*names, *_BOUNDS):
+            found[field.name] = "count"
+    return found
 
 
 def _until_end(feed: Feed, name: str, query: Any) -> None:

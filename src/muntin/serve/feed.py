@@ -60,6 +60,9 @@ class Subject:
         charts: Its charts.
         keys: The columns that say whose window it is.
         columns: All columns of its windows; empty where it has none.
+        kinds: What columns of its windows hold, where that shows: ``time`` (milliseconds) or
+            ``count``, a number that is shown with commas. All others are shown as they are.
+        rejected_kinds: The same of its rejected messages.
     """
 
     name: str
@@ -68,6 +71,8 @@ class Subject:
     charts: tuple[Chart, ...] = ()
     keys: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    rejected_kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -68,11 +68,11 @@ def test_everything_is_there_as_json_and_nothing_comes_from_elsewhere(feed: Feed
         assert "default-src 'self'" in page.headers["Content-Security-Policy"]
         text = page.read().decode()
         linked = re.findall(r'(?:src|href)="(/static/[^"]+)"', text)
-        assert len(linked) == 4
+        assert len(linked) == 5
         for path in linked:
             assert asked(server, path).status == 200
         assert "http" not in re.sub(r'href="data:,"', "", text)
-    ours = (STATIC / "page.js").read_text() + (STATIC / "page.css").read_text()
+    ours = "".join((STATIC / name).read_text() for name in ("page.js", "shown.js", "page.css"))
     assert "//" not in re.sub(r"// .*", "", ours)
 
 

@@ -10,19 +10,19 @@
   let valuesPlot = null;
   let drawn = 0;
 
-  const number = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
-  const said = (value) =>
-    value === null || value === undefined ? "none" :
-    typeof value === "number" ? number.format(value) : String(value);
-  const moment = (ms) => new Date(ms).toISOString().replace("T", " ").replace(/\.?0*Z$/, "");
-  const cell = (name, value, tag = "td") => {
-    const made = document.createElement(tag);
-    made.textContent = OWN.has(name) && name.startsWith("window_") && typeof value === "number" && value > 1e11
-      ? moment(value) : value === null ? "" : said(value);
+  const { number, said, moment, duration, shownAs, dated, whole, broken, withGaps } = Shown;
+  function cell(value, kind, tag = "td") {
+    const made = document.createElement(tag), text = shownAs(value, kind);
+    made.textContent = text.length > 300 ? `${text.slice(0, 300)}…` : text;
+    if (text.length > 40) made.title = made.textContent;
+    if (kind === "count") made.className = "number";
     return made;
-  };
+  }
+  const head = (names, kinds) => row(names.map((name) => cell(name, kinds[name] === "count" ? "count" : "", "th")));
+  const HELD = { window_start: "time", window_end: "time", rows: "count", bytes: "count", runs: "count", blobs: "count", messages: "count" };
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const COLOURS = ["--accent", "--full", "--late", "--early", "--retract"];
+  const LINES = ["--line-1", "--line-2", "--line-3", "--line-4", "--line-5", "--line-6", "--line-7", "--line-8"];
 
   function keep(list, news, most) {
     list.push(...news);
@@ -44,9 +44,11 @@
     $("windows-part").hidden = query.columns.length === 0;
     $("held-part").hidden = !query.looks;
     if (held.query !== name) shown({ query: name, said: "", rows: [] });
-    const values = query.columns.filter((c) => !OWN.has(c) && !query.keys.includes(c));
+    const counts = query.columns.filter((c) => query.kinds[c] === "count");
+    const values = counts.length ? counts : query.columns.filter((c) => !OWN.has(c) && !query.keys.includes(c));
     $("value").replaceChildren(...values.map((c) => new Option(c, c)));
-    $("windows-head").replaceChildren(row(query.columns.map((c) => cell(c, c, "th"))));
+    $("windows-head").replaceChildren(head(ordered(query), query.kinds));
+    picked = null;
     draw();
   }
 
@@ -56,8 +58,9 @@
     held = found;
     const names = [...new Set(found.rows.flatMap(Object.keys))];
     $("held-said").textContent = found.said;
-    $("held-head").replaceChildren(row(names.map((c) => cell(c, c, "th"))));
-    $("held").replaceChildren(...found.rows.map((r) => row(names.map((c) => cell(c, r[c] ?? null)))));
+    $("held-head").replaceChildren(head(names, HELD));
+    const kind = (name, value) => name.startsWith("window_") && !(value > 1e11) ? "" : HELD[name];
+    $("held").replaceChildren(...found.rows.map((r) => row(names.map((c) => cell(r[c], kind(c, r[c]))))));
   }
 
   async function look() {
@@ -96,19 +99,30 @@
     }));
   }
 
-  function axes() {
-    const ink = css("--soft"), line = css("--line");
+  function axes(unit, timed) {
+    const ink = css("--soft"), line = css("--line"), compact = new Intl.NumberFormat("en", { notation: "compact" });
+    const values = (ticks) => {
+      const short = ticks.map(unit === "seconds" ? duration : (t) => compact.format(t));
+      return new Set(short).size < short.length ? ticks.map((t) => number.format(t)) : short;
+    };
     return [
-      { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line } },
-      { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, size: 64,
-        values: (_, ticks) => ticks.map((t) => new Intl.NumberFormat("en", { notation: "compact" }).format(t)) },
+      { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, size: 46, space: 70,
+        values: (_, ticks, __, ___, step) => timed ? dated(ticks, step) : values(ticks) },
+      { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, size: unit === "seconds" ? 84 : 72,
+        values: (_, ticks) => values(ticks) },
     ];
   }
 
-  function plotted(place, names, height) {
-    const series = names.map((label, i) => ({ label, stroke: css(COLOURS[i % COLOURS.length]), width: 2, spanGaps: true }));
+  function plotted(place, names, height, { unit = "", colours = COLOURS, dots = false, timed = true } = {}) {
+    const value = (_, v) => v === null || v === undefined ? "–" : unit === "seconds" ? duration(v) : said(v);
+    const series = names.map((label, i) => ({
+      label, value, stroke: css(colours[i % colours.length]), width: 2, spanGaps: false,
+      ...(dots ? { paths: () => null, points: { show: true, size: 6, fill: css(colours[i % colours.length]) } } : {}),
+    }));
     return new uPlot(
-      { width: Math.max(240, place.clientWidth - 16), height, series: [{}, ...series], axes: axes(),
+      { width: Math.max(240, place.clientWidth - 16), height, axes: axes(unit, timed), scales: { x: { time: timed } },
+        tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
+        series: [{ label: timed ? "Time (UTC)" : "Start", value: (_, v) => v === null || v === undefined ? "–" : timed ? whole(v) : said(v) }, ...series],
         cursor: { drag: { x: true, y: false } } },
       [[], ...names.map(() => [])], place);
   }
@@ -126,7 +140,7 @@
     place.append(title);
     requestAnimationFrame(() => {
       if (!place.isConnected) return;
-      plots.push({ given, plot: plotted(place, given.series, 180), place });
+      plots.push({ given, plot: plotted(place, given.series, 180, { unit: given.unit }), place });
       draw();
     });
     return place;
@@ -145,50 +159,115 @@
       const known = numbers[tile.number];
       value.textContent = tile.unit === "time"
         ? (known === null || known === undefined ? "none" : moment(known))
+        : tile.unit === "s" && typeof known === "number" ? duration(known)
         : said(known) + (tile.unit && known !== null && known !== undefined ? ` ${tile.unit}` : "");
       made.append(label, value);
       return made;
     }));
     const times = query.batches.map((b) => b.at / 1000);
     for (const { given, plot } of plots)
-      plot.setData([times, ...given.series.map((s) => query.batches.map((b) => b.numbers[s] ?? null))]);
+      plot.setData(broken(times, given.series.map((s) => query.batches.map((b) => b.numbers[s] ?? null))));
     windows(query);
     rejected(query);
     phases(last);
     $("notes-part").hidden = query.notes.length === 0;
     $("notes").replaceChildren(...query.notes.slice(-30).reverse().map((note) => {
       const made = document.createElement("li");
-      made.textContent = `${moment(note.at).slice(11, 19)} ${note.text}`;
+      made.textContent = `${moment(note.at).slice(0, 19)} ${note.text}`;
       return made;
     }));
     status(query);
     document.body.dataset.drawn = String(drawn);
   }
 
+  const keyOf = (query, w) => query.keys.map((k) => shownAs(w[k] ?? "null", query.kinds[k])).join(", ");
   function matching(query) {
     const wanted = $("key").value.trim().toLowerCase();
     if (!wanted) return query.windows;
-    return query.windows.filter((w) => query.keys.map((k) => String(w[k])).join(" ").toLowerCase().includes(wanted));
+    return query.windows.filter((w) => keyOf(query, w).toLowerCase().includes(wanted));
+  }
+
+  // How a window was emitted stands before what it holds, which may be wide.
+  function ordered(query) {
+    const first = query.columns.filter((c) => query.keys.includes(c) || c.startsWith("window_") || c === "emission");
+    return [...first, ...query.columns.filter((c) => !first.includes(c))];
   }
 
   function windows(query) {
     if (query.columns.length === 0) return;
     const found = matching(query);
-    $("windows").replaceChildren(...found.slice(-100).reverse().map((w) => row(query.columns.map((c) => {
-      const made = cell(c, w[c] ?? null);
+    $("windows").replaceChildren(...found.slice(-100).reverse().map((w) => row(ordered(query).map((c) => {
+      const made = cell(w[c], query.kinds[c]);
       if (c === "emission") made.className = w[c];
       return made;
     }))));
-    const value = $("value").value;
-    const newest = new Map();
-    for (const w of found)
-      if (typeof w.window_start === "number" && typeof w[value] === "number" && w.emission !== "retract")
-        newest.set(w.window_start, w[value]);
-    const points = [...newest].sort((a, b) => a[0] - b[0]);
-    $("windows-chart").hidden = points.length < 2;
-    if (points.length < 2) return;
-    valuesPlot ??= plotted($("windows-chart"), [value], 200);
-    valuesPlot.setData([points.map((p) => p[0] / 1000), points.map((p) => p[1])]);
+    lines(query, found);
+  }
+
+  // The newest value of each window that stands, by key and start.
+  function newest(query, found, value) {
+    const keys = new Map();
+    for (const w of found) {
+      if (typeof w.window_start !== "number") continue;
+      const key = keyOf(query, w);
+      if (!keys.has(key)) keys.set(key, new Map());
+      if (w.emission === "retract") keys.get(key).delete(w.window_start);
+      else if (typeof w[value] === "number") keys.get(key).set(w.window_start, w[value]);
+    }
+    return new Map([...keys].filter(([, points]) => points.size));
+  }
+
+  // Which keys are drawn: those that somebody picked, else those of the greatest values.
+  let picked = null;
+  const OFFERED = 24, DRAWN = 5;
+  function lines(query, found) {
+    const keys = newest(query, found, $("value").value);
+    const weight = (points) => [...points.values()].reduce((sum, v) => sum + Math.abs(v), 0);
+    const offered = [...keys].map(([key, points]) => [key, weight(points)]).sort((a, b) => b[1] - a[1]).slice(0, OFFERED).map(([key]) => key).sort();
+    const ranked = [...offered].sort((a, b) => weight(keys.get(b)) - weight(keys.get(a)));
+    if (picked === null || !offered.some((key) => picked.has(key))) picked = null;
+    const drawnKeys = offered.filter((key) => picked ? picked.has(key) : ranked.indexOf(key) < DRAWN).slice(0, LINES.length);
+    const starts = [...new Set(drawnKeys.flatMap((key) => [...keys.get(key).keys()]))].sort((a, b) => a - b);
+    $("windows-chart").hidden = $("keys").hidden = starts.length < 2;
+    if (starts.length < 2) return;
+    choices(offered, drawnKeys, keys.size);
+    const steps = starts.slice(1).map((t, i) => t - starts[i]), step = Math.min(...steps);
+    const timed = query.kinds.window_start === "time";
+    const regular = steps.every((one) => Math.abs(one / step - Math.round(one / step)) < 1e-9);
+    const wanted = JSON.stringify([drawnKeys, regular, $("value").value]);
+    if (!valuesPlot || valuesPlot.drawnAs !== wanted) {
+      valuesPlot?.destroy();
+      valuesPlot = plotted($("windows-chart"), drawnKeys.length ? drawnKeys.map((key) => key || $("value").value) : [], 220, { colours: LINES, dots: !regular, timed });
+      valuesPlot.drawnAs = wanted;
+    }
+    const columns = drawnKeys.map((key) => starts.map((t) => keys.get(key).get(t) ?? null));
+    const scale = timed ? 1000 : 1;
+    valuesPlot.setData(withGaps(starts.map((t) => t / scale), columns, (1.5 * step) / scale, step / scale));
+  }
+
+  function choices(offered, drawnKeys, count) {
+    $("keys").hidden = offered.length < 2;
+    const wanted = JSON.stringify([offered, drawnKeys, count]);
+    if ($("keys").dataset.shown === wanted) return;
+    $("keys").dataset.shown = wanted;
+    const more = document.createElement("span");
+    more.textContent = count > offered.length ? `and ${number.format(count - offered.length)} more: type a key to find it` : "";
+    $("keys").replaceChildren(...offered.map((key) => {
+      const button = document.createElement("button"), at = drawnKeys.indexOf(key);
+      button.type = "button";
+      button.textContent = key.length > 40 ? `${key.slice(0, 40)}…` : key;
+      button.setAttribute("aria-pressed", String(at >= 0));
+      if (at >= 0) button.style.setProperty("--mark", `var(${LINES[at]})`);
+      button.addEventListener("click", () => {
+        picked = new Set(drawnKeys);
+        if (!picked.delete(key)) {
+          if (picked.size >= LINES.length) picked.delete(picked.values().next().value);
+          picked.add(key);
+        }
+        draw();
+      });
+      return button;
+    }), more);
   }
 
   function rejected(query) {
@@ -198,9 +277,11 @@
       made.textContent = n === null ? reason : `${said(n)} ${reason}`;
       return made;
     }));
-    const names = [...new Set(query.samples.flatMap(Object.keys))];
-    $("samples-head").replaceChildren(row(names.map((c) => cell(c, c, "th"))));
-    $("samples").replaceChildren(...query.samples.slice(-20).reverse().map((s) => row(names.map((c) => cell(c, s[c] ?? null)))));
+    // Why comes first: a message may have many columns.
+    const names = [...new Set(["reason", "watermark", ...query.samples.flatMap(Object.keys)])]
+      .filter((name) => query.samples.some((s) => name in s));
+    $("samples-head").replaceChildren(head(names, query.rejected_kinds));
+    $("samples").replaceChildren(...query.samples.slice(-20).reverse().map((s) => row(names.map((c) => cell(s[c], query.rejected_kinds[c])))));
   }
 
   function phases(last) {
@@ -273,6 +354,6 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => choose(chosen));
   addEventListener("resize", () => {
     for (const { plot, place } of plots) plot.setSize({ width: Math.max(240, place.clientWidth - 16), height: 180 });
-    if (valuesPlot) valuesPlot.setSize({ width: Math.max(240, $("windows-chart").clientWidth - 16), height: 200 });
+    if (valuesPlot) valuesPlot.setSize({ width: Math.max(240, $("windows-chart").clientWidth - 16), height: 220 });
   });
 })();
