@@ -138,6 +138,71 @@ def test_a_look_into_the_state(feed: Feed, browser: Browser) -> None:
         assert browser.value(held) == []
 
 
+def test_values_are_shown_as_people_read_them(feed: Feed, browser: Browser) -> None:
+    kinds = {"window_start": "time", "window_end": "time", "total": "count"}
+    times = {"at": "time", "watermark": "time"}
+    feed.add(Subject("visits", "", _TILES, _CHARTS, ("key",), COLUMNS, kinds, times))
+    sample = {"user": 1795354393480, "place": '{"lat": 1.5}', "more": "x" * 500}
+    tell(feed, 0, samples=[{**sample, "at": START + 5, "reason": "late", "watermark": START}])
+    odd = [1_767_225_600_000_000, 9 * 10**15, -(10**14), "57971-01-01"]
+    tell(feed, 1, samples=[{"user": 1, "at": at, "reason": "future"} for at in odd])
+    cells = "[...document.querySelectorAll('#samples {} td')].map(c => c.textContent)"
+    with Server(feed, port=0) as server:
+        browser.open(server.address)
+        browser.wait(f"{TILE} === '200'")
+        heads = "[...document.querySelectorAll('#samples-head th')].map(c => c.textContent)"
+        assert browser.value(heads) == ["reason", "watermark", "user", "place", "more", "at"]
+        first = browser.value(cells.format("tr:last-child"))
+        assert first[:4] == ["late", "2026-01-01 00:00:00", "1795354393480", '{"lat": 1.5}']
+        assert first[4:] == ["x" * 300 + "…", "2026-01-01 00:00:00.005"]
+        at = browser.value("[...document.querySelectorAll('#samples td:last-child')].slice(0, 4)"
+                           ".map(c => c.textContent)")  # fmt: skip
+        years = ["57971-01-01", "-1199-02-15 14:13:20", "9000000000000000 ms", "57971-02-25"]
+        assert [text[: len(year)] for text, year in zip(at, years, strict=True)] == years
+        pressed = (
+            "[...document.querySelectorAll('#keys [aria-pressed=true]')].map(b => b.innerText)"
+        )
+        legend = "[...document.querySelectorAll('#windows-chart .u-label')].map(l => l.innerText)"
+        browser.wait(f"{pressed}.length === 3")
+        assert browser.value(legend) == ["Time (UTC)", "ann", "bob", "cyd"]
+        browser.value("document.querySelector('#keys button').click()")
+        assert browser.value(pressed) == ["bob", "cyd"]
+        assert browser.value(legend) == ["Time (UTC)", "bob", "cyd"]
+        lengths = {0.25: "250 ms", 1.54: "1.5 s", 65: "1 min 5 s", 7863.26: "2 h 11 min"}
+        for seconds, text in {**lengths, 1e6: "11 d 14 h"}.items():
+            assert browser.value(f"Shown.duration({seconds})") == text
+        gaps = browser.value("Shown.withGaps([0, 10, 40], [[1, null, 3]], 15, 10)")
+        assert gaps == [[0, 10, 15, 40], [1, None, None, 3]]
+        quiet = browser.value("Shown.broken([0, 1, 2, 3, 900], [[1, 1, 1, 1, 2]])")
+        assert quiet[1] == [1, 1, 1, 1, None, 2]
+        afternoon = START / 1000 + 15 * 3600
+        assert browser.value(f"Shown.dated([{afternoon}, {afternoon + 3600}], 3600)") == [
+            "15:00\n2026-01-01", "16:00"
+        ]  # fmt: skip
+        assert browser.trouble == []
+
+
+@pytest.mark.parametrize("width", [360, 900, 1600])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_chart_stands_alone_in_its_row(
+    feed: Feed, browser: Browser, width: int, scheme: str
+) -> None:
+    tell(feed, 0)
+    tell(feed, 1)
+    with Server(feed, port=0) as server:
+        media = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.call("Emulation.setEmulatedMedia", features=media)
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.call("Emulation.setDeviceMetricsOverride", **metrics)
+        browser.open(server.address)
+        browser.wait(f"{TILE} === '200'")
+        tops = "[...document.querySelectorAll('#charts .chart')].map(c => c.offsetTop)"
+        found = browser.value(tops)
+        rows = [found.count(top) for top in sorted(set(found))]
+        assert rows == {360: [1] * 4, 900: [2, 2], 1600: [4]}[width]
+        assert browser.value("document.documentElement.scrollWidth") <= width
+
+
 def test_a_phone_needs_no_scrolling_sideways(feed: Feed, browser: Browser) -> None:
     tell(feed, 0)
     tell(feed, 1)

@@ -25,7 +25,7 @@ from muntin.serve.feed import Feed
 try:
     from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+    from starlette.responses import FileResponse, Response, StreamingResponse
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
 except ImportError as error:
@@ -72,7 +72,7 @@ def application(
         return made
 
     async def state(request: Request) -> Response:
-        return JSONResponse(feed.snapshot())
+        return _json(feed.snapshot())
 
     async def held(request: Request) -> Response:
         if HEADER not in request.headers:
@@ -135,6 +135,11 @@ def _own(request: Request) -> str:
     return f"{request.url.scheme}://{request.url.netloc}"
 
 
+def _json(what: Any, status: int = 200) -> Response:
+    """JSON in ASCII: text that isn't UTF-8 stays escaped, and ends no answer."""
+    return Response(json.dumps(what), status, media_type="application/json")
+
+
 def _refused(cure: str) -> Response:
     return Response(cure, status_code=403, media_type="text/plain")
 
@@ -153,7 +158,9 @@ class _Looks:
         """What a query's state holds, or why it can't be said."""
         if self._waiting >= _MOST_LOOKS:
             busy = {"error": "others are looking: ask again in a moment"}
-            return JSONResponse(busy, status_code=429, headers={"Retry-After": "2"})
+            made = _json(busy, 429)
+            made.headers["Retry-After"] = "2"
+            return made
         self._waiting += 1
         asked = request.query_params
         query, key = asked.get("query", ""), asked.getlist("key")
@@ -164,12 +171,12 @@ class _Looks:
             # One that has begun goes on; one that waits for nobody any more is dropped.
             if self._closing() or await request.is_disconnected():
                 found.cancel()
-                return JSONResponse({"error": "the page has closed"}, status_code=503)
+                return _json({"error": "the page has closed"}, 503)
         try:
-            return JSONResponse(found.result())
+            return _json(found.result())
         except Exception as error:  # whatever it is, the page goes on and shows it
             said = redacted(str(error)).partition("\n")[0]
-            return JSONResponse({"error": said}, status_code=400)
+            return _json({"error": said}, 400)
 
     def _done(self, loop: asyncio.AbstractEventLoop, look: object) -> None:
         with suppress(RuntimeError):  # the server has ended meanwhile

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from typing import Any
 
 from muntin.model.errors import OptionError
@@ -159,7 +160,9 @@ class Feed:
             samples: Messages that were rejected.
             notes: What else is worth a line.
         """
-        said = {"batch": number, "at": at, "numbers": dict(numbers), "phases": dict(phases or {})}
+        # JSON has no word for what is no number.
+        known = {n: None if v is None or not isfinite(v) else v for n, v in numbers.items()}
+        said = {"batch": number, "at": at, "numbers": known, "phases": dict(phases or {})}
         with self._changed:
             kept = self._kept[query]
             while kept.batches and kept.batches[-1]["batch"] >= number:

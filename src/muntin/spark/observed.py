@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,8 @@ from muntin.spark.sinks import Batch
 _WINDOWS, _SAMPLES = 100, 10
 # Nor more of a text.
 _TEXT = 1000
+# Whole numbers up to here are doubles too.
+_EXACT = 2**53
 _PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 
 
@@ -142,18 +144,32 @@ def _milliseconds(position: int) -> int:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
+    """A value as JSON can hold it, and a browser read it.
+
+    Times are milliseconds, what has parts is JSON text, and whole numbers beyond 2^53, which a
+    browser would round, are text too.
+    """
+    if isinstance(value, bool) or value is None:
+        return value
     if isinstance(value, datetime):
         zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
         return int(zoned.timestamp() * 1000)
-    if isinstance(value, str) and len(value) > _TEXT:
-        return f"{value[:_TEXT]}…"
+    if isinstance(value, int):
+        return value if abs(value) <= _EXACT else str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    if isinstance(value, (list, tuple)):
-        return plain(", ".join(str(plain(one)) for one in value))
     if isinstance(value, bytes):
-        return plain(value[:_TEXT].hex())
-    if isinstance(value, (Decimal, date, dict)):
-        return plain(str(value))
-    return value
+        value = value[:_TEXT].hex()
+    elif isinstance(value, list | tuple | dict):
+        value = json.dumps(_part(value), ensure_ascii=False)
+    text = str(value)
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
+
+
+def _part(value: Any) -> Any:
+    """A part of a value: as ``plain``, with times as text."""
+    if isinstance(value, dict):
+        return {str(name): _part(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_part(one) for one in value[:_TEXT]]
+    return value.isoformat() if isinstance(value, datetime) else plain(value)

@@ -258,3 +258,19 @@ def test_closing_with_pages_open_says_nothing(feed: Feed, capfd: pytest.CaptureF
     gate.set()
     said = capfd.readouterr()
     assert (said.out, said.err) == ("", "")
+
+
+def test_text_that_is_no_text_and_numbers_that_are_none_end_no_answer(feed: Feed):
+    odd = {"key": "a\udc80\x00", "at": 9 * 10**15, "n": "NaN"}
+    feed.add(Subject("orders"), lambda key: {"key": [odd]})
+    with Server(feed, port=0) as server:
+        stream = asked(server, "/events")
+        events(stream, 1)
+        numbers = {"seen": 1, "lag": float("inf"), "rate": float("nan")}
+        feed.batch("visits", 0, at=1, numbers=numbers, windows=[odd], samples=[odd])
+        (batch,) = events(stream, 1)
+        stream.close()
+        (state, _) = json.loads(asked(server, "/state").read())["queries"]
+        assert batch[1]["samples"] == state["samples"] == state["windows"] == [odd]
+        assert state["batches"][0]["numbers"] == {"seen": 1, "lag": None, "rate": None}
+        assert json.loads(asked(server, "/held?query=orders", **LOOK).read()) == {"key": [odd]}
