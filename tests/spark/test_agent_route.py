@@ -14,7 +14,7 @@ from tests.spark.feed import DAY, STAMP, Feed
 
 import muntin as mt
 from muntin.spark.agent_route import AgentStage, Arrival, Route, RouteTask
-from muntin.spark.parquet import NOW
+from muntin.spark.flags import NOW
 from muntin.tables import App
 
 CLICK = pa.schema([("page", pa.string()), ("at", STAMP)])

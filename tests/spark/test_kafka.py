@@ -13,6 +13,7 @@ from tests.services.kafka import Kafka
 from tests.spark.feed import at, rows
 
 import muntin as mt
+from muntin.spark.kafka import Reader
 from muntin.spark.sources import Surroundings, read, sink
 from muntin.sql.door import pipeline
 
@@ -25,8 +26,9 @@ def order(number: int, seconds: float, value: int = 1) -> bytes:
     return json.dumps({"id": number, "at": at(seconds).isoformat(), "value": value}).encode()
 
 
+@pytest.mark.parametrize("reader", ["spark", "columns"])
 def test_what_cant_be_parsed_becomes_a_dead_letter(
-    spark: SparkSession, kafka: Kafka, tmp_path: Path
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, reader: Reader
 ) -> None:
     """It keeps its bytes, its key and its headers, and everything adds up."""
     topic, results, dead = kafka.topic(2), kafka.topic(1), kafka.topic(1)
@@ -35,7 +37,9 @@ def test_what_cant_be_parsed_becomes_a_dead_letter(
     kafka.send(topic, [(0, "bad", payload, [("trace", b"\x00\x01")]) for payload in MALFORMED])
     kafka.send(topic, good[20:])
     kafka.send(topic, [(1, None, order(99, 2)), (1, "late", order(100, -500))])
-    orders = mt.kafka(kafka.servers, topic, columns=COLUMNS, headers=True, per_batch=20)
+    orders = mt.kafka(
+        kafka.servers, topic, columns=COLUMNS, headers=True, per_batch=20, reader=reader
+    )
     query = (
         mt.windowed(
             orders.stream(spark), key="key", time="at", offset=("partition", "offset"),
@@ -77,10 +81,13 @@ def test_what_cant_be_parsed_becomes_a_dead_letter(
     assert len(told) == len(newest) == 9
 
 
-def test_what_is_read_twice_counts_once(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reader", ["spark", "columns"])
+def test_what_is_read_twice_counts_once(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, reader: Reader
+) -> None:
     """A new run on the same state begins at the earliest offset again: Spark's are thrown away."""
     topic, out = kafka.topic(2), tmp_path / "out.duckdb"
-    orders = mt.kafka(kafka.servers, topic, columns=COLUMNS)
+    orders = mt.kafka(kafka.servers, topic, columns=COLUMNS, reader=reader)
 
     def run() -> mt.WindowedQuery:
         doubled = orders.stream(spark).unionByName(orders.stream(spark))
@@ -103,11 +110,12 @@ def test_what_is_read_twice_counts_once(spark: SparkSession, kafka: Kafka, tmp_p
     assert totals == [(sum(range(10 * n, 10 * n + 10)),) for n in range(3)]
 
 
-def test_windows_lie_on_offsets(spark: SparkSession, kafka: Kafka) -> None:
+@pytest.mark.parametrize("reader", ["spark", "columns"])
+def test_windows_lie_on_offsets(spark: SparkSession, kafka: Kafka, reader: Reader) -> None:
     topic = kafka.topic(2)
     kafka.send(topic, [(0, None, order(n, n, n)) for n in range(7)])
     kafka.send(topic, [(1, None, order(n, n, n)) for n in range(3)])
-    frame = mt.kafka(kafka.servers, topic, columns=COLUMNS).frame(spark)
+    frame = mt.kafka(kafka.servers, topic, columns=COLUMNS, reader=reader).frame(spark)
     every3 = mt.windowed(frame, offset=("partition", "offset")).tumbling(mt.rows(3))
     found = every3.agg(total=mt.sum("value")).results.collect()
     told = sorted((r["partition"], r["window_start"], r["total"]) for r in found)

@@ -19,6 +19,7 @@ from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
 from muntin.model.errors import OptionError
+from muntin.spark.flags import Flags
 from muntin.spark.parquet import SETTING, ParquetReader, files
 
 
@@ -142,7 +143,7 @@ def test_only_plain_columns_of_local_files_are_read_so(
 
 
 def reader(root: Path | None = None, **schema: pl.DataType) -> ParquetReader:
-    return ParquetReader(dict(schema), root and str(root), "at", None, None)
+    return ParquetReader(dict(schema), root and str(root), Flags("at", None, None))
 
 
 def one(reader: ParquetReader, path: Path, **columns: pa.Array) -> dict[str, Any]:

@@ -93,6 +93,10 @@ class SinkError(MuntinError):
     """A sink can't take a batch; the message says where and what to do, and tells no password."""
 
 
+class SourceError(MuntinError):
+    """A source can't give what a batch has to read; the message says what, and what to do."""
+
+
 class SelectorDisabledError(RefusedError):
     """An operator takes no messages while its outputs wait to be sent; the message says the cure.
 

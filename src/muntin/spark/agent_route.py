@@ -24,7 +24,7 @@ from muntin.spark.combiner import (
     timed,
     to_batch,
 )
-from muntin.spark.parquet import NOW
+from muntin.spark.flags import NOW
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, keys_column, keys_of
 from muntin.tables.copartition import owners

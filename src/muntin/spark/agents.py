@@ -28,8 +28,8 @@ from muntin.spark.agent_route import (
 )
 from muntin.spark.agent_rows import MESSAGE, REJECTED_SCHEMA, result_schema, table_schema
 from muntin.spark.combiner import identity, slots
+from muntin.spark.flags import NOW
 from muntin.spark.inputs import OWN, WALL, Input, check_ticks, ticks
-from muntin.spark.parquet import NOW
 from muntin.spark.processor import REJECTED, TOLD, buckets_of, unpacked
 from muntin.spark.schema import polars_schema
 from muntin.spark.session import require

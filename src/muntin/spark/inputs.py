@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 from py4j.protocol import Py4JJavaError
@@ -18,8 +18,11 @@ from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.policies import Every, Policy
 from muntin.spark.checkpoint import Checkpoint, facts_of
 from muntin.spark.combiner import PASSED, Reader, as_sent
+from muntin.spark.flags import NOW, Flags
 from muntin.spark.heartbeat import NAME, Heartbeat, is_tick
-from muntin.spark.parquet import NOW, ParquetReader, files
+from muntin.spark.kafka_columns import columnar
+from muntin.spark.kafka_ranges import KafkaRows
+from muntin.spark.parquet import ParquetReader, files
 
 PARSED = "__muntin_parsed"
 # The metadata of a column that isn't null where a message couldn't be parsed by its source.
@@ -111,8 +114,8 @@ class Input:
         schema: dict[str, pl.DataType],
         holder: str | None,
         ordered: bool = False,
-    ) -> tuple[Reader, DataFrame]:
-        """How messages reach the workers: as rows, or as the files that hold them.
+    ) -> tuple[Reader, DataFrame | KafkaRows]:
+        """How messages reach the workers: as rows, or as what holds them (files, offsets).
 
         Args:
             messages: The frame with all that is sent.
@@ -128,15 +131,20 @@ class Input:
         # batch.
         asked = self.stamped or (self.max_ahead is not None and self.clock is None)
         now = _batch_clock(zoneless=local) if asked else F.lit(0).cast("long")
-        # Files come with one clock, and what messages bring along is never the local one.
+        read = {name: schema[name] for name in names}
+        flags = Flags(holder, self.clock, self.max_ahead, self.stamped)
+        # Ranges come with one clock, and it is never the local one.
+        topics = None if ordered or (local and asked) else columnar(self.frame)
+        if topics is not None and derived <= {columns.MALFORMED} and holder == time:
+            marks = columns.MALFORMED if derived else None
+            return replace(topics.reader, wanted=read, flags=flags, marks=marks), topics.rows
+        # Files do, too, and what messages bring along of it is never the local one.
         as_rows = derived or ordered or (local and self.stamped)
         found = None if as_rows else files(self.frame, now)
         if found is None:
             return as_sent, messages
         listed, root = found
-        read = {name: schema[name] for name in names}
-        reader = ParquetReader(read, root, holder, self.clock, self.max_ahead, self.stamped)
-        return reader, listed
+        return ParquetReader(read, root, flags), listed
 
 
 def _batch_clock(*, zoneless: bool) -> Column:

@@ -8,24 +8,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from importlib.util import find_spec
 from typing import Any, Literal, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from muntin.model.errors import OptionError
+from muntin.model.errors import MissingExtraError, OptionError
 from muntin.spark.connector import connect
 from muntin.spark.decimals import bounded
+from muntin.spark.flags import Flags
 from muntin.spark.inputs import MARKS_MALFORMED
+from muntin.spark.kafka_client import of_librdkafka
+from muntin.spark.kafka_columns import MALFORMED, Columnar, KafkaReader
+from muntin.spark.kafka_ranges import KafkaRows, Topics, starting_of
+from muntin.spark.payloads import readable
 from muntin.spark.redaction import hide_secrets
+from muntin.spark.schema import polars_schema
 
 Form = Literal["json", "csv", "avro"]
+Reader = Literal["spark", "columns"]
 
-# The column of a payload that couldn't be parsed, as it came; null for all others.
-MALFORMED = "malformed"
 # Kafka's own columns, beside those of the payload.
 OWN = ("key", "topic", "partition", "offset", "timestamp", "headers")
+_TYPES = {
+    "key": "string", "value": "binary", "topic": "string", "partition": "int", "offset": "long",
+    "timestamp": "timestamp", "timestampType": "int",
+    "headers": "array<struct<key: string, value: binary>>",
+}  # fmt: skip
 _CORRUPT = "__muntin_corrupt"
 _PARSED = "__muntin_value"
 
@@ -42,7 +53,8 @@ class Kafka:
     starting: str
     headers: bool
     per_batch: int | None
-    options: Mapping[str, str] = field(repr=False)
+    reader: Reader = "spark"
+    options: Mapping[str, str] = field(repr=False, default_factory=dict)
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The topics as a streaming DataFrame.
@@ -50,6 +62,8 @@ class Kafka:
         Raises:
             SettingError: When Spark's Kafka connector is nowhere.
         """
+        if self.reader == "columns":
+            return self._columnar(spark, streaming=True)
         return self._load(spark, spark.readStream)
 
     def frame(self, spark: SparkSession) -> DataFrame:
@@ -58,6 +72,8 @@ class Kafka:
         Raises:
             SettingError: When Spark's Kafka connector is nowhere.
         """
+        if self.reader == "columns":
+            return self._columnar(spark, streaming=False)
         return self._load(spark, spark.read)
 
     def _load(self, spark: SparkSession, reader: Any) -> DataFrame:
@@ -72,6 +88,29 @@ class Kafka:
         if self.per_batch is not None:
             given["maxOffsetsPerTrigger"] = str(self.per_batch)
         return self._parsed(reader.format("kafka").options(**given, **self.options).load())
+
+    def _columnar(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
+        client, lossy = of_librdkafka(self.servers, self.options)
+        topics = Topics(self.topics, starting_of(self.starting), self.per_batch, client, lossy)
+        schema, payload = self._schema(), None
+        if self.columns is not None:
+            payload = dict(polars_schema(_struct(self.columns)))
+        zone = str(spark.conf.get("spark.sql.session.timeZone"))
+        reader = KafkaReader(
+            client, payload, dict(polars_schema(schema)), zone, Flags(None, None, None), lossy
+        )
+        return Columnar(KafkaRows(spark, topics, streaming), reader).frame(schema)
+
+    def _schema(self) -> StructType:
+        """The columns that workers read: the payload's, Kafka's own, what is malformed."""
+        own = [name for name in _TYPES if name != "headers" or self.headers]
+        ours = _struct(", ".join(f"`{name}` {_TYPES[name]}" for name in own))
+        if self.columns is None:
+            return ours
+        payload = _struct(self.columns)
+        rest = [f for f in ours.fields if f.name in OWN and f.name not in payload.names]
+        made = StructType([*payload.fields, *rest])
+        return made.add(MALFORMED, "binary", metadata={MARKS_MALFORMED: True})
 
     def _parsed(self, frame: DataFrame) -> DataFrame:
         if self.form != "avro" and self.columns is None:
@@ -102,9 +141,7 @@ class Kafka:
             fields = frame.select(value.alias(_PARSED)).select(f"{_PARSED}.*").columns
             nothing = [F.col(_PARSED)[name].isNull() for name in fields]
             return value, reduce(Column.__and__, nothing, F.lit(True))
-        wanted = self.columns
-        if not isinstance(wanted, StructType):
-            wanted = cast(StructType, StructType.fromDDL(str(wanted)))
+        wanted = _struct(self.columns)
         parse: Any = F.from_json if self.form == "json" else F.from_csv
         schema = StructType(wanted.fields).add(_CORRUPT, "string")
         # CSV takes a schema only as text.
@@ -125,6 +162,7 @@ def kafka(
     starting: str = "earliest",
     headers: bool = False,
     per_batch: int | None = None,
+    reader: Reader = "spark",
     options: Mapping[str, str] | None = None,
 ) -> Kafka:
     """Describe topics of Kafka; ``.stream(spark)`` and ``.frame(spark)`` read them.
@@ -146,6 +184,10 @@ def kafka(
             takes them. A query that goes on from its checkpoint doesn't look at it.
         headers: Whether the column ``headers`` is read too.
         per_batch: How many messages a batch takes at most.
+        reader: Who reads and parses: ``spark`` (its connector, row by row) or ``columns`` (the
+            workers themselves, through librdkafka and Polars: several times faster, no jar, needs
+            ``muntin[kafka]``). Both keep offsets in Spark's log. What ``columns`` reads is JSON of
+            plain types, and bytes.
         options: More of the connector's options; those with a dot in their names are of Kafka's
             clients, with or without ``kafka.`` before them (``security.protocol``). Secrets
             among their values are shown in no plan and no message.
@@ -171,8 +213,45 @@ def kafka(
         raise OptionError("columns", columns, "aren't given with Avro", cure)
     if per_batch is not None and per_batch < 1:
         raise OptionError("per_batch", per_batch, "is less than one", "give 1 or more")
-    given = of_client(options or {})
-    return Kafka(servers, topics, columns, format, schema, starting, headers, per_batch, given)
+    if reader == "columns":
+        _check_columns(columns, format, starting, options or {})
+    elif reader != "spark":
+        raise OptionError("reader", reader, "isn't one", "give 'spark' or 'columns'")
+    given = of_client(options or {}) if reader == "spark" else dict(options or {})
+    return Kafka(
+        servers, topics, columns, format, schema, starting, headers, per_batch, reader, given
+    )
+
+
+def _check_columns(
+    columns: str | StructType | None, form: Form, starting: str, options: Mapping[str, str]
+) -> None:
+    """Refuse what workers don't read themselves.
+
+    Raises:
+        MissingExtraError: When librdkafka isn't there.
+        OptionError: Naming what Spark's connector has to read.
+    """
+    cure = "leave reader='columns' out"
+    if find_spec("confluent_kafka") is None:
+        raise MissingExtraError("kafka(reader='columns')", "kafka")
+    if form != "json":
+        raise OptionError("format", form, "isn't read in columns", cure)
+    try:
+        starting_of(starting)
+    except ValueError:
+        hint = "give 'earliest', 'latest', or JSON: {\"topic\": {\"0\": 17}}"
+        raise OptionError("starting", starting, "is none of those", hint) from None
+    for name, dtype in () if columns is None else polars_schema(_struct(columns)).items():
+        if not readable(dtype):
+            raise OptionError("columns", name, "has a type that isn't read in columns", cure)
+    of_librdkafka("", options)
+
+
+def _struct(columns: str | StructType | None) -> StructType:
+    if isinstance(columns, StructType):
+        return columns
+    return cast(StructType, StructType.fromDDL(str(columns)))
 
 
 def of_client(options: Mapping[str, str]) -> dict[str, str]:

@@ -30,15 +30,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
-from muntin.engine import columns
 from muntin.model.errors import OptionError
 from muntin.spark.combiner import ROWS_AT_ONCE
+from muntin.spark.flags import Flags
 
 SETTING = "spark.muntin.readParquet"
-
-# The batch's wall clock, where messages bring it along: microseconds, and the same for a batch that
-# is repeated.
-NOW = "__muntin_now"
 
 # Options that decide which files are read, not what is in them.
 _LISTING = {
@@ -180,25 +176,19 @@ class ParquetReader:
     Attributes:
         schema: The columns wanted, of the types that Spark would send.
         root: The folder below which folders named ``name=value`` are columns, if there is one.
-        time: The event-time column, if there is one.
-        clock: The arrival-time column, if messages carry their own clock.
-        max_ahead: How far ahead of the clock a time may be, in microseconds.
-        stamped: Whether messages bring the batch's wall clock along.
+        flags: What is said of each message.
     """
 
     schema: dict[str, pl.DataType]
     root: str | None
-    time: str | None
-    clock: str | None
-    max_ahead: int | None
-    stamped: bool = False
+    flags: Flags
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """The rows of all files, flags added, in frames of a bounded number of rows."""
         for batch in batches:
             for file in batch.to_pylist():
                 for messages in self.read(_plain(file["path"]), file["part"], file["parts"]):
-                    yield self._flagged(messages, file["now"])
+                    yield self.flags.add(messages, file["now"])
 
     def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pl.DataFrame]:
         """The rows of a file that are of a part.
@@ -246,19 +236,6 @@ class ParquetReader:
             "otherwise than by Spark"
         )
         return OptionError(name, found, wrong, f"set {SETTING} to false before the query is built")
-
-    def _flagged(self, messages: pl.DataFrame, now: int) -> pl.DataFrame:
-        """Add what Spark otherwise says of each message."""
-        clock = pl.lit(now, dtype=pl.Int64)
-        if self.stamped:
-            messages = messages.with_columns(clock.alias(NOW))
-        if self.clock is not None:
-            clock = pl.col(self.clock).cast(pl.Int64)
-            messages = messages.with_columns(pl.col(self.clock).alias(columns.CLOCK))
-        if self.max_ahead is None or self.time is None:
-            return messages
-        ahead = pl.col(self.time).cast(pl.Int64) > clock + self.max_ahead
-        return messages.with_columns(ahead.fill_null(False).alias(columns.FUTURE))
 
 
 def _share(path: str, rows: int, part: int, parts: int) -> tuple[int, int]:

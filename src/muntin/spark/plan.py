@@ -16,6 +16,7 @@ from muntin.model.spec import WindowSpec
 from muntin.spark.combiner import ROW, CombineTask, Reader, Stage, as_sent, identity, slots
 from muntin.spark.inputs import OWN, WALL, Input, period_of, ticks
 from muntin.spark.joining import JoinPlan
+from muntin.spark.kafka_ranges import KafkaRows
 from muntin.spark.onward import rejected_with_join
 from muntin.spark.processor import (
     REJECTED,
@@ -104,7 +105,7 @@ class Plan:
         return unpacked(self.told, kind, self.rejected)
 
     @cached_property
-    def _read(self) -> tuple[Reader, DataFrame]:
+    def _read(self) -> tuple[Reader, DataFrame | KafkaRows]:
         return self._reading(self.stage, self.messages)
 
     @cached_property
@@ -118,15 +119,19 @@ class Plan:
         stage = replace(self.stage, schema=schema, operator=identity())
         return self._told(stage, *self._reading(stage, self.messages.drop(*rest)), None)
 
-    def _reading(self, stage: Stage, messages: DataFrame) -> tuple[Reader, DataFrame]:
+    def _reading(self, stage: Stage, messages: DataFrame) -> tuple[Reader, DataFrame | KafkaRows]:
         ordered = self.spec.by_arrival
         return self.input.read(messages, stage.schema, stage.time, ordered=ordered)
 
     def _told(
-        self, stage: Stage, reader: Reader, rows: DataFrame, rejected: StructType | None
+        self,
+        stage: Stage,
+        reader: Reader,
+        read: DataFrame | KafkaRows,
+        rejected: StructType | None,
     ) -> DataFrame:
         streams, firing = self.input.frame.isStreaming, self.spec.firing
-        rows = rows.mapInArrow(CombineTask(stage, reader), ROW)
+        rows = read.mapInArrow(CombineTask(stage, reader), ROW)
         rows = rows.withColumn(WALL, F.lit(None).cast("long"))
         if streams and firing.on_wall_clock and self.clock is None:
             period = period_of((firing.early, firing.late))

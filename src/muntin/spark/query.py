@@ -23,6 +23,7 @@ from muntin.model.errors import (
     MuntinError,
     OptionError,
     PartitionError,
+    SourceError,
     SpecChangedError,
     StateCorruptedError,
 )
@@ -273,7 +274,7 @@ class WindowedQuery:
 
 def _as_ours(error: StreamingQueryException) -> MuntinError | None:
     """The error of muntin that a worker's traceback ends with, if it does."""
-    for kind in (PartitionError, SpecChangedError, StateCorruptedError):
+    for kind in (PartitionError, SourceError, SpecChangedError, StateCorruptedError):
         _, found, rest = str(error).partition(f"{kind.__name__}: ")
         if found:
             return kind(rest.partition("\n")[0].strip())

@@ -14,7 +14,7 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, Table, quoted
 from muntin.model.placeholders import filled
 from muntin.spark.decimals import as_text, from_text, has_decimals
-from muntin.spark.kafka import Form, Kafka, kafka
+from muntin.spark.kafka import Form, Kafka, Reader, kafka
 from muntin.spark.kafka_sink import KafkaSink, to_kafka
 from muntin.spark.postgres import PostgresSink, to_postgres
 from muntin.spark.redaction import hide_secrets
@@ -123,6 +123,7 @@ def _kafka(table: Table, options: dict[str, str]) -> Kafka:
         starting=options.pop("startingOffsets", options.pop("starting", "earliest")),
         headers=options.pop("includeHeaders", options.pop("headers", "false")).lower() == "true",
         per_batch=None if per_batch is None else int(per_batch),
+        reader=cast(Reader, options.pop("reader", "spark")),
         options=options,
     )
 

@@ -1,0 +1,217 @@
+"""Topics read by the workers: what expired, transactions, new partitions, brokers that die."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions
+from pyspark.sql import SparkSession
+from tests.services.kafka import Kafka
+from tests.spark.feed import at, rows
+
+import muntin as mt
+from muntin.spark.kafka_columns import columnar
+
+COLUMNS = "id long, at timestamp, value long"
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def orders(numbers: Iterable[int], partitions: int = 1) -> list[tuple[Any, ...]]:
+    return [
+        (n % partitions, f"k{n % 3}",
+         json.dumps({"id": n, "at": at(n).isoformat(), "value": n}).encode())
+        for n in numbers
+    ]  # fmt: skip
+
+
+def described(kafka: Kafka, topic: str, **options: Any) -> Any:
+    return mt.kafka(kafka.servers, topic, columns=COLUMNS, reader="columns", **options)
+
+
+def ids(spark: SparkSession, source: Any) -> list[int]:
+    return sorted(row["id"] for row in source.frame(spark).select("id").collect())
+
+
+def totals(
+    spark: SparkSession, source: Any, folder: Path, **start: Any
+) -> tuple[mt.WindowedQuery, Path]:
+    """A query of totals by ten seconds; started on the folder's checkpoint."""
+    windows = mt.windowed(source.stream(spark), key="key", time="at").tumbling("10 seconds")
+    query = windows.early(each=True).agg(n=mt.count(), total=mt.sum("value")).start(
+        checkpoint=f"{folder}/checkpoint",
+        results=mt.to_duckdb(f"{folder}/out.duckdb", "windows"),
+        **start,
+    )  # fmt: skip
+    return query, folder / "out.duckdb"
+
+
+def test_a_window_reads_the_topic_itself(spark: SparkSession, kafka: Kafka) -> None:
+    frame = described(kafka, kafka.topic(1)).frame(spark)
+    assert columnar(frame) is not None
+    assert columnar(frame.where("id > 1")) is None
+
+
+def test_a_filtered_topic_is_read_in_columns_and_sent_as_rows(
+    spark: SparkSession, kafka: Kafka
+) -> None:
+    topic = kafka.topic(3)
+    kafka.send(topic, orders(range(50), 3))
+    frame = described(kafka, topic).frame(spark)
+    found = mt.windowed(frame.where("id >= 20"), key="key", time="at").tumbling("1 minute")
+    same = mt.windowed(frame, key="key", time="at", where="id >= 20").tumbling("1 minute")
+    for windows in (found, same):
+        counted = windows.agg(n=mt.count()).results.collect()
+        assert sum(row["n"] for row in counted) == 30
+
+
+def test_expired_messages_are_an_error_that_says_so(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    topic = kafka.topic(1)
+    kafka.send(topic, orders(range(10)))
+    source = described(kafka, topic)
+    query, _ = totals(spark, source, tmp_path, available_now=True)
+    assert query.await_end(240)
+    kafka.send(topic, orders(range(10, 30)))
+    for done in kafka.admin.delete_records([TopicPartition(topic, 0, 20)]).values():
+        done.result(60)
+    query, _ = totals(spark, source, tmp_path, available_now=True)
+    with pytest.raises(mt.SourceError, match=r"messages 10 to 19 of partition 0 .* were deleted"):
+        query.await_end(240)
+    lossy = described(kafka, topic, options={"failOnDataLoss": "false"})
+    query, _ = totals(spark, lossy, tmp_path, available_now=True)
+    assert query.await_end(240)
+    assert query.figures.counts == {"seen": 20, "counted": 20}
+
+
+def test_a_topic_that_was_made_anew_is_refused(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    topic = kafka.topic(1)
+    kafka.send(topic, orders(range(10)))
+    query, _ = totals(spark, described(kafka, topic), tmp_path, available_now=True)
+    assert query.await_end(240)
+    other = kafka.topic(1)
+    kafka.send(other, orders(range(3)))
+    query, _ = totals(spark, described(kafka, other), tmp_path, available_now=True)
+    with pytest.raises(mt.SourceError, match="made anew"):
+        query.await_end(240)
+
+
+def test_what_was_aborted_is_not_read(spark: SparkSession, kafka: Kafka) -> None:
+    """Marks of transactions take offsets, too: no message ever comes for the last of them."""
+    topic = kafka.topic(1)
+    producer = Producer({"bootstrap.servers": kafka.servers, "transactional.id": topic})
+    producer.init_transactions(60)
+    for numbers, done in ((range(5), True), (range(5, 8), False), (range(8, 10), True)):
+        producer.begin_transaction()
+        for partition, key, value in orders(numbers):
+            producer.produce(topic, value, key, partition)
+        producer.flush(60)
+        (producer.commit_transaction if done else producer.abort_transaction)(60)
+    committed = described(kafka, topic, options={"isolation.level": "read_committed"})
+    assert ids(spark, committed) == [0, 1, 2, 3, 4, 8, 9]
+    assert ids(spark, described(kafka, topic)) == list(range(10))
+    producer.begin_transaction()
+    producer.produce(topic, orders([77])[0][2], "k", 0)
+    producer.flush(60)
+    # Behind an open transaction nothing is committed yet.
+    assert ids(spark, committed) == [0, 1, 2, 3, 4, 8, 9]
+    producer.abort_transaction(60)
+
+
+def test_partitions_that_come_while_it_runs(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    topic = kafka.topic(1)
+    kafka.send(topic, orders(range(10)))
+    query, _ = totals(spark, described(kafka, topic), tmp_path)
+    try:
+        assert query.await_quiet(240)
+        for done in kafka.admin.create_partitions([NewPartitions(topic, 3)]).values():
+            done.result(60)
+        kafka.admin.list_topics(topic, timeout=60)
+        kafka.send(topic, orders(range(10, 40), 3))
+        assert query.await_quiet(240)
+        assert query.figures.counts == {"seen": 40, "counted": 40}
+    finally:
+        query.stop()
+
+
+def test_a_checkpoint_of_sparks_connector_goes_on_in_columns(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    topic = kafka.topic(2)
+    kafka.send(topic, orders(range(10), 2))
+    connector = mt.kafka(kafka.servers, topic, columns=COLUMNS)
+    query, _ = totals(spark, connector, tmp_path, available_now=True)
+    assert query.await_end(240)
+    kafka.send(topic, orders(range(10, 25), 2))
+    query, out = totals(spark, described(kafka, topic), tmp_path, available_now=True)
+    assert query.await_end(240)
+    assert query.figures.counts == {"seen": 25, "counted": 25}
+    assert rows(out, "SELECT sum(total) FROM windows") == [(sum(range(25)),)]
+
+
+def test_a_broker_that_dies_and_comes_back(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    """Every message is counted once, with batches of some messages and a broker killed twice."""
+    topic, count = kafka.topic(3), 3000
+    kafka.send(topic, orders(range(count // 3), 3))
+    source = described(kafka, topic, per_batch=200)
+    query, out = totals(spark, source, tmp_path)
+    try:
+        for part in (1, 2):
+            kafka.kill()
+            kafka.start()
+            numbers = range(part * count // 3, (part + 1) * count // 3)
+            sender = threading.Thread(target=kafka.send, args=(topic, orders(numbers, 3)))
+            sender.start()
+            sender.join(120)
+        assert query.await_quiet(240)
+        assert query.figures.counts == {"seen": count, "counted": count}
+        assert rows(out, "SELECT sum(n), sum(total) FROM windows") == [(count, sum(range(count)))]
+    finally:
+        query.stop()
+
+
+def test_many_messages_come_in_order_and_once(spark: SparkSession, kafka: Kafka) -> None:
+    """More than a block holds, of partitions that tasks share."""
+    topic, count = kafka.topic(2), 150_000
+    kafka.send(topic, [(n % 2, None, b'{"id": %d}' % n) for n in range(count)])
+    frame = described(kafka, topic).frame(spark).select("id", "partition", "offset")
+    table = frame.toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])
+    assert table["id"].to_pylist() == [*range(0, count, 2), *range(1, count, 2)]
+
+
+def test_plain_values_and_their_keys(spark: SparkSession, kafka: Kafka) -> None:
+    topic = kafka.topic(1)
+    kafka.send(topic, [(0, "a", b"\xff"), (0, None, None), (0, b"\xff", b"x", [("h", None)])])
+    plain = mt.kafka(kafka.servers, topic, reader="columns", headers=True).frame(spark)
+    found = [(r["key"], r["value"], r["headers"]) for r in plain.orderBy("offset").collect()]
+    assert found == [
+        ("a", bytearray(b"\xff"), None),
+        (None, None, None),
+        ("\ufffd", bytearray(b"x"), [("h", None)]),
+    ]
+
+
+def test_a_topic_that_isnt_there_is_named(spark: SparkSession, kafka: Kafka) -> None:
+    with pytest.raises(Exception, match="topic 'nowhere' can't be read"):
+        described(kafka, "nowhere").frame(spark).collect()
+
+
+def test_secrets_are_in_no_plan(spark: SparkSession, kafka: Kafka) -> None:
+    source = described(kafka, "orders", options={"sasl.password": "sesame", "sasl.username": "u"})
+    windows = mt.windowed(source.stream(spark), key="id", time="at").tumbling("1 minute")
+    counted = windows.agg(n=mt.count())
+    for frame in (source.stream(spark), counted.results, counted.rejected):
+        assert "sesame" not in frame._jdf.queryExecution().toString()
+    assert "sesame" not in counted.explain() + repr(source)
