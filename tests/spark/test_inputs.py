@@ -39,7 +39,7 @@ def began(made: mt.WindowedAggregate, folder: Path) -> str:
 
 
 def check(made: mt.WindowedAggregate, checkpoint: str) -> None:
-    check_ticks(made.plan.told, checkpoint, made.plan.spec.facts())
+    check_ticks(made.plan.told, checkpoint, made.plan.spec)
 
 
 def test_a_first_policy_on_the_wall_clock_needs_a_new_checkpoint(

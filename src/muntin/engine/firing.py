@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.state import State
-from muntin.model.facts import read_back
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Every, EveryRows, Policy
 from muntin.model.spec import WindowSpec
@@ -103,9 +101,9 @@ def whole_from(state: State, spec: WindowSpec, windows: Kind) -> int | None:
     """
     then, mark = state.written_by, state.watermark
     found: int | None = state.extra.get(_FLOOR)
-    if then is None or mark is None or then == spec.dumps():
+    if then is None or mark is None or then == spec.to_dict():
         return found
-    before = read_back(json.loads(then)).retention
+    before = WindowSpec.from_dict(then).firing.retention
     if before < spec.firing.retention:
         first = windows.ended(mark - before) + 1
         found = state.extra[_FLOOR] = first if found is None else max(first, found)

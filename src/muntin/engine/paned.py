@@ -146,7 +146,7 @@ class PanedShard:
 
     def _waits(self) -> dict[str, int]:
         """How many changed windows wait, as it was counted by the same policies."""
-        same = self.state.written_by == self.spec.dumps()
+        same = self.state.written_by == self.spec.to_dict()
         found: dict[str, int] = self.state.extra.get(_WAITS, {}) if same else {}
         return found
 

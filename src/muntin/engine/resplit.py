@@ -13,6 +13,8 @@ from typing import Any
 from muntin.engine.buckets import split
 from muntin.engine.codec import decode, encode
 from muntin.model.errors import OptionError
+from muntin.model.joins import JoinSpec
+from muntin.model.spec import WindowSpec
 
 Moved = Mapping[int, Mapping[int, tuple[int, int]]]
 """By the number of a run: the number and rows of its part in each new shard that has one."""
@@ -31,19 +33,19 @@ def _number(key: str) -> int:
     return int(key[1:])
 
 
-def check(facts: Mapping[str, str]) -> None:
+def check(spec: WindowSpec | JoinSpec) -> None:
     """Refuse a query whose state can't be parted.
 
     Raises:
         OptionError: Naming what can't.
     """
-    if "join" in facts:
+    if isinstance(spec, JoinSpec):
         cure = "start the join anew with as many buckets"
-        raise OptionError("CHECKPOINT", facts["join"], "is a join's, whose messages stay", cure)
-    if "keep rows" in facts:
+        raise OptionError("CHECKPOINT", spec.how, "is a join's, whose messages stay", cure)
+    if spec.firing.rows is not None:
         cure = "start the query anew with as many buckets"
         problem = "are kept, a share in each bucket"
-        raise OptionError("CHECKPOINT", f"{facts['keep rows']} rows", problem, cure)
+        raise OptionError("CHECKPOINT", f"{spec.firing.rows} rows", problem, cure)
 
 
 def resplit(manifests: Sequence[Mapping[str, Any]], moved: Moved, buckets: int) -> list[str]:
@@ -93,10 +95,9 @@ def _one(
     first = manifests[0]
     names = dict.fromkeys(name for manifest in manifests for name in manifest["tables"])
     walls = [manifest["wall"] for manifest in manifests if manifest["wall"] is not None]
-    facts = json.loads(first["spec"]) | {"buckets": str(buckets)}
     return {
         **first,
-        "spec": json.dumps(facts),
+        "spec": {**first["spec"], "buckets": buckets},
         "wall": max(walls, default=None),
         "tables": {
             name: _table([m["tables"].get(name) for m in manifests], moved, bucket)

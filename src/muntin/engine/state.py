@@ -11,7 +11,8 @@ from muntin.engine.offsets import Offsets
 from muntin.engine.runs import Blobs
 from muntin.model.errors import StateCorruptedError
 
-FORMAT = 1
+# Format 1 had the spec in prose.
+FORMAT = 2
 _TAKEN, _LANES = "taken", "lanes"
 # The number of a run's blob, how many rows it has, and its least and greatest place.
 _OF_A_RUN = 4
@@ -27,10 +28,10 @@ class Table(Protocol):
 class Spec(Protocol):
     """What a store remembers to have been written by."""
 
-    def dumps(self) -> str:
-        """All that state depends on."""
+    def to_dict(self) -> dict[str, Any]:
+        """All that state depends on, as plain JSON."""
 
-    def check_same(self, stored: str) -> None:
+    def check_same(self, stored: Mapping[str, Any]) -> None:
         """Refuse to go on from what another spec wrote."""
 
 
@@ -44,7 +45,7 @@ class State:
         tables: What each table's ``entries`` were.
         offsets: The source offsets taken so far; none where a query has no offsets.
         extra: What else the kind of shard keeps; plain JSON.
-        written_by: The facts of the spec that wrote the store, as JSON; ``None`` where none did.
+        written_by: The spec that wrote the store, as plain JSON; ``None`` where none did.
 
     Raises:
         SpecChangedError: When the store was written by another spec.
@@ -60,7 +61,7 @@ class State:
         self.counts: dict[str, int] = stored["counts"]
         self.tables: dict[str, Any] = stored["tables"]
         self.extra: dict[str, Any] = stored.get("extra", {})
-        self.written_by: str | None = stored.get("spec")
+        self.written_by: dict[str, Any] | None = stored.get("spec")
         self.offsets = Offsets(self.extra.pop(_TAKEN, ()))
 
     def numbers(self) -> set[int]:
@@ -95,7 +96,7 @@ class State:
         """Write the manifest; the store isn't committed yet."""
         manifest = {
             "format": FORMAT,
-            "spec": self.spec.dumps(),
+            "spec": self.spec.to_dict(),
             "watermark": self.watermark,
             "wall": self.wall,
             "counts": self.counts,

@@ -14,10 +14,11 @@ from muntin.engine.paned import FIRED, LATE
 from muntin.engine.reading import numbers
 from muntin.engine.sessions import UNTOLD
 from muntin.model.errors import OptionError
-from muntin.model.facts import Facts, SessionSeen, WindowSeen
 from muntin.model.kinds import Numbered
+from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
 
 _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
     "String": (pl.String(), str),
@@ -28,13 +29,13 @@ Blobs = Mapping[int, bytes]
 """A shard's blobs by number; only those that ``wanted`` names are needed."""
 
 
-def key_of(facts: Facts, given: Sequence[str]) -> pl.DataFrame:
+def key_of(spec: WindowSpec, given: Sequence[str]) -> pl.DataFrame:
     """A key that was given as text, in the types of its columns: one row.
 
     Raises:
         OptionError: When it isn't one of this query.
     """
-    return key_from_text(facts.keys, facts.types, given)
+    return key_from_text(spec.keys, spec.types, given)
 
 
 def key_from_text(
@@ -63,27 +64,27 @@ def key_from_text(
     return pl.DataFrame(held) if held else pl.DataFrame({"__one": [0]})
 
 
-def bucket_of(facts: Facts, key: pl.DataFrame) -> int:
+def bucket_of(spec: WindowSpec, key: pl.DataFrame) -> int:
     """Which shard owns a key."""
     # A query without a key has one all the same, which all of its messages share.
-    return int(owners(key, key.columns, facts.buckets)[0])
+    return int(owners(key, key.columns, spec.buckets or 1)[0])
 
 
 def wanted(
-    facts: Facts, tables: Mapping[str, Any], start: int | None, end: int | None
+    spec: WindowSpec, tables: Mapping[str, Any], start: int | None, end: int | None
 ) -> dict[str, list[int]]:
     """The numbers of the blobs that tell of a stretch of time, by table.
 
     Args:
-        facts: The query.
+        spec: The query.
         tables: The tables of a manifest.
         start: Where it begins; ``None`` is open.
         end: Where it ends, included; ``None`` is open.
     """
-    if isinstance(facts.windows, Sessions):
+    if isinstance(spec.windows, Sessions):
         return {"sessions": numbers(tables.get("sessions") or [])}
-    low, high = _reach(facts, start, end)
-    windows = facts.windows
+    low, high = _reach(spec, start, end)
+    windows = spec.windows
     first = None if low is None else windows.first_pane(low)
     last = None if high is None else windows.last_pane(high)
     bounds = {"cells": (first, last)}
@@ -91,9 +92,9 @@ def wanted(
     return {n: numbers(tables.get(n) or {}, *between) for n, between in bounds.items()}
 
 
-def _reach(facts: Facts, start: int | None, end: int | None) -> tuple[int | None, int | None]:
+def _reach(spec: WindowSpec, start: int | None, end: int | None) -> tuple[int | None, int | None]:
     """The first and the last window that reach into a stretch."""
-    windows = facts.windows
+    windows = spec.windows
     assert not isinstance(windows, Sessions)
     if isinstance(windows, Sliding):
         low = None if start is None else start - windows.size
@@ -103,7 +104,7 @@ def _reach(facts: Facts, start: int | None, end: int | None) -> tuple[int | None
 
 
 def windows_seen(
-    facts: Facts,
+    spec: WindowSpec,
     named: Mapping[str, list[int]],
     blobs: Blobs,
     key: pl.DataFrame,
@@ -115,18 +116,18 @@ def windows_seen(
     Where the stretch is open, those that something is known of.
 
     Args:
-        facts: The query.
+        spec: The query.
         named: What ``wanted`` gave.
         blobs: Those blobs.
         key: What ``key_of`` gave.
         start: Where the stretch begins; ``None`` is open.
         end: Where it ends, included; ``None`` is open.
     """
-    windows = facts.windows
+    windows = spec.windows
     assert not isinstance(windows, Sessions)
-    low, high = _reach(facts, start, end)
+    low, high = _reach(spec, start, end)
     rows = {
-        name: _of_key([decode(blobs[number]) for number in found], facts, key)
+        name: _of_key([decode(blobs[number]) for number in found], spec, key)
         for name, found in named.items()
     }
     found = []
@@ -167,18 +168,18 @@ def _numbered(
 
 
 def sessions_seen(
-    facts: Facts, named: Mapping[str, list[int]], blobs: Blobs, key: pl.DataFrame
+    spec: WindowSpec, named: Mapping[str, list[int]], blobs: Blobs, key: pl.DataFrame
 ) -> list[SessionSeen]:
     """The sessions of a key that the state holds, oldest first.
 
     Args:
-        facts: The query.
+        spec: The query.
         named: What ``wanted`` gave.
         blobs: Those blobs.
         key: What ``key_of`` gave.
     """
     frames = [decode(blobs[number]) for number in named["sessions"]]
-    rows = _of_key(frames, facts, key)
+    rows = _of_key(frames, spec, key)
     if not len(rows):
         return []
     # Of several versions of a session the last counts; one without messages has vanished.
@@ -188,11 +189,11 @@ def sessions_seen(
     return [SessionSeen(*row) for row in newest.select(names).iter_rows()]
 
 
-def _of_key(frames: Sequence[pl.DataFrame], facts: Facts, key: pl.DataFrame) -> pl.DataFrame:
+def _of_key(frames: Sequence[pl.DataFrame], spec: WindowSpec, key: pl.DataFrame) -> pl.DataFrame:
     if not frames:
         return pl.DataFrame()
     rows = pl.concat(frames, how="diagonal_relaxed")
-    names = [f"k{i}" for i in range(len(facts.keys))]
+    names = [f"k{i}" for i in range(len(spec.keys))]
     return rows.join(key, on=names, how="semi") if names else rows
 
 
@@ -219,7 +220,7 @@ SEEN = pl.Schema(
 
 
 def known(
-    facts: Facts,
+    spec: WindowSpec,
     named: Mapping[str, list[int]],
     blobs: Blobs,
     key: pl.DataFrame,
@@ -229,7 +230,7 @@ def known(
     """What is known of the windows or sessions of a key that reach into a stretch of time.
 
     Args:
-        facts: The query.
+        spec: The query.
         named: What ``wanted`` gave.
         blobs: Those blobs.
         key: What ``key_of`` gave.
@@ -242,19 +243,19 @@ def known(
     """
     start, end = between
     rows: list[tuple[object, ...]] = []
-    kind, mark, whole = facts.windows, manifest["watermark"], _whole_from(facts, manifest)
+    kind, mark, whole = spec.windows, manifest["watermark"], _whole_from(spec, manifest)
     if isinstance(kind, Sessions):
-        for one in sessions_seen(facts, named, blobs, key):
+        for one in sessions_seen(spec, named, blobs, key):
             over = one.last + kind.gap
             if (start is None or over > start) and (end is None or one.first <= end):
-                stage = _stage(facts, one.last, mark, whole)
+                stage = _stage(spec, one.last, mark, whole)
                 told = (one.messages, one.fired, None, one.untold)
                 rows.append((one.first, over, *(_EXPIRED if stage == "expired" else told), stage))
     else:
-        for seen in windows_seen(facts, named, blobs, key, start, end):
+        for seen in windows_seen(spec, named, blobs, key, start, end):
             if seen.messages or seen.fired or seen.late:
-                stage = _stage(facts, seen.number, mark, whole)
-                rows.append((seen.start, seen.end, *_told(facts, seen, stage), stage))
+                stage = _stage(spec, seen.number, mark, whole)
+                rows.append((seen.start, seen.end, *_told(spec, seen, stage), stage))
     return pl.DataFrame(rows, schema=SEEN, orient="row")
 
 
@@ -262,7 +263,7 @@ def known(
 _EXPIRED = (None, None, None, 0)
 
 
-def _told(facts: Facts, seen: WindowSeen, stage: str) -> tuple[int | None, ...]:
+def _told(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[int | None, ...]:
     """Messages, firings, late messages and those that wait, as far as the state knows them."""
     if stage == "expired":
         return _EXPIRED
@@ -270,30 +271,30 @@ def _told(facts: Facts, seen: WindowSeen, stage: str) -> tuple[int | None, ...]:
         return seen.messages, seen.fired, seen.late, seen.untold_early
     if stage == "closed":
         # How often a window has fired is forgotten when it closes.
-        once = facts.early is None and not facts.grace
-        return seen.messages, 1 if once else None, 0 if not facts.grace else None, 0
+        once = spec.firing.early is None and not spec.firing.grace
+        return seen.messages, 1 if once else None, 0 if not spec.firing.grace else None, 0
     # Full firings leave no mark where windows lie on a grid: one that held anything but late
     # messages when its time came fired in full.
-    full = not isinstance(facts.windows, Sliding) and seen.messages > seen.late
+    full = not isinstance(spec.windows, Sliding) and seen.messages > seen.late
     return seen.messages, seen.fired + full, seen.late, seen.untold_late
 
 
-def _whole_from(facts: Facts, manifest: Mapping[str, Any]) -> int | None:
+def _whole_from(spec: WindowSpec, manifest: Mapping[str, Any]) -> int | None:
     """The first window (of sessions: their last place) that still has all of its messages."""
-    extra, kind, mark = manifest.get("extra", {}), facts.windows, manifest["watermark"]
+    extra, kind, mark = manifest.get("extra", {}), spec.windows, manifest["watermark"]
     floors = [extra.get("floor")]
     kept = extra.get("kept", {}).get("floor")
     if kept is not None:
         floors.append(kept if isinstance(kind, Sessions) else kind.last_window(kept - 1) + 1)
     if mark is not None:
-        floors.append(kind.ended(mark - facts.retention) + 1)
+        floors.append(kind.ended(mark - spec.firing.retention) + 1)
     return max((floor for floor in floors if floor is not None), default=None)
 
 
-def _stage(facts: Facts, place: int, watermark: int | None, whole: int | None) -> str:
+def _stage(spec: WindowSpec, place: int, watermark: int | None, whole: int | None) -> str:
     """Where a window stands: ``current``, ``past``, ``closed`` or ``expired``."""
     if whole is not None and place < whole:
         return "expired"
-    if watermark is None or place > facts.windows.ended(watermark):
+    if watermark is None or place > spec.windows.ended(watermark):
         return "current"
-    return "past" if place > facts.windows.ended(watermark - facts.grace) else "closed"
+    return "past" if place > spec.windows.ended(watermark - spec.firing.grace) else "closed"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from muntin.model.axis import moment, phrase
 from muntin.model.counts import rejections_in_words
-from muntin.model.facts import Facts, SessionSeen, WindowSeen
 from muntin.model.kinds import Numbered
 from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
-from muntin.model.spec import PARTLY_LATE
+from muntin.model.spec import PARTLY_LATE, WindowSpec
 
 # More windows than this aren't told of one by one.
 MOST = 12
@@ -32,16 +32,16 @@ class Clocks:
     counts: Mapping[str, int]
 
 
-def about(facts: Facts, clocks: Clocks) -> Iterator[str]:
+def about(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
     """Where the query stands: its windows, its watermark, its rejected messages."""
-    yield f"windows    {facts.windows}, on {facts.time}"
+    yield f"windows    {spec.windows}, on {spec.time}"
     if clocks.watermark is None:
         yield "watermark  none: no message has moved it yet"
     else:
-        seen = moment(clocks.watermark + facts.lateness)
+        seen = moment(clocks.watermark + spec.lateness)
         yield (
             f"watermark  {moment(clocks.watermark)}, "
-            f"{phrase(facts.lateness)} behind the latest event time {seen}"
+            f"{phrase(spec.lateness)} behind the latest event time {seen}"
         )
     if clocks.wall is not None:
         yield f"clock      {moment(clocks.wall)}, at the last batch of this key's shard"
@@ -54,19 +54,19 @@ def about(facts: Facts, clocks: Clocks) -> Iterator[str]:
 
 
 def of_windows(
-    facts: Facts, clocks: Clocks, windows: Sequence[WindowSeen], at: int
+    spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int
 ) -> Iterator[str]:
     """What is true of each window that holds a time, and of a message at that time.
 
     Args:
-        facts: The query.
+        spec: The query.
         clocks: Where its shard stands.
         windows: What the state has, oldest first.
         at: The time.
     """
-    kind = facts.windows
+    kind = spec.windows
     assert not isinstance(kind, Sessions)
-    closed, ended = _passed(kind, clocks.watermark, facts.grace)
+    closed, ended = _passed(kind, clocks.watermark, spec.firing.grace)
     taking = [window for window in windows if window.number > closed]
     for place, window in enumerate(windows):
         if place == MOST // 2 and len(windows) > MOST:
@@ -74,9 +74,9 @@ def of_windows(
         if MOST // 2 <= place < len(windows) - MOST // 2 and len(windows) > MOST:
             continue
         yield f"window     {moment(window.start)} to {moment(window.end)}"
-        for line in _window(facts, clocks, window, window.number <= closed, window.number <= ended):
+        for line in _window(spec, clocks, window, window.number <= closed, window.number <= ended):
             yield f"           {line}"
-    yield _message(facts, clocks, windows, taking, at)
+    yield _message(spec, clocks, windows, taking, at)
 
 
 def _passed(kind: Numbered, watermark: int | None, grace: int) -> tuple[int, int]:
@@ -87,18 +87,18 @@ def _passed(kind: Numbered, watermark: int | None, grace: int) -> tuple[int, int
 
 
 def _window(
-    facts: Facts, clocks: Clocks, window: WindowSeen, closed: bool, ended: bool
+    spec: WindowSpec, clocks: Clocks, window: WindowSeen, closed: bool, ended: bool
 ) -> Iterator[str]:
     if closed:
-        yield from _closed(facts, window)
+        yield from _closed(spec, window)
     elif ended:
-        yield from _past(facts, clocks, window)
+        yield from _past(spec, clocks, window)
     else:
-        yield from _current(facts, clocks, window)
+        yield from _current(spec, clocks, window)
 
 
-def _current(facts: Facts, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
-    needed = window.end + facts.lateness
+def _current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
+    needed = window.end + spec.lateness
     yield (
         "not full yet: the watermark hasn't reached its end. It will when a message of any key "
         f"has the event time {moment(needed)} or later"
@@ -107,15 +107,15 @@ def _current(facts: Facts, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
         yield "holds no message of this key, and a window without messages doesn't speak"
         return
     said = "hasn't spoken early" if not window.fired else f"has spoken early {window.fired} times"
-    yield f"holds {window.messages:,} messages, and {said}: {_early(facts, clocks, window)}"
+    yield f"holds {window.messages:,} messages, and {said}: {_early(spec, clocks, window)}"
 
 
-def _early(facts: Facts, clocks: Clocks, window: WindowSeen) -> str:
-    if facts.early is None:
+def _early(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> str:
+    if spec.firing.early is None:
         return "there is no early policy"
     if not window.untold_early:
         return "nothing is new since"
-    return _waits(facts.early, clocks, window.untold_early)
+    return _waits(spec.firing.early, clocks, window.untold_early)
 
 
 def _waits(policy: Policy, clocks: Clocks, untold: int) -> str:
@@ -132,33 +132,33 @@ def _waits(policy: Policy, clocks: Clocks, untold: int) -> str:
     return f"{untold:,} new messages speak with the next batch"
 
 
-def _past(facts: Facts, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
+def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
     if not window.messages:
         yield "has ended without a message of this key, and so said nothing"
     elif window.messages > window.late:
         yield f"spoke in full when the watermark passed its end; holds {window.messages:,} messages"
     else:
         yield f"held only late messages when its end was passed: {window.messages:,} now"
-    end = moment(window.end + facts.grace + facts.lateness)
+    end = moment(window.end + spec.firing.grace + spec.lateness)
     yield f"takes late messages until one of any key has the event time {end} or later"
     if window.untold_late:
-        yield f"not told again yet: {_waits(facts.late, clocks, window.untold_late)}"
+        yield f"not told again yet: {_waits(spec.firing.late, clocks, window.untold_late)}"
     elif window.late:
         yield f"its {window.late:,} late messages have been told"
 
 
-def _closed(facts: Facts, window: WindowSeen) -> Iterator[str]:
-    grace = f" and its grace of {phrase(facts.grace)}" if facts.grace else ""
+def _closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
+    grace = f" and its grace of {phrase(spec.firing.grace)}" if spec.firing.grace else ""
     yield f"closed: the watermark has passed its end{grace}, and what it had to say is said"
     if window.messages:
         yield f"{window.messages:,} messages of it are still in the state"
     else:
-        kept = phrase(facts.retention)
+        kept = phrase(spec.firing.retention)
         yield f"its state is gone (kept {kept} after its end), or it never held this key"
 
 
 def _message(
-    facts: Facts,
+    spec: WindowSpec,
     clocks: Clocks,
     windows: Sequence[WindowSeen],
     taking: Sequence[WindowSeen],
@@ -169,26 +169,26 @@ def _message(
         return f"a message at {moment(at)} would be taken now, by {many}"
     assert clocks.watermark is not None
     last = windows[-1]
-    past = phrase(max(0, clocks.watermark - last.end - facts.grace))
+    past = phrase(max(0, clocks.watermark - last.end - spec.firing.grace))
     cure = "a larger lateness or grace would take it"
     return (
         f"a message at {moment(at)} is rejected as late: its last window takes nothing since the "
-        f"watermark passed {moment(last.end + facts.grace)}, {past} ago; {cure}"
+        f"watermark passed {moment(last.end + spec.firing.grace)}, {past} ago; {cure}"
     )
 
 
 def of_sessions(
-    facts: Facts, clocks: Clocks, sessions: Sequence[SessionSeen], at: int
+    spec: WindowSpec, clocks: Clocks, sessions: Sequence[SessionSeen], at: int
 ) -> Iterator[str]:
     """What is true of the sessions around a time, and of a message at that time.
 
     Args:
-        facts: The query.
+        spec: The query.
         clocks: Where its shard stands.
         sessions: The key's sessions in the state, oldest first.
         at: The time.
     """
-    kind = facts.windows
+    kind = spec.windows
     assert isinstance(kind, Sessions)
     mark = clocks.watermark
     reach = kind.reach - 1
@@ -197,35 +197,35 @@ def of_sessions(
         yield "session    none around this time: it never was, or its state is gone"
     for session in near:
         yield f"session    {moment(session.first)} to {moment(session.last + kind.gap)}"
-        for line in _session(facts, clocks, session):
+        for line in _session(spec, clocks, session):
             yield f"           {line}"
-    live = [s for s in near if mark is None or s.last > kind.ended(mark - facts.grace)]
-    if live or mark is None or at > kind.ended(mark - facts.grace):
+    live = [s for s in near if mark is None or s.last > kind.ended(mark - spec.firing.grace)]
+    if live or mark is None or at > kind.ended(mark - spec.firing.grace):
         yield f"a message at {moment(at)} would be taken now"
     else:
-        closed = moment(at + kind.reach + facts.grace)
+        closed = moment(at + kind.reach + spec.firing.grace)
         yield (
             f"a message at {moment(at)} is rejected as late: no session that it would join is "
             f"open, and one of its own closed when the watermark passed {closed}"
         )
 
 
-def _session(facts: Facts, clocks: Clocks, session: SessionSeen) -> Iterator[str]:
-    kind = facts.windows
+def _session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator[str]:
+    kind = spec.windows
     assert isinstance(kind, Sessions)
     mark = clocks.watermark
     spoken = f"has spoken {session.fired} times" if session.fired else "hasn't spoken"
     yield f"holds {session.messages:,} messages, and {spoken}"
     if mark is None or session.last > kind.ended(mark):
-        needed = moment(session.last + kind.reach + facts.lateness)
+        needed = moment(session.last + kind.reach + spec.lateness)
         yield f"lives until a message of any key has the event time {needed} or later"
-        if session.untold and facts.early is not None:
-            yield f"early: {_waits(facts.early, clocks, session.untold)}"
+        if session.untold and spec.firing.early is not None:
+            yield f"early: {_waits(spec.firing.early, clocks, session.untold)}"
         elif session.untold:
             yield "there is no early policy: it speaks when it ends"
-    elif session.last > kind.ended(mark - facts.grace):
+    elif session.last > kind.ended(mark - spec.firing.grace):
         yield "has ended, and takes late messages"
         if session.untold:
-            yield f"not told again yet: {_waits(facts.late, clocks, session.untold)}"
+            yield f"not told again yet: {_waits(spec.firing.late, clocks, session.untold)}"
     else:
         yield "closed: what it had to say is said"

@@ -8,15 +8,38 @@ and an aggregate over nothing is null (a count is 0).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.model.errors import OptionError
+from muntin.model.facts import named
+from muntin.model.plain import Plain, read_by
+
+
+def _pairs(stored: Iterable[Sequence[Any]]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, value) for name, value in stored)
+
+
+def _unknown(rows: list[dict[str, Any]]) -> Any:
+    raise LookupError("a checkpoint keeps no code")
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class RowsFunction(Plain):
+    """A user's function over all rows of a window.
+
+    Attributes:
+        columns: What it reads.
+        function: ``list of rows -> result``; a row is a dictionary of the columns.
+    """
+
+    columns: tuple[str, ...] = field(metadata=read_by(tuple))
+    function: Callable[[list[dict[str, Any]]], Any] = field(default=_unknown, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Plain):
     """One aggregate of a query.
 
     Attributes:
@@ -31,9 +54,9 @@ class Aggregate:
     kind: str
     column: Any = None
     by: Any = None
-    options: tuple[tuple[str, Any], ...] = ()
+    options: tuple[tuple[str, Any], ...] = field(default=(), metadata=read_by(_pairs))
     functions: UserFunctions | None = field(default=None, compare=False)
-    rows: RowsFunction | None = field(default=None, compare=False)
+    rows: RowsFunction | None = field(default=None, metadata=read_by(RowsFunction.from_dict))
 
     @property
     def full_state(self) -> bool:
@@ -51,7 +74,9 @@ class Aggregate:
         return own + (self.rows.columns if self.rows else ())
 
     def __str__(self) -> str:
-        inside = [str(c) for c in self.columns] + [f"{k}={v}" for k, v in self.options]
+        inside = [named(c) if isinstance(c, str) else str(c) for c in self.columns] + [
+            f"{k}={v}" for k, v in self.options
+        ]
         return f"{self.kind}({', '.join(inside)})"
 
 
@@ -74,19 +99,6 @@ class UserFunctions:
     finisher: Callable[[Any], Any]
     state_type: str
     result_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class RowsFunction:
-    """A user's function over all rows of a window.
-
-    Attributes:
-        function: ``list of rows -> result``; a row is a dictionary of the columns.
-        columns: What it reads.
-    """
-
-    function: Callable[[list[dict[str, Any]]], Any]
-    columns: tuple[str, ...]
 
 
 _FULL_STATE = {"median", "exact_quantile", "collect_list", "distinct", "apply"}
@@ -280,7 +292,7 @@ def apply(
         raise OptionError("columns", None, "names no column", "name what the rows need")
     _check_type("result_type", result_type)
     return Aggregate(
-        "apply", options=(("result_type", result_type),), rows=RowsFunction(function, columns)
+        "apply", options=(("result_type", result_type),), rows=RowsFunction(columns, function)
     )
 
 

@@ -6,13 +6,14 @@ Source: the Samza SQL window operator design (join windows, message keys).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 from muntin.model.axis import Axis, Length, measure, say
 from muntin.model.days import Days
 from muntin.model.errors import OptionError
-from muntin.model.kinds import Kind, Paned
+from muntin.model.kinds import KINDS, Kind, Paned
+from muntin.model.plain import Family, Plain, read_by
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.windows import along
@@ -21,7 +22,7 @@ SideName = Literal["left", "right"]
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class Within(Plain):
     """Partners at a bounded distance: from ``before`` before the left message to ``after`` after.
 
     Attributes:
@@ -34,6 +35,8 @@ class Within:
         >>> near.first_kept("left", 100), near.first_kept("right", 100)
         (98, 95)
     """
+
+    KIND: ClassVar[str] = "within"
 
     before: int
     after: int
@@ -62,7 +65,7 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class Together(Plain):
     """Partners that share a window: one of each of these kinds holds both.
 
     Example:
@@ -72,7 +75,11 @@ class Together:
         (60000000, (60000000, 119999999))
     """
 
-    windows: tuple[Paned, ...]
+    KIND: ClassVar[str] = "together"
+
+    windows: tuple[Paned, ...] = field(
+        metadata=read_by(lambda stored: tuple(map(KINDS.read, stored)))
+    )
 
     @property
     def axis(self) -> Axis:
@@ -113,10 +120,12 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class Joint(Plain):
     """Partners in one session: messages of both sides with the same key make up the sessions."""
 
-    sessions: Sessions
+    KIND: ClassVar[str] = "joint"
+
+    sessions: Sessions = field(metadata=read_by(Sessions.from_dict))
 
     @property
     def axis(self) -> Axis:
@@ -128,6 +137,8 @@ class Joint:
 
 
 Bound = Within | Together | Joint
+
+BOUNDS: Family[Bound] = Family(Within, Together, Joint)
 
 
 def bound_of(

@@ -6,14 +6,16 @@ Source: the cumulate table function of Flink SQL, as the window model takes it o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from muntin.model.axis import Axis, Length, measure, say
 from muntin.model.errors import OptionError
+from muntin.model.plain import Plain
 from muntin.model.windows import along
 
 
 @dataclass(frozen=True, slots=True)
-class Cumulating:
+class Cumulating(Plain):
     """Windows that start every ``size`` and end at each ``step`` within it.
 
     Attributes:
@@ -30,6 +32,8 @@ class Cumulating:
         >>> [(day.start(k), day.end(k)) for k in range(5)]
         [(0, 6), (0, 12), (0, 18), (0, 24), (24, 30)]
     """
+
+    KIND: ClassVar[str] = "cumulating"
 
     size: int
     step: int

@@ -5,12 +5,14 @@ Source: the window model ("sizes of whole days may take a time zone").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from muntin.model.axis import DAY, Axis, Length, Rows, micros
 from muntin.model.errors import OptionError
+from muntin.model.plain import Plain, read_by
 from muntin.model.windows import Windows
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,7 +20,7 @@ _FIRST_DAY = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Days:
+class Days(Plain):
     """Windows on a grid of local days.
 
     Attributes:
@@ -36,7 +38,9 @@ class Days:
         23
     """
 
-    grid: Windows
+    KIND: ClassVar[str] = "days"
+
+    grid: Windows = field(metadata=read_by(Windows.from_dict))
     zone: str
 
     @property

@@ -1,195 +1,120 @@
-"""Facts that a checkpoint remembers, read back as the model's values.
-
-A spec is stored in words (``WindowSpec.facts``); whoever looks at a checkpoint from outside has
-nothing else.
-"""
+"""What a query's state depends on, fact by fact: values that are compared, and words for people."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
-from muntin.model import cumulating, days, sessions, sliding, windows
-from muntin.model.axis import Axis, Length, micros, rows
-from muntin.model.errors import OptionError
-from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Every, EveryRows, Policy
-
-_WINDOWS = re.compile(r"(?P<what>.+), origin (?P<unit>day |row )?(?P<origin>-?\d+)(?: us)?")
-_SIZED = re.compile(
-    r"(tumbling|hopping|cumulating|sliding|session) (.+?)(?: by (.+?))?(?: in (\S+))?"
-)
-_ROWS = re.compile(r"(\d+) rows?")
+from muntin.model.axis import Axis, phrase, say
+from muntin.model.errors import SpecChangedError
+from muntin.model.plain import Plain
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known of a query from its checkpoint.
+class Fact(NamedTuple):
+    """One of them."""
 
-    Attributes:
-        keys: The key columns.
-        time: The event-time column.
-        windows: Which windows.
-        early: When current windows speak.
-        late: When past ones do.
-        grace: How long late messages are taken, on the windows' axis.
-        retention: How long state is kept, on the windows' axis.
-        lateness: How far the watermark trails, microseconds.
-        types: The types of the columns, in words.
-        buckets: In how many shards the keys are kept.
-        offset: The columns of partition and offset, if it has any.
+    value: Any
+    words: str
+
+
+ABSENT = Fact(None, "absent")
+Facts = Mapping[str, Fact]
+
+
+def fact(value: Any) -> Fact:
+    """A value that says itself what it is."""
+    return Fact(value, str(value))
+
+
+def length(value: int, axis: Axis = "time") -> Fact:
+    """A duration, or a number of rows."""
+    return Fact(value, phrase(value) if axis == "time" else say(value, axis))
+
+
+def names(value: Sequence[str]) -> Fact:
+    """Names of columns."""
+    return Fact(tuple(value), ", ".join(map(named, value)))
+
+
+def named(name: str) -> str:
+    """A column's name within a sentence: quoted where it could be taken for something else.
+
+    Example:
+        >>> named("größe"), named("a, b"), named("none")
+        ('größe', "'a, b'", "'none'")
     """
-
-    keys: tuple[str, ...]
-    time: str | None
-    windows: Kind
-    early: Policy | None
-    late: Policy
-    grace: int
-    retention: int
-    lateness: int
-    types: Mapping[str, str]
-    buckets: int
-    offset: tuple[str, str] | None
-
-    @property
-    def axis(self) -> Axis:
-        """What the windows are measured on."""
-        return self.windows.axis
+    return name if name.isidentifier() and name != "none" else repr(name)
 
 
-@dataclass(frozen=True)
-class WindowSeen:
-    """One window of a key, as the state has it.
+class Query(Plain, ABC):
+    """What a checkpoint remembers of a query."""
 
-    Attributes:
-        start: Where it starts.
-        end: Where it ends.
-        number: Its number.
-        messages: How many messages its panes hold.
-        fired: How often it spoke early or late.
-        late: How many late messages it has taken.
-        untold_early: New messages that wait for the early policy.
-        untold_late: Late ones that wait for the late policy.
-    """
+    def to_dict(self) -> dict[str, Any]:
+        """See ``Plain``; made once, for every batch writes it. Not to be changed."""
+        return self._plain
 
-    start: int
-    end: int
-    number: int
-    messages: int
-    fired: int
-    late: int
-    untold_early: int
-    untold_late: int
+    @cached_property
+    def _plain(self) -> dict[str, Any]:
+        return super().to_dict()
+
+    @abstractmethod
+    def facts(self) -> dict[str, Fact]:
+        """What state depends on, by name."""
+
+    def free(self, then: Self) -> Collection[str]:
+        """The facts that may be others than when state was written.
+
+        Args:
+            then: The query that wrote it.
+        """
+        return ()
+
+    def differences(self, then: Self) -> list[str]:
+        """What has changed since and may not, in words."""
+        return differences(then.facts(), self.facts(), self.free(then))
+
+    def words(self) -> dict[str, str]:
+        """The facts in words."""
+        return {name: one.words for name, one in self.facts().items()}
+
+    def check_same(self, stored: Mapping[str, Any]) -> None:
+        """Refuse to go on from state that another query wrote.
+
+        Args:
+            stored: What ``to_dict`` gave when the state was written.
+
+        Raises:
+            SpecChangedError: Naming each fact that differs and may not, then and now.
+        """
+        if stored == self.to_dict():
+            return
+        if stored["kind"] != self.KIND:
+            lines = [f"kind: was {stored['kind']}, is {self.KIND}"]
+        else:
+            lines = self.differences(self.from_dict(stored))
+        if lines:
+            raise SpecChangedError(
+                "the checkpoint was written by another spec ("
+                + "; ".join(lines)
+                + "); go back to it, or start with a new checkpoint folder"
+            )
 
 
-@dataclass(frozen=True)
-class SessionSeen:
-    """One session of a key, as the state has it.
-
-    Attributes:
-        first: Its first message.
-        last: Its last one.
-        messages: How many it holds.
-        fired: How often it has spoken.
-        untold: New messages since.
-    """
-
-    first: int
-    last: int
-    messages: int
-    fired: int
-    untold: int
-
-
-def read_back(facts: Mapping[str, str]) -> Facts:
-    """The values of stored facts.
+def differences(then: Facts, now: Facts, free: Collection[str] = ()) -> list[str]:
+    """What has changed, in words.
 
     Args:
-        facts: What ``WindowSpec.facts`` gave.
-
-    Raises:
-        OptionError: When they are those of a join, or were written by another version.
+        then: The facts then.
+        now: The facts now.
+        free: Those that may have changed.
     """
-    if "join" in facts:
-        raise OptionError("CHECKPOINT", facts["join"], "is a join's", "give one of windows")
-    try:
-        kind = windows_of(facts["windows"])
-        offset = facts["offset"].split(", ") if "offset" in facts else None
-        early = None if facts["early"] == "never" else policy_of(facts["early"])
-        return Facts(
-            tuple(facts["key"].split(", ")) if facts["key"] else (),
-            None if facts["time"] == "none" else facts["time"],
-            kind,
-            early,
-            policy_of(facts["late"]),
-            _length(facts["grace"], kind.axis),
-            _length(facts["keep"], kind.axis),
-            micros("lateness", facts["lateness"]),
-            {n.removeprefix("type of "): t for n, t in facts.items() if n.startswith("type of ")},
-            int(facts.get("buckets", "1")),
-            None if offset is None else (offset[0], offset[1]),
-        )
-    except (KeyError, IndexError, ValueError) as error:
-        cure = "use the muntin that wrote the checkpoint"
-        raise OptionError("CHECKPOINT", str(error), "can't be read back", cure) from error
-
-
-def windows_of(text: str) -> Kind:
-    """Windows out of the words for them.
-
-    Example:
-        >>> str(windows_of("hopping 1 hour by 5 minutes, origin 60000000 us"))
-        'hopping 1 hour by 5 minutes'
-    """
-    outer = _WINDOWS.fullmatch(text)
-    if outer is None:
-        raise ValueError(f"no windows: {text}")
-    closed: sessions.Closed = "both"
-    what, origin = outer["what"], int(outer["origin"])
-    if what.endswith(", open at the gap"):
-        what, closed = what.removesuffix(", open at the gap"), "left"
-    sized = _SIZED.fullmatch(what)
-    if sized is None:
-        raise ValueError(f"no windows: {text}")
-    kind, size, step, zone = sized.groups()
-    if zone is not None:
-        made = days.days(size, zone, slide=step or size)
-        grid = windows.Windows(made.grid.size, made.grid.slide, origin, "rows")
-        return days.Days(grid, zone)
-    length = _measured(size)
-    if kind == "tumbling":
-        return windows.tumbling(length, origin=origin)
-    if kind == "hopping":
-        return windows.hopping(length, _measured(step), origin=origin)
-    if kind == "cumulating":
-        return cumulating.cumulating(length, _measured(step), origin=origin)
-    return sliding.sliding(length) if kind == "sliding" else sessions.session(length, closed=closed)
-
-
-def policy_of(text: str) -> Policy:
-    """A policy out of the words for it.
-
-    Example:
-        >>> policy_of("every 10 seconds of wall clock")
-        Every(period=10000000)
-    """
-    if text == str(Each()):
-        return Each()
-    words = text.removeprefix("every ")
-    if words.endswith(" of wall clock"):
-        return Every(micros("every", words.removesuffix(" of wall clock")))
-    if not words.endswith(" rows"):
-        raise ValueError(f"no policy: {text}")
-    return EveryRows(int(words.removesuffix(" rows")))
-
-
-def _measured(text: str) -> Length:
-    found = _ROWS.fullmatch(text)
-    return rows(int(found[1])) if found else text
-
-
-def _length(text: str, axis: Axis) -> int:
-    found = _ROWS.fullmatch(text)
-    return int(found[1]) if found and axis == "rows" else micros("length", text)
+    lines = []
+    for name in sorted({*then, *now} - {*free}):
+        was, is_ = then.get(name, ABSENT), now.get(name, ABSENT)
+        if was.value != is_.value:
+            alike = was.words == is_.words
+            said = (repr(was.value), repr(is_.value)) if alike else (was.words, is_.words)
+            lines.append(f"{name}: was {said[0]}, is {said[1]}")
+    return lines

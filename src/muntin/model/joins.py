@@ -10,17 +10,18 @@ Streams has them, but never a null and a partner for the same message.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from muntin.model.axis import Axis, phrase, say
-from muntin.model.bounds import Bound, Joint, SideName, Together, Within, bound_of, placed
+from muntin.model.bounds import BOUNDS, Bound, Joint, SideName, Together, Within, bound_of, placed
 from muntin.model.errors import OptionError
-from muntin.model.kinds import Kind
+from muntin.model.facts import Fact, Query, fact, length, named, names
+from muntin.model.kinds import KINDS, Kind
+from muntin.model.plain import Plain, read_by
 from muntin.model.policies import DEFAULT_LATE, Each, Every, EveryRows, Firing, Policy
-from muntin.model.spec import check_facts
+from muntin.model.spec import zones
 
 __all__ = [
     "HOWS", "LARGE", "OTHER", "SIDES", "Bound", "How", "JoinSpec", "Joint", "On", "Side",
@@ -39,7 +40,7 @@ LARGE = 3_600_000_000
 
 
 @dataclass(frozen=True)
-class Side:
+class Side(Plain):
     """One input of a join.
 
     Attributes:
@@ -51,16 +52,20 @@ class Side:
         max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
         offset: The columns of a message's partition and of its offset in it.
         types: The type of every column, in words.
+        zone: The session's time zone, where the messages depend on it.
     """
 
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = field(metadata=read_by(tuple))
     time: str | None
-    windows: Kind | None = None
-    firing: Firing = Firing(early=Each(), late=Each())
+    windows: Kind | None = field(default=None, metadata=read_by(KINDS.read))
+    firing: Firing = field(
+        default=Firing(early=Each(), late=Each()), metadata=read_by(Firing.from_dict)
+    )
     lateness: int = 0
     max_ahead: int | None = None
-    offset: tuple[str, str] | None = None
-    types: Mapping[str, str] = field(default_factory=dict)
+    offset: tuple[str, str] | None = field(default=None, metadata=read_by(tuple))
+    types: Mapping[str, str] = field(default_factory=dict, metadata=read_by(dict))
+    zone: str | None = None
 
     @property
     def kept(self) -> int | None:
@@ -68,28 +73,30 @@ class Side:
         firing = self.firing
         return firing.retention if firing.retention > firing.grace else None
 
-    def facts(self, name: SideName, axis: Axis) -> dict[str, str]:
+    def facts(self, name: SideName, axis: Axis) -> dict[str, Fact]:
         """What state depends on."""
-        firing = self.firing
+        windows, firing = self.windows, self.firing
         facts = {
-            "on": ", ".join(self.keys),
-            "time": self.time or "none",
-            "windows": placed(self.windows) if self.windows else "none",
-            "early": str(firing.early),
-            "late": str(firing.late),
-            "grace": say(firing.grace, axis),
-            "keep": say(firing.retention, axis),
-            "keep rows": str(firing.rows or "any"),
-            "lateness": phrase(self.lateness),
+            "on": names(self.keys),
+            "time": Fact(self.time, "none" if self.time is None else named(self.time)),
+            "windows": Fact(windows, "none" if windows is None else placed(windows)),
+            "early": fact(firing.early),
+            "late": fact(firing.late),
+            "grace": length(firing.grace, axis),
+            "keep": length(firing.retention, axis),
+            "keep rows": Fact(firing.rows, str(firing.rows or "any")),
+            "lateness": length(self.lateness),
         }
         if self.offset is not None:
-            facts["offset"] = ", ".join(self.offset)
-        facts |= {f"type of {column}": kind for column, kind in sorted(self.types.items())}
-        return {f"{name} {fact}": text for fact, text in facts.items()}
+            facts["offset"] = names(self.offset)
+        if self.zone is not None:
+            facts["zone"] = fact(self.zone)
+        facts |= {f"type of {column}": fact(kind) for column, kind in sorted(self.types.items())}
+        return {f"{name} {label}": one for label, one in facts.items()}
 
 
 @dataclass(frozen=True)
-class JoinSpec:
+class JoinSpec(Query):
     """One windowed join.
 
     Attributes:
@@ -101,9 +108,11 @@ class JoinSpec:
         buckets: How many shards the keys are kept in, if that is known.
     """
 
-    left: Side
-    right: Side
-    bound: Bound
+    KIND: ClassVar[str] = "join"
+
+    left: Side = field(metadata=read_by(Side.from_dict))
+    right: Side = field(metadata=read_by(Side.from_dict))
+    bound: Bound = field(metadata=read_by(BOUNDS.read))
     how: How = "inner"
     layout: StateLayout | None = None
     buckets: int | None = None
@@ -218,38 +227,18 @@ class JoinSpec:
         large = self.axis == "time" and self.bound.reach >= LARGE
         return "keys" if large and not self.marked else "time"
 
-    def facts(self) -> dict[str, str]:
-        """What state depends on, each fact by name and in words."""
-        facts = {"join": self.how, "partners": str(self.bound), "layout": self.state_layout}
+    def facts(self) -> dict[str, Fact]:
+        """See ``Query``."""
+        facts = {"join": fact(self.how), "partners": fact(self.bound)}
+        facts["layout"] = fact(self.state_layout)
         if self.buckets is not None:
-            facts["buckets"] = str(self.buckets)
+            facts["buckets"] = fact(self.buckets)
         return facts | self.left.facts("left", self.axis) | self.right.facts("right", self.axis)
 
-    def dumps(self) -> str:
-        """The facts as JSON, for the checkpoint."""
-        return json.dumps(self.facts())
-
-    def check_same(self, stored: str) -> None:
-        """Refuse to go on from state that another spec wrote.
-
-        Raises:
-            SpecChangedError: Naming each fact that differs, then and now.
-        """
-        check_facts(stored, self.facts(), self._free(json.loads(stored)))
-
-    def _free(self, then: Mapping[str, str]) -> set[str]:
-        """The facts that may read otherwise than when state was written."""
-        if self.axis == "time":
-            return set()
-        # What is no length on this axis was taken once; it only kept state from forgetting.
-        free = {f"{name} lateness" for name in SIDES}
-        for name in SIDES:
-            firing = self.side(name).firing
-            for fact, length in (("grace", firing.grace), ("keep", firing.retention)):
-                # Rows were told as if they were microseconds.
-                if then.get(f"{name} {fact}") == phrase(length):
-                    free.add(f"{name} {fact}")
-        return free
+    def free(self, then: JoinSpec) -> set[str]:
+        """The facts that may be others than when state was written: nothing but idle zones."""
+        sides = ((side, then.side(side).zone, self.side(side).zone) for side in SIDES)
+        return {name for side, was, is_ in sides for name in zones(was, is_, f"{side} zone")}
 
 
 def pairs_of(on: On) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
+from muntin.model.plain import Family
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
@@ -12,3 +13,5 @@ Paned = Windows | Cumulating | Days
 Numbered = Paned | Sliding
 """Windows that have numbers, growing with their ends: all but sessions."""
 Kind = Paned | Sliding | Sessions
+
+KINDS: Family[Kind] = Family(Windows, Cumulating, Days, Sliding, Sessions)

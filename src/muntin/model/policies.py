@@ -7,23 +7,29 @@ of its period and something has changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from muntin.model.axis import SECOND, Duration, micros, phrase
 from muntin.model.errors import OptionError
+from muntin.model.plain import Family, Plain, read_by
 
 
 @dataclass(frozen=True, slots=True)
-class Each:
+class Each(Plain):
     """Speak after each message (on Spark: at most once a batch)."""
+
+    KIND: ClassVar[str] = "each"
 
     def __str__(self) -> str:
         return "each message"
 
 
 @dataclass(frozen=True, slots=True)
-class EveryRows:
+class EveryRows(Plain):
     """Speak after so many new messages in the window."""
+
+    KIND: ClassVar[str] = "rows"
 
     rows: int
 
@@ -32,8 +38,10 @@ class EveryRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class Every(Plain):
     """Speak when the wall clock passes a multiple of ``period`` (microseconds)."""
+
+    KIND: ClassVar[str] = "wall clock"
 
     period: int
 
@@ -43,12 +51,14 @@ class Every:
 
 Policy = Each | EveryRows | Every
 
+POLICIES: Family[Policy] = Family(Each, EveryRows, Every)
+
 # What late messages wait for where nothing is said; a join knows it by identity.
 DEFAULT_LATE = Every(10 * SECOND)
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
+class Firing(Plain):
     """All policies of one query.
 
     Attributes:
@@ -62,8 +72,8 @@ class Firing:
             first; ``None`` is any number.
     """
 
-    early: Policy | None = None
-    late: Policy = DEFAULT_LATE
+    early: Policy | None = field(default=None, metadata=read_by(POLICIES.read))
+    late: Policy = field(default=DEFAULT_LATE, metadata=read_by(POLICIES.read))
     grace: int = 0
     retention: int = 0
     accumulate: bool = True

@@ -6,16 +6,17 @@ Source: KIP-94; sessions on the rows axis: the Samza SQL window operator design.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from muntin.model.axis import Axis, Length, measure, say
 from muntin.model.errors import OptionError
+from muntin.model.plain import Plain
 
 Closed = Literal["both", "left"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sessions:
+class Sessions(Plain):
     """Windows that messages open and silence ends.
 
     Attributes:
@@ -25,6 +26,8 @@ class Sessions:
 
     A session is told as ``[first message, last message + gap]``.
     """
+
+    KIND: ClassVar[str] = "session"
 
     gap: int
     closed: Closed = "both"

@@ -7,12 +7,14 @@ the Samza SQL window operator design.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.plain import Plain
 
 
 @dataclass(frozen=True, slots=True)
-class Sliding:
+class Sliding(Plain):
     """Windows that move with the messages.
 
     Attributes:
@@ -27,6 +29,8 @@ class Sliding:
     On the rows axis every message has one window: itself and the ``size - 1`` messages of its key
     before it, fewer at the beginning.
     """
+
+    KIND: ClassVar[str] = "sliding"
 
     size: int
     axis: Axis = "time"

@@ -6,15 +6,17 @@ that it doesn't (sinks, triggers).
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, phrase, say
 from muntin.model.days import Days
-from muntin.model.errors import OptionError, SpecChangedError
-from muntin.model.kinds import Kind
+from muntin.model.errors import OptionError
+from muntin.model.facts import Fact, Query, fact, length, named, names
+from muntin.model.kinds import KINDS, Kind
+from muntin.model.plain import read_by
 from muntin.model.policies import Firing
 from muntin.model.sessions import Sessions
 
@@ -32,8 +34,12 @@ STARTS_EMPTY = frozenset(
 )  # fmt: skip
 
 
+def _aggregates(stored: Iterable[Any]) -> dict[str, Aggregate]:
+    return {name: Aggregate.from_dict(one) for name, one in stored}
+
+
 @dataclass(frozen=True)
-class WindowSpec:
+class WindowSpec(Query):
     """One windowed aggregation.
 
     Attributes:
@@ -50,18 +56,22 @@ class WindowSpec:
             message whose offset was taken before changes nothing. On the rows axis the offset is
             the position, and the partition is the first key; without offsets the position is the
             number of messages of the key that were taken before.
+        zone: The session's time zone, where the messages depend on it.
     """
 
-    keys: tuple[str, ...]
+    KIND: ClassVar[str] = "windows"
+
+    keys: tuple[str, ...] = field(metadata=read_by(tuple))
     time: str | None
-    windows: Kind
-    aggregates: Mapping[str, Aggregate]
-    firing: Firing = Firing()
+    windows: Kind = field(metadata=read_by(KINDS.read))
+    aggregates: Mapping[str, Aggregate] = field(metadata=read_by(_aggregates))
+    firing: Firing = field(default=Firing(), metadata=read_by(Firing.from_dict))
     lateness: int = 0
     max_ahead: int | None = None
-    types: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict, metadata=read_by(dict))
     buckets: int | None = None
-    offset: tuple[str, str] | None = None
+    offset: tuple[str, str] | None = field(default=None, metadata=read_by(tuple))
+    zone: str | None = None
 
     @property
     def axis(self) -> Axis:
@@ -118,95 +128,80 @@ class WindowSpec:
             cure = f"let the first key be {offset[0]!r}"
             raise OptionError("key", self.keys, "doesn't begin with the partition", cure)
 
-    def facts(self) -> dict[str, str]:
-        """What state depends on, each fact by name and in words."""
+    def facts(self) -> dict[str, Fact]:
+        """See ``Query``."""
         windows, firing = self.windows, self.firing
         facts = {
-            "key": ", ".join(self.keys),
-            "time": self.time or "none",
-            "windows": f"{windows}, origin {_origin(windows)}",
-            "early": str(firing.early) if firing.early else "never",
-            "late": str(firing.late),
-            "grace": say(firing.grace, self.axis),
-            "keep": say(firing.retention, self.axis),
-            "accumulate": str(firing.accumulate),
-            "lateness": phrase(self.lateness),
+            "key": names(self.keys),
+            "time": Fact(self.time, "none" if self.time is None else named(self.time)),
+            "windows": Fact(windows, f"{windows}, origin {_origin(windows)}"),
+            "early": Fact(firing.early, str(firing.early or "never")),
+            "late": fact(firing.late),
+            "grace": length(firing.grace, self.axis),
+            "keep": length(firing.retention, self.axis),
+            "accumulate": fact(firing.accumulate),
+            "lateness": length(self.lateness),
         }
         if firing.rows is not None:
-            facts["keep rows"] = str(firing.rows)
+            facts["keep rows"] = fact(firing.rows)
         if self.offset is not None:
-            facts["offset"] = ", ".join(self.offset)
+            facts["offset"] = names(self.offset)
+        if self.zone is not None:
+            facts["zone"] = fact(self.zone)
         if self.buckets is not None:
-            facts["buckets"] = str(self.buckets)
-        facts |= {f"agg {name}": str(agg) for name, agg in self.aggregates.items()}
-        return facts | {f"type of {name}": kind for name, kind in sorted(self.types.items())}
+            facts["buckets"] = fact(self.buckets)
+        facts |= {_of(name): fact(aggregate) for name, aggregate in self.aggregates.items()}
+        return facts | {_type_of(name): fact(kind) for name, kind in sorted(self.types.items())}
 
-    def dumps(self) -> str:
-        """The facts as JSON, for the checkpoint."""
-        return json.dumps(self.facts())
-
-    def check_same(self, stored: str) -> None:
-        """Refuse to go on from state that another spec wrote.
+    def free(self, then: WindowSpec) -> set[str]:
+        """The facts that may be others than when state was written.
 
         What is kept, the late policy and (but for ``deltas()``) the early one may be others from
         one start to the next; an early policy that was there may not be left away, since windows
         that spoke by it would begin anew to number what they say. Aggregates may be added behind
         those that were there: of messages that came before they know nothing.
-
-        Args:
-            stored: What ``dumps`` gave when the state was written.
-
-        Raises:
-            SpecChangedError: Naming each fact that differs and may not, then and now.
         """
-        check_facts(stored, self.facts(), () if self.by_arrival else self._free(json.loads(stored)))
-
-    def _free(self, then: Mapping[str, str]) -> set[str]:
-        """The facts that may have changed since state was written."""
-        free = {"late"}
-        if self.firing.rows is None and "keep rows" not in then:
+        free = zones(then.zone, self.zone, "zone")
+        if self.by_arrival:
+            return free
+        free.add("late")
+        if self.firing.rows is None and then.firing.rows is None:
             free.add("keep")
         if self.firing.early is not None and self.firing.accumulate:
             free.add("early")
         return free | self._added(then)
 
-    def _added(self, then: Mapping[str, str]) -> set[str]:
+    def differences(self, then: WindowSpec) -> list[str]:
+        """See ``Query``; state has columns by the places of aggregates, not by their names."""
+        found = super().differences(then)
+        before, now = list(then.aggregates), list(self.aggregates)
+        if not found and now[: len(before)] != before:
+            was, is_ = (names(order).words for order in (before, now))
+            found.append(f"order of aggregates: was {was}, is {is_}")
+        return found
+
+    def _added(self, then: WindowSpec) -> set[str]:
         """The facts of aggregates that were added since, where that can be."""
-        before = [name for name in then if name.startswith("agg ")]
-        now = {f"agg {name}": aggregate for name, aggregate in self.aggregates.items()}
-        if list(now)[: len(before)] != before or not self.firing.accumulate:
+        before, now = list(then.aggregates), list(self.aggregates)
+        if now[: len(before)] != before or not self.firing.accumulate:
             return set()
-        added = list(now)[len(before) :]
-        if any(now[name].kind not in STARTS_EMPTY for name in added):
+        added = now[len(before) :]
+        if any(self.aggregates[name].kind not in STARTS_EMPTY for name in added):
             return set()
-        types = {name for name in self.facts() if name.startswith("type of ")}
-        return {*added, *(types - then.keys())}
+        return {*map(_of, added), *map(_type_of, self.types.keys() - then.types.keys())}
 
 
-def check_facts(stored: str, now: Mapping[str, str], free: Collection[str] = ()) -> None:
-    """Refuse to go on where the facts of a spec aren't those that state was written by.
+def zones(then: str | None, now: str | None, name: str) -> set[str]:
+    """The fact of a time zone, where nothing depended on it, or nothing does."""
+    return {name} if then is None or now is None else set()
 
-    Args:
-        stored: The facts then, as JSON.
-        now: The facts now.
-        free: The facts that may have changed.
 
-    Raises:
-        SpecChangedError: Naming each fact that differs, then and now.
-    """
-    then = json.loads(stored)
-    lines = [
-        f"{name}: was {then.get(name, 'absent')}, is {now.get(name, 'absent')}"
-        for name in sorted(then.keys() | now.keys())
-        if then.get(name) != now.get(name) and name not in free
-    ]
-    if not lines:
-        return
-    raise SpecChangedError(
-        "the checkpoint was written by another spec ("
-        + "; ".join(lines)
-        + "); go back to it, or start with a new checkpoint folder"
-    )
+def _of(aggregate: str) -> str:
+    return f"agg {aggregate}"
+
+
+def _type_of(column: str) -> str:
+    return f"type of {column}"
 
 
 def _origin(windows: Kind) -> str:

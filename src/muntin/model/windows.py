@@ -11,13 +11,15 @@ Krishnamurthy et al., "On-the-fly sharing for streamed aggregation", 2006.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from muntin.model.axis import Axis, Length, measure, say
 from muntin.model.errors import OptionError
+from muntin.model.plain import Plain
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class Windows(Plain):
     """Windows of one size at a fixed distance from each other.
 
     Attributes:
@@ -38,6 +40,8 @@ class Windows:
         >>> [hop.pane_of(t) for t in (0, 1, 2, 3, 4)]
         [0, 0, 1, 1, 2]
     """
+
+    KIND: ClassVar[str] = "hopping"
 
     size: int
     slide: int

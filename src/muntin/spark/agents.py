@@ -245,7 +245,7 @@ class AgentsOnSpark:
             outputs.append(Output(REJECTED, REJECTED_SCHEMA, None, rejected))
         told = self._told(frozenset(tables or ()))
         if told.isStreaming:
-            check_ticks(told, checkpoint, {})
+            check_ticks(told, checkpoint, None)
         return launch(told, outputs, checkpoint, name, every, available_now)
 
     def explain(self) -> str:

@@ -17,7 +17,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from muntin.engine.state import FORMAT
 from muntin.model.errors import OptionError, StateCorruptedError
+from muntin.model.joins import JoinSpec
+from muntin.model.recall import recalled
+from muntin.model.spec import WindowSpec
 from muntin.spark.state import MANIFEST
 
 VARIABLE = "blobs"
@@ -207,20 +211,34 @@ def _first_line(error: PySparkException) -> str:
     return str(error).strip().splitlines()[0][:120]
 
 
-def facts_of(opened: Checkpoint) -> dict[str, str]:
-    """The facts of the query whose checkpoint it is.
+def spec_of(opened: Checkpoint) -> WindowSpec | JoinSpec:
+    """The query whose checkpoint it is.
 
     Raises:
-        OptionError: When it holds something else.
+        OptionError: When it holds something else, or was written by another version.
     """
     first = next(iter(opened.read.values()))
     if "marks" in first:
         names = ", ".join(repr(name) for name in first.get("tables", {}))
         cure = f"write muntin.open_table(checkpoint, name) with one of {names}"
         raise OptionError("CHECKPOINT", opened.given, "holds tables", cure)
-    try:
-        found: dict[str, str] = json.loads(first["spec"])
-    except (KeyError, TypeError, ValueError) as error:
+    if "spec" not in first:
         cure = "read it with the processor that wrote it"
-        raise OptionError("CHECKPOINT", opened.given, "holds no windows", cure) from error
-    return found
+        raise OptionError("CHECKPOINT", opened.given, "holds no windows", cure)
+    if first["format"] != FORMAT:
+        said = f"has state of format {first['format']}, and this muntin reads format {FORMAT}"
+        cure = "use the muntin that wrote it, or start with a new checkpoint folder"
+        raise OptionError("CHECKPOINT", opened.given, said, cure)
+    return recalled(first["spec"])
+
+
+def windows_of(opened: Checkpoint) -> WindowSpec:
+    """The same, where it must be an aggregation.
+
+    Raises:
+        OptionError: When it is a join.
+    """
+    spec = spec_of(opened)
+    if isinstance(spec, JoinSpec):
+        raise OptionError("CHECKPOINT", spec.how, "is a join's", "give one of windows")
+    return spec

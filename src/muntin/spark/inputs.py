@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -15,8 +15,9 @@ from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 from muntin.engine import columns
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
+from muntin.model.facts import Query, differences
 from muntin.model.policies import Every, Policy
-from muntin.spark.checkpoint import Checkpoint, facts_of
+from muntin.spark.checkpoint import Checkpoint, spec_of
 from muntin.spark.combiner import PASSED, Reader, as_sent
 from muntin.spark.flags import NOW, Flags
 from muntin.spark.heartbeat import NAME, Heartbeat, is_tick
@@ -29,6 +30,7 @@ PARSED = "__muntin_parsed"
 MARKS_MALFORMED = "muntin.malformed"
 # The wall clock that a tick carries, microseconds.
 WALL = "wall"
+_POLICIES = {f"{side}{name}" for side in ("", "left ", "right ") for name in ("early", "late")}
 OWN = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, PARSED, NOW, *PASSED}
 
 
@@ -192,7 +194,7 @@ def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
     return beats.select(F.explode(every).alias("slot"), F.col("tick").alias(WALL))
 
 
-def check_ticks(told: DataFrame, checkpoint: str, facts: Mapping[str, str]) -> None:
+def check_ticks(told: DataFrame, checkpoint: str, spec: Query | None) -> None:
     """Refuse a checkpoint that has ticks where the query has none, or the other way round.
 
     Ticks are a source of their own, and Spark goes on from a checkpoint only with as many sources
@@ -201,7 +203,7 @@ def check_ticks(told: DataFrame, checkpoint: str, facts: Mapping[str, str]) -> N
     Args:
         told: What the query tells.
         checkpoint: Where its progress is kept, if it was started before.
-        facts: What its state depends on, by name and in words.
+        spec: The query, where it is one of windows or a join.
 
     Raises:
         SpecChangedError: Naming the policies that differ, then and now.
@@ -209,14 +211,11 @@ def check_ticks(told: DataFrame, checkpoint: str, facts: Mapping[str, str]) -> N
     had = _had_ticks(told, checkpoint)
     if had is None or had == (has := _has_ticks(told)):
         return
-    then: Mapping[str, str] = {}
+    lines = []
     with suppress(MuntinError):  # there may be no state yet, or state that isn't of windows
-        then = facts_of(Checkpoint(told.sparkSession, checkpoint))
-    lines = [
-        f"{name}: was {then[name]}, is {said}"
-        for name, said in facts.items()
-        if name.split()[-1] in ("early", "late") and then.get(name, said) != said
-    ]
+        then = spec_of(Checkpoint(told.sparkSession, checkpoint)).facts()
+        now = {} if spec is None else spec.facts()
+        lines = differences(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
     words = ("goes by nothing that ticks", "goes by the machine's clock")
     raise SpecChangedError(
         f"the checkpoint was written by a query that {words[had]}, and this one {words[has]}"

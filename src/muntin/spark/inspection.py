@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -12,14 +13,16 @@ from muntin.engine import witness
 from muntin.engine.state import manifests
 from muntin.model.axis import moment
 from muntin.model.errors import OptionError
-from muntin.model.facts import Facts, read_back
+from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
-from muntin.spark.checkpoint import Checkpoint, facts_of
+from muntin.model.spec import WindowSpec
+from muntin.spark.checkpoint import Checkpoint, spec_of
 from muntin.spark.opened import OpenWindows
 from muntin.spark.opened_join import OpenJoin
 from muntin.spark.opened_table import OpenTable
 from muntin.tables.moments import BEGINNING
+from muntin.tables.spec import facts
 
 Report = dict[str, Any]
 """Plain JSON."""
@@ -63,10 +66,13 @@ def inspect(
         report |= _of_tables(opened, sizes)
         rows = _table_rows(opened, table, key) if key else None
     else:
-        facts = facts_of(opened)
-        joined = "join" in facts
-        report |= _of_join(opened, facts, sizes) if joined else _of_windows(opened, facts, sizes)
-        rows = (_join_rows if joined else _window_rows)(opened, facts, key) if key else None
+        spec = spec_of(opened)
+        if isinstance(spec, JoinSpec):
+            report |= _of_join(opened, spec, sizes)
+            rows = _join_rows(opened, spec, key) if key else None
+        else:
+            report |= _of_windows(opened, spec, sizes)
+            rows = _window_rows(opened, spec, key) if key else None
     report["counts"] = opened.counts
     report["buckets"] = [
         {"slot": slot, "bytes": sum(mine.values()), "blobs": len(mine)}
@@ -127,10 +133,8 @@ def _listed(tallies: Mapping[str, _Tally], word: Any) -> list[Report]:
 
 
 def _of_windows(
-    opened: Checkpoint, facts: Mapping[str, str], sizes: Mapping[int, Mapping[int, int]]
+    opened: Checkpoint, known: WindowSpec, sizes: Mapping[int, Mapping[int, int]]
 ) -> Report:
-    known = read_back(facts)
-
     def parts() -> Iterator[tuple[str, Any, Mapping[int, int]]]:
         for slot, manifest in opened.read.items():
             for one in manifests(manifest):
@@ -151,14 +155,14 @@ def _of_windows(
     marks = [m["watermark"] for m in opened.read.values() if m["watermark"] is not None]
     return {
         "kind": "windows",
-        "spec": dict(facts),
+        "spec": known.words(),
         "watermark": moment(max(marks)) if marks else None,
         "tables": _listed(tallies, word),
         "windows": _ends(known, tallies.get("cells"), max(marks, default=None)),
     }
 
 
-def _ends(known: Facts, cells: _Tally | None, mark: int | None) -> Report | None:
+def _ends(known: WindowSpec, cells: _Tally | None, mark: int | None) -> Report | None:
     """The oldest and the newest window that is kept, where windows have numbers."""
     windows = known.windows
     if isinstance(windows, Sessions) or cells is None or cells.low is None or cells.high is None:
@@ -167,7 +171,7 @@ def _ends(known: Facts, cells: _Tally | None, mark: int | None) -> Report | None
         return None
     low, high = windows.first_window(cells.low), windows.last_window(cells.high)
     if mark is not None and known.axis == "time":
-        low = max(low, windows.ended(mark - known.retention) + 1)
+        low = max(low, windows.ended(mark - known.firing.retention) + 1)
     if low > high:
         return None
     both = {"oldest": low, "newest": high}
@@ -177,13 +181,11 @@ def _ends(known: Facts, cells: _Tally | None, mark: int | None) -> Report | None
     }
 
 
-def _place(known: Facts, place: int) -> str:
+def _place(known: WindowSpec, place: int) -> str:
     return moment(place) if known.axis == "time" else f"row {place}"
 
 
-def _of_join(
-    opened: Checkpoint, facts: Mapping[str, str], sizes: Mapping[int, Mapping[int, int]]
-) -> Report:
+def _of_join(opened: Checkpoint, spec: JoinSpec, sizes: Mapping[int, Mapping[int, int]]) -> Report:
     def parts() -> Iterator[tuple[str, Any, Mapping[int, int]]]:
         for slot, manifest in opened.read.items():
             for one in manifests(manifest):
@@ -192,12 +194,12 @@ def _of_join(
                         if name in tables:
                             yield f"{side} {name}", tables[name], sizes.get(slot, {})
 
-    marks = OpenJoin(opened, facts).watermarks
+    marks = OpenJoin(opened, spec).watermarks
     said = {side: None if mark is None else str(mark) for side, mark in marks.items()}
     tallies = _tallied(parts())
-    rows = facts["partners"].endswith(("row after", "rows after"))
+    rows = spec.axis == "rows"
     told = _listed(tallies, lambda _, place: f"row {place}" if rows else moment(place))
-    return {"kind": "join", "spec": dict(facts), "watermark": said, "tables": told}
+    return {"kind": "join", "spec": spec.words(), "watermark": said, "tables": told}
 
 
 def _of_tables(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> Report:
@@ -214,26 +216,28 @@ def _of_tables(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> Re
     }
     return {
         "kind": "tables",
-        "spec": {name: ", ".join(stored["facts"].values()) for name, stored in first.items()},
+        "spec": {name: _words(stored["spec"]) for name, stored in first.items()},
         "watermark": {n: None if mark == BEGINNING else moment(mark) for n, mark in marks.items()},
         "tables": _listed(_tallied(parts()), None),
     }
 
 
-def _window_rows(opened: Checkpoint, facts: Mapping[str, str], key: Sequence[str]) -> list[Report]:
+def _words(table: Mapping[str, Any]) -> str:
+    return ", ".join(one.words for one in facts(table).values())
+
+
+def _window_rows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str]) -> list[Report]:
     # What is computed doesn't matter here, and may need a function that isn't at hand.
-    plain = {name: text for name, text in facts.items() if not name.startswith("agg ")}
-    asked = witness.key_of(read_back(facts), key)
-    found = OpenWindows(opened, plain, {}).windows(asked.row(0))
+    asked = witness.key_of(spec, key)
+    found = OpenWindows(opened, replace(spec, aggregates={})).windows(asked.row(0))
     return _said(found.tail(_ROWS).to_dicts())
 
 
-def _join_rows(opened: Checkpoint, facts: Mapping[str, str], key: Sequence[str]) -> list[Report]:
-    state, rows = OpenJoin(opened, facts), []
-    for side in ("left", "right"):
-        names = facts[f"{side} on"].split(", ")
-        words = {name: facts[f"{side} type of {name}"] for name in names}
-        found = state.fetch(side, witness.key_from_text(names, words, key).row(0))
+def _join_rows(opened: Checkpoint, spec: JoinSpec, key: Sequence[str]) -> list[Report]:
+    state, rows = OpenJoin(opened, spec), []
+    for side in SIDES:
+        known = spec.side(side)
+        found = state.fetch(side, witness.key_from_text(known.keys, known.types, key).row(0))
         rows += [{"side": side, **row} for row in found.tail(_ROWS).to_dicts()]
     return _said(rows)
 

@@ -23,9 +23,10 @@ from muntin.engine.reading import Reading, differences
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, instant
 from muntin.model.errors import OptionError
-from muntin.model.facts import read_back
-from muntin.model.recall import spec_of
-from muntin.spark.checkpoint import Checkpoint, facts_of
+from muntin.model.joins import JoinSpec
+from muntin.model.recall import with_functions
+from muntin.model.spec import WindowSpec
+from muntin.spark.checkpoint import Checkpoint, spec_of
 from muntin.spark.combiner import slots
 from muntin.spark.opened_join import OpenJoin
 from muntin.spark.schema import result_schema, to_batches
@@ -67,10 +68,10 @@ def open_state(
         >>> state.fetch("AA", start="2013-01-01 09:00")  # doctest: +SKIP
     """
     opened = Checkpoint(active(spark), checkpoint, batch)
-    facts = facts_of(opened)
-    if "join" in facts:
-        return OpenJoin(opened, facts)
-    return OpenWindows(opened, facts, aggregates or {})
+    spec = spec_of(opened)
+    if isinstance(spec, JoinSpec):
+        return OpenJoin(opened, spec)
+    return OpenWindows(opened, with_functions(spec, aggregates or {}))
 
 
 def active(spark: SparkSession | None) -> SparkSession:
@@ -103,15 +104,12 @@ class OpenWindows:
         spec: The query, as the checkpoint remembers it.
     """
 
-    def __init__(
-        self, opened: Checkpoint, facts: Mapping[str, str], given: Mapping[str, Aggregate]
-    ) -> None:
+    def __init__(self, opened: Checkpoint, spec: WindowSpec) -> None:
         self.checkpoint = opened
         self.batch = opened.batch
-        self.facts = read_back(facts)
-        self.spec = spec_of(facts, given)
+        self.spec = spec
         self._reading = Reading(self.spec)
-        self._slots = slots(self.facts.buckets)
+        self._slots = slots(spec.buckets or 1)
 
     def __repr__(self) -> str:
         return f"<{self.spec.windows} by {', '.join(self.spec.keys)} at batch {self.batch}>"
@@ -190,19 +188,19 @@ class OpenWindows:
         Raises:
             OptionError: When the windows are measured in rows, or the key isn't one.
         """
-        facts = self.facts
-        if facts.axis == "rows":
+        spec = self.spec
+        if spec.axis == "rows":
             cure = "use fetch(): partitions have no watermark in common"
-            raise OptionError("windows", str(facts.windows), "aren't measured in time", cure)
+            raise OptionError("windows", str(spec.windows), "aren't measured in time", cure)
         low, high, who = self._asked(key, start, end)
         named = who if who is not None else pl.DataFrame()
         seen = [pl.DataFrame(schema=witness.SEEN)]
         for slot, text in self._manifests(who).items():
             manifest = json.loads(text)
-            numbers = witness.wanted(facts, manifest["tables"], low, high)
+            numbers = witness.wanted(spec, manifest["tables"], low, high)
             asked = {slot: [n for mine in numbers.values() for n in mine]}
             blobs = self.checkpoint.blobs(asked)[slot]
-            seen.append(witness.known(facts, numbers, blobs, named, (low, high), manifest))
+            seen.append(witness.known(spec, numbers, blobs, named, (low, high), manifest))
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
         frame = pl.concat(seen).sort(columns.WINDOW_START, columns.WINDOW_END)
         return frame.with_columns(bounds.cast(pl.Datetime("us", "UTC")))

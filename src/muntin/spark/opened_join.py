@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +19,7 @@ from muntin.engine.joiner import ID
 from muntin.engine.reading import kept_messages, key_of, types_of
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, SideName
+from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.checkpoint import Checkpoint
 from muntin.spark.combiner import slots
 from muntin.spark.schema import to_batches
@@ -33,18 +33,18 @@ class OpenJoin:
 
     Attributes:
         batch: The batch.
-        facts: What the checkpoint remembers of the join, in words.
+        spec: The join, as the checkpoint remembers it.
     """
 
-    def __init__(self, opened: Checkpoint, facts: Mapping[str, str]) -> None:
+    def __init__(self, opened: Checkpoint, spec: JoinSpec) -> None:
         self.checkpoint = opened
         self.batch = opened.batch
-        self.facts = dict(facts)
-        self._types = {side: types_of(_types(facts, side)) for side in SIDES}
-        self._slots = slots(int(facts.get("buckets", "1")))
+        self.spec = spec
+        self._types = {side: types_of(spec.side(side).types) for side in SIDES}
+        self._slots = slots(spec.buckets or 1)
 
     def __repr__(self) -> str:
-        return f"<{self.facts['join']} join {self.facts['partners']} at batch {self.batch}>"
+        return f"<{self.spec.how} join {self.spec.bound} at batch {self.batch}>"
 
     @property
     def watermarks(self) -> dict[SideName, datetime | None]:
@@ -156,8 +156,8 @@ class OpenJoin:
         self._known(side)
         return None if key is None else key_of(self._keys(side), self._types[side], key)
 
-    def _keys(self, side: SideName) -> list[str]:
-        return self.facts[f"{side} on"].split(", ")
+    def _keys(self, side: SideName) -> tuple[str, ...]:
+        return self.spec.side(side).keys
 
     def _of(self, who: pl.DataFrame | None) -> list[int]:
         """The slots of the shards that hold a key, or all."""
@@ -190,8 +190,3 @@ def _place(option: str, given: Any) -> int | None:
     if given is None or isinstance(given, int):
         return given
     return instant(option, given)
-
-
-def _types(facts: Mapping[str, str], side: SideName) -> dict[str, str]:
-    start = f"{side} type of "
-    return {n.removeprefix(start): t for n, t in facts.items() if n.startswith(start)}

@@ -313,7 +313,7 @@ def start(
         raise OptionError("start", "a batch DataFrame", "doesn't stream", cure)
     if noted(plan, name):
         return WindowedQuery()
-    check_ticks(plan.told, checkpoint, plan.spec.facts())
+    check_ticks(plan.told, checkpoint, plan.spec)
     outputs = [
         Output(RESULTS, plan.results, plan.keys, results),
         Output(REJECTED, plan.rejected, None, rejected),

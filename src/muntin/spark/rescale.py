@@ -22,7 +22,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from muntin.engine.resplit import check, parts, resplit
 from muntin.engine.state import blobs_of
 from muntin.model.errors import MuntinError, OptionError
-from muntin.spark.checkpoint import Checkpoint, facts_of
+from muntin.spark.checkpoint import Checkpoint, spec_of
 from muntin.spark.combiner import slots
 from muntin.spark.state import MANIFEST, SparkBlobs
 
@@ -81,7 +81,7 @@ def rescale(
     """
     _check(checkpoint, to, buckets)
     opened = Checkpoint(spark, checkpoint, batch)
-    check(facts_of(opened))
+    check(spec_of(opened))
     folder = Path(to)
     waiting = folder.with_name(f"{folder.name}.moving")
     try:

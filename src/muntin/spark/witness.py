@@ -10,9 +10,8 @@ from muntin.engine import witness
 from muntin.explain.why import Clocks, about, of_sessions, of_windows
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
-from muntin.model.facts import read_back
 from muntin.model.sessions import Sessions
-from muntin.spark.checkpoint import Checkpoint, facts_of
+from muntin.spark.checkpoint import Checkpoint, windows_of
 from muntin.spark.combiner import slots
 
 
@@ -33,21 +32,21 @@ def why(spark: SparkSession, checkpoint: str, key: Sequence[str], at: str) -> li
     """
     moment = instant("--at", at)
     opened = Checkpoint(spark, checkpoint)
-    facts = read_back(facts_of(opened))
-    if facts.axis == "rows":
+    spec = windows_of(opened)
+    if spec.axis == "rows":
         cure = "look at the results: windows measured in rows have no watermark"
-        raise OptionError("CHECKPOINT", str(facts.windows), "isn't measured in time", cure)
-    asked = witness.key_of(facts, key)
-    slot = slots(facts.buckets)[witness.bucket_of(facts, asked)]
+        raise OptionError("CHECKPOINT", str(spec.windows), "isn't measured in time", cure)
+    asked = witness.key_of(spec, key)
+    slot = slots(spec.buckets or 1)[witness.bucket_of(spec, asked)]
     manifest = opened.read.get(slot)
     if manifest is None:
         raise OptionError("--key", ", ".join(key), "has no shard yet", "wait for the first batch")
     clocks = Clocks(manifest["watermark"], manifest["wall"], opened.counts)
-    numbers = witness.wanted(facts, manifest["tables"], moment, moment)
+    numbers = witness.wanted(spec, manifest["tables"], moment, moment)
     blobs = opened.blobs({slot: [n for found in numbers.values() for n in found]})[slot]
-    lines = [f"key        {', '.join(key)}", *about(facts, clocks)]
-    if isinstance(facts.windows, Sessions):
-        found = witness.sessions_seen(facts, numbers, blobs, asked)
-        return [*lines, *of_sessions(facts, clocks, found, moment)]
-    seen = witness.windows_seen(facts, numbers, blobs, asked, moment, moment)
-    return [*lines, *of_windows(facts, clocks, seen, moment)]
+    lines = [f"key        {', '.join(key)}", *about(spec, clocks)]
+    if isinstance(spec.windows, Sessions):
+        found = witness.sessions_seen(spec, numbers, blobs, asked)
+        return [*lines, *of_sessions(spec, clocks, found, moment)]
+    seen = witness.windows_seen(spec, numbers, blobs, asked, moment, moment)
+    return [*lines, *of_windows(spec, clocks, seen, moment)]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from muntin.model.errors import OptionError, StateCorruptedError
-from muntin.model.facts import windows_of
+from muntin.model.kinds import KINDS
 from muntin.tables import packed
 from muntin.tables.app import App
 from muntin.tables.cells import MISSING
@@ -197,19 +197,16 @@ def spec_of(
         StateCorruptedError: When it can't be read.
     """
     try:
-        facts, about = stored["facts"], stored["about"]
-        text = about["default"]
-        windows: Any = None
-        if facts["windows"] != "whole table":
-            windows = windows_of(f"{facts['windows']}, origin {facts.get('origin', '0 us')}")
+        spec = stored["spec"]
+        text, windows = spec["default"], spec["windows"]
         return TableSpec(
             name,
             default or (None if text is None else lambda: packed.loads(text)),
-            value_type or PLAIN.get(about.get("value_type", "")),
-            PLAIN.get(about.get("key_type", "")),
-            about["sets"],
-            windows,
-            about["expires"],
+            value_type or PLAIN.get(spec.get("value_type", "")),
+            PLAIN.get(spec.get("key_type", "")),
+            spec["sets"],
+            None if windows is None else KINDS.read(windows),  # type: ignore[arg-type]
+            spec["expires"],
             key_index=True,
         )
     except (KeyError, TypeError, ValueError) as error:

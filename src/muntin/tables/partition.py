@@ -28,7 +28,8 @@ from muntin.tables.shard import PlainShard, Shard, Told
 from muntin.tables.spec import TableSpec, window_range
 from muntin.tables.window_shard import WindowShard
 
-FORMAT = 1
+# Format 1 had what a table is in prose.
+FORMAT = 2
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class Shard:
         self.single = True
         self.known: Cursor | None = None
         self.span = 1
-        self._about = spec.about()
+        self._spec = spec.to_dict()
         self._feeds: dict[str, None] = {}
         self._field = BEGINNING
         self._ahead: dict[Cursor, int] = {}
@@ -117,7 +117,7 @@ class Shard:
 
     def _restore(self, stored: Mapping[str, Any]) -> None:
         if stored:
-            self.spec.check_same(stored["facts"])
+            self.spec.check_same(stored["spec"])
         self.watermark = stored.get("watermark", BEGINNING)
         self.closed = stored.get("closed")
         self.latest = stored.get("latest")
@@ -134,8 +134,7 @@ class Shard:
     def stored(self) -> dict[str, Any]:
         """The table's part of the manifest."""
         return {
-            "facts": self.spec.facts(),
-            "about": self._about,
+            "spec": self._spec,
             "span": self.span,
             "watermark": self.watermark,
             "closed": self.closed,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
 from muntin.model.axis import phrase
+from muntin.model.bounds import placed
 from muntin.model.errors import OptionError, SpecChangedError
+from muntin.model.facts import Fact, differences
+from muntin.model.kinds import KINDS
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
 from muntin.tables import packed
@@ -89,40 +92,25 @@ class TableSpec:
         gap = self.windows.gap
         return gap if self.expires is None else max(1, (gap + self.expires) // SEGMENTS)
 
-    def about(self) -> dict[str, Any]:
-        """What else a reader from outside wants to know, plain JSON; restarts don't depend on it.
-
-        A default or a type that isn't plain isn't told.
-        """
+    def to_dict(self) -> dict[str, Any]:
+        """The table as plain JSON; a default or a type that isn't plain isn't in it."""
         default = None
         if self.default is not None:
             with suppress(OptionError):
                 default = packed.dumps(self.default())
         kinds = {name: getattr(self, name) for name in ("key_type", "value_type")}
         named = {name: kind.__name__ for name, kind in kinds.items() if kind in PLAIN.values()}
-        return {"default": default, "expires": self.expires, "sets": self.sets, **named}
+        windows = None if self.windows is None else self.windows.to_dict()
+        own = {"windows": windows, "sets": self.sets, "summed": self.summed}
+        return {**own, "default": default, "expires": self.expires, **named}
 
-    def facts(self) -> dict[str, str]:
-        """What stored values depend on, each fact by name and in words."""
-        kind = "whole table" if self.windows is None else str(self.windows)
-        facts = {"windows": kind, "values": "sets" if self.sets else "values"}
-        if isinstance(self.windows, Windows):
-            facts["origin"] = f"{self.windows.origin} us"
-            facts["kept by"] = "pane" if self.summed else "window"
-        return facts
-
-    def check_same(self, stored: dict[str, str]) -> None:
+    def check_same(self, stored: Mapping[str, Any]) -> None:
         """Refuse state that another table of this name wrote.
 
         Raises:
             SpecChangedError: Naming each fact that differs, then and now.
         """
-        now = self.facts()
-        lines = [
-            f"{fact}: was {stored.get(fact, 'absent')}, is {now.get(fact, 'absent')}"
-            for fact in sorted({*stored, *now})
-            if stored.get(fact) != now.get(fact)
-        ]
+        lines = differences(facts(stored), facts(self.to_dict()))
         if lines:
             raise SpecChangedError(
                 f"the table {self.name!r} was written by another definition ({'; '.join(lines)}); "
@@ -150,6 +138,22 @@ class TableSpec:
         kind = "no windows" if self.windows is None else str(self.windows)
         kept = "kept for ever" if self.expires is None else f"kept for {phrase(self.expires)}"
         return f"{self.name}: {kind}" + ("" if self.windows is None else f", {kept}")
+
+
+def facts(stored: Mapping[str, Any]) -> dict[str, Fact]:
+    """What stored values depend on, by name.
+
+    Args:
+        stored: What ``TableSpec.to_dict`` gave.
+    """
+    windows = None if stored["windows"] is None else KINDS.read(stored["windows"])
+    found = {
+        "windows": Fact(windows, "whole table" if windows is None else placed(windows)),
+        "values": Fact(stored["sets"], "sets" if stored["sets"] else "values"),
+    }
+    if isinstance(windows, Windows):
+        found["kept by"] = Fact(stored["summed"], "pane" if stored["summed"] else "window")
+    return found
 
 
 def window_range(start: int, end: int) -> WindowRange:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,7 @@ from muntin.engine.resplit import check, parts, resplit
 from muntin.engine.runs import FrameCache, MemoryBlobs
 from muntin.model import aggregates
 from muntin.model.errors import OptionError
+from muntin.model.joins import JoinSpec, Side, Within
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
@@ -82,13 +84,21 @@ def test_it_goes_on_in_other_shards(kind: str, old: int, new: int) -> None:
 
 
 def test_shards_that_stand_elsewhere_are_not_moved() -> None:
-    manifests = [{"watermark": mark, "wall": 0, "tables": {}, "spec": "{}", "counts": {}}
+    manifests = [{"watermark": mark, "wall": 0, "tables": {}, "spec": {}, "counts": {}}
                  for mark in (1, 2)]  # fmt: skip
     with pytest.raises(OptionError, match="let the query run one batch"):
         resplit(manifests, {}, 2)
 
 
-@pytest.mark.parametrize("facts", [{"join": "inner"}, {"keep rows": "7"}])
-def test_what_cannot_be_moved(facts: dict[str, str]) -> None:
-    with pytest.raises(OptionError, match="anew with as many buckets"):
-        check(facts)
+def test_what_cannot_be_moved() -> None:
+    counted = replace(query("hopping", 1).spec, firing=Firing(rows=7))
+    side = Side(("join",), "time")
+    for spec in (JoinSpec(side, side, Within(5, 5)), counted):
+        with pytest.raises(OptionError, match="anew with as many buckets"):
+            check(spec)
+
+
+def test_what_can_be_moved() -> None:
+    # Names are no facts, whatever they say.
+    named = replace(query("hopping", 1).spec, aggregates={"join": aggregates.count()})
+    check(named)

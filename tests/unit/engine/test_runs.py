@@ -343,7 +343,7 @@ def test_a_manifest_names_its_blobs_also_those_of_manifests_within() -> None:
     runs = table(store)
     runs.append(rows((1, "a", 1), (25, "b", 2)))
     inner = json.dumps({"format": 1, "tables": {"cells": runs.entries()}})
-    spec = SimpleNamespace(dumps=lambda: "{}", check_same=lambda stored: None)
+    spec = SimpleNamespace(to_dict=dict, check_same=lambda stored: None)
     state = State(CountingBlobs(), spec)
     state.tables, state.extra = {"cells": runs.entries()}, {}
     assert set(store.blobs) <= state.numbers()

@@ -13,7 +13,6 @@ from muntin.engine.buckets import split
 from muntin.engine.combine import Combiner
 from muntin.engine.operator import shard
 from muntin.engine.runs import FrameCache
-from muntin.model.facts import read_back
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.windows import Windows
 
@@ -23,13 +22,13 @@ def test_the_shard_of_a_query_without_a_key(buckets: int) -> None:
     query = combiner(keys=(), buckets=buckets)
     combined = query.combine(messages([("a", 1, 1), ("b", 2, 1)]), None)
     (owner,) = split(combined.cells, query.keys, buckets)
-    facts = read_back(query.spec.facts())
+    facts = query.spec
     assert witness.bucket_of(facts, witness.key_of(facts, [])) == owner
 
 
 def test_the_shard_of_a_key() -> None:
     query = combiner(buckets=7, types={"key": "String"})
-    facts = read_back(query.spec.facts())
+    facts = query.spec
     for key in "abcdef":
         (owner,) = split(pl.DataFrame({"k0": [key]}), ["k0"], 7)
         assert witness.bucket_of(facts, witness.key_of(facts, [key])) == owner
@@ -37,7 +36,7 @@ def test_the_shard_of_a_key() -> None:
 
 def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
     """What is known of key a after some batches."""
-    facts, store = read_back(query.spec.facts()), CountingBlobs()
+    facts, store = query.spec, CountingBlobs()
     one = shard(query, store, FrameCache())
     for rows in batches:
         one.step(batch(query, one.state.watermark, *rows), 0)

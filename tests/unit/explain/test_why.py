@@ -8,14 +8,14 @@ from tests.unit.sql.twins import sentence
 import muntin as mt
 from muntin.explain.why import Clocks, about, of_sessions, of_windows
 from muntin.model.axis import moment
-from muntin.model.facts import SessionSeen, WindowSeen, read_back
+from muntin.model.seen import SessionSeen, WindowSeen
 
 SECOND = 1_000_000
 AT = sentence(key="k", time="ts", lateness="5 seconds")
 
 
 def facts(twin):
-    return read_back(twin.spec(n=mt.count()).facts())
+    return twin.spec(n=mt.count())
 
 
 def clocks(watermark: int | None, wall: int | None = 12) -> Clocks:

@@ -1,100 +1,102 @@
-"""What a checkpoint remembers is read back as it was."""
+"""A query that isn't the checkpoint's is refused by what it is, not by how that reads."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from muntin.model import aggregates, cumulating, days, sessions, sliding, windows
-from muntin.model.axis import rows
-from muntin.model.errors import OptionError
-from muntin.model.facts import policy_of, read_back, windows_of
-from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model import aggregates as a
+from muntin.model.errors import SpecChangedError
+from muntin.model.joins import JoinSpec, Side, Within
 from muntin.model.spec import WindowSpec
+from muntin.model.windows import tumbling
 
-LENGTHS = st.timedeltas(
-    min_value=timedelta(microseconds=1),
-    max_value=timedelta(days=900),
-) | st.integers(1, 10**6).map(rows)
-POLICIES = st.one_of(
-    st.just(Each()),
-    st.integers(1, 10**9).map(EveryRows),
-    st.integers(1, 10**15).map(Every),
-)
-
-
-@st.composite
-def kinds(draw):
-    size = draw(LENGTHS)
-    origin = draw(st.integers(-(10**15), 10**15))
-    made = draw(
-        st.sampled_from(["tumbling", "hopping", "cumulating", "sliding", "session", "days"])
-    )
-    if made == "tumbling":
-        return windows.tumbling(size, origin=origin)
-    if made == "hopping":
-        return windows.hopping(size, size, origin=origin)
-    if made == "cumulating":
-        count = draw(st.integers(1, 5))
-        whole = rows(size.count * count) if hasattr(size, "count") else size * count
-        return cumulating.cumulating(whole, size, origin=origin)
-    if made == "sliding":
-        return sliding.sliding(size)
-    if made == "session":
-        return sessions.session(size, closed=draw(st.sampled_from(["both", "left"])))
-    length = draw(st.integers(1, 9))
-    zone = draw(st.sampled_from(["Europe/Berlin", "UTC"]))
-    return days.days(f"{length} days", zone, slide=f"{draw(st.integers(1, length))} days")
-
-
-@given(kind=kinds(), early=st.none() | POLICIES, late=POLICIES, buckets=st.integers(1, 500))
-def test_specs_are_read_back(kind, early, late, buckets):
-    offset = ("p", "o") if kind.axis == "rows" else None
-    grace = 7 if kind.axis == "rows" else 7_000_000
-    spec = WindowSpec(
-        ("p", "k") if offset else ("k",),
-        "ts" if kind.axis == "time" else None,
-        kind,
-        {"n": aggregates.count()},
-        Firing(early, late, grace, 3 * grace),
-        0 if offset else 61_000_001,
-        types={"k": "String"},
-        buckets=buckets,
-        offset=offset,
-    )
-    found = read_back(spec.facts())
-    assert (found.keys, found.time, found.windows) == (spec.keys, spec.time, kind)
-    assert (found.early, found.late) == (early, late)
-    assert (found.grace, found.retention, found.lateness) == (grace, 3 * grace, spec.lateness)
-    assert (found.types, found.buckets, found.offset) == (spec.types, buckets, offset)
-
-
-def test_a_query_without_keys_has_none():
-    spec = WindowSpec((), "ts", windows.tumbling("1 hour"), {"n": aggregates.count()})
-    assert read_back(spec.facts()).keys == ()
+SPEC = WindowSpec(("k",), "at", tumbling("1 minute"), {"n": a.count()}, types={"k": "String"})
+SIDE = Side(("k",), "at")
+JOIN = JoinSpec(SIDE, SIDE, Within(5, 5))
 
 
 @pytest.mark.parametrize(
-    "facts",
-    [{}, {"join": "inner"}, {"windows": "round, origin 0 us"}, {"windows": "tumbling soon"}],
+    ("then", "now", "said"),
+    [
+        ({"keys": ("a, b",)}, {"keys": ("a", "b")}, "key: was 'a, b', is a, b)"),
+        ({"keys": ("a", "b")}, {"keys": ("a, b",)}, "key: was a, b, is 'a, b')"),
+        ({"keys": ()}, {"keys": ("",)}, "key: was , is '')"),
+        ({"time": "none"}, {"time": "at"}, "time: was 'none', is at)"),
+        ({"keys": ("a\nb",)}, {"keys": ("a", "b")}, r"key: was 'a\nb', is a, b)"),
+        ({"keys": ("it's",)}, {"keys": ("größe",)}, """key: was "it's", is größe)"""),
+        (
+            {"aggregates": {"m": a.arg_max("x", "y, z")}},
+            {"aggregates": {"m": a.arg_max("x, y", "z")}},
+            "agg m: was arg_max(x, 'y, z'), is arg_max('x, y', z))",
+        ),
+        (
+            {"aggregates": {"m": a.quantile("x", 0.5)}},
+            {"aggregates": {"m": a.sum("x, q=0.5, k=200")}},
+            "agg m: was quantile(x, q=0.5, k=200), is sum('x, q=0.5, k=200'))",
+        ),
+        (
+            {"types": {"type of x": "String"}},
+            {"types": {"x": "String"}},
+            "(type of type of x: was String, is absent)",
+        ),
+        (
+            {"aggregates": {"a": a.min("v"), "b": a.max("v")}},
+            {"aggregates": {"b": a.max("v"), "a": a.min("v")}},
+            "order of aggregates: was a, b, is b, a)",
+        ),
+    ],
 )
-def test_what_cannot_be_read_back_is_refused(facts):
-    spec = WindowSpec(("k",), "ts", windows.tumbling("1 hour"), {"n": aggregates.count()})
-    whole = spec.facts() | facts if facts else {}
-    with pytest.raises(OptionError, match="CHECKPOINT"):
-        read_back(whole)
+def test_names_are_compared_as_they_are(
+    then: dict[str, Any], now: dict[str, Any], said: str
+) -> None:
+    stored = replace(SPEC, **then).to_dict()
+    replace(SPEC, **then).check_same(stored)
+    with pytest.raises(SpecChangedError) as refusal:
+        replace(SPEC, **now).check_same(stored)
+    assert said in str(refusal.value)
 
 
-@pytest.mark.parametrize("text", ["", "now and then", "every", "every 5", "every x rows"])
-def test_policies_are_not_guessed(text):
-    with pytest.raises(ValueError, match=r".*"):
-        policy_of(text)
+def test_an_aggregate_may_have_any_name() -> None:
+    names = ("type of k", "agg n", "key", "a, b", "none", "kind", "über uns", "x=y")
+    more = replace(SPEC, aggregates={name: a.count() for name in ("n", *names)})
+    more.check_same(SPEC.to_dict())
+    with pytest.raises(SpecChangedError, match="agg type of k: was count"):
+        SPEC.check_same(more.to_dict())
 
 
-@pytest.mark.parametrize("text", ["", "tumbling 1 hour", "tumbling 1 hour, origin x us"])
-def test_windows_are_not_guessed(text):
-    with pytest.raises(ValueError, match="no windows"):
-        windows_of(text)
+def test_aggregates_behind_others_may_not_change_places_either() -> None:
+    then = replace(SPEC, aggregates={"a": a.min("v"), "b": a.max("v")})
+    now = replace(SPEC, aggregates={"b": a.max("v"), "a": a.min("v"), "n": a.count()})
+    with pytest.raises(SpecChangedError, match="agg n: was absent"):
+        now.check_same(then.to_dict())
+
+
+def test_a_join_is_no_aggregation() -> None:
+    JOIN.check_same(JOIN.to_dict())
+    with pytest.raises(SpecChangedError, match="kind: was join, is windows"):
+        SPEC.check_same(JOIN.to_dict())
+    with pytest.raises(SpecChangedError, match="kind: was windows, is join"):
+        JOIN.check_same(SPEC.to_dict())
+
+
+def test_sides_of_a_join_are_compared_as_they_are() -> None:
+    two, one = (replace(SIDE, keys=keys) for keys in (("a", "b"), ("a, b",)))
+    with pytest.raises(SpecChangedError, match="left on: was a, b, is 'a, b'; right on: was a, b"):
+        replace(JOIN, left=one, right=one).check_same(replace(JOIN, left=two, right=two).to_dict())
+
+
+def test_two_zones_are_named_where_messages_depend_on_them() -> None:
+    there, here = (replace(SPEC, zone=zone) for zone in ("America/New_York", "UTC"))
+    with pytest.raises(SpecChangedError, match="zone: was UTC, is America/New_York"):
+        there.check_same(here.to_dict())
+    for idle in (here, there):
+        # What the messages are made of may change, and with it whether a zone matters.
+        SPEC.check_same(idle.to_dict())
+        idle.check_same(SPEC.to_dict())
+    left, right = (replace(JOIN, right=replace(SIDE, zone=one.zone)) for one in (here, there))
+    with pytest.raises(SpecChangedError, match="right zone: was UTC, is America/New_York"):
+        right.check_same(left.to_dict())
+    JOIN.check_same(left.to_dict())

@@ -10,7 +10,7 @@ from muntin.model import aggregates as a
 from muntin.model.axis import rows
 from muntin.model.errors import OptionError
 from muntin.model.policies import Each, Every, EveryRows, Firing
-from muntin.model.recall import spec_of
+from muntin.model.recall import recalled, with_functions
 from muntin.model.sessions import session
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import hopping
@@ -20,6 +20,7 @@ ALL = {
     "n_v": a.count("v"),
     "if": a.count_if("flag"),
     "odd, name": a.sum("a, b"),
+    "pair": a.arg_max("x", "y, z"),
     "least": a.min("v"),
     "most": a.max("v"),
     "mean": a.mean("v"),
@@ -63,7 +64,7 @@ def spec(firing: Firing, **changes: object) -> WindowSpec:
 @pytest.mark.parametrize("firing", FIRINGS)
 def test_all_of_a_query_is_recalled(firing: Firing) -> None:
     asked = spec(firing)
-    assert spec_of(asked.facts()) == asked
+    assert recalled(asked.to_dict()) == asked
 
 
 def test_sessions_and_rows() -> None:
@@ -72,7 +73,7 @@ def test_sessions_and_rows() -> None:
         (hopping(rows(6), rows(4)), {"keys": ("part",), "offset": ("part", "o"), "lateness": 0}),
     ):
         asked = spec(Firing(), windows=windows, **changes)
-        assert spec_of(asked.facts()) == asked
+        assert recalled(asked.to_dict()) == asked
 
 
 def own() -> dict[str, a.Aggregate]:
@@ -86,8 +87,7 @@ def own() -> dict[str, a.Aggregate]:
 
 def test_functions_are_given_again() -> None:
     asked = spec(Firing(), aggregates=own())
-    facts = asked.facts()
-    found = spec_of(facts, own())
+    found = with_functions(asked, own())
     assert found == asked
     assert found.aggregates["rows"].rows is not None
     assert found.aggregates["mine"].functions is not None
@@ -102,13 +102,25 @@ def test_functions_are_given_again() -> None:
     ],
 )  # fmt: skip
 def test_functions_that_are_not_the_querys(given: dict[str, a.Aggregate], said: str) -> None:
-    facts = spec(Firing(), aggregates=own()).facts()
+    asked = spec(Firing(), aggregates=own())
     with pytest.raises(OptionError, match=re.escape(said)):
-        spec_of(facts, given)
+        with_functions(asked, given)
 
 
-@pytest.mark.parametrize("text", ["mystery(v)", "top_k(v, k=many)", "quantile(v)", "sum"])
-def test_what_another_version_wrote(text: str) -> None:
-    facts = spec(Firing(), aggregates={"x": a.count()}).facts() | {"agg x": text}
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kind": "mystery"},
+        {"windows": {"kind": "round"}},
+        {"windows": None},
+        {"aggregates": [["x", {"kind": "sum", "colour": "red"}]]},
+        {"keys": 7},
+        {"firing": {"late": "soon"}},
+        {"lateness": "1 minute"},
+        {"shape": "round"},
+    ],
+)
+def test_what_another_version_wrote(changed: dict[str, object]) -> None:
+    stored = spec(Firing(), aggregates={"x": a.count()}).to_dict() | changed
     with pytest.raises(OptionError, match="use the muntin that wrote the checkpoint"):
-        spec_of(facts)
+        recalled(stored)

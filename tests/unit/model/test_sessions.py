@@ -53,4 +53,4 @@ def test_sessions_of_rows_need_offsets() -> None:
 
 
 def test_a_checkpoint_knows_the_edge() -> None:
-    assert spec(Sessions(5)).dumps() != spec(Sessions(5, "left")).dumps()
+    assert spec(Sessions(5)).to_dict() != spec(Sessions(5, "left")).to_dict()

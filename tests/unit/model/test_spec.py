@@ -24,7 +24,7 @@ SPEC = WindowSpec(
 
 
 def test_facts() -> None:
-    assert SPEC.facts() == {
+    assert SPEC.words() == {
         "key": "region, key",
         "time": "time",
         "windows": "tumbling 10 seconds, origin 0 us",
@@ -47,11 +47,11 @@ def test_a_spec_is_frozen() -> None:
 
 
 def test_the_same_spec_goes_on() -> None:
-    SPEC.check_same(SPEC.dumps())
+    SPEC.check_same(SPEC.to_dict())
 
 
 def test_what_state_does_not_depend_on_may_change() -> None:
-    replace(SPEC, max_ahead=SECOND).check_same(SPEC.dumps())
+    replace(SPEC, max_ahead=SECOND).check_same(SPEC.to_dict())
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_state_does_not_depend_on_may_change() -> None:
 )
 def test_a_changed_spec_is_refused(changes: dict[str, Any], difference: str) -> None:
     with pytest.raises(SpecChangedError, match=difference):
-        replace(SPEC, **changes).check_same(SPEC.dumps())
+        replace(SPEC, **changes).check_same(SPEC.to_dict())
 
 
 def test_keeping_less_than_the_grace() -> None:
@@ -94,35 +94,35 @@ WITH_EARLY = replace(SPEC, firing=Firing(early=Each(), late=Each(), grace=SECOND
     ],
 )
 def test_what_is_kept_and_when_it_speaks_may_change(changes: dict[str, Any]) -> None:
-    stored = WITH_EARLY.dumps()
+    stored = WITH_EARLY.to_dict()
     replace(WITH_EARLY, firing=replace(WITH_EARLY.firing, **changes)).check_same(stored)
 
 
 def test_an_early_policy_may_come_but_not_go() -> None:
     without = replace(WITH_EARLY, firing=replace(WITH_EARLY.firing, early=None))
-    WITH_EARLY.check_same(without.dumps())
+    WITH_EARLY.check_same(without.to_dict())
     with pytest.raises(SpecChangedError, match="early: was each message, is never"):
-        without.check_same(WITH_EARLY.dumps())
+        without.check_same(WITH_EARLY.to_dict())
     deltas = [replace(s, firing=replace(s.firing, accumulate=False)) for s in (without, WITH_EARLY)]
     with pytest.raises(SpecChangedError, match="early: was never, is each message"):
-        deltas[1].check_same(deltas[0].dumps())
+        deltas[1].check_same(deltas[0].to_dict())
 
 
 def test_what_is_kept_may_not_change_where_rows_are_counted() -> None:
     counted = replace(SPEC, firing=Firing(retention=SECOND, rows=5))
     with pytest.raises(SpecChangedError, match="keep: was 1 second, is 2 seconds"):
-        replace(counted, firing=Firing(retention=2 * SECOND, rows=5)).check_same(counted.dumps())
+        replace(counted, firing=Firing(retention=2 * SECOND, rows=5)).check_same(counted.to_dict())
 
 
 def test_aggregates_may_be_added_behind_the_others() -> None:
     more = SPEC.aggregates | {"most": aggregates.max("other")}
     added = replace(SPEC, aggregates=more, types={**SPEC.types, "other": "long"})
-    added.check_same(SPEC.dumps())
+    added.check_same(SPEC.to_dict())
     with pytest.raises(SpecChangedError, match="agg most: was max"):
-        SPEC.check_same(added.dumps())
+        SPEC.check_same(added.to_dict())
     between = {"most": aggregates.max("value"), **SPEC.aggregates}
     with pytest.raises(SpecChangedError, match="agg most: was absent, is max"):
-        replace(SPEC, aggregates=between).check_same(SPEC.dumps())
+        replace(SPEC, aggregates=between).check_same(SPEC.to_dict())
     first = SPEC.aggregates | {"one": aggregates.first("value")}
     with pytest.raises(SpecChangedError, match="agg one: was absent, is first"):
-        replace(SPEC, aggregates=first).check_same(SPEC.dumps())
+        replace(SPEC, aggregates=first).check_same(SPEC.to_dict())

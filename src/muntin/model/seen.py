@@ -1,0 +1,49 @@
+"""Windows and sessions as a checkpoint's state has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class WindowSeen:
+    """One window of a key, as the state has it.
+
+    Attributes:
+        start: Where it starts.
+        end: Where it ends.
+        number: Its number.
+        messages: How many messages its panes hold.
+        fired: How often it spoke early or late.
+        late: How many late messages it has taken.
+        untold_early: New messages that wait for the early policy.
+        untold_late: Late ones that wait for the late policy.
+    """
+
+    start: int
+    end: int
+    number: int
+    messages: int
+    fired: int
+    late: int
+    untold_early: int
+    untold_late: int
+
+
+@dataclass(frozen=True)
+class SessionSeen:
+    """One session of a key, as the state has it.
+
+    Attributes:
+        first: Its first message.
+        last: Its last one.
+        messages: How many it holds.
+        fired: How often it has spoken.
+        untold: New messages since.
+    """
+
+    first: int
+    last: int
+    messages: int
+    fired: int
+    untold: int

@@ -1,0 +1,203 @@
+"""What a checkpoint remembers is JSON, and reads back as the value that it was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muntin.model import aggregates as a
+from muntin.model.aggregates import Aggregate
+from muntin.model.bounds import Bound, Joint, Together, Within
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import Days
+from muntin.model.joins import HOWS, JoinSpec, Side
+from muntin.model.kinds import KINDS, Kind
+from muntin.model.plain import Plain
+from muntin.model.policies import POLICIES, Each, Every, EveryRows, Firing
+from muntin.model.recall import recalled
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
+
+LENGTHS = st.integers(1, 10**15)
+ORIGINS = st.integers(-(10**15), 10**15)
+# Names that say what facts say, and names that no separator can part.
+NAMES = st.sampled_from(
+    ["a, b", "a", "none", "kind", "key", "type of x", "agg n", "x=y", "it's", 'say "so"', "a\nb",
+     "größe", "", " ", "left on", "]", "was a, is b"]
+) | st.text(max_size=5)  # fmt: skip
+NAMED = NAMES.filter(lambda name: name not in ("window_start", "window_end"))
+TYPES = st.dictionaries(NAMES, st.sampled_from(["String", "Int64"]), max_size=3)
+POLICY = st.one_of(st.just(Each()), LENGTHS.map(EveryRows), LENGTHS.map(Every))
+ZONES = st.none() | st.sampled_from(["UTC", "America/New_York"])
+
+
+def grids(axis: Any) -> st.SearchStrategy[Windows]:
+    def made(size: int, slide: int, origin: int) -> Windows:
+        return Windows(max(size, slide), min(size, slide), origin, axis)
+
+    return st.builds(made, LENGTHS, LENGTHS, ORIGINS)
+
+
+def kinds(axis: Any) -> st.SearchStrategy[Kind]:
+    found: list[st.SearchStrategy[Kind]] = [
+        grids(axis),
+        st.builds(lambda n, s, o: Cumulating(n * s, s, o, axis), LENGTHS, LENGTHS, ORIGINS),
+        st.builds(Sliding, LENGTHS, st.just(axis)),
+        st.builds(Sessions, LENGTHS, st.sampled_from(["both", "left"]), st.just(axis)),
+    ]
+    if axis == "time":
+        found.append(st.builds(Days, grids("rows"), st.sampled_from(["UTC", "Europe/Berlin"])))
+    return st.one_of(found)
+
+
+def firings(grace: int, policy: st.SearchStrategy[Any]) -> st.SearchStrategy[Firing]:
+    kept = st.integers(grace, 10**15)
+    return st.builds(Firing, st.none() | policy, policy, st.just(grace), kept, st.just(True))
+
+
+AGGREGATES: st.SearchStrategy[Aggregate] = st.one_of(
+    st.builds(a.count, st.none() | NAMES),
+    st.builds(a.sum, NAMES),
+    st.builds(a.arg_max, NAMES, NAMES),
+    st.builds(lambda c, q, k: a.quantile(c, q, k=k), NAMES, st.floats(0, 1), st.integers(8, 65535)),
+    st.builds(a.top_k, NAMES, st.integers(1, 10_000)),
+    st.lists(NAMES, min_size=1, max_size=3).map(lambda names: a.apply(len, *names)),
+    NAMES.map(
+        lambda name: a.aggregate(name, initializer=int, aggregator=max, merger=max)
+    ),
+)  # fmt: skip
+
+
+@st.composite
+def queries(draw: Any) -> WindowSpec:
+    axis = draw(st.sampled_from(["time", "rows"]))
+    offset = draw(st.tuples(NAMED, NAMED)) if axis == "rows" else None
+    keys = draw(st.lists(NAMED, unique=True, max_size=3))
+    if offset is not None:
+        keys = [offset[0], *(key for key in keys if key != offset[0])]
+    return WindowSpec(
+        tuple(keys),
+        draw(NAMES) if axis == "time" else None,
+        draw(kinds(axis)),
+        draw(st.dictionaries(NAMED.filter(lambda n: n not in keys), AGGREGATES, max_size=4)),
+        draw(firings(draw(st.integers(0, 10)), POLICY)),
+        draw(st.integers(0, 10**12)) if axis == "time" else 0,
+        draw(st.none() | LENGTHS),
+        draw(TYPES),
+        draw(st.none() | st.integers(1, 500)),
+        offset,
+        draw(ZONES),
+    )
+
+
+@st.composite
+def joins(draw: Any) -> JoinSpec:
+    axis = draw(st.sampled_from(["time", "rows"]))
+    count = draw(st.integers(1, 3))
+    bounds: list[st.SearchStrategy[Bound]] = [st.builds(Within, LENGTHS, LENGTHS, st.just(axis))]
+    if axis == "time":
+        paned = st.lists(grids("time"), min_size=1, max_size=2).map(tuple)
+        bounds += [st.builds(Together, paned), st.builds(Joint, st.builds(Sessions, LENGTHS))]
+    bound = draw(st.one_of(bounds))
+    policy = st.just(Each()) if isinstance(bound, Joint) else st.just(Each()) | LENGTHS.map(Every)
+
+    def side() -> Side:
+        grace = draw(st.integers(0, 9))
+        kept = grace if isinstance(bound, Joint) else draw(st.integers(grace, 99))
+        return Side(
+            tuple(draw(st.lists(NAMES, min_size=count, max_size=count))),
+            draw(NAMES) if axis == "time" else None,
+            draw(st.none() | kinds(axis)),
+            Firing(draw(policy), draw(policy), grace, kept),
+            draw(st.integers(0, 10**12)) if axis == "time" else 0,
+            draw(st.none() | LENGTHS),
+            draw(st.tuples(NAMES, NAMES)) if axis == "rows" else None,
+            draw(TYPES),
+            draw(ZONES),
+        )
+
+    layout = draw(st.sampled_from([None, "time"]))
+    how, buckets = draw(st.sampled_from(HOWS)), draw(st.none() | st.integers(1, 9))
+    return JoinSpec(side(), side(), bound, how, layout, buckets)
+
+
+def through_json(value: Plain) -> Any:
+    stored = value.to_dict()
+    read = json.loads(json.dumps(stored))
+    # What is compared with a manifest as it was read must look as if it had been read.
+    assert read == stored
+    return read
+
+
+@given(spec=queries() | joins())
+def test_a_query_is_read_back_as_it_was(spec: WindowSpec | JoinSpec) -> None:
+    found = recalled(through_json(spec))
+    assert found == spec
+    assert type(found) is type(spec)
+    assert found.facts() == spec.facts()
+    assert list(found.words()) == list(spec.words())
+    spec.check_same(through_json(spec))
+
+
+@given(kind=kinds("time") | kinds("rows"), policy=POLICY)
+def test_what_a_query_is_made_of_is_read_back(kind: Kind, policy: Any) -> None:
+    assert KINDS.read(through_json(kind)) == kind
+    assert POLICIES.read(through_json(policy)) == policy
+
+
+def test_a_query_says_in_plain_words_what_it_stores() -> None:
+    spec = WindowSpec(
+        ("k",), "at", Windows(10, 5), {"n": a.arg_max("x", "y, z")}, Firing(Every(7)),
+        types={"k": "String"},
+    )  # fmt: skip
+    assert spec.to_dict() == {
+        "kind": "windows",
+        "keys": ["k"],
+        "time": "at",
+        "windows": {"kind": "hopping", "size": 10, "slide": 5, "origin": 0, "axis": "time"},
+        "aggregates": [
+            ["n", {"kind": "arg_max", "column": "x", "by": "y, z", "options": [], "rows": None}]
+        ],
+        "firing": {
+            "early": {"kind": "wall clock", "period": 7},
+            "late": {"kind": "wall clock", "period": 10_000_000},
+            "grace": 0,
+            "retention": 0,
+            "accumulate": True,
+            "rows": None,
+        },
+        "lateness": 0,
+        "max_ahead": None,
+        "types": [["k", "String"]],
+        "buckets": None,
+        "offset": None,
+        "zone": None,
+    }
+
+
+def test_what_was_added_to_the_model_since_has_its_default() -> None:
+    stored = WindowSpec(("k",), "at", Windows(10, 5), {}).to_dict()
+    del stored["zone"], stored["firing"]["rows"]
+    assert WindowSpec.from_dict(stored) == WindowSpec(("k",), "at", Windows(10, 5), {})
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"kind": "round", "size": 5},
+        {"kind": "hopping", "size": 5},
+        {"kind": "hopping", "size": "soon", "slide": 5},
+        {"kind": "hopping", "size": True, "slide": 1},
+        {"kind": "hopping", "size": 5, "slide": 5, "shape": "round"},
+        {"size": 5, "slide": 5},
+    ],
+)
+def test_nothing_is_guessed(stored: dict[str, Any]) -> None:
+    with pytest.raises((KeyError, TypeError)):
+        KINDS.read(stored)
