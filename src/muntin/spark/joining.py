@@ -47,6 +47,7 @@ from muntin.spark.processor import (
 )
 from muntin.spark.schema import moment_type, polars_schema, to_blob
 from muntin.spark.state import SparkBlobs
+from muntin.spark.zones import zone_of
 
 # What a task sends to a bucket: messages of one side.
 _ROW = pa.schema(
@@ -252,7 +253,9 @@ def build_join(
         schema = polars_schema(messages[side].schema)
         schemas[side] = {n: t for n, t in schema.items() if n not in OWN}
         typed = {n: str(t) for n, t in schemas[side].items()}
-        spec = replace(spec, buckets=count).with_side(side, replace(spec.side(side), types=typed))
+        zone = zone_of(messages[side], inputs[side].time)
+        own = replace(spec.side(side), types=typed, zone=zone)
+        spec = replace(spec, buckets=count).with_side(side, own)
     stage = JoinStage(spec, schemas, times, slots(count), suffix, identity())
     joiner = stage.joiner()
     results, rejected = _results(joiner, inputs), _rejected(joiner, inputs)

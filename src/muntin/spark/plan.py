@@ -27,6 +27,7 @@ from muntin.spark.processor import (
     unpacked,
 )
 from muntin.spark.schema import polars_schema, rejected_schema, result_schema
+from muntin.spark.zones import zone_of
 
 
 @dataclass(frozen=True)
@@ -160,9 +161,10 @@ def build(request: Request) -> Plan:
     read = _columns(keys, aggregates) if time is None else [*_columns(keys, aggregates), time]
     typed = {c: str(schema[c]) for c in read}
     buckets = buckets_of(frame.sparkSession, request.buckets)
-    spec = replace(
-        request.spec, keys=keys, time=time, aggregates=aggregates, types=typed, buckets=buckets
-    )
+    # What the pairs of a join depend on is the join's.
+    zone = zone_of(messages, time, whole=request.pairs is None)
+    whole = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=typed)
+    spec = replace(whole, buckets=buckets, zone=zone)
     visible = {n: t for n, t in schema.items() if n not in OWN}
     stage = Stage(spec, visible, identity(), slots(buckets), holder)
     results = result_schema(messages.schema, stage.combiner())

@@ -1,0 +1,122 @@
+"""The session's time zone belongs to a query where its messages depend on it, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import muntin as mt
+from muntin.spark.zones import zone_of
+
+ZONE = "spark.sql.session.timeZone"
+COLUMNS = "n long, at timestamp, local timestamp_ntz, day date, s string, timestamp long"
+
+
+@pytest.fixture
+def messages(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    return spark.readStream.schema(COLUMNS).parquet(str(tmp_path))
+
+
+@pytest.fixture
+def new_york(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get(ZONE)
+    spark.conf.set(ZONE, "America/New_York")
+    yield
+    spark.conf.set(ZONE, str(before))
+
+
+IDLE = {
+    "columns": "struct(n, at, local, day, s)",
+    "numbers as times": "timestamp_seconds(n)",
+    "numbers as text": "cast(n + 1 AS string)",
+    "text as numbers": "cast(s AS bigint)",
+    "times as times": "cast(at AS timestamp)",
+    "texts as days": "cast(s AS date)",
+    "the clock": "current_timestamp()",
+    "no times in JSON": "from_json(s, 'timestamp long, x string')",
+}
+ACTIVE = {
+    "parsed": "to_timestamp(s)",
+    "parsed with a format": "to_timestamp(s, 'yyyy-MM-dd')",
+    "cast": "cast(s AS timestamp)",
+    "cast within": "cast(get_json_object(s, '$.at') AS timestamp)",
+    "local times": "cast(local AS timestamp)",
+    "days": "cast(day AS timestamp)",
+    "as text": "cast(at AS string)",
+    "made as text": "cast(timestamp_seconds(n) AS string)",
+    "as days": "to_date(at)",
+    "hours": "hour(at) + 1",
+    "truncated": "date_trunc('day', at)",
+    "formatted": "concat('on ', date_format(at, 'yyyy-MM-dd'))",
+    "compared with a text": "at > '2026-01-01'",
+    "times in JSON": "from_json(s, 'x struct<y: array<timestamp>>')",
+    "today": "current_date()",
+}
+
+
+@pytest.mark.parametrize("case", IDLE)
+def test_what_is_the_same_everywhere(messages: DataFrame, case: str) -> None:
+    assert zone_of(messages.selectExpr(IDLE[case])) is None
+
+
+@pytest.mark.parametrize("case", ACTIVE)
+def test_what_is_another_thing_elsewhere(messages: DataFrame, case: str) -> None:
+    assert zone_of(messages.selectExpr(ACTIVE[case])) == "UTC"
+    assert zone_of(messages.where(f"({ACTIVE[case]}) IS NOT NULL").select("n")) == "UTC"
+
+
+def test_sources_that_parse_texts(spark: SparkSession, tmp_path: Path) -> None:
+    for kind in ("json", "csv"):
+        reader = spark.readStream.format(kind)
+        assert zone_of(reader.schema("at timestamp").load(str(tmp_path))) == "UTC"
+        assert zone_of(reader.schema("timestamp long, day date").load(str(tmp_path))) is None
+        zoned = reader.schema("at timestamp").option("timeZone", "UTC")
+        assert zone_of(zoned.load(str(tmp_path))) is None
+
+
+def sentence(frame: DataFrame, **options: Any) -> mt.WindowedAggregate:
+    windows = mt.windowed(frame, **{"key": "n", "time": "at", **options}).tumbling("1 day")
+    return windows.agg(c=mt.count())
+
+
+def test_queries(messages: DataFrame) -> None:
+    def zone(frame: DataFrame, **options: Any) -> str | None:
+        return sentence(frame, **options).plan.spec.zone
+
+    assert zone(messages) is None
+    assert zone(messages, time="local") is None
+    assert zone(messages, time="local", clock="at") is None
+    assert zone(messages, time="s") == "UTC"
+    assert zone(messages, key=F.to_date("at")) == "UTC"
+    assert zone(messages, where="hour(at) > 8") == "UTC"
+    inner = sentence(messages)
+    assert zone(inner.results, time="window_start") is None
+    assert zone(sentence(messages, time="s").results, time="window_start") == "UTC"
+
+
+def test_joins_and_what_windows_take_of_them(messages: DataFrame) -> None:
+    left = mt.windowed(messages, time="at")
+    right = mt.windowed(messages.select("n", F.to_timestamp("s").alias("when")), time="when")
+    pairs = mt.join(left, right, on="n", within="1 minute")
+    assert (pairs.plan.spec.left.zone, pairs.plan.spec.right.zone) == (None, "UTC")
+    assert sentence(pairs, key="n").plan.spec.zone is None  # type: ignore[arg-type]
+    hourly = sentence(pairs, key=F.hour("at"))  # type: ignore[arg-type]
+    assert hourly.plan.spec.zone == "UTC"
+
+
+def test_another_zone_is_refused_where_it_matters(
+    spark: SparkSession, messages: DataFrame, new_york: None
+) -> None:
+    there, plain = sentence(messages, time="s").plan.spec, sentence(messages).plan.spec
+    spark.conf.set(ZONE, "Etc/UTC")
+    here = sentence(messages, time="s").plan.spec
+    sentence(messages).plan.spec.check_same(plain.to_dict())
+    spark.conf.set(ZONE, "UTC")
+    sentence(messages, time="s").plan.spec.check_same(here.to_dict())
+    with pytest.raises(mt.SpecChangedError, match="zone: was UTC, is America/New_York"):
+        there.check_same(here.to_dict())
