@@ -114,9 +114,11 @@ def asked(
     try:
         return bind(lowered.query, find)
     except OptionError as error:
-        # Of an aggregate the error's value begins with its name.
-        part = f"agg {str(error.value).partition('=')[0]}" if error.option == "agg" else ""
-        at = lowered.spans.get(part) or lowered.spans.get(error.option, (0, 1))
+        # Of an aggregate the error's value begins with its name, which may be the beginning of
+        # another's.
+        begun = f"{error.option} {error.value}="
+        named = (part for part in lowered.spans if begun.startswith(f"{part}="))
+        at = lowered.spans.get(max(named, key=len, default=error.option), (0, 1))
         said = f"{error.option} {error.value!r} {error.problem}"
         raise SqlError(question.text, at, said, error.cure) from error
     except PySparkException as error:

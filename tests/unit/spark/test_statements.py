@@ -1,0 +1,37 @@
+"""Where a statement's mistakes are shown that are found behind the grammar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muntin.model.errors import OptionError, SqlError
+from muntin.spark import statements
+from muntin.sql import door
+
+STATEMENT = """SELECT k, SUM(v) AS `x`, MAX(v) AS `x=y`, window_start, window_end
+FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE))
+GROUP BY k, window_start, window_end"""
+
+
+@pytest.mark.parametrize(
+    ("value", "marked"),
+    [
+        ("x=sum(v)", "SUM(v)"),
+        ("x=y=max(v)", "MAX(v)"),
+        ("x=y", "MAX(v)"),
+        ("x", "SUM(v)"),
+    ],
+)
+def test_an_aggregate_is_found_by_its_whole_name(
+    monkeypatch: pytest.MonkeyPatch, value: str, marked: str
+) -> None:
+    def refuses(*_: Any) -> None:
+        raise OptionError("agg", value, "can't be", "give another")
+
+    monkeypatch.setattr(statements, "bind", refuses)
+    with pytest.raises(SqlError) as refusal:
+        statements.asked(None, door.question(STATEMENT), {})
+    start, end = refusal.value.span
+    assert STATEMENT[start:end].startswith(marked)
