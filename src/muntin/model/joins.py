@@ -127,7 +127,10 @@ class JoinSpec(Query):
             self._check(side, self.side(side))
         if self.layout == "keys" and self.marked:
             cure = 'leave it away, or write layout="time"'
-            text = f"can't find in time what stays alone in a {self.how} join"
+            text = f"can't find in time what is unmatched in a {self.how} join"
+            if self.how == "semi":
+                # It is found by its place, to be marked, and is emitted no second time.
+                text = "can't mark who has a partner, which a semi join emits once"
             raise OptionError("layout", self.layout, text, cure)
 
     def _check(self, name: SideName, side: Side) -> None:

@@ -28,7 +28,7 @@ def explain(plan: Plan | JoinPlan, rates: Rates | None = None) -> str:
         return explain_join(plan.spec, plan.buckets, plan.columnar)
     never = never_late_by(plan.spec, plan.clock)
     told = story(plan.spec, Circumstances(plan.buckets, plan.columnar, rates, never))
-    return told if plan.pairs is None else f"{explain(plan.pairs)}\n\n{told}"
+    return told if plan.fed is None else f"{explain(plan.fed.plan)}\n\n{told}"
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -46,8 +47,8 @@ class Joined:
         """Every pair as a row.
 
         Columns: those of the left side; those of the right side but its keys, with the suffix
-        where the left has the name too; and ``emission``: ``early`` for partners that met in
-        time, ``late`` where a late message brought them together, ``full`` for what is told when
+        where the left has the name too; and ``emission``: ``late`` for the pairs that a late
+        message finds when it arrives, ``early`` for all others, ``full`` for what is told when
         no partner can come any more. Rows come in no order. A batch DataFrame gives ``full`` rows.
         """
         return self.plan.unpacked(RESULTS)
@@ -142,6 +143,8 @@ def join(
         ... )  # doctest: +SKIP
     """
     _check_sides(left, right)
+    # What other windows emit once is taken as any DataFrame's rows are.
+    left, right = replace(left, _fed=None), replace(right, _fed=None)
     keys, bound = pairs_of(on), bound_of(within, left._windows, right._windows)
     spec = JoinSpec(
         _side("left", left, tuple(one for one, _ in keys), bound.axis),
@@ -160,7 +163,7 @@ def _check_sides(left: Windowed, right: Windowed) -> None:
         if not isinstance(given, Windowed):
             cure = "write join(windowed(frame, time=…), …)"
             raise OptionError(side, type(given).__name__, "isn't windowed", cure)
-        if given._pairs is not None:
+        if given._fed is not None and given._fed.joins:
             cure = (
                 'write windowed(pairs.results.drop("emission"), …), and start pairs.rejected apart'
             )

@@ -1,43 +1,149 @@
-"""Pairs of a join that go on into windows, and what else the join tells beside them.
+"""What one operator emits that goes on into windows, within one query, and all that goes beside it.
 
-A windowed aggregation over a join is one streaming query. The pairs become messages; the messages
-that the join rejected and its figures travel with them, as blobs in columns of their own, through
-the combining task and the shard, so that the query tells them with its own.
+A windowed aggregation over a join, or over other windows, is one streaming query. What the first
+operator emits becomes messages; the messages that it rejected and its figures travel with them, as
+blobs in columns of their own, through the combining task and the shard, so that the query has them
+beside its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
 from muntin.engine import columns
 from muntin.engine.joiner import SIDE
 from muntin.model.errors import OptionError
-from muntin.spark.combiner import BLOB, FIGURES, KIND
+from muntin.spark.combiner import BLOB, FIGURES, KIND, PASSED
 from muntin.spark.joining import JoinPlan
-from muntin.spark.processor import REJECTED, RESULTS, STAGE
+from muntin.spark.processor import PAIR, REJECTED, RESULTS, STAGE
+
+if TYPE_CHECKING:
+    from muntin.spark.plan import Plan
+    from muntin.spark.selected import Shape
 
 _PASSED = [
     StructField(KIND, StringType()),
     StructField(BLOB, BinaryType()),
     StructField(FIGURES, StringType()),
 ]
+# Which of a chain of windows rejected a message: 1 for those that were there first.
+DEPTH = "stage"
+# Behind a column of results that the input of the windows before has with another type.
+_RESULT = "_result"
 
 
-def onward(plan: JoinPlan) -> DataFrame:
-    """The pairs as rows, and among them rows of ``PASSED`` for all else that the join tells."""
-    fields = [StructField(f.name, f.dataType) for f in plan.results.fields]
-    schema = StructType([*fields, *_PASSED])
-    rejected = rejected_with_join(plan)
-    return plan.told.mapInArrow(Unpack(schema, rejected), schema)
+@dataclass(frozen=True)
+class Fed:
+    """An operator that windows are fed by.
+
+    Attributes:
+        plan: Its plan.
+        shape: What is shown of its results; all where there is none.
+        full: Whether only its full firings count; the others are filtered.
+    """
+
+    plan: JoinPlan | Plan
+    shape: Shape | None = None
+    full: bool = False
+
+    @property
+    def joins(self) -> bool:
+        """Whether it is a join."""
+        return isinstance(self.plan, JoinPlan)
+
+    @property
+    def depth(self) -> int:
+        """How many windows of the chain a message has met when it meets these."""
+        if isinstance(self.plan, JoinPlan):
+            return 0
+        return 1 + (0 if self.plan.fed is None else self.plan.fed.depth)
+
+    @property
+    def revises(self) -> bool:
+        """Whether it may emit a window more than once."""
+        if isinstance(self.plan, JoinPlan) or not self.plan.input.frame.isStreaming:
+            return False
+        firing = self.plan.spec.firing
+        return firing.early is not None or firing.grace > 0
+
+    def rows(self) -> DataFrame:
+        """What it emits as rows, and among them rows of ``PASSED`` for all else."""
+        fields = [StructField(f.name, f.dataType) for f in self.plan.results.fields]
+        schema = StructType([*fields, *_PASSED])
+        unpack = Unpack(schema, self.rejected, "join" if self.joins else "inner", self.depth)
+        rows = self.plan.told.mapInArrow(unpack, schema)
+        return rows if self.shape is None else self.shape.of_frame(rows, PASSED)
+
+    @property
+    def keep(self) -> str | None:
+        """Which of the rows count."""
+        return f"{columns.EMISSION} = 'full'" if self.full else None
+
+    @property
+    def rejected(self) -> StructType:
+        """The columns of rejected messages, of those that this was fed and of what it feeds."""
+        if isinstance(self.plan, JoinPlan):
+            return _rejected_with_pairs(self.plan)
+        kinds = self._before
+        whole = {**kinds, **self._own(kinds)}
+        fields = [StructField(DEPTH, IntegerType(), False)]
+        fields += [StructField(name, kind) for name, kind in whole.items()]
+        return StructType([*fields, *self.plan.rejected.fields[-2:]])
+
+    def _own(self, kinds: Mapping[str, DataType]) -> dict[str, DataType]:
+        """The columns of results among those of rejected messages."""
+        own = {self._named(f.name, f.dataType, kinds): f.dataType for f in self._fields}
+        for name, kind in own.items():
+            if name == DEPTH or kinds.get(name, kind) != kind:
+                raise OptionError("column", name, "is a column of two types", "rename one of them")
+        return own
+
+    @property
+    def _before(self) -> dict[str, DataType]:
+        """The columns of rejected messages of the windows before, but for ours."""
+        return {f.name: f.dataType for f in self.plan.rejected.fields[:-2] if f.name != DEPTH}
+
+    @property
+    def _fields(self) -> list[StructField]:
+        if self.shape is None:
+            return self.plan.results.fields
+        return self.shape.of_frame(self.plan.unpacked(RESULTS)).schema.fields
+
+    @staticmethod
+    def _named(name: str, kind: DataType, kinds: Mapping[str, DataType]) -> str:
+        return name if kinds.get(name, kind) == kind else name + _RESULT
+
+    def beside(self) -> Beside:
+        """What rejected results get beside their own columns."""
+        if isinstance(self.plan, JoinPlan):
+            return Beside({}, {SIDE: PAIR})
+        kinds, fields = self._before, self._fields
+        names = {f.name: self._named(f.name, f.dataType, kinds) for f in fields}
+        return Beside({a: b for a, b in names.items() if a != b}, {DEPTH: self.depth + 1})
 
 
-def rejected_with_join(plan: JoinPlan) -> StructType:
+@dataclass(frozen=True)
+class Beside:
+    """How rejected results lie among rejected messages of the operator before.
+
+    Attributes:
+        names: Columns that have another name there.
+        values: What other columns hold; those that aren't named are null.
+    """
+
+    names: Mapping[str, str]
+    values: Mapping[str, Any]
+
+
+def _rejected_with_pairs(plan: JoinPlan) -> StructType:
     """The columns of rejected messages of both sides and of rejected pairs.
 
     Args:
@@ -62,47 +168,111 @@ def rejected_with_join(plan: JoinPlan) -> StructType:
 
 
 class Unpack:
-    """The function given to ``mapInArrow``: blobs of pairs become rows, the others stay blobs.
+    """The function given to ``mapInArrow``: blobs of results become rows, the others stay blobs.
 
     Args:
-        schema: The pairs' columns, and those of ``PASSED``.
-        rejected: The columns of rejected messages of both sides and of rejected pairs.
+        schema: The results' columns, and those of ``PASSED``.
+        rejected: The columns of rejected messages, also of those behind.
+        stage: What the operator is to the one behind it.
+        depth: Which of a chain of windows it is; 0 where it isn't windows.
     """
 
-    def __init__(self, schema: StructType, rejected: StructType) -> None:
+    def __init__(self, schema: StructType, rejected: StructType, stage: str, depth: int) -> None:
         self.schema = schema
         self.rejected = rejected
+        self.stage = stage
+        self.depth = depth
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Unpack what a join's shards told."""
+        """Unpack what the shards emitted."""
         target = to_arrow_schema(self.schema, timezone="UTC")
         for batch in batches:
             for row in batch.to_pylist():
                 if row["kind"] == RESULTS:
                     yield from _fitted(row["blob"], target).to_batches()
+                    continue
+                passed = {KIND: row["kind"], BLOB: row["blob"], FIGURES: row["figures"]}
+                if row["kind"] == REJECTED:
+                    passed[BLOB] = self._widened(row["blob"])
                 else:
-                    passed = {KIND: row["kind"], BLOB: row["blob"], FIGURES: row["figures"]}
-                    if row["kind"] == REJECTED:
-                        passed[BLOB] = self._widened(row["blob"])
-                    else:
-                        passed[FIGURES] = json.dumps({**json.loads(row["figures"]), STAGE: "join"})
-                    yield pa.RecordBatch.from_pylist([passed], schema=target)
+                    passed[FIGURES] = self._staged(row["figures"])
+                yield pa.RecordBatch.from_pylist([passed], schema=target)
+
+    def _staged(self, text: str) -> str:
+        """Figures with the way to their operator from the one behind this."""
+        figures = json.loads(text)
+        before = figures.get(STAGE)
+        return json.dumps({**figures, STAGE: f"{self.stage}/{before}" if before else self.stage})
 
     def _widened(self, blob: bytes) -> bytes:
-        """Rejected messages with the columns that rejected pairs have."""
-        table = _fitted(blob, to_arrow_schema(self.rejected, timezone="UTC"))
+        """Rejected messages with the columns that rejected results have."""
+        table = _fitted(blob, to_arrow_schema(self.rejected, timezone="UTC"), {DEPTH: self.depth})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         return sink.getvalue().to_pybytes()
 
 
-def _fitted(blob: bytes, schema: pa.Schema) -> pa.Table:
-    """A blob's rows with the columns of a schema, null where it has none."""
+def _fitted(blob: bytes, schema: pa.Schema, values: Mapping[str, Any] | None = None) -> pa.Table:
+    """A blob's rows with the columns of a schema; where it has none, a value, or null."""
     table = pa.ipc.open_stream(blob).read_all()
-    there = set(table.column_names)
+    there, size = set(table.column_names), len(table)
     found = [
-        table[f.name].cast(f.type) if f.name in there else pa.nulls(len(table), f.type)
+        table[f.name].cast(f.type)
+        if f.name in there
+        else pa.array([(values or {}).get(f.name)] * size, f.type)
         for f in schema
     ]
     return pa.table(found, schema=schema)
+
+
+# The name of a DataFrame, anywhere in a plan, whose rows are revisions of windows.
+_REVISIONS = "muntin_revisions"
+_FED = "_muntin_fed"
+
+
+def marked(frame: DataFrame, fed: Fed) -> DataFrame:
+    """A DataFrame of results that is known again, by itself and in what is made of it."""
+    if fed.revises and not fed.full:
+        frame = frame.alias(_REVISIONS)
+    vars(frame)[_FED] = fed
+    return frame
+
+
+def fed_by(frame: DataFrame) -> Fed | None:
+    """The windows whose results a DataFrame is, as they came; ``None`` where it is another.
+
+    Raises:
+        OptionError: When its rows are several for one window, of which each would count.
+    """
+    if not isinstance(frame, DataFrame):
+        return None
+    fed: Fed | None = vars(frame).get(_FED)
+    if (fed is not None and fed.revises and not fed.full) or (
+        fed is None and frame.isStreaming and _REVISIONS in _names(frame)
+    ):
+        cure = (
+            "give .full in place of .results, which has each window once, or take early() and "
+            "late() from the inner windows"
+        )
+        raise OptionError(
+            "frame", "windows", "emit a window again when it changes, and each would count", cure
+        )
+    return fed
+
+
+def _names(frame: DataFrame) -> str:
+    """The plan of a DataFrame in words, with all the names in it."""
+    plan = vars(frame).get("_jdf")
+    if plan is not None:
+        return str(plan.queryExecution().analyzed().toString())
+    return " ".join(_aliases(vars(frame).get("_plan")))
+
+
+def _aliases(plan: Any) -> Iterator[str]:
+    """The same where Spark is at the other end of a connection."""
+    for value in vars(plan).values() if plan is not None else ():
+        if isinstance(value, str):
+            yield value
+        elif type(value).__module__ == type(plan).__module__ and hasattr(value, "__dict__"):
+            yield from _aliases(value)

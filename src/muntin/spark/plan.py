@@ -15,9 +15,8 @@ from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 from muntin.spark.combiner import ROW, CombineTask, Reader, Stage, as_sent, identity, slots
 from muntin.spark.inputs import OWN, WALL, Input, period_of, ticks
-from muntin.spark.joining import JoinPlan
 from muntin.spark.kafka_ranges import KafkaRows
-from muntin.spark.onward import rejected_with_join
+from muntin.spark.onward import Fed
 from muntin.spark.processor import (
     REJECTED,
     RESULTS,
@@ -39,14 +38,14 @@ class Request:
         keys: Key columns, by name or as expressions.
         spec: The query; its keys and columns are filled in here.
         buckets: How many shards; ``None``: one a shuffle partition.
-        pairs: The join whose pairs the input is, if it is one.
+        fed: The join or the windows whose results the input is, if it is such.
     """
 
     input: Input
     keys: tuple[Column | str, ...]
     spec: WindowSpec
     buckets: int | None = None
-    pairs: JoinPlan | None = None
+    fed: Fed | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Plan:
         messages: All that is sent of it.
         results: The columns of results.
         rejected: The columns of rejected messages.
-        pairs: The join whose pairs the input is, if it is one.
+        fed: The join or the windows whose results the input is, if it is such.
     """
 
     stage: Stage
@@ -67,7 +66,7 @@ class Plan:
     messages: DataFrame
     results: StructType
     rejected: StructType
-    pairs: JoinPlan | None = None
+    fed: Fed | None = None
 
     @property
     def spec(self) -> WindowSpec:
@@ -138,7 +137,8 @@ class Plan:
             period = period_of((firing.early, firing.late))
             beats = ticks(rows.sparkSession, stage.slots, period)
             rows = rows.unionByName(beats, allowMissingColumns=True)
-        processor = ShardProcessor(stage, self.results, rejected, final=not streams)
+        beside = None if self.fed is None else self.fed.beside()
+        processor = ShardProcessor(stage, self.results, rejected, beside, final=not streams)
         return rows.groupBy("slot").transformWithState(
             processor, TOLD, outputMode="append", timeMode="None"
         )
@@ -161,16 +161,16 @@ def build(request: Request) -> Plan:
     read = _columns(keys, aggregates) if time is None else [*_columns(keys, aggregates), time]
     typed = {c: str(schema[c]) for c in read}
     buckets = buckets_of(frame.sparkSession, request.buckets)
-    # What the pairs of a join depend on is the join's.
-    zone = zone_of(messages, time, whole=request.pairs is None)
+    # What a join or other windows depend on is theirs.
+    zone = zone_of(messages, time, whole=request.fed is None)
     whole = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=typed)
     spec = replace(whole, buckets=buckets, zone=zone)
     visible = {n: t for n, t in schema.items() if n not in OWN}
     stage = Stage(spec, visible, identity(), slots(buckets), holder)
     results = result_schema(messages.schema, stage.combiner())
-    pairs = request.pairs
-    rejected = rejected_with_join(pairs) if pairs else rejected_schema(frame.schema, time)
-    return Plan(stage, given, messages, results, rejected, pairs)
+    fed = request.fed
+    rejected = fed.rejected if fed else rejected_schema(frame.schema, time)
+    return Plan(stage, given, messages, results, rejected, fed)
 
 
 def _named(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
@@ -15,7 +15,6 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.engine.codec import decode
-from muntin.engine.joiner import SIDE
 from muntin.engine.operator import shard
 from muntin.engine.runs import FrameCache
 from muntin.engine.told import Told
@@ -26,6 +25,9 @@ from muntin.spark.handoff import leave
 from muntin.spark.inputs import WALL
 from muntin.spark.schema import to_blob
 from muntin.spark.state import SparkBlobs
+
+if TYPE_CHECKING:
+    from muntin.spark.onward import Beside
 
 # What a shard tells a batch: blobs of results and of rejected messages, and one line of figures.
 TOLD = "kind string, blob binary, figures string"
@@ -47,15 +49,22 @@ class ShardProcessor(StatefulProcessor):
         stage: What both sides of the shuffle know.
         results: The columns of results.
         rejected: The columns of rejected messages; ``None`` where nobody wants them.
+        beside: How rejected messages lie among those of an operator before this one.
         final: Whether the input ends with this batch (batch frames).
     """
 
     def __init__(
-        self, stage: Stage, results: StructType, rejected: StructType | None, final: bool
+        self,
+        stage: Stage,
+        results: StructType,
+        rejected: StructType | None,
+        beside: Beside | None,
+        final: bool,
     ) -> None:
         self.stage = stage
         self.results = results
         self.rejected = rejected
+        self.beside = beside
         self.final = final
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -92,10 +101,15 @@ class ShardProcessor(StatefulProcessor):
             moment = pl.col(columns.TIME).cast(dtype if dtype.is_temporal() else pl.Datetime("us"))
             frame = frame.with_columns(pl.coalesce(source, moment.cast(dtype)).alias(source))
         watermark = pl.lit(told.judged, dtype=pl.Int64).alias(columns.WATERMARK)
-        # Of a join's pairs: rejected messages of its sides have more columns.
-        wider = [name for name in schema.names if name not in frame.columns]
-        others = {name: pl.lit(PAIR if name == SIDE else None) for name in wider}
-        return to_blob(frame.with_columns(**others).with_columns(watermark), schema)
+        frame = frame.with_columns(watermark)
+        if self.beside is not None:
+            # Rejected messages of the operator before have other columns.
+            frame = frame.rename(dict(self.beside.names), strict=False)
+            wider = [name for name in schema.names if name not in frame.columns]
+            frame = frame.with_columns(
+                pl.lit(self.beside.values.get(name)).alias(name) for name in wider
+            )
+        return to_blob(frame, schema)
 
     def close(self) -> None:
         """Nothing is held."""

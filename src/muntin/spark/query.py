@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -18,7 +18,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from muntin.model.axis import Duration, micros
-from muntin.model.counts import accounted
 from muntin.model.errors import (
     MuntinError,
     OptionError,
@@ -28,6 +27,7 @@ from muntin.model.errors import (
     StateCorruptedError,
 )
 from muntin.spark.explain import noted
+from muntin.spark.figures import Figures, nested
 from muntin.spark.inputs import check_ticks
 from muntin.spark.joining import JoinPlan
 from muntin.spark.plan import REJECTED, RESULTS, Plan
@@ -36,75 +36,6 @@ from muntin.spark.sinks import Batch, SinkLike, check, check_apart, sink
 from muntin.spark.unstorable import DeadLetters, Letters
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass
-class Figures:
-    """What the last batch left behind, over all shards.
-
-    Attributes:
-        batch: Its number; -1 before the first.
-        watermark: Microseconds since the epoch; ``None`` while no message has moved it.
-        counts: Messages since the checkpoint began: ``seen``, what became of them (``counted``, of
-            agents ``taken``; ``filtered``, ``duplicates``), and one figure a reason of rejection;
-            ``overflow`` is none of them, since a window isn't a message. ``seen`` is the sum of the
-            others, of agents at most: what a table refuses was taken before. Beside them
-            ``partly_late`` says how many of the counted ones some of their windows, which
-            overlap, no longer took.
-        pending: Changed windows that wait for their policy.
-        state_rows: Rows in the state.
-        fired: Firings of this run by emission.
-        join: The same of the join whose pairs the windows take, where there is one.
-        unstorable: Rows that this run's sinks couldn't take; they are in a folder of the
-            checkpoint, with the reason.
-    """
-
-    batch: int = -1
-    watermark: int | None = None
-    counts: dict[str, int] = field(default_factory=dict)
-    pending: int = 0
-    state_rows: int = 0
-    fired: dict[str, int] = field(default_factory=dict)
-    join: Figures | None = None
-    unstorable: int = 0
-
-    def adds_up(self) -> bool:
-        """Whether every message that came in is accounted for."""
-        rest = accounted(self.counts)
-        # An event that an agent was given may then be refused by a table, or by several.
-        adds_up = self.seen <= rest if "taken" in self.counts else self.seen == rest
-        return adds_up and (self.join is None or self.join.adds_up())
-
-    @property
-    def seen(self) -> int:
-        """How many messages, or pairs of a join, came in."""
-        return self.counts.get("seen", 0)
-
-    @property
-    def came(self) -> int:
-        """How many messages came in, to a join where there is one."""
-        return self.seen if self.join is None else self.join.seen
-
-    def waits(self) -> bool:
-        """Whether something waits for its policy."""
-        return self.pending > 0 or (self.join is not None and self.join.waits())
-
-    @classmethod
-    def of(cls, batch: int, shards: Sequence[dict[str, Any]], fired: dict[str, int]) -> Figures:
-        """The figures of all shards together.
-
-        Args:
-            batch: The batch's number.
-            shards: What each shard told last.
-            fired: Firings of this run.
-        """
-        counts: dict[str, int] = {}
-        for shard in shards:
-            for name, n in shard["counts"].items():
-                counts[name] = counts.get(name, 0) + n
-        marks = [s["watermark"] for s in shards if s["watermark"] is not None]
-        pending, rows = (sum(s[name] for s in shards) for name in ("pending", "rows"))
-        return cls(batch, max(marks, default=None), counts, pending, rows, fired)
 
 
 class WindowedQuery:
@@ -131,7 +62,7 @@ class WindowedQuery:
         self._changed = threading.Condition()
         self._writing = False
         self._unstorable = 0
-        self._shards: dict[str | None, dict[int, dict[str, Any]]] = {}
+        self._shards: dict[str, dict[int, dict[str, Any]]] = {}
 
     def __repr__(self) -> str:
         return f"WindowedQuery(batch={self.figures.batch}, counts={self.figures.counts})"
@@ -256,20 +187,25 @@ class WindowedQuery:
         """Take in the figures that the shards told with a batch."""
         told = [json.loads(line) for line in lines]
         for shard in told:
-            self._shards.setdefault(shard.get(STAGE), {})[shard["bucket"]] = shard
-        found = {}
+            self._shards.setdefault(shard.get(STAGE, ""), {})[shard["bucket"]] = shard
+        found: dict[str, Figures] = {}
         for stage, shards in self._shards.items():
-            before = self.figures if stage is None else self.figures.join
+            before = self._known(stage)
             fired = dict(before.fired) if before and batch > self.figures.batch else {}
             for shard in told:
-                for emission, n in shard["fired"].items() if shard.get(STAGE) == stage else ():
+                for emission, n in shard["fired"].items() if shard.get(STAGE, "") == stage else ():
                     fired[emission] = fired.get(emission, 0) + n
             found[stage] = Figures.of(batch, list(shards.values()), fired)
         with self._changed:
-            whole = found.pop(None, Figures(batch))
-            join = next(iter(found.values()), None)
-            self.figures = replace(whole, join=join, unstorable=self._unstorable)
+            self.figures = replace(nested(found, "", batch), unstorable=self._unstorable)
             self._changed.notify_all()
+
+    def _known(self, stage: str) -> Figures | None:
+        """The figures of an operator, by the way to it from the last one."""
+        figures: Figures | None = self.figures
+        for part in stage.split("/") if stage else ():
+            figures = figures and getattr(figures, part)
+        return figures
 
 
 def _as_ours(error: StreamingQueryException) -> MuntinError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from muntin.model.pipeline import Column, Windowing, quoted
 from muntin.model.sessions import Sessions
 from muntin.spark.join import Joined
 from muntin.spark.joining import JoinPlan
+from muntin.spark.onward import Fed, marked
 from muntin.spark.plan import RESULTS, Plan
 from muntin.spark.query import WindowedQuery
 from muntin.spark.sinks import Batch, Sink, SinkLike, check, sink
@@ -56,20 +58,28 @@ class Shape:
             isinstance(windowing.spec.windows, Sessions),
         )
 
-    def of_frame(self, frame: DataFrame) -> DataFrame:
+    def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         """Firings in this shape.
 
         A window whose newer firing doesn't hold is taken back: it may have been told before.
+
+        Args:
+            frame: The firings.
+            beside: Columns that stay as they are; of rows that aren't firings the first isn't null.
         """
         if self.having is None:
             # What vanished has no value, whatever is computed of it.
             alive = f"{columns.EMISSION} <> 'retract'" if self.retracts else None
-            return frame.selectExpr(*(self._shown(c, alive) for c in self.columns))
+            return frame.selectExpr(*(self._shown(c, alive) for c in self.columns), *beside)
         frame = frame.selectExpr("*", f"coalesce(({self.having}), false) AS {_HOLDS}")
         told = f"{_HOLDS} OR {columns.EMISSION} = 'retract'"
         if self.accumulate:
             told += f" OR {columns.REVISION} > 0"
-        return frame.where(told).selectExpr(*(self._shown(c, _HOLDS) for c in self.columns))
+        if beside:
+            told += f" OR {beside[0]} IS NOT NULL"
+        return frame.where(told).selectExpr(
+            *(self._shown(c, _HOLDS) for c in self.columns), *beside
+        )
 
     def _shown(self, column: Column, alive: str | None) -> str:
         name, text = quoted(column.name), column.text
@@ -178,7 +188,13 @@ class SelectedAggregate(WindowedAggregate):
         What identifies a window is always there, and so are ``emission`` and ``revision``. A
         firing for which ``HAVING`` doesn't hold (any more) is a ``retract`` with null columns.
         """
+        return marked(self._emitted(), self._feeding())
+
+    def _emitted(self) -> DataFrame:
         return self.shape.of_frame(self.plan.unpacked(RESULTS))
+
+    def _feeding(self, *, full: bool = False) -> Fed:
+        return Fed(self.plan, self.shape, full)
 
     def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
         """See ``WindowedAggregate.start``."""

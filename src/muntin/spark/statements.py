@@ -27,28 +27,31 @@ from muntin.model.pipeline import (
 from muntin.spark.inputs import Input
 from muntin.spark.join import Joined
 from muntin.spark.joining import build_join
+from muntin.spark.onward import fed_by
 from muntin.spark.plan import Request, build
 from muntin.spark.selected import PairShape, SelectedAggregate, SelectedJoin, Shape
 from muntin.spark.session import require
 from muntin.spark.sources import Surroundings, read
-from muntin.spark.windowed import WindowedAggregate
+from muntin.spark.windowed import WindowedAggregate, fed_input
 from muntin.sql import door
 
 if TYPE_CHECKING:
     from muntin.sql.script import Question
 
 Find = Callable[[str], DataFrame]
+Table = DataFrame | WindowedAggregate
 # Behind the names of right columns that the left side has too.
 _SUFFIX = "_right"
 
 
 def sql(
-    source: SparkSession | Mapping[str, DataFrame], statement: str, /, **tables: DataFrame
+    source: SparkSession | Mapping[str, Table], statement: str, /, **tables: Table
 ) -> WindowedAggregate | Joined:
     """A windowed aggregation or a join out of SQL: the same object as the Python sentence gives.
 
     Args:
-        source: A session, or DataFrames by the names that the statement knows them by.
+        source: A session, or DataFrames by the names that the statement knows them by. Windows
+            over other windows take those, or their ``.full``, as a table.
         statement: ``SELECT ... GROUP BY ... EMIT ...``, perhaps with ``CREATE`` statements before
             it.
         **tables: DataFrames by name. A name that isn't among them, nor among the tables that the
@@ -69,10 +72,12 @@ def sql(
         ...     clicks=clicks,
         ... )  # doctest: +SKIP
     """
-    frames = dict(tables)
+    given = dict(tables)
     spark: SparkSession | None
     if isinstance(source, Mapping):
-        frames |= source
+        given |= source
+    frames = {n: t if isinstance(t, DataFrame) else t.results for n, t in given.items()}
+    if isinstance(source, Mapping):
         spark = next((frame.sparkSession for frame in frames.values()), None)
     else:
         spark = source
@@ -154,8 +159,9 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     aggregates = {name: _reading(frame, agg) for name, agg in spec.aggregates.items()}
     bare = replace(spec, keys=(), time=time, aggregates=aggregates, offset=offset)
     clock = None if windowing.clock is None else named(frame, windowing.clock)
-    given = Input(frame, time, windowing.where, clock, spec.max_ahead, offset)
-    plan = build(Request(given, keys, bare, windowing.buckets))
+    fed = fed_by(frame)
+    given = fed_input(Input(frame, time, windowing.where, clock, spec.max_ahead, offset), fed)
+    plan = build(Request(given, keys, bare, windowing.buckets, fed))
     shape = Shape.of(windowing)
     if shape is None:
         return WindowedAggregate(plan)
@@ -171,6 +177,7 @@ def _joined(joining: Joining, find: Find) -> Joined:
     spec, inputs = joining.spec, {}
     for place, side in enumerate(SIDES):
         frame = frames[side]
+        fed_by(frame)
         known = _side(frame, spec.side(side), joining.names[place])
         spec = spec.with_side(side, known)
         clock = joining.clocks[place] and named(frame, str(joining.clocks[place]))

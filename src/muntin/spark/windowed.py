@@ -8,12 +8,13 @@ whatever can't work is refused before that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from muntin.explain.size import Rates
 from muntin.model.aggregates import Aggregate
@@ -24,8 +25,7 @@ from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
 from muntin.spark.explain import explain
 from muntin.spark.inputs import Input
-from muntin.spark.joining import JoinPlan
-from muntin.spark.onward import onward
+from muntin.spark.onward import Fed, fed_by, marked
 from muntin.spark.plan import REJECTED, RESULTS, Plan, Request, build
 from muntin.spark.session import require
 
@@ -46,7 +46,7 @@ class Windowed(Sentence):
     _where: Column | str | None
     _clock: str | None
     _buckets: int | None
-    _pairs: JoinPlan | None = None
+    _fed: Fed | None = None
 
     def agg(self, **aggregates: Aggregate) -> WindowedAggregate:
         """Say what the windows compute; output name = aggregate.
@@ -58,7 +58,7 @@ class Windowed(Sentence):
         spec = self._spec(aggregates)
         require(self._frame.sparkSession)
         keys = self._all_keys(self._keys)
-        request = Request(self.input, keys, spec, self._buckets, self._pairs)
+        request = Request(self.input, keys, spec, self._buckets, self._fed)
         return WindowedAggregate(build(request))
 
     def spec(self, **aggregates: Aggregate) -> WindowSpec:
@@ -75,9 +75,9 @@ class Windowed(Sentence):
     @property
     def input(self) -> Input:
         """What is read."""
-        rows = None if self._pairs is None else onward(self._pairs)
-        return Input(
-            self._frame, self._time, self._where, self._clock, self._max_ahead, self._offset, rows
+        return fed_input(
+            Input(self._frame, self._time, self._where, self._clock, self._max_ahead, self._offset),
+            self._fed,
         )
 
 
@@ -98,7 +98,29 @@ class WindowedAggregate:
         newest state, so that a sink which upserts by it may see a row twice without harm.
         A batch DataFrame gives one ``full`` row a window.
         """
+        return marked(self._emitted(), self._feeding())
+
+    @cached_property
+    def full(self) -> DataFrame:
+        """The full firings alone: each window once, without what came early or late.
+
+        Windows over these windows take it where a window may be emitted again.
+
+        Raises:
+            OptionError: When a full firing isn't a whole result (``deltas()``).
+        """
+        firing = self.plan.spec.firing
+        if not firing.accumulate and firing.early is not None:
+            cure = "leave out deltas() or early()"
+            raise OptionError("deltas", True, "leaves a full firing only what is new", cure)
+        fed = self._feeding(full=True)
+        return marked(self._emitted().where(str(fed.keep)), fed)
+
+    def _emitted(self) -> DataFrame:
         return self.plan.unpacked(RESULTS)
+
+    def _feeding(self, *, full: bool = False) -> Fed:
+        return Fed(self.plan, full=full)
 
     @cached_property
     def rejected(self) -> DataFrame:
@@ -152,7 +174,7 @@ class WindowedAggregate:
 
 
 def windowed(
-    frame: DataFrame | Joined,
+    frame: DataFrame | Joined | WindowedAggregate,
     *,
     key: Key = (),
     time: str | None = None,
@@ -169,9 +191,10 @@ def windowed(
     select what you need first.
 
     Args:
-        frame: The input, or a join, whose pairs are taken in one query with it. Don't call
-            ``withWatermark``: the watermark is kept here, so that late messages aren't dropped on
-            the way.
+        frame: The input, or a join or other windows, whose pairs or firings are taken in one query
+            with them. Windows that emit a window more than once, early or late, are taken by their
+            ``.full``. Don't call ``withWatermark``: the watermark is kept here, so that late
+            messages aren't dropped on the way.
         key: The key columns, by name or as expressions. Without any, the windows are those of all
             messages together, and one shard keeps them.
         time: The event-time column: a timestamp, or a string to be parsed. Windows that are
@@ -199,11 +222,11 @@ def windowed(
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
     from muntin.spark.join import Joined
 
-    plan = frame.plan if isinstance(frame, Joined) else None
     if lateness is None:
-        lateness = "0 seconds" if plan is None else _lag(plan.spec)
+        lateness = _lag(frame.plan.spec) if isinstance(frame, Joined) else "0 seconds"
+    rows = frame.results if isinstance(frame, Joined | WindowedAggregate) else frame
     return Windowed(
-        _frame=frame.results if isinstance(frame, Joined) else frame,
+        _frame=rows,
         _keys=keys,
         _time=time,
         _lateness=micros("lateness", lateness),
@@ -212,8 +235,18 @@ def windowed(
         _clock=clock,
         _buckets=buckets,
         _offset=offset,
-        _pairs=plan,
+        _fed=Fed(frame.plan) if isinstance(frame, Joined) else fed_by(rows),
     )
+
+
+def fed_input(given: Input, fed: Fed | None) -> Input:
+    """An input with all that goes beside the results that it takes."""
+    if fed is None:
+        return given
+    kept = [given.where, fed.keep]
+    both = [F.expr(one) if isinstance(one, str) else one for one in kept if one is not None]
+    where = reduce(Column.__and__, both) if both else None
+    return replace(given, where=where, rows=fed.rows())
 
 
 def _lag(join: JoinSpec) -> Duration:

@@ -28,9 +28,9 @@ from muntin.engine.runs import FrameCache
 from muntin.model.axis import MILLISECOND, Duration
 from muntin.model.errors import OptionError
 from muntin.spark.combiner import as_sent, slots, task_number, to_batch
+from muntin.spark.figures import Figures as QueryFigures
 from muntin.spark.inputs import ticks
 from muntin.spark.processor import FIGURES, TOLD, wall_of
-from muntin.spark.query import Figures as QueryFigures
 from muntin.spark.query import WindowedQuery, launch
 from muntin.spark.session import require
 from muntin.spark.state import SparkBlobs

@@ -69,6 +69,9 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
     return _windowed(scope, select, resolved, found, from_call=call is not None)
 
 
+_APART = "give the inner query as a table, mt.sql(…, w=inner), or write its results to one"
+
+
 def add_view(cursor: Cursor, view: CreateView, catalog: Catalog) -> None:
     """Name a query's rows.
 
@@ -77,7 +80,7 @@ def add_view(cursor: Cursor, view: CreateView, catalog: Catalog) -> None:
     """
     found = lower(cursor, view.select, catalog)
     if not isinstance(found, Resolved):
-        cure = "write the result to a table, and read that in a query of its own"
+        cure = _APART
         raise SqlError(cursor.sql, view.select.span, "windows over windows aren't taken", cure)
     catalog.add_view(cursor.sql, view.span, view.name, found, view.existing)
 
@@ -97,7 +100,7 @@ def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCal
     elif isinstance(item, Select):
         found = lower(cursor, item, catalog)
         if not isinstance(found, Resolved):
-            cure = "write the result to a table, and read that in a query of its own"
+            cure = _APART
             raise SqlError(text, item.span, "windows over windows aren't taken", cure)
         names = frozenset({source.alias.lower()} if source.alias else ())
         resolved = replace(found, qualifiers=names)

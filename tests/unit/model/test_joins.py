@@ -90,7 +90,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "keep='4 rows on the left' is below the grace 9 rows",
     ),
     "keys first in an outer join": (
-        {"how": "anti", "layout": "keys"}, "layout='keys' can't find in time what stays alone in"
+        {"how": "anti", "layout": "keys"}, "layout='keys' can't find in time what is unmatched in"
+    ),
+    "keys first in a semi join": (
+        {"how": "semi", "layout": "keys"}, "layout='keys' can't mark who has a partner, which a"
     ),
 }  # fmt: skip
 

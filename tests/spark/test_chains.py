@@ -1,0 +1,179 @@
+"""Windows over windows in one query: each window counts once, and every stage adds up."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from tests.spark.door import rows_of
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+from muntin.engine.oracle import Oracle
+from muntin.model.axis import SECOND
+from muntin.spark.windowed import WindowedAggregate
+
+Make = Callable[[DataFrame], WindowedAggregate]
+
+
+def fill(feed: Feed, seed: int) -> list[list[dict[str, Any]]]:
+    """Files of messages out of order, some of them too late; and the same for an oracle."""
+    chance, steps = random.Random(seed), []
+    for number in range(4):
+        seconds = [20 * number + chance.uniform(-25, 20) for _ in range(30)]
+        rows = [(chance.choice("abc"), at(s), n) for n, s in enumerate(seconds)]
+        rows.append((None, at(20 * number), 0))
+        feed.add(*rows)
+        steps.append(
+            [
+                {"key": key, "at": round(moment.timestamp() * SECOND), "value": value}
+                for key, moment, value in rows
+            ]
+        )
+    return steps
+
+
+class Ran:
+    """A chain that has run to its end, and what it gave."""
+
+    def __init__(self, chain: WindowedAggregate, folder: Path) -> None:
+        self.results: list[dict[str, Any]] = []
+        self.rejected: list[Row] = []
+
+        def results(frame: DataFrame, number: int) -> None:
+            self.results += rows_of(frame.toArrow())
+
+        query = chain.start(
+            checkpoint=f"{folder}/checkpoint",
+            results=results,
+            rejected=lambda frame, number: self.rejected.extend(frame.collect()),
+            available_now=True,
+        )
+        assert query.await_end(timeout=300)
+        self.figures = query.figures
+
+
+def by_oracles(
+    inner: WindowedAggregate, outer: WindowedAggregate, steps: list[list[dict[str, Any]]]
+) -> tuple[list[dict[str, Any]], dict[str, int], dict[str, int]]:
+    """What an oracle emits over the full firings of an oracle, and the counts of both."""
+    wall = time.time_ns() // 1000
+    below, above = Oracle(inner.plan.spec), Oracle(outer.plan.spec)
+    firings: list[dict[str, Any]] = []
+    counts: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    for step in steps:
+        first = below.step(step, wall)
+        full = [f for f in first.firings if f["emission"] == "full"]
+        then = above.step(full, wall)
+        firings += then.firings
+        then.counts["filtered"] = len(first.firings) - len(full)
+        then.counts["seen"] = len(first.firings)
+        for total, new in zip(counts, (first.counts, then.counts), strict=True):
+            for name, n in new.items():
+                total[name] = total.get(name, 0) + n
+    return firings, *({n: c for n, c in total.items() if c} for total in counts)
+
+
+def hourly(frame: DataFrame) -> WindowedAggregate:
+    made = mt.windowed(frame, key="key", time="at", lateness="2 seconds")
+    return made.hopping("10 seconds", "5 seconds").agg(
+        n=mt.count(), value=mt.sum("value"), id=mt.max("key")
+    )
+
+
+def restless(frame: DataFrame) -> WindowedAggregate:
+    made = mt.windowed(frame, key="key", time="at")
+    made = made.tumbling("5 seconds").early(each=True).late(grace="20 seconds", each=True)
+    return made.agg(n=mt.count(), value=mt.sum("value"), id=mt.max("key"))
+
+
+def daily(windows: WindowedAggregate | DataFrame) -> WindowedAggregate:
+    made = mt.windowed(windows, key="key", time="window_end")
+    made = made.tumbling("20 seconds").early(each=True)
+    return made.agg(n=mt.sum("n"), most=mt.max("value"), windows=mt.count())
+
+
+@pytest.mark.parametrize("make", [hourly, pytest.param(restless, marks=pytest.mark.slow)])
+def test_a_chain_says_what_oracles_over_oracles_say(
+    spark: SparkSession, tmp_path: Path, make: Make
+) -> None:
+    feed = Feed(tmp_path / "source")
+    steps = fill(feed, 3)
+    inner = make(feed.stream(spark))
+    outer = daily(inner if make is hourly else inner.full)
+    told, below, above = by_oracles(inner, outer, steps)
+    ran = Ran(outer, tmp_path)
+    assert sorted(ran.results, key=repr) == sorted(told, key=repr) != []
+
+    assert {n: c for n, c in ran.figures.inner.counts.items() if c} == below
+    assert {n: c for n, c in ran.figures.counts.items() if c} == above
+    assert sum(ran.figures.inner.fired.values()) == ran.figures.counts["seen"]
+    assert ran.figures.came == feed.ids
+    assert ran.figures.adds_up()
+
+    lost = [(row["stage"], row["reason"]) for row in ran.rejected]
+    assert lost.count((1, "null_key")) == below["null_key"] == 4
+    assert lost.count((1, "late")) == below["late"] > 0
+    assert len(lost) == below["late"] + below["null_key"] + above.get("late", 0)
+    # A result of another type than the input's column of its name has a column of its own.
+    assert {"id", "id_result", "value", "n"} <= set(outer.rejected.columns)
+    assert mt.open_state(f"{tmp_path}/checkpoint").counts == ran.figures.counts
+
+
+def test_windows_that_emit_again_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1))
+    inner = restless(feed.stream(spark))
+    inner.results.createOrReplaceTempView("restless")
+    derived = [
+        inner,
+        inner.results,
+        inner.results.where("n > 1").select("key", "window_end"),
+        inner.results.selectExpr("key", "window_end + INTERVAL 1 SECOND AS window_end", "n + 1 n"),
+        spark.table("restless"),
+    ]
+    for frame in derived:
+        with pytest.raises(mt.OptionError, match=r"each would count; give \.full"):
+            mt.windowed(frame, key="key", time="window_end")
+    query = "SELECT key, count(*) AS n FROM w GROUP BY key, TUMBLE(window_end, INTERVAL 1 MINUTE)"
+    for table in (inner, inner.results, inner.results.where("n > 1")):
+        with pytest.raises(mt.SqlError, match=r"each would count"):
+            mt.sql(spark, query, w=table)
+    side = mt.windowed(inner.full.where("n > 1"), time="window_end")
+    assert side.tumbling("1 minute").agg(n=mt.count()).results.isStreaming
+    deltas = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("5 seconds")
+    deltas = deltas.early(each=True).deltas()
+    with pytest.raises(mt.OptionError, match="leave out deltas"):
+        _ = deltas.agg(n=mt.count()).full
+    # A batch frame has each window once.
+    assert daily(restless(feed.frame(spark))).results.collect()[0]["n"] == 1
+
+
+def test_windows_over_windows_in_sql(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    for second in (1, 2, 11, 31, 95):
+        feed.add(("a", at(second), second), ("b", at(second), second), (None, at(second), 1))
+    inner = mt.sql(
+        spark,
+        "SELECT key, window_end AS until, count(*) AS n FROM clicks "
+        "GROUP BY key, TUMBLE(at, INTERVAL 10 SECONDS) HAVING key <> 'b'",
+        clicks=feed.stream(spark),
+    )
+    outer = mt.sql(
+        spark,
+        "SELECT key, window_start, sum(n) AS n FROM inside "
+        "GROUP BY key, TUMBLE(until, INTERVAL 1 MINUTE)",
+        inside=inner,
+    )
+    ran = Ran(outer, tmp_path)
+    start = round(at(0).timestamp() * SECOND)
+    # The watermark stands at 40 seconds past the minute before the last window ends.
+    assert [(row["key"], row["window_start"] - start, row["n"]) for row in ran.results] == []
+    assert ran.figures.inner.counts == {"seen": 15, "counted": 10, "null_key": 5}
+    assert ran.figures.counts["seen"] == 3
+    assert {(row["stage"], row["reason"]) for row in ran.rejected} == {(1, "null_key")}
