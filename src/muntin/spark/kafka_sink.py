@@ -7,17 +7,24 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampType
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
+from muntin.model.pipeline import quoted
 from muntin.spark.connector import connect
 from muntin.spark.kafka import MALFORMED, OWN, of_client
+from muntin.spark.kafka_messages import Messages, texts
 from muntin.spark.plan import REJECTED
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks import Batch
 
-_JSON = {"ignoreNullFields": "false"}
+# As exact as times are, so that no two windows have one key.
+_INSTANT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+_LOCAL = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+_JSON = {"ignoreNullFields": "false", "timestampFormat": _INSTANT, "timestampNTZFormat": _LOCAL}
+# The client's ``max.request.size``, where it isn't given.
+_MOST = 1_048_576
 # Told in headers, so that a dead letter's value is what came in.
 _ASIDE = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
 
@@ -59,11 +66,25 @@ class KafkaSink:
         frame = batch.frame
         connect(frame.sparkSession)
         hide_secrets(frame.sparkSession)
-        made = self._letters(frame, batch) if batch.kind == REJECTED else self._rows(frame, batch)
-        given = {"kafka.bootstrap.servers": self.servers, "topic": self.topic}
-        made.write.format("kafka").options(**given, includeHeaders="true", **self._options).save()
+        made = self._letters if batch.kind == REJECTED else self._rows
+        rows = frame.select(F.struct("*").alias("row"), *made(frame, batch))
+        unfit = Messages(rows, self._most, self._send).send()
+        if unfit is not None:
+            place = F.lit(f"Kafka {self.servers}, topic {self.topic}")
+            batch.letters.add_frame(unfit.withColumn("sink", place))
 
-    def _rows(self, frame: DataFrame, batch: Batch) -> DataFrame:
+    def _send(self, messages: DataFrame) -> None:
+        given = {"kafka.bootstrap.servers": self.servers, "topic": self.topic}
+        options = {**given, "includeHeaders": "true", **self._options}
+        messages.write.format("kafka").options(**options).save()
+
+    @property
+    def _most(self) -> int:
+        """How many bytes a message may have for the client."""
+        known = {name.lower(): value for name, value in self._options.items()}
+        return int(known.get("kafka.max.request.size", _MOST))
+
+    def _rows(self, frame: DataFrame, batch: Batch) -> list[Column]:
         """Results and pairs."""
         there = frame.columns
         identity = self.key if self.key is not None else batch.identity
@@ -71,13 +92,11 @@ class KafkaSink:
         if batch.keys is not None:
             value = F.when(F.col(columns.EMISSION) != "retract", value)
         told = [name for name in (columns.EMISSION, columns.REVISION) if name in there]
-        return frame.select(
-            _key(identity).alias("key"),
-            value.alias("value"),
-            _headers(told, batch.number).alias("headers"),
-        )
+        key = _key(identity, frame.schema)
+        names = there if identity is None or len(identity) < 2 else (*there, *identity)
+        return self._made(key, value, _headers(told, batch.number), names, frame)
 
-    def _letters(self, frame: DataFrame, batch: Batch) -> DataFrame:
+    def _letters(self, frame: DataFrame, batch: Batch) -> list[Column]:
         """Rejected messages, as they came as far as that is known."""
         there = frame.columns
         told = [name for name in _ASIDE if name in there]
@@ -91,13 +110,22 @@ class KafkaSink:
             headers = F.concat(came, headers)
         key = F.lit(None).cast("string")
         if self.key is not None:
-            key = _key(self.key)
+            key = _key(self.key, frame.schema)
         elif "key" in there:
             key = F.col("key").cast("string")
-        return frame.select(key.alias("key"), value.alias("value"), headers.alias("headers"))
+        names = (*(payload or there), *(self.key or ()))
+        return self._made(key, value, headers, names, frame)
+
+    def _made(
+        self, key: Column, value: Column, headers: Column, names: Sequence[str], frame: DataFrame
+    ) -> list[Column]:
+        """A message's columns, and whether those that become JSON are text where they must be."""
+        valid = F.lit(True) if self.form == "avro" else texts(names, frame.schema)
+        parts = {"key": key, "value": value, "headers": headers, "texts": valid}
+        return [column.alias(name) for name, column in parts.items()]
 
     def _value(self, names: Sequence[str]) -> Column:
-        row = F.struct(*(F.col(f"`{name}`") for name in names))
+        row = F.struct(*(F.col(quoted(name)) for name in names))
         if self.form == "json":
             return F.to_json(row, _JSON).cast("binary")
         from pyspark.sql.avro.functions import to_avro
@@ -150,16 +178,19 @@ def to_kafka(
     return KafkaSink(servers, topic, names, format, schema, of_client(options or {}))
 
 
-def _key(names: tuple[str, ...] | None) -> Column:
+def _key(names: tuple[str, ...] | None, schema: StructType) -> Column:
     if not names:
         return F.lit(None).cast("string")
-    if len(names) == 1:
-        return F.col(f"`{names[0]}`").cast("string")
-    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in names)), _JSON)
+    if len(names) > 1:
+        return F.to_json(F.struct(*(F.col(quoted(name)) for name in names)), _JSON)
+    found = F.col(quoted(names[0]))
+    times = {f.name.lower() for f in schema.fields if isinstance(f.dataType, TimestampType)}
+    # Without its offset, the hour that comes twice when clocks go back is one.
+    return F.date_format(found, _INSTANT) if names[0].lower() in times else found.cast("string")
 
 
 def _headers(names: Sequence[str], number: int) -> Column:
-    told = {name: F.col(f"`{name}`").cast("string") for name in names}
+    told = {name: F.col(quoted(name)).cast("string") for name in names}
     told["batch"] = F.lit(str(number))
     return F.array(
         *(
