@@ -66,6 +66,7 @@ def test_what_a_query_has_done(spark: SparkSession, tmp_path: Path) -> None:
     assert told["muntin_watermark_seconds", "views"] == at(26).timestamp()
     assert told["muntin_watermark_lag_seconds", "views"] > 0
     assert told["muntin_adds_up", "views"] == 1
+    assert told["muntin_unstorable", "views"] == told["muntin_watcher_failures", "views"] == 0
     assert told["muntin_state_rows", "views"] > 0
     assert told["muntin_batch_seconds_total", "views", "addBatch"] > 0
     with pytest.raises(urllib.error.URLError):

@@ -119,7 +119,7 @@ def _cells(query: Any, begun: float) -> dict[str, str]:
         "batch": "-" if figures.batch < 0 else str(figures.batch),
         "seen": f"{_seen(query):,}",
         "counted": f"{figures.counts.get('counted', 0):,}",
-        "rejected": _rejected(figures.counts),
+        "rejected": _rejected(figures),
         "watermark": _moment(figures.watermark),
         "waiting": f"{figures.pending:,}",
         **fired,
@@ -127,8 +127,10 @@ def _cells(query: Any, begun: float) -> dict[str, str]:
     }
 
 
-def _rejected(counts: dict[str, int]) -> str:
-    return rejections_in_words(counts) or "0"
+def _rejected(figures: Any) -> str:
+    words = rejections_in_words(figures.counts)
+    unstorable = f"{figures.unstorable:,} unstorable" if figures.unstorable else ""
+    return ", ".join(filter(None, (words, unstorable))) or "0"
 
 
 def _moment(watermark: int | None) -> str:

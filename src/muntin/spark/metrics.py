@@ -114,6 +114,8 @@ class Metrics:
         yield now("batch", "The number of the last batch.", lambda q: q.figures.batch)
         yield now("running", "Whether the query runs.", lambda q: float(q.is_active))
         yield now("adds_up", "Whether every message is accounted for.", _adds_up)
+        yield now("unstorable", "Rows that a sink couldn't take.", lambda q: q.figures.unstorable)
+        yield now("watcher_failures", "What raised as it watched.", lambda q: q.watcher_failures)
         yield counted("batch_seconds", "Time of batches by phase.", "phase", self._phases)
 
     def _state_bytes(self, query: WindowedQuery) -> float | None:

@@ -17,6 +17,7 @@ class Figures:
     watermark = 1_357_000_000_000_000
     counts = {"seen": 1200, "counted": 1190, "filtered": 0, "late": 8, "null_key": 2}  # noqa: RUF012
     pending = 3
+    unstorable = 1
     fired = {"early": 5, "full": 6}  # noqa: RUF012
 
 
@@ -54,7 +55,7 @@ def test_figures_are_shown_and_a_quiet_query_is_stopped(terminal: bool):
     assert watch([query], shown, until_quiet=True, total=2400)
     said = shown.file.getvalue()
     assert query.stopped
-    for part in ("by origin", "1,200", "8 late, 2 null_key", "2013-01-01 00:26"):
+    for part in ("by origin", "1,200", "8 late, 2 null_key, 1 unstorable", "2013-01-01 00:26"):
         assert part in said
 
 
