@@ -212,6 +212,43 @@ def test_a_statement_that_no_row_is_to_blame_for_ends_at_once(postgres: Postgres
         )
 
 
+@pytest.mark.slow
+def test_a_key_of_ten_million_characters_and_a_text_of_fifty_megabytes(place: Place) -> None:
+    key, text = (random.Random(n).randbytes(n // 2).hex() for n in (10_000_000, 50_000_000))
+    keys = pa.array(["a", key, "b", "x" * 10_000_000])
+    batch = upsert(place, windows(keys, text=pa.array([text, "", "", ""])))
+    aside = {row["n"]: len(row["key"]) for _, _, row in batch.aside()}
+    stored = {n for (n,) in place.read("windows", "n")}
+    # What PostgreSQL compresses below its limit is in.
+    assert stored | aside.keys() == {0, 1, 2, 3}
+    assert {0, 2} <= stored
+    assert not stored & aside.keys()
+    assert set(aside.values()) <= {10_000_000}
+    lengths = [len(text) for (text,) in place.read("windows", "text")]
+    assert max(lengths) == 50_000_000
+
+
+@pytest.mark.slow
+def test_thousands_of_columns_and_hundreds_of_levels(place: Place) -> None:
+    """They are all there, or the query isn't started."""
+    deep = pa.array([1], pa.int64())
+    for _ in range(200):
+        deep = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), deep)
+    nested = pa.StructArray.from_arrays([deep], ["deep"])
+    for many, table in ((1000, "a"), (1500, "b"), (10_000, "c")):
+        columns = {f"c{n}": pa.array([n], pa.int64()) for n in range(many)} | {"nested": nested}
+        sink, rows = place.sink(table, None), pa.table(columns)
+        if many == 10_000 and isinstance(place, PostgresPlace):
+            with pytest.raises(mt.OptionError, match="columns=10001 are more than PostgreSQL's"):
+                sink.write(Rows(rows))
+            continue
+        batch = Rows(rows)
+        sink.write(batch)
+        last = f"c{many - 1}"
+        stored = [n for (n,) in place.read(table, last)]
+        assert stored + [row[last] for _, _, row in batch.aside()] == [many - 1]
+
+
 @contextmanager
 def disk_of(size: int) -> Iterator[None]:
     """No file grows beyond a size, as on a disk that is full."""

@@ -97,6 +97,7 @@ def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: Any) -> N
     monkeypatch.setattr(KafkaSink, "_send", lambda sink, rows: sent.extend(rows.collect()))
     monkeypatch.setattr("muntin.spark.kafka_sink.connect", lambda spark: None)
     micros = [0, 1, 1_000, 1_793_511_000_000_000, 1_793_514_600_000_000, 2**62]
+    zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         frame = spark.createDataFrame([(n,) for n in micros], "n long").selectExpr(
@@ -109,7 +110,7 @@ def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: Any) -> N
             times = [json.loads(row.value)["window_start"] for row in sent]
             assert len(set(times)) == len(micros)
     finally:
-        spark.conf.unset("spark.sql.session.timeZone")
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
 
 
 class Made(Batch):
