@@ -6,6 +6,7 @@ merged in columns. Only what has outgrown that is touched one by one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -151,7 +152,11 @@ class Quantile(Copied):
 
 
 class User(Copied):
-    """A user's initializer, aggregator and merger, called one value or state at a time."""
+    """A user's initializer, aggregator and merger, called one value or state at a time.
+
+    Every message begins a state of its own, and states meet by the merger alone. So it doesn't
+    matter which messages were read together, whatever the initializer is.
+    """
 
     def __init__(self, index: int, column: str, functions: UserFunctions) -> None:
         self.states = columns.partial(index, "u")
@@ -167,11 +172,8 @@ class User(Copied):
         return [states.drop_nulls().implode().alias(self.states)]
 
     def _fold(self, values: pl.Series) -> pl.Series:
-        if not len(values):
-            return pl.Series([None], dtype=self.state_type)
-        state = self.functions.initializer()
-        for value in values:
-            state = self.functions.aggregator(state, value)
+        begin, add = self.functions.initializer, self.functions.aggregator
+        state = self._merge(add(begin(), value) for value in values.to_list())
         return pl.Series([state], dtype=self.state_type)
 
     def merge(self) -> list[pl.Expr]:
@@ -181,18 +183,21 @@ class User(Copied):
         if not frame.select((pl.col(self.states).list.len() > 1).any()).item():
             return frame
         merged = [
-            [self._merge(states)] if states else [] for states in frame[self.states].to_list()
+            [s for s in (self._merge(states or ()),) if s is not None]
+            for states in frame[self.states].to_list()
         ]
         return frame.with_columns(pl.Series(self.states, merged, dtype=pl.List(self.state_type)))
 
-    def _merge(self, states: list[Any]) -> Any:
-        result = states[0]
-        for state in states[1:]:
-            result = self.functions.merger(result, state)
+    def _merge(self, states: Iterable[Any]) -> Any:
+        """One state of several; ``None`` is no state."""
+        known = (state for state in states if state is not None)
+        result = next(known, None)
+        for state in known:
+            result = state if result is None else self.functions.merger(result, state)
         return result
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        states = [self._merge(s) if s else None for s in frame[self.states].to_list()]
+        states = [self._merge(s or ()) for s in frame[self.states].to_list()]
         finished = [None if s is None else self.functions.finisher(s) for s in states]
         return pl.Series(self.states, finished, dtype=self.result_type)
 

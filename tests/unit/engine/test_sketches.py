@@ -111,26 +111,31 @@ def joined_text(**functions: Any) -> Aggregate:
     given: dict[str, Any] = {
         "initializer": lambda: "",
         "aggregator": lambda state, value: f"{state}{value}",
-        "merger": lambda one, other: f"({one}+{other})",
+        "merger": lambda one, other: f"{one}+{other}",
         "state_type": "string",
     }
     return aggregates.aggregate("value", **(given | functions))
 
 
 class TestUser:
-    @pytest.mark.parametrize(
-        ("cuts", "wanted"), [((), "123"), ((1,), "(1+23)"), ((1, 2), "((1+2)+3)")]
-    )
-    def test_values_are_folded_and_states_merged_in_order(
-        self, cuts: tuple[int, ...], wanted: str
+    @pytest.mark.parametrize("cuts", [(), (1,), (2,), (1, 2)])
+    @pytest.mark.parametrize(("begin", "wanted"), [("", "1+2+3"), ("0", "01+02+03")])
+    def test_every_message_begins_a_state_and_states_merge_in_order(
+        self, cuts: tuple[int, ...], begin: str, wanted: str
     ) -> None:
         rows = [("a", time, time) for time in (1, 2, 3)]
-        assert value_of(joined_text(), rows, cuts) == wanted
+        assert value_of(joined_text(initializer=lambda: begin), rows, cuts) == wanted
+
+    @pytest.mark.parametrize("cuts", [(), (1,), (2,), (1, 2)])
+    def test_a_state_of_none_is_no_state(self, cuts: tuple[int, ...]) -> None:
+        odd = joined_text(aggregator=lambda _, value: str(value) if value % 2 else None)
+        assert value_of(odd, [("a", time, time) for time in (1, 2, 3)], cuts) == "1+3"
+        assert value_of(odd, [("a", time, 2) for time in (1, 2, 3)], cuts) is None
 
     def test_the_finisher_comes_last_and_once(self) -> None:
         rows = [("a", 1, 1), ("a", 2, 2)]
         agg = joined_text(finisher=len, result_type="long")
-        assert value_of(agg, rows, (1,)) == len("(1+2)")
+        assert value_of(agg, rows, (1,)) == len("1+2")
 
     def test_nulls_are_not_seen(self) -> None:
         rows = [("a", 1, None), ("a", 2, 7), ("a", 3, None)]
@@ -162,4 +167,4 @@ class TestUser:
     def test_keys_do_not_share_a_state(self) -> None:
         query = combiner(aggs={"x": joined_text()})
         cells = query.lift(messages([("a", 1, 1), ("b", 1, 5), ("a", 2, 2)])).sort("k0")
-        assert lowered(cells, query) == [{"x": "12"}, {"x": "5"}]
+        assert lowered(cells, query) == [{"x": "1+2"}, {"x": "5"}]

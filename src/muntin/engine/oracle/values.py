@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from functools import reduce
 from typing import Any
 
 from muntin.engine.oracle.window import Placed
 from muntin.model.aggregates import Aggregate
 
 _LONG_LEAST, _LONG_GREATEST = -(2**63), 2**63 - 1
+# Enough to add, multiply and divide decimals of 38 without rounding anything away.
+_DIGITS = 120
 
 
 def value(agg: Aggregate, messages: Sequence[Placed]) -> Any:
@@ -63,8 +67,20 @@ def _collected(agg: Aggregate, messages: Sequence[Placed]) -> list[Any]:
 
 
 def _rank(value: Any) -> tuple[bool, Any]:
-    """Orders values as Spark does: NaN equals itself and is greater than every number."""
+    """Orders values as Spark does: NaN equals itself and is greater than every number.
+
+    Of arrays the first element that differs decides, of structs the first field; a null among
+    them is less than every value.
+    """
+    if isinstance(value, list):
+        return (False, tuple(_rank_inside(one) for one in value))
+    if isinstance(value, dict):
+        return (False, tuple((_rank(name), _rank_inside(one)) for name, one in value.items()))
     return (True, 0) if _is_nan(value) else (False, value)
+
+
+def _rank_inside(value: Any) -> tuple[bool, Any]:
+    return (False, 0) if value is None else (True, _rank(value))
 
 
 def _rank_of_any(value: Any) -> tuple[bool, Any]:
@@ -78,12 +94,28 @@ def _is_nan(value: Any) -> bool:
 
 def _numbers(values: list[Any]) -> list[Any]:
     """In ascending order, without NaN."""
-    return sorted(value for value in values if not _is_nan(value))
+    return sorted((value for value in values if not _is_nan(value)), key=_rank)
+
+
+def _sum(values: list[Any], agg: Aggregate) -> Any:
+    with localcontext(prec=_DIGITS):
+        return sum(values)
+
+
+def _mean(values: list[Any], agg: Aggregate) -> Any:
+    if not isinstance(values[0], Decimal):
+        return sum(values) / len(values)
+    # Spark divides to 39 digits behind the point, and then rounds to four more than there were.
+    with localcontext(prec=_DIGITS, rounding=ROUND_HALF_UP):
+        scale = min(38, 4 - int(values[0].as_tuple().exponent))
+        mean = sum(values) / len(values)
+        return mean.quantize(Decimal(1).scaleb(-39)).quantize(Decimal(1).scaleb(-scale))
 
 
 def _variance(values: list[Any], agg: Aggregate) -> float | None:
     if len(values) < 2:
         return None
+    values = [float(value) if isinstance(value, Decimal) else value for value in values]
     mean = sum(values) / len(values)
     squares: float = sum((value - mean) * (value - mean) for value in values)
     return squares / (len(values) - 1)
@@ -121,10 +153,8 @@ def _distinct(values: list[Any], agg: Aggregate) -> list[Any]:
 
 def _fold(values: Iterable[Any], agg: Aggregate) -> Any:
     assert agg.functions is not None
-    state = agg.functions.initializer()
-    for value in values:
-        state = agg.functions.aggregator(state, value)
-    return agg.functions.finisher(state)
+    lifted = [agg.functions.aggregator(agg.functions.initializer(), value) for value in values]
+    return agg.functions.finisher(reduce(agg.functions.merger, lifted))
 
 
 _OF_NOTHING_TOO: dict[str, Callable[[list[Any], Aggregate], Any]] = {
@@ -135,13 +165,13 @@ _OF_NOTHING_TOO: dict[str, Callable[[list[Any], Aggregate], Any]] = {
     "top_k": _top,
 }
 _VALUES: dict[str, Callable[[list[Any], Aggregate], Any]] = {
-    "sum": lambda values, _: sum(values),
+    "sum": _sum,
     "min": lambda values, _: min(values, key=_rank),
     "max": lambda values, _: max(values, key=_rank),
-    "mean": lambda values, _: sum(values) / len(values),
+    "mean": _mean,
     "variance": _variance,
     "stddev": _stddev,
-    "quantile": _quantile,
+    "quantile": lambda values, agg: _quantile([float(value) for value in values], agg),
     "exact_quantile": _quantile,
     "median": _median,
     "bool_and": lambda values, _: all(values),

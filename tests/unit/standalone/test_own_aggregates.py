@@ -1,0 +1,49 @@
+"""Aggregates of the user's own say the same however their messages are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muntin.model import aggregates
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions, session
+from muntin.model.sliding import sliding
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import hopping, tumbling
+from muntin.standalone import SessionAggregator, WindowedAggregator
+
+JOINED = aggregates.aggregate(
+    "v",
+    initializer=lambda: "0",
+    aggregator=lambda state, value: f"{state}+{value}",
+    merger=lambda one, other: f"{one}+{other}",
+    state_type="string",
+)
+MESSAGES = [{"k": "a", "v": str(number), "t": number} for number in (1, 2, 3, 9)]
+
+
+@pytest.mark.parametrize(
+    "windows", [tumbling("20 us"), hopping("20 us", "4 us"), sliding("20 us"), session("10 us")],
+    ids=str,
+)  # fmt: skip
+def test_an_initializer_that_is_not_neutral(windows: Kind) -> None:
+    spec = WindowSpec(("k",), "t", windows, {"x": JOINED}, lateness=50)
+    made = SessionAggregator if isinstance(windows, Sessions) else WindowedAggregator
+    types = {"k": str, "v": str, "t": int}
+    answers = []
+    for parts in (1, 2, 4):
+        whole, size = made(spec, schema=types), len(MESSAGES) // parts
+        for start in range(0, len(MESSAGES), size):
+            whole.add_messages(MESSAGES[start : start + size])
+        whole.add_messages([], final=True)
+        answers.append(whole.get_result().to_dicts())
+    sent: list[dict[str, Any]] = []
+    single = made(spec, schema=types, downstream=sent.append)
+    for message in MESSAGES:
+        single.add_message(key=message["k"], value={"v": message["v"]}, time=message["t"])
+    single.add_messages([], final=True)
+    answers.append(sent)
+    assert answers[1:] == answers[:1] * 3
+    assert "0+1+0+2+0+3+0+9" in [row["x"] for row in answers[0]]
