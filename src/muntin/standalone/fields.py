@@ -16,7 +16,15 @@ from muntin.model.errors import OptionError
 LEAST, GREATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 # What Polars raises at a value that isn't of the type.
-_UNFIT = (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError)
+# At a decimal that has no digits it panics.
+_UNFIT = (
+    TypeError,
+    ValueError,
+    OverflowError,
+    RuntimeError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
 
 Unread = dict[int, list[str]]
 """The cells of a row that couldn't be read, as text."""
