@@ -7,6 +7,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.algebra import Algebra, Plain
+from muntin.engine.chosen import chosen, extreme
 from muntin.engine.collected import (
     Apply,
     CollectList,
@@ -15,11 +16,13 @@ from muntin.engine.collected import (
     Median,
     TopK,
 )
+from muntin.engine.decimals import DecimalMean, DecimalSum
 from muntin.engine.dense import Places, numbers
+from muntin.engine.dtypes import shape_of
 from muntin.engine.sketches import Distinct, Quantile, User
 from muntin.engine.sliding import Line
+from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
-from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 
 _INT64_SPAN = 2.0**64
@@ -93,7 +96,8 @@ class IntegerSum(Plain):
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         value, column = pl.col(self.column), messages[self.column]
-        total = value.cast(pl.Int64).sum()
+        # Unsigned ones may lie beyond 64 bits with a sign: they wrap, as sums do.
+        total = value.cast(pl.Int64, wrap_numerical=column.dtype == pl.UInt64).sum()
         if self._may_wrap(column):
             rounded = value.cast(pl.Float64).sum()
         else:
@@ -128,13 +132,13 @@ class IntegerSum(Plain):
         kept = pair.select(pl.when("present").then(pl.col(self.s, self.rounded)))
         return [kept[self.s], kept[self.rounded]]
 
-    def overflowed(self) -> pl.Expr:
-        """Where the sum doesn't fit 64 bits."""
-        return ((pl.col(self.rounded) - pl.col(self.s).cast(pl.Float64)) / _INT64_SPAN).round() != 0
+    def overflowed(self, frame: pl.DataFrame) -> pl.Series:
+        gap = pl.col(self.rounded) - pl.col(self.s).cast(pl.Float64)
+        return frame.select((gap / _INT64_SPAN).round() != 0).to_series()
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        fits = pl.when(~self.overflowed()).then(pl.col(self.s))
-        return frame.select(fits.alias(self.s)).to_series()
+        fits = ~self.overflowed(frame)
+        return frame.select(pl.when(fits).then(pl.col(self.s)).alias(self.s)).to_series()
 
 
 class FloatSum(Plain):
@@ -233,7 +237,7 @@ class Moments(Plain):
 def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
     (na, ma, da), (nb, mb, db) = a, b
     n = na + nb
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         share = np.divide(nb, n, out=np.zeros_like(n), where=n > 0)
         gap = mb - ma
         # The gap from or to an infinity says nothing; the mean is what its parts weigh.
@@ -245,122 +249,31 @@ def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
     return [n, mean, deviations]
 
 
-class Extreme(Plain):
-    """``min``, ``max``, ``bool_and``, ``bool_or``: of any type that has an order."""
-
-    scatters = True
-
-    def __init__(self, index: int, column: str, greatest: bool) -> None:
-        self.v = columns.partial(index, "v")
-        self.column = column
-        self.greatest = greatest
-
-    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        return [self._pick(pl.col(self.column)).alias(self.v)]
-
-    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
-        column = messages[self.column]
-        values = numbers(column)
-        if values is None:
-            return None
-        return [pl.Series(self.v, places.extreme(values, self.greatest), dtype=column.dtype)]
-
-    def merge(self) -> list[pl.Expr]:
-        return [self._pick(pl.col(self.v)).alias(self.v)]
-
-    def _pick(self, value: pl.Expr) -> pl.Expr:
-        return value.max() if self.greatest else value.min()
-
-    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
-        values = cells[self.v]
-        if values.dtype.is_integer() and not values.null_count():
-            found = line.greatest(values.to_numpy(), self.greatest)
-            return [pl.Series(self.v, found, dtype=values.dtype)]
-        rank = values.rank("dense", descending=not self.greatest)
-        return [line.winner(rank, values).alias(self.v)]
-
-    def lower(self, frame: pl.DataFrame) -> pl.Series:
-        return frame[self.v]
-
-
-class FloatExtreme(Extreme):
-    """``min``, ``max`` of doubles, where NaN is greater than every number, as in Spark."""
-
-    def _pick(self, value: pl.Expr) -> pl.Expr:
-        return value.nan_max() if self.greatest else value.min()
-
-
-class Chosen(Plain):
-    """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest place."""
-
-    def __init__(self, index: int, column: str, by: str, greatest: bool, schema: pl.Schema) -> None:
-        self.v, self.at = columns.partial(index, "v"), columns.partial(index, "at")
-        self.column, self.by = column, by
-        self.greatest = greatest
-        self.floats = schema[column].is_float(), schema[by].is_float()
-
-    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        return self._choose(pl.col(self.column), pl.col(self.by))
-
-    def merge(self) -> list[pl.Expr]:
-        return self._choose(pl.col(self.v), pl.col(self.at))
-
-    def _choose(self, value: pl.Expr, at: pl.Expr) -> list[pl.Expr]:
-        best = self._best(at, self.floats[1])
-        tied = self._best(value.filter(at == best), self.floats[0])
-        return [tied.alias(self.v), best.alias(self.at)]
-
-    def _best(self, values: pl.Expr, floats: bool) -> pl.Expr:
-        if not self.greatest:
-            return values.min()
-        return values.nan_max() if floats else values.max()
-
-    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
-        value, at = pl.col(self.v), pl.col(self.at)
-        # The value breaks ties of the position, and null loses them.
-        order = pl.struct(
-            at.rank("dense", descending=not self.greatest),
-            value.rank("dense", descending=not self.greatest).fill_null(0),
-        )
-        rank = cells.select(pl.when(at.is_not_null()).then(order.rank("dense"))).to_series()
-        return [line.winner(rank, cells[c]).alias(c) for c in (self.v, self.at)]
-
-    def lower(self, frame: pl.DataFrame) -> pl.Series:
-        return frame[self.v]
-
-
-_OF_NUMBERS = {"sum", "mean", "variance", "stddev", "quantile", "median"}
-
-
 def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
     """The algebra of an aggregate over columns of these types.
 
     Raises:
         OptionError: When a column has a type that the aggregate can't take.
     """
+    check(aggregate, {str(name): shape_of(schema[name]) for name in aggregate.columns})
     kind, column, by = aggregate.kind, aggregate.column, aggregate.by
     dtype = schema[column] if column is not None else pl.Null()
-    if kind in _OF_NUMBERS and not _countable(dtype):
-        cure = "cast it to a long or a double first"
-        raise OptionError("agg", f"{kind}({column})", f"reads a column of type {dtype}", cure)
-    if kind in ("count_if", "bool_and", "bool_or") and dtype != pl.Boolean:
-        cure = "give a condition such as col('delay') > 60"
-        raise OptionError("agg", f"{kind}({column})", f"reads a column of type {dtype}", cure)
     if kind == "count":
         return Messages() if column is None else Tally(index, pl.col(column).is_not_null())
     if kind == "count_if":
         return Tally(index, pl.col(column))
+    if isinstance(dtype, pl.Decimal) and kind in ("sum", "mean"):
+        return (DecimalSum if kind == "sum" else DecimalMean)(index, column, dtype)
     if kind == "sum":
         return FloatSum(index, column) if dtype.is_float() else IntegerSum(index, column)
     if kind in ("mean", "variance", "stddev"):
         return Moments(index, column, kind)
     if kind in ("min", "max", "bool_and", "bool_or"):
-        extreme = FloatExtreme if dtype.is_float() else Extreme
-        return extreme(index, column, kind in ("max", "bool_or"))
+        return extreme(index, column, kind in ("max", "bool_or"), dtype)
     if kind in ("first", "last"):
-        return Chosen(index, column, columns.TIME, kind == "last", schema)
+        return chosen(index, column, columns.TIME, kind == "last", schema)
     if kind in ("arg_min", "arg_max"):
-        return Chosen(index, column, by, kind == "arg_max", schema)
+        return chosen(index, column, by, kind == "arg_max", schema)
     if kind == "approx_distinct":
         return Distinct(index, column, aggregate.option("lg_k"))
     if kind == "median":
@@ -380,10 +293,6 @@ def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
         return Quantile(index, column, aggregate.option("q"), aggregate.option("k"))
     assert aggregate.functions is not None
     return User(index, column, aggregate.functions)
-
-
-def _countable(dtype: pl.DataType) -> bool:
-    return dtype.is_integer() or dtype.is_float()
 
 
 def algebras(spec: WindowSpec, schema: pl.Schema) -> list[Algebra]:

@@ -49,6 +49,9 @@ class Algebra(Protocol):
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         """The aggregate's value for each row of partials; a missing partial is an empty one."""
 
+    def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
+        """For which rows of partials no value fits its type; ``None`` where all do."""
+
 
 class Plain:
     """What most algebras don't need."""
@@ -67,6 +70,10 @@ class Plain:
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         """See ``Algebra``."""
         return frame
+
+    def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
+        """See ``Algebra``."""
+        return None
 
 
 class Copied(Plain):

@@ -52,6 +52,10 @@ class Values(Copied):
 class Median(Values):
     """``median``: the mean of the middle two."""
 
+    def _known(self) -> pl.Expr:
+        values = super()._known()
+        return values.cast(pl.Float64) if self.dtype.is_decimal() else values
+
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         found = super().lower(frame)
         wrong = found.is_nan().fill_null(False)

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.aggregates import Extreme
+from muntin.engine.chosen import Extreme
 from muntin.engine.combine import Combined, Combiner
 from muntin.engine.order import arranged, begins
 from muntin.model.kinds import Numbered

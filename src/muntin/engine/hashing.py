@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Hashes = NDArray[np.uint64]
+Words = NDArray[np.uint8] | NDArray[np.uint64]
 
 _PRIME = np.uint64(0x100000001B3)
 _SALT = np.uint64(0x9E3779B97F4A7C15)
@@ -50,6 +51,11 @@ def _mix(values: Hashes) -> Hashes:
 def _hash_column(column: pl.Series) -> Hashes:
     if column.dtype in (pl.String, pl.Binary):
         hashes = _hash_bytes(column.cast(pl.Binary))
+    elif isinstance(column.dtype, pl.Struct):
+        fields = column.struct.unnest().get_columns()
+        hashes = hash_rows(fields) if fields else np.zeros(len(column), dtype=np.uint64)
+    elif isinstance(column.dtype, pl.List | pl.Array):
+        hashes = _hash_lists(column)
     else:
         hashes = _mix(_as_words(column))
     if column.null_count():
@@ -60,26 +66,41 @@ def _hash_column(column: pl.Series) -> Hashes:
 def _as_words(column: pl.Series) -> Hashes:
     """One 64-bit word a value; null becomes 0 and is told apart later."""
     if column.dtype.is_float():
-        # -0.0 equals 0.0 and so must hash alike.
+        # -0.0 equals 0.0 and so must hash alike, and every NaN equals every other.
         values = column.cast(pl.Float64).fill_null(0.0).to_numpy() + 0.0
+        values = np.where(np.isnan(values), np.nan, values)
         return np.ascontiguousarray(values).view(np.uint64)
     if column.dtype == pl.UInt64:
         return column.fill_null(0).to_numpy().astype(np.uint64)
-    if column.dtype.is_decimal():
+    if column.dtype.is_decimal() or column.dtype in (pl.Int128, pl.UInt128):
         return _hash_bytes(column.cast(pl.String).cast(pl.Binary))
     words = column.to_physical().cast(pl.Int64).fill_null(0).to_numpy()
     return np.ascontiguousarray(words).view(np.uint64)
 
 
 def _hash_bytes(column: pl.Series) -> Hashes:
-    """A polynomial over the bytes of each value, many values at once."""
+    """A polynomial over the bytes of each value."""
     array = column.fill_null(b"").rechunk().to_arrow().cast(pa.large_binary())
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[array.offset :][: len(array) + 1]
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
-    sums = np.zeros(len(array), dtype=np.uint64)
+    return _polynomials(data, offsets)
+
+
+def _hash_lists(column: pl.Series) -> Hashes:
+    """A polynomial over the hashes of each list's elements."""
+    lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
+    sizes = lists.list.len().fill_null(0).cast(pl.Int64)
+    elements = lists.filter(sizes > 0).explode()
+    offsets = np.concatenate([np.zeros(1, np.int64), sizes.to_numpy().cumsum()])
+    return _polynomials(hash_rows([elements]), offsets)
+
+
+def _polynomials(data: Words, offsets: NDArray[np.int64]) -> Hashes:
+    """A polynomial over each stretch of words, many of them at once."""
+    sums = np.zeros(len(offsets) - 1, dtype=np.uint64)
     first = 0
-    while first < len(array):
+    while first < len(sums):
         # As many values as fit into a portion; one that is longer than that comes alone.
         fitting = int(np.searchsorted(offsets, offsets[first] + _PORTION, side="right")) - 1
         if fitting > first:
@@ -93,7 +114,7 @@ def _hash_bytes(column: pl.Series) -> Hashes:
         return _mix(sums + np.diff(offsets).astype(np.uint64))
 
 
-def _sums(data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> Hashes:
+def _sums(data: Words, sizes: NDArray[np.int64]) -> Hashes:
     """The polynomials of values that lie one behind the other."""
     starts = np.cumsum(sizes) - sizes
     with np.errstate(over="ignore"):
@@ -105,7 +126,7 @@ def _sums(data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> Hashes:
         return found
 
 
-def _sum_of_long(data: NDArray[np.uint8]) -> np.uint64:
+def _sum_of_long(data: Words) -> np.uint64:
     """The polynomial of one value, a portion after the other."""
     found, shift = np.uint64(0), np.uint64(1)
     with np.errstate(over="ignore"):

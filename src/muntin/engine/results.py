@@ -5,7 +5,6 @@ from __future__ import annotations
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.aggregates import IntegerSum
 from muntin.engine.combine import Combiner
 from muntin.engine.order import arranged
 from muntin.engine.panes import window_end, window_start
@@ -78,12 +77,13 @@ def no_results(combiner: Combiner) -> pl.DataFrame:
 
 
 def overflows(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
-    """A rejected row for each firing with an integer sum beyond 64 bits.
+    """A rejected row for each firing with a sum or mean that doesn't fit its type.
 
     It names the key, and where there is a column for it, the window's start.
     """
-    sums = [a.overflowed() for a in combiner.algebras if isinstance(a, IntegerSum)]
-    bad = told.filter(pl.any_horizontal(sums)) if sums else told.clear()
+    found = [algebra.overflowed(told) for algebra in combiner.algebras]
+    over = [rows.fill_null(False) for rows in found if rows is not None]
+    bad = told.filter(pl.any_horizontal(over)) if over else told.clear()
     if not len(bad):
         return combiner.nothing_rejected
     spec, start = combiner.spec, _starts(bad, combiner)

@@ -86,7 +86,7 @@ class UserFunctions:
 
     Attributes:
         initializer: ``() -> state``.
-        aggregator: ``(state, value) -> state``, called once a message.
+        aggregator: ``(state, value) -> state``, called once a message with a new state.
         merger: ``(state, state) -> state``; must be associative.
         finisher: ``state -> result``; the identity where it isn't given.
         state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
@@ -116,22 +116,30 @@ def count_if(column: Any) -> Aggregate:
 
 
 def sum(column: Any) -> Aggregate:
-    """The sum. Integers add exactly; a sum that leaves 64 bits is null and reported as rejected."""
+    """The sum; integers and decimals add exactly.
+
+    Of integers it is a long, of ``decimal(p, s)`` a ``decimal(p + 10, s)`` (at most 38 digits), as
+    in Spark. A sum that doesn't fit is null and reported as rejected, reason ``overflow``.
+    """
     return Aggregate("sum", column)
 
 
 def min(column: Any) -> Aggregate:
-    """The least value; as in Spark, NaN is greater than every number."""
+    """The least value of any type but maps; as in Spark, NaN is greater than every number."""
     return Aggregate("min", column)
 
 
 def max(column: Any) -> Aggregate:
-    """The greatest value; as in Spark, NaN is greater than every number."""
+    """The greatest value of any type but maps; as in Spark, NaN is greater than every number."""
     return Aggregate("max", column)
 
 
 def mean(column: Any) -> Aggregate:
-    """The mean, as a double."""
+    """The mean, a double.
+
+    Of ``decimal(p, s)`` it is exact and rounded half up to a ``decimal(p + 4, s + 4)`` (at most 38
+    digits), as in Spark; one that doesn't fit is null and reported as rejected.
+    """
     return Aggregate("mean", column)
 
 
@@ -210,11 +218,16 @@ def aggregate(
 ) -> Aggregate:
     """An aggregate of your own, in the three functions of KIP-94; runs Python for each message.
 
+    Each message begins a state of its own, ``aggregator(initializer(), value)``, and states meet by
+    the merger alone. So the answer doesn't depend on how messages are read, also where the
+    initializer isn't neutral: it is in the answer once for each message.
+
     Args:
         column: The column that is aggregated.
         initializer: ``() -> state``.
-        aggregator: ``(state, value) -> state``; isn't called for nulls.
-        merger: ``(state, state) -> state``; must be associative.
+        aggregator: ``(state, value) -> state``; isn't called for nulls. ``None`` is no state.
+        merger: ``(state, state) -> state``; must be associative, and messages that come out of
+            order are merged as they come unless it is commutative.
         finisher: ``state -> result``; the state itself where it isn't given.
         state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
         result_type: The same, of the result; the state's where it isn't given.

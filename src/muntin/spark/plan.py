@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
@@ -25,7 +26,7 @@ from muntin.spark.processor import (
     buckets_of,
     unpacked,
 )
-from muntin.spark.schema import polars_schema, rejected_schema, result_schema
+from muntin.spark.schema import polars_schema, rejected_schema, result_schema, shape_of
 from muntin.spark.zones import zone_of
 
 
@@ -157,6 +158,9 @@ def build(request: Request) -> Plan:
     aggregates = _with_columns(frame, request.spec, sent)
     holder = given.flag(sent)
     messages = given.select(sent)
+    shapes = {field.name: shape_of(field.dataType) for field in messages.schema.fields}
+    for name, aggregate in aggregates.items():
+        check(aggregate, shapes, said=f"{name}={request.spec.aggregates[name]}")
     schema = polars_schema(messages.schema)
     read = _columns(keys, aggregates) if time is None else [*_columns(keys, aggregates), time]
     typed = {c: str(schema[c]) for c in read}

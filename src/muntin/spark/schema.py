@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -20,13 +22,66 @@ from pyspark.sql.types import (
 from muntin.engine import columns
 from muntin.engine.combine import Combiner
 from muntin.engine.results import no_results
+from muntin.model.accepted import Shape
+from muntin.model.errors import OptionError
+
+_FAMILIES = {
+    "boolean": "boolean", "byte": "integer", "short": "integer", "integer": "integer",
+    "long": "integer", "float": "float", "double": "float", "decimal": "decimal",
+    "string": "string", "binary": "binary", "date": "date", "time": "time",
+    "timestamp": "timestamp", "timestamp_ntz": "timestamp", "daytimeinterval": "interval",
+    "void": "void",
+}  # fmt: skip
 
 
 def polars_schema(schema: StructType) -> pl.Schema:
-    """The Polars types of Spark columns, as they arrive through Arrow."""
-    empty = pl.from_arrow(to_arrow_schema(schema, timezone="UTC").empty_table())
-    assert isinstance(empty, pl.DataFrame)
-    return empty.schema
+    """The Polars types of Spark columns, as they arrive through Arrow.
+
+    Raises:
+        OptionError: When a column has a type that doesn't get there.
+    """
+    return pl.Schema({field.name: _polars_type(field) for field in schema.fields})
+
+
+def _polars_type(field: StructField) -> pl.DataType:
+    try:
+        arrow = to_arrow_schema(StructType([field]), timezone="UTC")
+        return pl.from_arrow(arrow.empty_table()).to_series().dtype  # type: ignore[union-attr]
+    except (PySparkException, pa.ArrowException, pl.exceptions.PolarsError) as error:
+        problem = f"has type {field.dataType.simpleString()}, which Python workers can't read"
+        hint = "cast it to another type, or drop it from the frame"
+        raise OptionError("column", field.name, problem, hint) from error
+
+
+def shape_of(kind: DataType) -> Shape:
+    """A Spark type as aggregates see it."""
+    text = kind.simpleString()
+    if isinstance(kind, ArrayType):
+        return Shape.nested(text, "array", [shape_of(kind.elementType)])
+    if isinstance(kind, StructType):
+        return Shape.nested(text, "struct", [shape_of(f.dataType) for f in kind.fields])
+    if isinstance(kind, MapType):
+        return Shape.nested(text, "map", [shape_of(kind.keyType), shape_of(kind.valueType)])
+    if isinstance(kind, StringType) and text != "string":
+        # Under a collation texts are equal that have other bytes.
+        return Shape(text, "collated")
+    # What has arguments is known by its name alone.
+    return Shape(text, _FAMILIES.get(kind.typeName(), "other"))
+
+
+def _nullable(kind: DataType) -> DataType:
+    """The type with room for a null at every depth.
+
+    Arrow has no null struct of a field that is never null, and Spark says of most nested literals
+    that they never are.
+    """
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _nullable(f.dataType)) for f in kind.fields])
+    return kind
 
 
 def result_schema(source: StructType, combiner: Combiner) -> StructType:
@@ -37,9 +92,9 @@ def result_schema(source: StructType, combiner: Combiner) -> StructType:
     types = {f.name: f.dataType for f in lowered.fields}
     for name, aggregate in spec.aggregates.items():
         if aggregate.kind in same:
-            types[name] = source[str(aggregate.column)].dataType
+            types[name] = _nullable(source[str(aggregate.column)].dataType)
         elif aggregate.kind in ("top_k", "collect_list", "distinct"):
-            types[name] = ArrayType(source[str(aggregate.column)].dataType)
+            types[name] = ArrayType(_nullable(source[str(aggregate.column)].dataType))
     fields = [StructField(key, source[key].dataType, False) for key in spec.keys]
     bound = LongType() if spec.axis == "rows" else moment_type(source, spec.time)
     fields += [StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]
@@ -55,7 +110,7 @@ def rejected_schema(source: StructType, time: str | None) -> StructType:
     """The columns of rejected messages: the input's, the reason, the watermark in force."""
     return StructType(
         [
-            *(StructField(f.name, f.dataType) for f in source.fields),
+            *(StructField(f.name, _nullable(f.dataType)) for f in source.fields),
             StructField(columns.REASON, StringType(), False),
             StructField(columns.WATERMARK, moment_type(source, time)),
         ]

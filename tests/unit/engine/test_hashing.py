@@ -182,3 +182,17 @@ def test_long_values_take_no_more_memory_than_themselves(column: list[str]) -> N
     finally:
         tracemalloc.stop()
     assert most < 32_000_000
+
+
+def test_nested_values_that_are_equal_hash_alike() -> None:
+    nan = float("nan")
+    lists = pl.Series([[1.0, nan], [], None, [1.0, -nan], [-0.0], [0.0], [nan, 1.0], [None], []])
+    found = hash_rows([lists]).tolist()
+    assert (found[0], found[4], found[1]) == (found[3], found[5], found[8])
+    assert len(set(found)) == 6
+    pairs = pl.Series([{"a": 1, "b": [1]}, {"a": 1, "b": [1]}, {"a": 1, "b": []}, None])
+    nulls = pl.Series([{"a": None, "b": None}], dtype=pairs.dtype)
+    found = hash_rows([pl.concat([pairs, nulls])]).tolist()
+    assert (found[0], len(set(found))) == (found[1], 4)
+    # A part of a column hashes as it does in the whole.
+    assert hash_rows([lists.slice(3, 4)]).tolist() == hash_rows([lists]).tolist()[3:7]

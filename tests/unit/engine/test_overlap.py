@@ -1,20 +1,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from tests.transcripts.comparison import same_row
+from tests.transcripts.comparison import row_differences, same_row
 from tests.unit.engine.queries import SCHEMA, combiner, messages
 
 from muntin.engine import columns
 from muntin.engine.combine import Combiner
+from muntin.engine.operator import combiner as lifting
+from muntin.engine.operator import shard
+from muntin.engine.oracle import Oracle
 from muntin.engine.overlap import compose, in_windows
+from muntin.engine.runs import FrameCache, MemoryBlobs
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.kinds import Paned
+from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 
 ALL = {
@@ -203,3 +209,21 @@ def test_cells_are_copied_to_the_windows_that_hold_them() -> None:
     for low, high, wanted in [(None, None, [0, 1]), (1, None, [1]), (None, 0, [0]), (2, 9, [])]:
         copied = in_windows(cells, low, high, query)
         assert copied[columns.WINDOW].to_list() == wanted
+
+
+@pytest.mark.parametrize("windows", [Windows(40, 10), Sliding(15)], ids=str)
+def test_infinities_have_a_mean_wherever_they_stand(windows: Any) -> None:
+    rows = [("a", 3, None, 1.0), ("a", 12, None, math.inf), ("a", 15, None, 2.0)]
+    spec = replace(combiner(Windows(5, 5)).spec, windows=windows)
+    aggs = {"mean": aggregates.mean("amount"), "variance": aggregates.variance("amount")}
+    spec = replace(spec, aggregates=aggs)
+    names = ("key", "time", "value", "amount")
+    given = [dict(zip(names, row, strict=True)) for row in rows]
+    wanted = Oracle(spec).step(given, 0, final=True).firings
+    query = lifting(spec, SCHEMA)
+    told = shard(query, MemoryBlobs(), FrameCache()).step(
+        [query.combine(messages(rows), None)], 0, final=True
+    )
+    found = told.results.to_dicts()
+    assert row_differences("row", found, wanted) == []
+    assert math.inf in [row["mean"] for row in found]

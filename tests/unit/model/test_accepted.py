@@ -1,0 +1,41 @@
+"""Which aggregate takes which type, asked of the table itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from muntin.model import aggregates
+from muntin.model.accepted import NESTED, ODD, SCALARS, Shape, check
+from muntin.model.errors import OptionError
+
+LONG, MAP = Shape("bigint", "integer"), Shape("map<int,int>", "map", frozenset({"integer"}))
+
+
+def test_what_is_inside_is_known_at_any_depth() -> None:
+    deep = Shape.nested("array<…>", "array", [Shape.nested("struct<…>", "struct", [MAP, LONG])])
+    assert deep.inside == {"struct", "map", "integer"}
+    assert Shape.nested("struct<>", "struct", []).inside == frozenset()
+
+
+@pytest.mark.parametrize("family", [*SCALARS, *NESTED, *ODD])
+def test_everything_can_be_counted(family: str) -> None:
+    check(aggregates.count("v"), {"v": Shape(family, family)})
+
+
+def test_both_columns_are_asked_for() -> None:
+    shapes = {"m": MAP, "n": LONG}
+    check(aggregates.arg_max("m", "n"), shapes)
+    for wrong in (aggregates.arg_max("n", "m"), aggregates.arg_max("m", "m")):
+        with pytest.raises(OptionError, match=r"type map<int,int>; give what has an order"):
+            check(wrong, shapes)
+
+
+def test_users_functions_are_asked_for_each_column() -> None:
+    check(aggregates.apply(len, "m", "n"), {"m": MAP, "n": LONG})
+    with pytest.raises(OptionError, match=r"apply\(m, n, result_type=double\).* type void"):
+        check(aggregates.apply(len, "m", "n"), {"m": MAP, "n": Shape("void", "void")})
+
+
+def test_the_users_words_are_said() -> None:
+    with pytest.raises(OptionError, match=r"^agg='total=sum\(a \+ b\)' reads a column of type"):
+        check(aggregates.sum("__c"), {"__c": Shape("string", "string")}, said="total=sum(a + b)")
