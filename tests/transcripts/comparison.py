@@ -29,7 +29,9 @@ def same_row(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def same(value: Any, wanted: Any) -> bool:
-    """Equal; floats nearly so, NaN to itself, and a truth is no number; lists cell by cell."""
+    """Equal; floats nearly so, NaN to itself, and a truth is no number; nested ones by cells."""
+    if isinstance(value, dict) and isinstance(wanted, dict):
+        return list(value) == list(wanted) and all(map(same, value.values(), wanted.values()))
     if isinstance(value, list) and isinstance(wanted, list):
         return len(value) == len(wanted) and all(map(same, value, wanted))
     if isinstance(value, bool) or isinstance(wanted, bool):

@@ -1,0 +1,323 @@
+"""Every aggregate over every Spark type: what Spark SQL and the oracle give, through every door.
+
+All types are columns of one frame, so that a door is one query. What can't be computed is refused
+by name before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+from tests.spark.feed import at
+from tests.transcripts.comparison import same
+from tests.typed import AGGREGATES, TYPES, Typed, refused
+
+import muntin as mt
+from muntin.engine.oracle.values import value as value_of
+from muntin.engine.oracle.window import Placed
+from muntin.model.aggregates import Aggregate
+from muntin.model.errors import MuntinError, OptionError
+
+CORE = [t for t in TYPES if t.name in ("double", "decimal(38,18)", "array of doubles", "map")]
+SIZE = 20
+IDENTITY = ("k", "window_start")
+
+# What Spark SQL says for each; NaN is no number to those that ask for ranks, as in the model.
+SPARK = {
+    "count": "count({v})",
+    "count_if": "count_if({v})",
+    "sum": "try_sum({v})",
+    "min": "min({v})",
+    "max": "max({v})",
+    "mean": "try_avg({v})",
+    "variance": "var_samp({v})",
+    "stddev": "stddev_samp({v})",
+    "first": "min(struct(t, {v} IS NULL, {v} AS v)).v",
+    "last": "max(struct(t, {v} IS NOT NULL, {v} AS v)).v",
+    "arg_min": "(min(struct(w, {v} IS NULL, {v} AS v)) FILTER (WHERE w IS NOT NULL)).v",
+    "arg_max": "(max(struct(w, {v} IS NOT NULL, {v} AS v)) FILTER (WHERE w IS NOT NULL)).v",
+    "arg_min_by": "(min(struct({v}, w IS NULL, w)) FILTER (WHERE {v} IS NOT NULL)).w",
+    "arg_max_by": "(max(struct({v}, w IS NOT NULL, w)) FILTER (WHERE {v} IS NOT NULL)).w",
+    "bool_and": "bool_and({v})",
+    "bool_or": "bool_or({v})",
+    "approx_distinct": "count(DISTINCT {v})",
+    "quantile": "percentile_disc(0.5) WITHIN GROUP (ORDER BY CAST({v} AS double)) {number}",
+    "median": "median({v}) {number}",
+    "exact_quantile": "get(sort_array(collect_list({v}) {number}), "
+    "CAST(ceil(0.5 * count({v}) {number}) AS int) - 1)",
+    "top_k": "slice(sort_array(collect_list({v}) {number}, false), 1, 3)",
+    "collect_list": "transform(sort_array(collect_list(struct(t, {v} AS v)) "
+    "FILTER (WHERE {v} IS NOT NULL)), x -> x.v)",
+    "distinct": "sort_array(collect_list(DISTINCT {v}))",
+}
+# Spark has no order of maps, and so nothing that says which of several is meant.
+UNORDERED = ("first", "last", "arg_min", "arg_max", "collect_list")
+SQL = {
+    "count": "COUNT({v})",
+    "count_if": "COUNT_IF({v})",
+    "sum": "SUM({v})",
+    "min": "MIN({v})",
+    "max": "MAX({v})",
+    "mean": "AVG({v})",
+    "variance": "VARIANCE({v})",
+    "stddev": "STDDEV({v})",
+    "first": "FIRST({v})",
+    "last": "LAST({v})",
+    "arg_min": "MIN_BY({v}, w)",
+    "arg_max": "MAX_BY({v}, w)",
+    "arg_min_by": "MIN_BY(w, {v})",
+    "arg_max_by": "MAX_BY(w, {v})",
+    "bool_and": "BOOL_AND({v})",
+    "bool_or": "BOOL_OR({v})",
+    "approx_distinct": "APPROX_COUNT_DISTINCT({v})",
+    "quantile": "QUANTILE({v}, 0.5)",
+    "median": "MEDIAN({v})",
+    "exact_quantile": "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY {v})",
+    "top_k": "TOP_K({v}, 3)",
+    "collect_list": "COLLECT_LIST({v})",
+    "distinct": "COLLECT_SET({v})",
+}
+
+Rows = dict[tuple[Any, ...], dict[str, Any]]
+
+
+class Wide:
+    """One frame with a column of each type.
+
+    Attributes:
+        types: The types, by the column's name.
+        asked: Every aggregate that isn't refused, by its name and the column's.
+        rows: The messages.
+    """
+
+    def __init__(self, types: Sequence[Typed]) -> None:
+        self.types = {f"v{i}": typed for i, typed in enumerate(types)}
+        self.asked = {
+            f"{name}_{column}": over(agg, column)
+            for column, typed in self.types.items()
+            for name, agg in AGGREGATES.items()
+            if name not in refused(typed)
+        }
+        groups = dict.fromkeys(key for typed in types for key in typed.groups)
+        self.rows = [row for key in groups for row in self._group(key)]
+
+    def _group(self, key: str) -> list[dict[str, Any]]:
+        columns = {name: typed.groups.get(key, []) for name, typed in self.types.items()}
+        length = max(len(values) for values in columns.values())
+        return [
+            {
+                "k": key,
+                "t": at(7 * (i // 2)),
+                "w": None if i % 5 == 4 else i // 3,
+                **{n: values[i] if i < len(values) else None for n, values in columns.items()},
+            }
+            for i in range(length)
+        ]
+
+    def schema(self, spark: SparkSession) -> StructType:
+        """The columns of messages."""
+        declared = ", ".join(f"{name} {typed.spark}" for name, typed in self.types.items())
+        columns = f"k string, t timestamp, w bigint, {declared}"
+        return spark.createDataFrame([], columns).schema
+
+    def table(self, spark: SparkSession) -> pa.Table:
+        """The messages in Arrow."""
+        types = {name: typed.polars for name, typed in self.types.items()}
+        types = {"k": pl.String(), "t": pl.Datetime("us", "UTC"), "w": pl.Int64(), **types}
+        arrow = pl.DataFrame(self.rows, schema=types).to_arrow()
+        return arrow.cast(to_arrow_schema(self.schema(spark), timezone="UTC"))
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The messages in Spark."""
+        return spark.createDataFrame(self.table(spark), self.schema(spark))
+
+    def expected(self) -> Rows:
+        """What the oracle says of each window."""
+        windows: dict[tuple[Any, ...], list[Placed]] = {}
+        for row in self.rows:
+            second = int((row["t"] - at(0)).total_seconds())
+            start = at(second // SIZE * SIZE)
+            windows.setdefault((row["k"], start), []).append(Placed((row["k"],), second, row))
+        return {
+            key: {name: self._value(name, agg, held) for name, agg in self.asked.items()}
+            for key, held in windows.items()
+        }
+
+    def _value(self, name: str, agg: Aggregate, held: list[Placed]) -> Any:
+        found = value_of(agg, held)
+        if isinstance(found, Decimal):
+            dtype = self.types[name.rpartition("_")[2]].polars
+            assert isinstance(dtype, pl.Decimal)
+            digits = dtype.precision + {"sum": 10, "mean": 4}.get(agg.kind, 0)
+            return found if len(found.as_tuple().digits) <= min(38, digits) else None
+        whole = agg.kind == "sum" and isinstance(found, int) and not isinstance(found, bool)
+        return None if whole and not -(2**63) <= found < 2**63 else found
+
+
+def over(agg: Aggregate, column: str) -> Aggregate:
+    """The same aggregate of another column."""
+    named = {part: column for part in ("column", "by") if getattr(agg, part) == "v"}
+    rows = agg.rows and replace(agg.rows, columns=(column,))
+    return replace(agg, rows=rows, **named)
+
+
+def by_window(frame: pl.DataFrame) -> Rows:
+    return {tuple(row[c] for c in IDENTITY): row for row in frame.to_dicts()}
+
+
+def polars(frame: DataFrame) -> pl.DataFrame:
+    found = pl.from_arrow(frame.toArrow())
+    assert isinstance(found, pl.DataFrame)
+    return found
+
+
+def differences(found: Rows, wanted: Rows, names: Sequence[str]) -> list[str]:
+    assert found.keys() == wanted.keys()
+    return [
+        f"{name} of {key[0]}: {found[key][name]!r}, not {wanted[key][name]!r}"
+        for key in wanted
+        for name in names
+        if not same(found[key][name], wanted[key][name])
+    ]
+
+
+def in_spark(frame: DataFrame, wide: Wide) -> Rows:
+    """What Spark SQL computes of the same windows."""
+    said = []
+    for name in wide.asked:
+        kind, _, column = name.rpartition("_")
+        typed = wide.types[column]
+        if kind not in SPARK or ("map" in typed.spark and kind in UNORDERED):
+            continue
+        floats = typed.name in ("float", "double")
+        number = f"FILTER (WHERE NOT isnan({column}))" if floats else ""
+        said.append(f"{SPARK[kind].format(v=column, number=number)} AS {name}")
+    frame.createOrReplaceTempView("typed_messages")
+    found = frame.sparkSession.sql(
+        f"SELECT k, window.start AS window_start, {', '.join(said)} FROM typed_messages "
+        f"GROUP BY k, window(t, '{SIZE} seconds')"
+    )
+    return by_window(polars(found))
+
+
+ALL = pytest.param(TYPES, id="all", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("types", [pytest.param(CORE, id="core"), ALL])
+def test_batch_and_spark_agree(spark: SparkSession, types: Sequence[Typed]) -> None:
+    wide = Wide(types)
+    frame = wide.frame(spark)
+    query = mt.windowed(frame, key="k", time="t").tumbling(f"{SIZE} seconds").agg(**wide.asked)
+    results = query.results
+    found = by_window(polars(results))
+    assert differences(found, wide.expected(), list(wide.asked)) == []
+    theirs = in_spark(frame, wide)
+    known = [name for name in wide.asked if name in next(iter(theirs.values()))]
+    assert differences(found, theirs, known) == []
+    for name, column in wide.types.items():
+        if isinstance(column.polars, pl.Decimal):
+            shown = {"x": f"sum({name})", "y": f"avg({name})"}
+            spoken = frame.selectExpr(*(f"{call} AS {x}" for x, call in shown.items())).schema
+            ours = results.schema[f"sum_{name}"].dataType, results.schema[f"mean_{name}"].dataType
+            assert ours == (spoken["x"].dataType, spoken["y"].dataType)
+
+
+@pytest.mark.slow
+def test_stream_state_and_sql_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    wide = Wide(TYPES)
+    table, folder = wide.table(spark), tmp_path / "messages"
+    folder.mkdir()
+    for number in (0, 1):
+        part = table.take(pa.array(range(number, len(table), 2)))
+        pq.write_table(part, folder / f"{number}.parquet")
+    stream = (
+        spark.readStream.schema(wide.schema(spark))
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(folder))
+    )
+    said: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def note(frame: DataFrame, number: int) -> None:
+        rows = polars(frame).sort("revision").to_dicts()
+        said.update({tuple(row[c] for c in IDENTITY): row for row in rows})
+
+    windows = mt.windowed(stream, key="k", time="t", lateness="1 hour").tumbling(f"{SIZE} seconds")
+    query = windows.early(each=True).agg(**wide.asked)
+    own = {n: agg for n, agg in wide.asked.items() if agg.functions or agg.rows}
+    running = query.start(checkpoint=f"{tmp_path}/checkpoint", results=note, available_now=True)
+    assert running.await_end(240)
+    wanted = wide.expected()
+    assert differences(said, wanted, list(wide.asked)) == []
+    state = mt.open_state(f"{tmp_path}/checkpoint", aggregates=own)
+    assert differences(by_window(state.fetch()), wanted, list(wide.asked)) == []
+    assert differences(by_window(polars(state.frame())), wanted, list(wide.asked)) == []
+
+    calls = {n: SQL.get(n.rpartition("_")[0]) for n in wide.asked}
+    listed = ", ".join(f"{c.format(v=n.rpartition('_')[2])} AS {n}" for n, c in calls.items() if c)
+    statement = (
+        f"SELECT k, window_start, {listed} FROM TABLE(TUMBLE(TABLE m, DESCRIPTOR(t), "
+        f"INTERVAL '{SIZE}' SECOND)) GROUP BY k, window_start, window_end"
+    )
+    batch = mt.sql(spark, statement, m=wide.frame(spark)).results
+    assert differences(by_window(polars(batch)), wanted, [n for n, c in calls.items() if c]) == []
+
+
+@pytest.mark.parametrize("types", [pytest.param(CORE[1:], id="core"), ALL])
+def test_refusals(spark: SparkSession, types: Sequence[Typed]) -> None:
+    wide = Wide(types)
+    frame = wide.frame(spark)
+    windows = mt.windowed(frame, key="k", time="t").tumbling("1 minute")
+    for column, typed in wide.types.items():
+        for name in sorted(refused(typed)):
+            with pytest.raises(OptionError, match=r"^agg='x=.*' reads a column of type "):
+                windows.agg(x=over(AGGREGATES[name], column))
+
+
+def test_refusals_in_sql(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT 'a' AS k, timestamp'2026-01-01' AS t, map('a', 1) AS m, 'a' AS s")
+    statement = "SELECT k, {} AS x FROM m GROUP BY k, TUMBLE(t, INTERVAL '1' MINUTE)"
+    for call in ("MAX(m)", "SUM(s)", "BOOL_OR(s)", "COUNT(DISTINCT m)", "MIN_BY(s, m)"):
+        with pytest.raises(MuntinError, match=r"reads a column of type"):
+            mt.sql(spark, statement.format(call), m=frame)
+
+
+ODD = {
+    "text under a collation": "'a' COLLATE UTF8_LCASE",
+    "a variant": "parse_json('1')",
+    "an interval of months": "INTERVAL '1' YEAR",
+    "nothing": "NULL",
+    "an array of nothing": "array()",
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_types_that_have_no_order_here(spark: SparkSession, odd: str) -> None:
+    frame = spark.sql(f"SELECT 'a' AS k, timestamp'2026-01-01' AS t, {ODD[odd]} AS v")
+    windows = mt.windowed(frame, key="k", time="t").tumbling("1 minute")
+    with pytest.raises(OptionError, match=r"has type|reads a column of type"):
+        windows.agg(x=mt.max("v"))
+
+
+def test_what_is_never_null_inside(spark: SparkSession) -> None:
+    """A struct of literals has fields that are never null, and windows of nulls all the same."""
+    frame = spark.sql(
+        "SELECT k, timestamp'2026-01-01' AS t, "
+        "CASE WHEN k = 'a' THEN struct(1 AS x, array(2) AS y) END AS v "
+        "FROM VALUES ('a'), ('b'), (NULL) AS keys(k)"
+    )
+    query = mt.windowed(frame, key="k", time="t", max_ahead=None).tumbling("1 minute")
+    query = query.agg(v=mt.last("v"), all=mt.collect_list("v"))
+    rows = {row.k: (row.v, row.all) for row in query.results.collect()}
+    assert rows == {"a": ((1, [2]), [(1, [2])]), "b": (None, [])}
+    assert [(row.reason, row.v) for row in query.rejected.collect()] == [("null_key", None)]
