@@ -280,12 +280,13 @@ class App:
         return self._open(table).parts
 
     def partition_of(self, table: str, key: Any) -> Partition:
-        """The partition that a key lies in.
+        """The partition that a key of a table lies in.
 
         Raises:
             OutsideStreamError: When the app doesn't run here.
+            PartitionError: When the key lies in several partitions.
         """
-        return self._open(table).partition_of(key)
+        return self._open(table).partition_of(table, key)
 
     def wall(self) -> int:
         """The wall clock, microseconds."""

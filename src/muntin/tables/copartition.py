@@ -2,11 +2,16 @@
 
 Source: the guide of Faust, "Co-partitioning Tables and Streams" and "Table Sharding". What it warns
 of is an error here: a key must not come to lie in several partitions.
+
+An event lies where its own key says; a table's key may be more than that, or have nothing to do
+with it where a stream has no keys. So a table takes note of how its keys lie (``Lie``), and whoever
+reads one from outside looks where it may be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -16,22 +21,29 @@ from muntin.model.errors import PartitionError
 from muntin.stores.keys import encode_part
 from muntin.tables.current import Cursor
 
+Lie = tuple[int, str]
+"""How many parts keys have (0 where they are no tuples), and what of them their stream goes by."""
+WHOLE, NOTHING, FIRST = "whole", "nothing", "first"
+
 
 def owners(keys: Sequence[Any], partitions: int) -> list[int]:
     """The partition of each key; events without a key all go to the first.
 
     The hash is the one that Spark's shards are chosen by, so that a key has the same number in
-    every runtime of as many partitions.
+    every runtime of as many partitions. Keys that are equal to Python have one owner.
 
     Example:
         >>> owners(["a", b"a", None], 1)
         [0, 0, 0]
-        >>> len(set(owners(["a", b"a"], 64)))
-        1
+        >>> len(set(owners(["a", b"a"], 64))), len(set(owners([1, 1.0, True], 64)))
+        (1, 1)
     """
     if partitions == 1:
         return [0] * len(keys)
     kinds = set(map(type, keys))
+    if kinds & _LIKE_NUMBERS:
+        keys = [_number(key) for key in keys]
+        kinds = set(map(type, keys))
     if kinds == {str}:
         return _hashed(pl.Series(keys, dtype=pl.String), partitions)
     if kinds == {int} and all(-(1 << 63) <= key < 1 << 63 for key in keys):
@@ -50,27 +62,121 @@ def _hashed(keys: pl.Series, partitions: int) -> list[int]:
     return found
 
 
-def check(table: str, key: Any, cursor: Cursor) -> None:
+# What may be equal to a number of another type, also inside of a tuple.
+_LIKE_NUMBERS = {bool, float, Decimal, tuple}
+
+
+def _number(key: Any) -> Any:
+    """The one among equal keys that stands for all of them."""
+    if type(key) is tuple:
+        return tuple(_number(part) for part in key)
+    if type(key) not in _LIKE_NUMBERS:
+        return key
+    try:
+        whole = int(key)
+        return whole if whole == key else float(key) if float(key) == key else key
+    except (ArithmeticError, ValueError):
+        return key  # not a number, or infinite
+
+
+def check(table: str, key: Any, cursor: Cursor) -> Lie:
     """Refuse to write a table under a key that belongs elsewhere.
 
     A key belongs to the event's partition if it is what the stream is partitioned by, or a tuple
     that begins with it. A stream without keys is one partition, where every key belongs.
 
+    Returns:
+        How the key lies.
+
     Raises:
-        PartitionError: Naming the table, the keys and the cure.
+        PartitionError: Naming the table, the keys and what to write.
     """
     own = cursor.key
-    if own is None or key == own:
-        return
-    if isinstance(key, tuple) and key[: len(_tuple(own))] == _tuple(own):
-        return
+    parts = len(key) if isinstance(key, tuple) else 0
+    if own is None:
+        return parts, NOTHING
+    if key == own:
+        return parts, WHOLE
+    if parts and key[: len(_tuple(own))] == _tuple(own):
+        return parts, f"{FIRST} {len(own)}" if isinstance(own, tuple) else FIRST
     if isinstance(key, str | bytes) and isinstance(own, str | bytes) and _bytes(key) == _bytes(own):
-        return
+        return parts, WHOLE
     raise PartitionError(
         f"table {table!r} is written under {key!r} by the agent {cursor.agent!r}, whose stream is "
         f"partitioned by {own!r}: the key would come to lie in several partitions; loop over "
         f"stream.group_by({_field(cursor.value, key)}) in an agent of its own"
     )
+
+
+def places(key: Any, known: Iterable[Lie], partitions: int) -> list[int]:
+    """The partitions that a key may lie in, the likeliest first.
+
+    Args:
+        key: The key.
+        known: How the table's keys lie.
+        partitions: How many partitions there are.
+
+    Example:
+        >>> places(("a", 1), [(2, FIRST)], 64) == owners(["a"], 64)
+        True
+    """
+    parts = len(key) if isinstance(key, tuple) else 0
+    ways = [way for count, way in known if count == parts]
+    if not parts or not ways:
+        # That keys which are no tuples lie by the whole of them isn't taken note of.
+        ways.append(WHOLE)
+    found = dict.fromkeys(owners([_by(key, way) for way in ways], partitions))
+    return list(found)
+
+
+def _by(key: Any, way: str) -> Any:
+    """What a key's stream is partitioned by."""
+    if way == NOTHING:
+        return None
+    if way == WHOLE:
+        return key
+    return key[0] if way == FIRST else key[: int(way.removeprefix(FIRST))]
+
+
+def home(
+    table: str,
+    key: Any,
+    known: Collection[Lie],
+    partitions: int,
+    holds: Callable[[int], bool],
+) -> int:
+    """The partition that a key lies in; where it is in none, where it would be looked for.
+
+    Args:
+        table: The table's name.
+        key: The key.
+        known: How the table's keys lie.
+        partitions: How many partitions there are.
+        holds: Whether a partition has it.
+
+    Raises:
+        PartitionError: When it lies in several.
+    """
+    asked = places(key, known, partitions)
+    if len(asked) == 1:
+        return asked[0]
+    there = [number for number in asked if holds(number)]
+    if len(there) > 1:
+        raise PartitionError(
+            f"table {table!r} has {key!r} in the partitions {', '.join(map(str, sorted(there)))}: "
+            f"it is written by streams that are partitioned by {_ways(key, known)}; partition "
+            "them in one way, with source(key=...) or stream.group_by(...)"
+        )
+    return there[0] if there else asked[0]
+
+
+def _ways(key: Any, known: Iterable[Lie]) -> str:
+    parts = len(key) if isinstance(key, tuple) else 0
+    said = {WHOLE: "the whole key", NOTHING: "nothing", FIRST: "its first part"}
+    ways = dict.fromkeys(way for count, way in known if count == parts)
+    if not parts:
+        ways[WHOLE] = None
+    return " and by ".join(said.get(way, f"its {way} parts") for way in ways)
 
 
 def _tuple(key: Any) -> tuple[Any, ...]:

@@ -15,14 +15,11 @@ from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.model.kinds import KINDS
 from muntin.tables import packed
 from muntin.tables.app import App
-from muntin.tables.cells import MISSING
-from muntin.tables.copartition import owners
+from muntin.tables.copartition import home
 from muntin.tables.partition import Partition, Rules
-from muntin.tables.session_shard import SessionShard
-from muntin.tables.shard import PlainShard, Shard, Told
+from muntin.tables.shard import Shard, Told
 from muntin.tables.spec import PLAIN, TableSpec
 from muntin.tables.table import SetTable, Table
-from muntin.tables.window_shard import WindowShard
 from muntin.tables.windowed import WindowedTable
 
 Numbers = Mapping[int, Sequence[int]]
@@ -99,6 +96,8 @@ class Opened:
             raise OptionError("name", table, "isn't a table of this state", cure)
         self.spec = spec_of(table, known[table], default, value_type)
         specs = {name: spec_of(name, part) for name, part in known.items()} | {table: self.spec}
+        held = [one.get(table, {}) for one in stored]
+        self._lies = [(parts, way) for one in held for parts, way in one.get("lies", ())]
         self.runs = {n: numbers_of(one.get(table, {})) for n, one in enumerate(stored)}
         rules = Rules(specs, {}, None)
         self._parts = [Partition(rules, number) for number in range(len(manifests))]
@@ -122,18 +121,13 @@ class Opened:
         self._load(range(len(self._parts)))
         return self._parts
 
-    def partition_of(self, key: Any) -> Partition:
-        """The partition that a key lies in.
+    def partition_of(self, table: str, key: Any) -> Partition:
+        """The partition that a key of a table lies in.
 
-        A key may lie elsewhere than where a stream's own keys do: under a tuple that begins with
-        one, or where a stream has none. So where it isn't found the others are looked through.
+        Raises:
+            PartitionError: When it lies in several.
         """
-        own = owners([key], len(self._parts))[0]
-        self._load([own])
-        if self._holds(self._parts[own], key):
-            return self._parts[own]
-        there = (part for part in self.parts if self._holds(part, key))
-        return next(there, self._parts[own])
+        return self._parts[home(table, key, self._lies, len(self._parts), self._holds(key))]
 
     def wall(self) -> int:
         """The wall clock, microseconds."""
@@ -145,20 +139,18 @@ class Opened:
 
     def standing(self, key: Any = None) -> Iterator[Told]:
         """Every entry, or those of a key."""
-        parts = self.parts if key is None else [self.partition_of(key)]
+        parts = self.parts if key is None else [self.partition_of(self.spec.name, key)]
         for part in parts:
             for one in self.shard(part).standing():
                 if key is None or one.key == key:
                     yield one
 
-    def _holds(self, part: Partition, key: Any) -> bool:
-        shard = self.shard(part)
-        if isinstance(shard, PlainShard):
-            return shard.found(0, key) is not MISSING
-        if isinstance(shard, SessionShard):
-            return bool(shard.of(key))
-        assert isinstance(shard, WindowShard)
-        return any(shard.value(window, key) is not MISSING for window in shard.live())
+    def _holds(self, key: Any) -> Callable[[int], bool]:
+        def holds(number: int) -> bool:
+            self._load([number])
+            return self.shard(self._parts[number]).holds(key)
+
+        return holds
 
     def _of(self, number: int) -> Callable[[], Mapping[int, bytes]]:
         def fetched() -> Mapping[int, bytes]:

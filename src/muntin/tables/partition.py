@@ -22,9 +22,10 @@ from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
 from muntin.tables.current import CURRENT, Cursor
 from muntin.tables.moments import BEGINNING
+from muntin.tables.plain_shard import PlainShard
 from muntin.tables.session_shard import SessionShard
 from muntin.tables.set_shard import SetShard, SetWindowShard
-from muntin.tables.shard import PlainShard, Shard, Told
+from muntin.tables.shard import Shard, Told
 from muntin.tables.spec import TableSpec, window_range
 from muntin.tables.window_shard import WindowShard
 
@@ -198,6 +199,11 @@ class Partition:
                 watermark,
             )
         )
+
+    def settle(self) -> None:
+        """Take over what agents changed inside of values that they were lent."""
+        for shard in self.shards.values():
+            shard.settle()
 
     async def finish(
         self,

@@ -19,7 +19,8 @@ from muntin.model.closing import Closes
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.stores import KeyValue
 from muntin.tables.agent import AgentRun
-from muntin.tables.copartition import owners
+from muntin.tables.agreement import agree
+from muntin.tables.copartition import home
 from muntin.tables.intake import Intake, as_json, from_json, rejected_row
 from muntin.tables.kept import Kept
 from muntin.tables.loop import Loop
@@ -90,9 +91,16 @@ class Running(Closes):
         """The wall clock, microseconds."""
         return round(self._clock() * SECOND)
 
-    def partition_of(self, key: Any) -> Partition:
-        """The partition that a key lies in."""
-        return self.parts[owners([key], len(self.parts))[0]]
+    def partition_of(self, table: str, key: Any) -> Partition:
+        """The partition that a key of a table lies in.
+
+        Raises:
+            PartitionError: When it lies in several.
+        """
+        shards = [part.shards[table] for part in self.parts]
+        lies = shards[0].lies
+        there = home(table, key, lies, len(shards), lambda number: shards[number].holds(key))
+        return self.parts[there]
 
     def send(
         self, topic: str, value: Any, *, key: Any = None, timestamp: Moment | None = None
@@ -195,6 +203,9 @@ class Running(Closes):
                         self._intake.fill(inbox, rows)
         for run in self._runs:
             await self._until_rest(run)
+        for part in self.parts:
+            part.settle()
+        agree(self.parts)
         for part in self.parts:
             await part.finish(self._intake.marks)
         self._commit(messages)

@@ -197,6 +197,10 @@ class SessionShard(Shard):
                 return session.value
         return MISSING
 
+    def holds(self, key: Any) -> bool:
+        """See ``Shard``."""
+        return bool(self.of(key))
+
     def put(self, place: int, key: Any, value: Any) -> None:
         """See ``Shard``; the place is a session's start."""
         for session in self.of(key):

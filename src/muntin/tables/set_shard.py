@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.current import Cursor
 from muntin.tables.entries import Entries
-from muntin.tables.shard import PlainShard, Relative, Told, in_order
+from muntin.tables.plain_shard import PlainShard
+from muntin.tables.shard import Relative, Told, in_order
 from muntin.tables.spec import TableSpec
 from muntin.tables.window_shard import Operation, WindowShard
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,6 +59,7 @@ class Shard:
         latest: The newest place that was written.
         single: Whether no more than one clock drives it, so that events can be judged one by one.
         known: The agent whose clock has been taken note of.
+        lies: How the table's keys lie.
         span: How many places (of sessions: how long a stretch of ends) are stored together. It
             stays what it was when the first batch was written, whatever ``expires`` is now.
     """
@@ -71,6 +72,7 @@ class Shard:
         self.latest: int | None = None
         self.single = True
         self.known: Cursor | None = None
+        self.lies: dict[copartition.Lie, None] = {}
         self.span = 1
         self._spec = spec.to_dict()
         self._feeds: dict[str, None] = {}
@@ -123,6 +125,7 @@ class Shard:
         self.latest = stored.get("latest")
         self._feeds = dict.fromkeys(stored.get("feeds", ()))
         self._field = stored.get("field", BEGINNING)
+        self.lies = dict.fromkeys(map(_lie, stored.get("lies", ())))
         if stored:
             self.lay_out(stored["span"])
         self.single = len(self._feeds) <= 1
@@ -141,6 +144,7 @@ class Shard:
             "latest": self.latest,
             "feeds": list(self._feeds),
             "field": self._field,
+            "lies": list(self.lies),
             "runs": {name: entries.journal.entries() for name, entries in self.kept().items()},
         }
 
@@ -186,9 +190,9 @@ class Shard:
         return time, judged if self.single else self.watermark
 
     def check(self, key: Any, cursor: Cursor) -> None:
-        """Refuse a key that belongs to another partition."""
-        if key != cursor.key:
-            copartition.check(self.spec.name, key, cursor)
+        """Refuse a key that belongs to another partition, and take note of how it lies."""
+        if key != cursor.key or type(key) is tuple:
+            self.lies[copartition.check(self.spec.name, key, cursor)] = None
 
     def reject(self, cursor: Cursor, reason: str, detail: str | None = None) -> None:
         """Hand an event back, once for this table however often it is written."""
@@ -300,6 +304,10 @@ class Shard:
         """The stored value of a place and key; ``MISSING`` where there is none."""
         raise NotImplementedError
 
+    def holds(self, key: Any) -> bool:
+        """Whether a key has any value."""
+        raise NotImplementedError
+
     def put(self, place: int, key: Any, value: Any) -> None:
         """Set the value of a place and key."""
         raise NotImplementedError
@@ -347,66 +355,14 @@ class Shard:
             entries.commit()
 
 
+def _lie(stored: Sequence[Any]) -> copartition.Lie:
+    parts, way = stored
+    return parts, way
+
+
 def in_order(keys: Any) -> list[Any]:
     """Keys in their own order, or in that of stored keys where they can't be compared."""
     try:
         return sorted(keys)
     except TypeError:
         return sorted(keys, key=encode_part)
-
-
-class PlainShard(Shard):
-    """A table without windows."""
-
-    def __init__(self, spec: TableSpec, part: Partition) -> None:
-        super().__init__(spec, part)
-        self.values = self.entries(1)
-
-    def kept(self) -> dict[str, Entries]:
-        """See ``Shard``."""
-        return {"values": self.values}
-
-    def read(self, key: Any) -> Any:
-        """The value of a key, or the default.
-
-        Raises:
-            KeyError: When it has none, and the table no default.
-        """
-        return self.lend(0, key, self.values.get(0, key))
-
-    def found(self, place: int, key: Any) -> Any:
-        """See ``Shard``."""
-        return self.values.get(place, key)
-
-    def put(self, place: int, key: Any, value: Any) -> None:
-        """See ``Shard``."""
-        self.values.pair(place)[0][key] = self.own(place, key, value)
-
-    def write(self, key: Any, value: Any, cursor: Cursor) -> None:
-        """Set a value; ``GONE`` deletes it."""
-        self.check(key, cursor)
-        self.put(0, key, value)
-
-    def items(self) -> dict[Any, Any]:
-        """All keys and values that are stored."""
-        return self.values.at(0)
-
-    def all_keys(self) -> list[Any]:
-        """All keys, also those of values that agents have only changed in place."""
-        stored = self.items()
-        return [*stored, *self.begun(0, stored)]
-
-    def count(self) -> int:
-        """How many keys there are."""
-        stored = self.items()
-        return len(stored) + len(self.begun(0, stored))
-
-    def standing(self) -> Iterator[Told]:
-        """See ``Shard``."""
-        return (Told(key, None, value, False) for key, value in self.items().items())
-
-    def changes(self) -> Iterator[Told]:
-        """See ``Shard``."""
-        for _, values in self.values.changed():
-            for key, value in values.items():
-                yield Told(key, None, value, False)

@@ -17,8 +17,9 @@ from muntin.model.sessions import Closed
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.current import current, require
 from muntin.tables.moments import Seconds, expiry, length
+from muntin.tables.plain_shard import PlainShard
 from muntin.tables.set_shard import SetShard
-from muntin.tables.shard import PlainShard, Shard
+from muntin.tables.shard import Shard
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:

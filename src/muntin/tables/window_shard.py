@@ -130,7 +130,7 @@ class WindowShard(Shard):
             if placed is None:
                 return
             time, judged = placed
-        if key != cursor.key:
+        if key != cursor.key or type(key) is tuple:
             self.check(key, cursor)
         # The same as self.slot(time), without the call.
         slot = self._slots.get((time - self._origin) // self._slide) if self._even else None
@@ -249,6 +249,10 @@ class WindowShard(Shard):
     def found(self, place: int, key: Any) -> Any:
         """See ``Shard``."""
         return self.value(place, key)
+
+    def holds(self, key: Any) -> bool:
+        """See ``Shard``."""
+        return any(self.value(window, key) is not MISSING for window in self.live())
 
     def value(self, window: int, key: Any) -> Any:
         """The value of one window; ``MISSING`` where it has none, or has expired."""

@@ -1,0 +1,76 @@
+"""A table without windows in one partition: a value a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from muntin.tables.cells import MISSING
+from muntin.tables.current import Cursor
+from muntin.tables.entries import Entries
+from muntin.tables.shard import Shard, Told
+from muntin.tables.spec import TableSpec
+
+if TYPE_CHECKING:
+    from muntin.tables.partition import Partition
+
+
+class PlainShard(Shard):
+    """A table without windows."""
+
+    def __init__(self, spec: TableSpec, part: Partition) -> None:
+        super().__init__(spec, part)
+        self.values = self.entries(1)
+
+    def kept(self) -> dict[str, Entries]:
+        """See ``Shard``."""
+        return {"values": self.values}
+
+    def read(self, key: Any) -> Any:
+        """The value of a key, or the default.
+
+        Raises:
+            KeyError: When it has none, and the table no default.
+        """
+        return self.lend(0, key, self.values.get(0, key))
+
+    def found(self, place: int, key: Any) -> Any:
+        """See ``Shard``."""
+        return self.values.get(place, key)
+
+    def holds(self, key: Any) -> bool:
+        """See ``Shard``."""
+        return self.found(0, key) is not MISSING
+
+    def put(self, place: int, key: Any, value: Any) -> None:
+        """See ``Shard``."""
+        self.values.pair(place)[0][key] = self.own(place, key, value)
+
+    def write(self, key: Any, value: Any, cursor: Cursor) -> None:
+        """Set a value; ``GONE`` deletes it."""
+        self.check(key, cursor)
+        self.put(0, key, value)
+
+    def items(self) -> dict[Any, Any]:
+        """All keys and values that are stored."""
+        return self.values.at(0)
+
+    def all_keys(self) -> list[Any]:
+        """All keys, also those of values that agents have only changed in place."""
+        stored = self.items()
+        return [*stored, *self.begun(0, stored)]
+
+    def count(self) -> int:
+        """How many keys there are."""
+        stored = self.items()
+        return len(stored) + len(self.begun(0, stored))
+
+    def standing(self) -> Iterator[Told]:
+        """See ``Shard``."""
+        return (Told(key, None, value, False) for key, value in self.items().items())
+
+    def changes(self) -> Iterator[Told]:
+        """See ``Shard``."""
+        for _, values in self.values.changed():
+            for key, value in values.items():
+                yield Told(key, None, value, False)

@@ -1,0 +1,180 @@
+"""A key lies in one partition, and whoever reads from outside finds it there."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+from unittest import mock
+
+import pytest
+from tests.unit.tables.test_opened import opened
+
+import muntin as mt
+from muntin.stores import Image, memory
+from muntin.tables import App
+from muntin.tables.copartition import owners
+
+PARTITIONS = 4
+ROWS = [
+    {"user": f"u{n % 8}", "page": f"p{n % 3}", "at": float(n)}
+    for n in range(48)
+]  # fmt: skip
+
+
+def pages(app: App) -> tuple[Any, ...]:
+    """Tables of every kind, under tuples that begin with what the stream is partitioned by."""
+    tables = (
+        app.Table("plain", default=int),
+        app.Table("tumbling", default=int).tumbling(10),
+        app.Table("hopping", default=int).hopping(10, 5),
+        app.Table("session", default=int).session(10),
+        app.SetTable("sets"),
+        app.SetTable("windowed").tumbling(10),
+    )
+
+    @app.agent(app.topic("views"))
+    def view(event: Any) -> None:
+        key = event["user"], event["page"]
+        for table in tables[:4]:
+            table[key] += 1
+        for table in tables[4:]:
+            table[key].add(int(event["at"]))
+
+    return tables
+
+
+def read(table: Any, key: Any) -> Any:
+    """Everything that a table says of a key."""
+    if table.spec.windows is not None:
+        return table[key].windows(), table[key].current(7.0)
+    return set(table[key]) if table.spec.sets else table[key], key in table, table.get(key) == 0
+
+
+@pytest.mark.parametrize("by", ["user", "page", None])
+def test_it_is_found_wherever_its_stream_put_it(by: str | None) -> None:
+    def said(partitions: int, image: Image) -> list[Any]:
+        app = App("app", max_ahead=None)
+        if by == "page":
+            tables = (app.Table("plain", default=int), app.Table("tumbling", default=int))
+            tables = (tables[0], tables[1].tumbling(10))
+
+            @app.agent(app.topic("views"))
+            def view(event: Any) -> None:
+                for table in tables:
+                    table[event["page"]] += 1
+                    table[event["page"], event["user"]] += 1
+        else:
+            tables = pages(app)
+        keys: list[Any] = [(row["user"], row["page"]) for row in ROWS]
+        if by == "page":
+            keys = [*(key[::-1] for key in keys), *(row["page"] for row in ROWS)]
+        source = mt.source(ROWS, key=by, time="at")
+        with app.run({"views": source}, store=memory(image), partitions=partitions, batch=10):
+            inside = [read(table, key) for table in tables for key in [*keys, ("u0", "nobody")]]
+        if partitions == PARTITIONS:
+            handles = [opened(image, table.name).handle for table in tables]
+            assert inside == [read(t, key) for t in handles for key in [*keys, ("u0", "nobody")]]
+        return inside
+
+    assert said(PARTITIONS, Image()) == said(1, Image())
+
+
+def test_a_key_is_looked_up_in_its_own_partition_alone() -> None:
+    image, app = Image(), App("app", max_ahead=None)
+    pages(app)
+    source = mt.source(ROWS, key="user", time="at")
+    app.run({"views": source}, store=memory(image), partitions=PARTITIONS).close()
+    asked: list[int] = []
+    table = opened(image, "plain", asked)
+    assert table.handle["u1", "p1"] == 2
+    assert asked == owners(["u1"], PARTITIONS)
+
+
+def two_ways(app: App) -> Any:
+    """A table that two agents write whose streams are partitioned differently."""
+    table = app.Table("t", default=int)
+    topic = app.topic("views")
+
+    @app.agent(topic)
+    def by_user(event: Any) -> None:
+        table[event["user"], event["page"]] += 1
+
+    @app.agent(topic, group_by=lambda event: (event["user"], event["page"]))
+    def by_both(event: Any) -> None:
+        table[event["user"], event["page"]] += 1
+
+    return table
+
+
+def test_a_key_must_not_lie_in_two_partitions() -> None:
+    image = Image()
+    app = App("app", max_ahead=None)
+    table = two_ways(app)
+    source = mt.source(ROWS, key="user", time="at")
+    with app.run({"views": source}, partitions=1):
+        assert table["u0", "p0"] == 4
+    said = (
+        r"table 't' has \('u\d', 'p\d'\) in the partitions \d, \d: it is written by streams that "
+        r"are partitioned by .*the whole key.*; partition them in one way"
+    )
+    with pytest.raises(mt.PartitionError, match=said):
+        app.run({"views": source}, store=memory(image), partitions=PARTITIONS)
+    with app.open(store=memory(image), partitions=PARTITIONS):
+        assert len(table) == 0
+
+
+def test_whoever_reads_such_a_key_is_told() -> None:
+    image, app = Image(), App("app", max_ahead=None)
+    two_ways(app)
+    source = mt.source(ROWS, key="user", time="at")
+    # As on Spark, where partitions can't ask each other.
+    with mock.patch("muntin.tables.running.agree"):
+        app.run({"views": source}, store=memory(image), partitions=PARTITIONS).close()
+    table = opened(image, "t").handle
+    apart = [
+        key
+        for key in {(row["user"], row["page"]) for row in ROWS}
+        if owners([key], PARTITIONS) != owners([key[0]], PARTITIONS)
+    ]
+    assert len(apart) > 4
+    for key in apart:
+        with pytest.raises(mt.PartitionError, match=r"by its first part and by the whole key"):
+            table[key]
+
+
+@pytest.mark.parametrize("unkeyed_first", [False, True])
+def test_a_stream_without_keys_beside_one_with_keys(unkeyed_first: bool) -> None:
+    app = App("app", max_ahead=None)
+    table = app.Table("t", default=int)
+
+    @app.agent(app.topic("views"))
+    def view(event: Any) -> None:
+        table[event] += 1
+
+    key = next(key for key in "abcdef" if owners([key], PARTITIONS) != [0])
+    with app.open(partitions=PARTITIONS) as running:
+        keys = [None, key] if unkeyed_first else [key, None]
+        running.send("views", key, key=keys[0])
+        assert (table[key], key in table) == (1, True)
+        with pytest.raises(mt.PartitionError, match="by nothing"):
+            running.send("views", key, key=keys[1])
+
+
+def test_keys_that_are_equal_have_one_owner() -> None:
+    equal: list[Any] = [1, 1.0, True, Decimal(1)]
+    assert len(set(owners(equal, 64))) == 1
+    assert len({owners([(key, "a")], 64)[0] for key in equal}) == 1
+    assert owners([0.5, Decimal("0.5")], 64) == owners([0.5], 64) * 2
+    assert len(set(owners([0.0, -0.0, False], 64))) == 1
+    assert len(owners([float("nan"), float("inf"), Decimal("NaN"), 1e300, 2.5], 64)) == 5
+    app = App("app", max_ahead=None)
+    table = app.Table("t", default=int)
+
+    @app.agent(app.topic("views"))
+    def view(event: Any) -> None:
+        table[event] += 1
+
+    with app.open(partitions=8) as running:
+        for key in equal:
+            running.send("views", key, key=key)
+        assert [table[key] for key in equal] == [4] * 4
