@@ -93,9 +93,10 @@ def sent(stamps: list[int] | None, holder: str) -> dict[str, Any]:
 
 def test_a_task_has_no_clock_of_its_own() -> None:
     assert sent([1_000_000] * 2, NOW) | {"counts": 0} == {
-        "task": 0, "topic": "clicks", "latest": 1_000_000, "wall": 1_000_000, "counts": 0,
+        "task": 0, "topic": "clicks", "latest": {"clicks": 1_000_000}, "wall": 1_000_000,
+        "counts": 0,
     }  # fmt: skip
     with_times = sent([1_000_000] * 2, "at")
     assert with_times["wall"] == 1_000_000
-    assert with_times["latest"] == DAY.timestamp() * 1_000_000
+    assert with_times["latest"]["clicks"] == DAY.timestamp() * 1_000_000
     assert sent(None, "at")["wall"] is None

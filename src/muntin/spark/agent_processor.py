@@ -11,7 +11,7 @@ import json
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import polars as pl
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from muntin.engine import columns
 from muntin.engine.codec import decode
-from muntin.spark.agent_route import DOOR, JUDGED, AgentStage, Route
+from muntin.spark.agent_route import DOOR, JUDGED, AgentStage, Route, judged_by
 from muntin.spark.agent_rows import (
     MESSAGE,
     REJECTED_FRAME,
@@ -36,6 +36,7 @@ from muntin.spark.schema import to_blob
 from muntin.spark.state import SparkBlobs
 from muntin.tables.agent import AgentRun
 from muntin.tables.cells import KEYS, keys_of
+from muntin.tables.clocks import NOBODY, Arrival
 from muntin.tables.loop import Loop
 from muntin.tables.partition import Partition, Rejected
 from muntin.tables.rows import RowReader
@@ -120,10 +121,11 @@ class Batch:
             self._take(header, row)
 
     def _take(self, header: dict[str, Any], row: Any) -> None:
-        if header["latest"] is not None:
+        if header["latest"]:
             topic = header["topic"]
-            mark = header["latest"] - self.part.lateness(topic)
-            self.marks[topic] = max(mark, self.marks.get(topic, mark))
+            for clock, latest in header["latest"].items():
+                mark = latest - self.part.lateness(topic)
+                self.marks[clock] = max(mark, self.marks.get(clock, mark))
         if row["messages"] is not None:
             frame = decode(bytes(row["messages"]))
             self._frames.setdefault(row["route"], []).append(frame)
@@ -185,15 +187,29 @@ class Batch:
         values, malformed = reader(events)
         keyed = any(name in KEYS for name in events.columns)
         keys = keys_of(events) if keyed else [None] * len(events)
-        mark = self.part.marks.get(topic)
-        judged = events[JUDGED] if mark is None else events[JUDGED].clip(lower_bound=mark)
         times = events[columns.TIME].to_list()
-        rows = zip(values, keys, times, judged.to_list(), numbers, strict=False)
+        judged = self._judged(events, JUDGED, topic)
+        rows = zip(
+            values, keys, times, judged, numbers, self._arrivals(events, topic), strict=False
+        )
         if not malformed:
             return rows
         if tells:
             self._reject(topic, events, keys, times, malformed)
         return [row for number, row in enumerate(rows) if number not in malformed]
+
+    def _judged(self, events: pl.DataFrame, column: str, clock: str) -> list[int]:
+        """The watermark that each event found."""
+        mark, judged = self.part.marks.get(clock), events[column]
+        return (judged if mark is None else judged.clip(lower_bound=mark)).to_list()
+
+    def _arrivals(self, events: pl.DataFrame, topic: str) -> Iterable[Arrival]:
+        """What else each found."""
+        clocks = self.stage.app.clocks
+        if not clocks:
+            return repeat(NOBODY)
+        found = [self._judged(events, judged_by(c), c.feed(topic)) for c in clocks]
+        return (Arrival(0, judged) for judged in zip(*found, strict=True))
 
     def _reject(
         self,
@@ -247,7 +263,7 @@ def _figures(bucket: int, part: Partition, told: dict[str, list[Told]]) -> str:
     )
     figures = {
         "bucket": bucket,
-        "watermark": max(part.marks.values(), default=None),
+        "watermark": part.watermark,
         "counts": part.counts,
         "pending": 0,
         "rows": stored,

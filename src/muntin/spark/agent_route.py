@@ -27,6 +27,7 @@ from muntin.spark.combiner import (
 from muntin.spark.flags import NOW
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, keys_column, keys_of
+from muntin.tables.clocks import FieldClock
 from muntin.tables.copartition import owners
 from muntin.tables.moments import BEGINNING
 from muntin.tables.record import Keying
@@ -156,19 +157,53 @@ class RouteTask:
             if arrival.key is not None:
                 events, refused = self._keyed(events, arrival.key, None)
                 rejected += refused
-            yield self._rows(self._judged(events), rejected, seen, now)
+            judged, latest = self._judged(events, now)
+            yield self._rows(judged, latest, rejected, seen, now)
 
-    def _judged(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Events with the watermark that each finds, as far as this task knows it."""
+    def _judged(self, events: pl.DataFrame, now: int | None) -> tuple[pl.DataFrame, dict[str, int]]:
+        """Events with the watermarks that each finds, as far as this task knows them.
+
+        Returns:
+            The events, and the greatest time of each clock.
+        """
         lateness = self.stage.app.topics[self.topic].lateness
-        judged = (pl.col(columns.TIME) - lateness).cum_max().shift(1, fill_value=BEGINNING)
-        return events.with_columns(judged.alias(JUDGED))
+        times = {self.topic: (JUDGED, events[columns.TIME])}
+        for clock in self.stage.app.clocks:
+            times[clock.feed(self.topic)] = judged_by(clock), self._times(events, clock, now)
+        judged = [
+            (found.fill_null(BEGINNING) - lateness)
+            .cum_max()
+            .shift(1, fill_value=BEGINNING)
+            .clip(lower_bound=BEGINNING)
+            .alias(column)
+            for column, found in times.values()
+        ]
+        greatest = {clock: found.max() for clock, (_, found) in times.items()}
+        latest = {clock: most for clock, most in greatest.items() if isinstance(most, int)}
+        return events.with_columns(judged), latest
+
+    def _times(self, events: pl.DataFrame, clock: FieldClock, now: int | None) -> pl.Series:
+        """The times in the values that a clock follows, microseconds; null where there is none."""
+        arrival, by = self.stage.arrivals[self.topic], clock.by
+        if by.field in arrival.schema and arrival.value is None and _is_time(events[by.field]):
+            found = events[by.field].cast(pl.Datetime("us")).cast(pl.Int64)
+        else:
+            values, _ = arrival.reader(self.stage.app.topics[self.topic].value_type)(events)
+            found = pl.Series([clock.time(value) for value in values], dtype=pl.Int64)
+        ahead = self.stage.app.max_ahead
+        if ahead is None or now is None:
+            return found
+        return found.set(found > now + ahead, None)
 
     def _rows(
-        self, events: pl.DataFrame, rejected: list[pl.DataFrame], seen: int, now: int | None
+        self,
+        events: pl.DataFrame,
+        latest: dict[str, int],
+        rejected: list[pl.DataFrame],
+        seen: int,
+        now: int | None,
     ) -> pa.RecordBatch:
         counts = {"seen": seen, "taken": len(events)}
-        latest = events[columns.TIME].max()
         header = {"task": task_number(), "topic": self.topic, "latest": latest, "wall": now}
         rows: list[tuple[Any, ...]] = []
         for number, route in enumerate(self.stage.routes):
@@ -292,6 +327,15 @@ def _as_text(arrival: Arrival) -> pl.Expr:
         for name in arrival.schema
     ]
     return pl.struct(columns_of).struct.json_encode()
+
+
+def judged_by(clock: FieldClock) -> str:
+    """The column of a clock's watermark in force."""
+    return f"{JUDGED}_{clock.number}"
+
+
+def _is_time(column: pl.Series) -> bool:
+    return isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone in (None, "UTC")
 
 
 def _as_key(keys: pl.Series) -> pl.Series:

@@ -284,7 +284,13 @@ class AgentsOnSpark:
         batch, and nothing is compiled anew.
         """
         ahead = self.app.max_ahead
-        looked_at = time is None or ahead is not None or (self.app.clocked and not self._ticks)
+        several = len(self._given) > 1 or bool(self.app.clocks)
+        looked_at = (
+            time is None
+            or ahead is not None
+            or (several and self.app.idle is not None)
+            or (self.app.clocked and not self._ticks)
+        )
         return Input(frame, time, max_ahead=ahead, stamped=looked_at)
 
     def _build(self, tell: frozenset[str]) -> DataFrame:

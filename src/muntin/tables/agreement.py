@@ -24,9 +24,10 @@ def agree(parts: Sequence[Partition]) -> None:
         return
     for name in parts[0].shards:
         shards = [part.shards[name] for part in parts]
+        feeds = {feed: None for shard in shards for feed in shard.feeds}
         lies = {lie: None for shard in shards for lie in shard.lies}
         for shard in shards:
-            shard.lies = dict(lies)
+            shard.feeds, shard.lies = dict(feeds), dict(lies)
         if any(way != copartition.WHOLE for _, way in lies):
             _check(name, parts)
 

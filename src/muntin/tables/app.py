@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, OutsideStreamError
 from muntin.tables.agent import Agent, Sink
+from muntin.tables.clocks import FieldClock, same
+from muntin.tables.current import current
 from muntin.tables.partition import Partition, Rules
-from muntin.tables.record import keying
+from muntin.tables.record import Keying, keying
 from muntin.tables.sources import Memory
 from muntin.tables.spec import TableSpec, WindowClose
 from muntin.tables.table import SetTable, Table
@@ -39,6 +41,8 @@ class App:
             late events rejected, by watermarks; see ``expires`` of ``Table.tumbling``.
         max_ahead: How far ahead of the wall clock a time may be; what is further is rejected as
             ``future`` and moves no watermark. ``None`` takes anything.
+        idle: From how long a rest on, by the wall clock, a table doesn't wait any longer for one
+            of several clocks that write it (topics, and times in values); ``None`` waits for all.
         errors: What an exception in an agent does: ``raise`` ends the run, and nothing of the batch
             is committed; ``reject`` hands the event back and goes on with the next one.
 
@@ -62,6 +66,7 @@ class App:
         source: Memory | Mapping[str, Any] | None = None,
         lateness: Duration = "0 seconds",
         max_ahead: Duration | None = "1 day",
+        idle: Duration | None = "10 minutes",
         errors: Errors = "raise",
     ) -> None:
         self.name = checked(name, "app")
@@ -71,10 +76,12 @@ class App:
         self.agents: dict[str, Agent] = {}
         self.lateness = micros("lateness", lateness)
         self.max_ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
+        self.idle = None if idle is None else micros("idle", idle)
         if errors not in ("raise", "reject"):
             raise OptionError("errors", errors, "isn't known", 'give "raise" or "reject"')
         self.errors = errors
         self.clocked = False
+        self.clocks: list[FieldClock] = []
         self.running: Running | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -165,6 +172,28 @@ class App:
         """Say more of a table that is there."""
         self.tables[spec.name] = spec
 
+    def clock(self, table: str, by: Keying) -> FieldClock:
+        """The clock of a time in values that a table goes by; the same for the same time.
+
+        Raises:
+            OptionError: When an agent asks for a new one at an event: those before weren't looked
+                at.
+        """
+        for known in self.clocks:
+            mine = known.name.startswith(f"{table} by ") and known.by.field == by.field
+            if mine and same(known.by.function, by.function):
+                return known
+        if current() is not None:
+            cure = f"write other = {table}.relative_to_field(...) outside of the loop over events"
+            given = by.field or by.name
+            raise OptionError("relative_to_field", given, "is first made at an event", cure)
+        names = {clock.name for clock in self.clocks}
+        name = f"{table} by {by.name}"
+        while name in names:
+            name += "'"
+        self.clocks.append(FieldClock(len(self.clocks), name, by))
+        return self.clocks[-1]
+
     def agent(
         self,
         topic: Topic | str | None = None,
@@ -212,7 +241,7 @@ class App:
     def rules(self) -> Rules:
         """What holds for all partitions."""
         lateness = {topic.name: topic.lateness for topic in self.topics.values()}
-        return Rules(dict(self.tables), lateness, self.max_ahead)
+        return Rules(dict(self.tables), lateness, self.max_ahead, self.clocks, self.idle)
 
     def open(
         self,

@@ -138,6 +138,20 @@ def _by(key: Any, way: str) -> Any:
     return key[0] if way == FIRST else key[: int(way.removeprefix(FIRST))]
 
 
+def own(key: Any, known: Iterable[Lie]) -> Any:
+    """What the stream was partitioned by that has written a key; ``None`` where by nothing.
+
+    Where there are several ways, it is the key itself.
+
+    Example:
+        >>> own(("a", 1), [(2, FIRST)]), own("a", [])
+        ('a', 'a')
+    """
+    parts = len(key) if isinstance(key, tuple) else 0
+    ways = [way for count, way in known if count == parts]
+    return _by(key, ways[0]) if len(ways) == 1 else key
+
+
 def home(
     table: str,
     key: Any,

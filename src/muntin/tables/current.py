@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from muntin.model.errors import OptionError, OutsideStreamError
+from muntin.tables.clocks import NOBODY
 from muntin.tables.moments import BEGINNING, moment, seconds
 
 if TYPE_CHECKING:
@@ -51,12 +52,14 @@ class Cursor:
         time: Its time, microseconds.
         judged: The watermark in force when it arrived.
         offset: Its number in the source.
+        arrival: What else it found when it arrived; no two events of a batch share one.
         taken: The events that ``take`` handed over together, each as a cursor at it.
         gathered: Those that it will hand over next.
     """
 
     __slots__ = (
-        "agent", "gathered", "judged", "key", "offset", "part", "taken", "time", "topic", "value",
+        "agent", "arrival", "gathered", "judged", "key", "offset", "part", "taken", "time", "topic",
+        "value",
     )  # fmt: skip
 
     def __init__(self, agent: str, topic: str) -> None:
@@ -68,6 +71,7 @@ class Cursor:
         self.time = 0
         self.judged = BEGINNING
         self.offset = -1
+        self.arrival = NOBODY
         self.taken: list[Cursor] = []
         self.gathered: list[Cursor] = []
 
@@ -81,7 +85,12 @@ class Cursor:
     def move(self, to: Cursor) -> None:
         """Go to the event that another cursor is at."""
         self.value, self.key, self.time = to.value, to.key, to.time
-        self.judged, self.offset = to.judged, to.offset
+        self.judged, self.offset, self.arrival = to.judged, to.offset, to.arrival
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What no other event of the batch has."""
+        return self.agent, self.topic, self.offset, id(self.arrival)
 
     def event(self) -> Event:
         """The event itself."""

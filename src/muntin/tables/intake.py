@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from muntin.tables import packed, typed
+from muntin.tables.clocks import Arrival
 from muntin.tables.copartition import owners
 from muntin.tables.moments import BEGINNING, moment
 from muntin.tables.partition import Partition, Rejected
@@ -33,7 +34,7 @@ class Intake:
         parts: Its partitions, restored.
 
     Attributes:
-        marks: The watermark of each topic.
+        marks: The watermark of each clock.
     """
 
     def __init__(self, app: App, parts: Sequence[Partition]) -> None:
@@ -41,9 +42,10 @@ class Intake:
         self._parts = parts
         self.marks: dict[str, int] = {}
         for part in parts:
-            for topic, mark in part.marks.items():
-                self.marks[topic] = max(mark, self.marks.get(topic, BEGINNING))
+            for clock, mark in part.marks.items():
+                self.marks[clock] = max(mark, self.marks.get(clock, BEGINNING))
         self._readers: dict[str, tuple[Read, Read]] = {}
+        self._arrived = 0
 
     def rows(self, messages: Sequence[tuple[str, int | None, Message]]) -> dict[str, list[Row]]:
         """Messages by topic, without those that are rejected at once."""
@@ -73,10 +75,28 @@ class Intake:
         if first.is_future(at):
             return self._reject(topic, number, message, "future", time=at)
         first.counts["taken"] += 1
-        judged = self.marks.get(topic.name, BEGINNING)
-        if at - topic.lateness > judged:
-            self.marks[topic.name] = at - topic.lateness
-        return value, key, at, judged, number
+        judged = self._follow(topic.name, at - topic.lateness)
+        self._arrived += 1
+        arrival = Arrival(self._arrived, self._fields(topic, value))
+        return value, key, at, judged, number, arrival
+
+    def _follow(self, clock: str, upto: int) -> int:
+        """Let a clock come further; how far it had come before."""
+        before = self.marks.get(clock, BEGINNING)
+        if upto > before:
+            self.marks[clock] = upto
+        return before
+
+    def _fields(self, topic: Topic, value: Any) -> tuple[int, ...]:
+        """How far the clocks have come that follow times in values; they come further by this."""
+        found = []
+        for clock in self._app.clocks:
+            time = clock.time(value)
+            if time is None or self._parts[0].is_future(time):
+                found.append(self.marks.get(clock.feed(topic.name), BEGINNING))
+            else:
+                found.append(self._follow(clock.feed(topic.name), time - topic.lateness))
+        return tuple(found)
 
     def _reader(self, topic: Topic) -> tuple[Read, Read]:
         found = self._readers.get(topic.name)
@@ -118,7 +138,7 @@ class Intake:
 
     def _keyed(self, inbox: Inbox, row: Row) -> Row | None:
         assert inbox.by is not None
-        value, old, time, judged, number = row
+        value, old, time, judged, number, arrival = row
         reason, detail, key = "null_key", None, None
         try:
             key = inbox.by.of(value)
@@ -126,7 +146,7 @@ class Intake:
             # The function is the user's, and may be surprised by a value; that stops no stream.
             reason, detail = "malformed", f"group_by({inbox.by.name}): {error!r}"
         if key is not None:
-            return value, key, time, judged, number
+            return value, key, time, judged, number, arrival
         first = self._parts[0]
         first.counts[reason] += 1
         agent = inbox.cursor.agent

@@ -12,7 +12,7 @@ import inspect
 import json
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from muntin.engine.runs import Blobs
 from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
+from muntin.tables.clocks import Arrival, FieldClock
+from muntin.tables.copartition import own
 from muntin.tables.current import CURRENT, Cursor
 from muntin.tables.moments import BEGINNING
 from muntin.tables.plain_shard import PlainShard
@@ -31,6 +33,8 @@ from muntin.tables.window_shard import WindowShard
 
 # Format 1 had what a table is in prose.
 FORMAT = 2
+# What closed windows lead to comes behind what events do.
+_CLOSED = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,23 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that an agent sends: to a topic, or as a result of its own (``topic`` is none)."""
+    """A message that an agent sends: to a topic, or as a result of its own (``topic`` is none).
+
+    Attributes:
+        topic: The topic.
+        agent: The agent.
+        value: What it says.
+        key: What it is partitioned by.
+        time: Its time, microseconds.
+        cause: The place among others of the event that it was sent at.
+    """
 
     topic: str | None
     agent: str | None
     value: Any
     key: Any
     time: int | None
+    cause: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -80,12 +94,16 @@ class Rules:
     Attributes:
         tables: The tables, by name.
         lateness: How far the watermark of a topic trails its greatest time, by topic.
+        clocks: The times in values that tables go by.
+        idle: How long a clock may rest until no table waits for it; ``None``: for ever.
         max_ahead: How far ahead of the wall clock a time may be; ``None``: any.
     """
 
     tables: Mapping[str, TableSpec]
     lateness: Mapping[str, int]
     max_ahead: int | None
+    clocks: Sequence[FieldClock] = ()
+    idle: int | None = None
 
 
 def shard_of(spec: TableSpec, part: Partition) -> Shard:
@@ -105,7 +123,8 @@ class Partition:
         number: Which partition this is.
 
     Attributes:
-        marks: The watermark in force of each topic.
+        marks: The watermark in force of each clock: of topics, and of times in their values.
+        moved: When each of them last came further, by the wall clock.
         wall: The batch's wall clock, microseconds.
         batch: How many batches were committed.
         counts: Events so far, by what became of them.
@@ -118,6 +137,7 @@ class Partition:
         self.number = number
         self.shards = {name: shard_of(spec, self) for name, spec in rules.tables.items()}
         self.marks: dict[str, int] = {}
+        self.moved: dict[str, int] = {}
         self.wall = BEGINNING
         self.batch = 0
         self.counts: Counter[str] = Counter()
@@ -146,7 +166,8 @@ class Partition:
         """What the manifest says of each table; ``None`` where memory is that commit."""
         text = blobs.load()
         if text is None:
-            self.marks, self.counts, self.batch, self._version = {}, Counter(), 0, None
+            self.marks, self.moved, self.counts = {}, {}, Counter()
+            self.batch, self._version = 0, None
             return {}
         try:
             manifest = json.loads(text)
@@ -159,7 +180,7 @@ class Partition:
             mine, self._version = self._version, None
             if manifest["version"] == mine:
                 return None
-            self.marks = manifest["marks"]
+            self.marks, self.moved = manifest["marks"], manifest.get("moved", {})
             self.wall = max(self.wall, manifest["wall"])
             self.counts, self.batch = Counter(manifest["counts"]), manifest["batch"]
             tables: dict[str, Any] = manifest["tables"]
@@ -181,10 +202,23 @@ class Partition:
         """How far a topic's watermark trails."""
         return self.rules.lateness.get(topic, 0)
 
-    def reject(self, cursor: Cursor, reason: str, table: str | None, detail: str | None) -> None:
-        """Hand an event back."""
+    @property
+    def watermark(self) -> int | None:
+        """The greatest watermark of a topic."""
+        return max((m for clock, m in self.marks.items() if clock[:1] != "@"), default=None)
+
+    def reject(
+        self,
+        cursor: Cursor,
+        reason: str,
+        table: str | None,
+        detail: str | None,
+        judged: int | None = None,
+    ) -> None:
+        """Hand an event back; ``judged`` is the watermark, where it isn't that of its topic."""
         self.counts[reason] += 1
-        watermark = None if cursor.judged == BEGINNING else cursor.judged
+        judged = cursor.judged if judged is None else judged
+        watermark = None if judged == BEGINNING else judged
         self.rejected.append(
             Rejected(
                 cursor.topic,
@@ -215,20 +249,19 @@ class Partition:
         """End a batch: close windows that have expired, write what has changed.
 
         Args:
-            marks: The watermark of each topic from now on.
+            marks: The watermark of each clock from now on.
             tell: The tables whose changes are wanted.
             final: Whether the input has ended, so that all windows are over.
 
         Returns:
             For each table that was asked for, what has changed and what has closed.
         """
-        self.marks = {t: max(mark, self.marks.get(t, BEGINNING)) for t, mark in marks.items()} | {
-            topic: mark for topic, mark in self.marks.items() if topic not in marks
-        }
+        for clock, mark in marks.items():
+            self._move(clock, mark)
         closed = {}
         for name, shard in self.shards.items():
             shard.settle()
-            shard.advance(self.marks, self.wall)
+            shard.advance()
             callback = shard.spec.on_window_close
             closed[name] = shard.close(tell=name in tell or callback is not None, final=final)
             if callback is not None:
@@ -241,20 +274,30 @@ class Partition:
         self._commit()
         return told
 
+    def _move(self, clock: str, mark: int) -> None:
+        if mark > self.marks.get(clock, BEGINNING):
+            self.marks[clock], self.moved[clock] = mark, self.wall
+
     async def _call_back(
         self, shard: Shard, callback: Callable[..., Any], closed: list[Told]
     ) -> None:
-        """Tell of closed windows; what the callback writes, it writes as of the window's end."""
+        """Tell of closed windows; what the callback writes, it writes as of the window's end.
+
+        That is a stream, too: its clock has come to where no window can end any more that hasn't
+        been told of.
+        """
         cursor = Cursor(f"on_window_close of {shard.spec.name}", f"@closed {shard.spec.name}")
         cursor.part = self
-        self.marks[cursor.topic] = shard.watermark
+        cursor.judged = self.marks.get(cursor.topic, BEGINNING)
+        if shard.watermark != BEGINNING:
+            self._move(cursor.topic, shard.watermark - (shard.spec.expires or 0))
         token = CURRENT.set(cursor)
         try:
             for key, window, value, _ in closed:
                 assert window is not None
-                # Sharded as the table is, so that the same keys may be written elsewhere.
-                cursor.key, cursor.value, cursor.time = key, value, window[1]
-                cursor.judged = shard.watermark
+                # Partitioned as the table's stream, so that the same keys may be written elsewhere.
+                cursor.key, cursor.value, cursor.time = own(key, shard.lies), value, window[1]
+                cursor.arrival = Arrival(_CLOSED)
                 called = callback((key, window_range(*window)), value)
                 if inspect.isawaitable(called):
                     await called
@@ -276,6 +319,7 @@ class Partition:
             "version": self._version,
             "batch": self.batch,
             "marks": self.marks,
+            "moved": self.moved,
             "wall": self.wall,
             "counts": self.counts,
             "tables": {name: shard.stored() for name, shard in self.shards.items()},

@@ -220,7 +220,9 @@ class Running(Closes):
         for topic, number, _ in messages:
             if number is not None:
                 offsets[topic] = number + 1
+        # In the order of what they were sent at, whatever partition that was in.
         sent = [message for part in self.parts for message in part.sent]
+        sent.sort(key=lambda message: message.cause)
         rejected = [row for part in self.parts for row in part.rejected]
         unread = [message for message in sent if not self._reads(message.topic)]
         on_its_way = [_numbered(message) for message in sent if self._reads(message.topic)]

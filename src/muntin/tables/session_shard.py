@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model.sessions import Sessions
 from muntin.tables.cells import GONE, MISSING
+from muntin.tables.clocks import Look, Relative
 from muntin.tables.current import Cursor
 from muntin.tables.entries import Entries
 from muntin.tables.moments import BEGINNING, END
-from muntin.tables.shard import Relative, Shard, Told, in_order
+from muntin.tables.shard import Shard, Told, in_order
 from muntin.tables.spec import TableSpec
 from muntin.tables.window_shard import Operation
 
@@ -106,11 +107,11 @@ class SessionShard(Shard):
         self.check(key, cursor)
         if placed is None:
             return None
-        time, judged = placed
+        time, judged = placed[0], max(placed[1], self.watermark)
         touched = self._touched(key, time, judged)
         end = max([time, *(session.end for session in touched)])
         if self._over(end, judged):
-            self.reject(cursor, "late")
+            self.reject(cursor, "late", judged=judged)
             return None
         self.latest = time if self.latest is None else max(self.latest, time)
         return time, touched
@@ -172,12 +173,16 @@ class SessionShard(Shard):
         self._before.setdefault((key, session.start), None)
         self._now[key, session.start] = session
 
-    def at(self, key: Any, time: int) -> Session | None:
+    def at(self, key: Any, time: int, look: Look) -> Session | None:
         """The session of a key that an event of some time would join."""
-        touched = self._touched(key, time, BEGINNING)
+        touched = self._touched(key, time, look.horizon)
         return touched[-1] if touched else None
 
-    def read(self, key: Any, time: int) -> Any:
+    def seen(self, key: Any, look: Look) -> list[Session]:
+        """The sessions of a key that haven't expired for whoever looks, in order."""
+        return [one for one in self.of(key) if not self._over(one.end, look.horizon)]
+
+    def read(self, key: Any, time: int, look: Look) -> Any:
         """The value of the session of a time, or the default.
 
         The default isn't lent: a session is a stretch of writes, and begins with one.
@@ -185,10 +190,12 @@ class SessionShard(Shard):
         Raises:
             KeyError: When there is none, and the table has no default.
         """
-        session = self.at(key, time)
-        if session is None:
-            return self.default(key)
-        return self.lend(session.start, key, session.value)
+        session = self.at(key, time, look)
+        if session is not None:
+            return self.lend(session.start, key, session.value, look.feed)
+        if self._over(time, max(look.horizon, self.watermark)):
+            return self.lend_late(time, key)
+        return self.default(key)
 
     def found(self, place: int, key: Any) -> Any:
         """See ``Shard``; the place is a session's start."""
@@ -208,23 +215,23 @@ class SessionShard(Shard):
                 self._remove(key, session)
                 self._add(key, Session(place, session.end, self.own(place, key, value)))
 
-    def values(self, time: int) -> dict[Any, Any]:
+    def values(self, time: int, look: Look) -> dict[Any, Any]:
         """Keys and values of all sessions that an event of some time would join."""
-        found = {key: self.at(key, time) for key in self._by_key()}
+        found = {key: self.at(key, time, look) for key in self._by_key()}
         return {key: session.value for key, session in found.items() if session is not None}
 
-    def lent_values(self, time: int) -> dict[Any, Any]:
+    def lent_values(self, time: int, look: Look) -> dict[Any, Any]:
         """The same, lent."""
-        found = {key: self.at(key, time) for key in self._by_key()}
+        found = {key: self.at(key, time, look) for key in self._by_key()}
         return {
-            key: self.lend(session.start, key, session.value)
+            key: self.lend(session.start, key, session.value, look.feed)
             for key, session in found.items()
             if session is not None
         }
 
-    def keys(self) -> list[Any]:
+    def keys(self, look: Look) -> list[Any]:
         """All keys that have a session."""
-        return list(self._by_key())
+        return [key for key in self._by_key() if self.seen(key, look)]
 
     def standing(self) -> Iterator[Told]:
         """See ``Shard``; by key, then start."""

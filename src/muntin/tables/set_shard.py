@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from muntin.tables.cells import GONE, MISSING
+from muntin.tables.clocks import Relative
 from muntin.tables.current import Cursor
 from muntin.tables.entries import Entries
 from muntin.tables.plain_shard import PlainShard
-from muntin.tables.shard import Relative, Told, in_order
+from muntin.tables.shard import Told, in_order
 from muntin.tables.spec import TableSpec
 from muntin.tables.window_shard import Operation, WindowShard
 

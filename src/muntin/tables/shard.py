@@ -11,6 +11,7 @@ from muntin.model.errors import StateCorruptedError
 from muntin.stores.keys import encode_part
 from muntin.tables import copartition
 from muntin.tables.cells import MISSING
+from muntin.tables.clocks import NOW, OUTSIDE, Arrival, FieldClock, Look, Relative, reached
 from muntin.tables.current import Cursor, current
 from muntin.tables.entries import Entries
 from muntin.tables.moments import BEGINNING, moment
@@ -19,12 +20,6 @@ from muntin.tables.typed import written
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition
-
-NOW, FIELD = "@now", "@field"
-"""Clocks besides those of topics: the wall clock, and times in the values themselves."""
-
-Relative = Callable[[Any], Any] | str | None
-"""What a table's times are: the events' own (``None``), ``NOW``, or taken from a value."""
 
 # What can't change behind the table's back.
 _FROZEN = {type(None), bool, int, float, str, bytes}
@@ -46,6 +41,23 @@ class Told(NamedTuple):
     closed: bool
 
 
+class Late:
+    """A value that an agent was given of a window that has expired: what it changes is late.
+
+    Attributes:
+        value: The value.
+        before: What it was.
+        cursor: The event that the agent was at.
+    """
+
+    __slots__ = ("before", "cursor", "value")
+
+    def __init__(self, value: Any, cursor: Cursor) -> None:
+        self.value = value
+        self.before = deepcopy(value)
+        self.cursor = cursor.copy()
+
+
 class Shard:
     """What all kinds of tables share.
 
@@ -57,7 +69,7 @@ class Shard:
         watermark: Up to where the table's clock has come; it never goes back.
         closed: The greatest place that has expired.
         latest: The newest place that was written.
-        single: Whether no more than one clock drives it, so that events can be judged one by one.
+        feeds: The clocks that write it.
         known: The agent whose clock has been taken note of.
         lies: How the table's keys lie.
         span: How many places (of sessions: how long a stretch of ends) are stored together. It
@@ -70,18 +82,17 @@ class Shard:
         self.watermark = BEGINNING
         self.closed: int | None = None
         self.latest: int | None = None
-        self.single = True
+        self.feeds: dict[str, None] = {}
         self.known: Cursor | None = None
         self.lies: dict[copartition.Lie, None] = {}
         self.span = 1
         self._spec = spec.to_dict()
-        self._feeds: dict[str, None] = {}
-        self._field = BEGINNING
-        self._ahead: dict[Cursor, int] = {}
-        # What agents were lent, and in which topic's name.
+        # What agents were lent, for which clock what they change counts, and at which event, where
+        # the key isn't its own.
         self._lent: dict[tuple[int, Any], Any] = {}
-        self._asked: dict[tuple[int, Any], str] = {}
-        self._refused: tuple[str, str, int] | None = None
+        self._asked: dict[tuple[int, Any], tuple[str, Cursor | None]] = {}
+        self._late: dict[tuple[int, Any], Late] = {}
+        self._refused: dict[tuple[Any, ...], Arrival] = {}
 
     def kept(self) -> dict[str, Entries]:
         """Everything that is stored, by a name of its own."""
@@ -99,8 +110,7 @@ class Shard:
             stored: The table's part of the manifest; ``None`` where memory is the last commit.
         """
         self.known = None
-        self._ahead, self._refused = {}, None
-        self._lent, self._asked = {}, {}
+        self._lent, self._asked, self._late, self._refused = {}, {}, {}, {}
         if stored is not None:
             try:
                 self._restore(stored)
@@ -123,12 +133,10 @@ class Shard:
         self.watermark = stored.get("watermark", BEGINNING)
         self.closed = stored.get("closed")
         self.latest = stored.get("latest")
-        self._feeds = dict.fromkeys(stored.get("feeds", ()))
-        self._field = stored.get("field", BEGINNING)
+        self.feeds = dict.fromkeys(stored.get("feeds", ()))
         self.lies = dict.fromkeys(map(_lie, stored.get("lies", ())))
         if stored:
             self.lay_out(stored["span"])
-        self.single = len(self._feeds) <= 1
 
     def lay_out(self, span: int) -> None:
         """Store so many places together."""
@@ -142,37 +150,32 @@ class Shard:
             "watermark": self.watermark,
             "closed": self.closed,
             "latest": self.latest,
-            "feeds": list(self._feeds),
-            "field": self._field,
+            "feeds": list(self.feeds),
             "lies": list(self.lies),
             "runs": {name: entries.journal.entries() for name, entries in self.kept().items()},
         }
 
-    def _admit(self, feed: str) -> None:
-        """Take note of whose clock comes with a write."""
-        if feed not in self._feeds:
-            self._feeds[feed] = None
-            self.single = len(self._feeds) == 1
-
     def placed(self, cursor: Cursor, relative: Relative) -> tuple[int, int] | None:
         """The time that a write belongs to, and the watermark that it is judged by.
+
+        It is judged by its own clock, as far as that had come when the event arrived. Whatever
+        other clocks have done in the meantime depends on how the input was cut into batches.
 
         Returns:
             ``None`` where the value has no time; the event is rejected then.
         """
         if relative is None:
             if cursor is not self.known:
-                self._admit(cursor.topic)
+                self.feeds[cursor.topic] = None
                 self.known = cursor
-            return cursor.time, cursor.judged if self.single else self.watermark
-        if relative == NOW:
-            self._admit(NOW)
-            return self.part.wall, BEGINNING if self.single else self.watermark
-        assert callable(relative)
-        self._admit(FIELD)
-        return self._by_field(cursor, relative(cursor.value))
+            return cursor.time, cursor.judged
+        if isinstance(relative, FieldClock):
+            return self._by_field(cursor, relative)
+        self.feeds[NOW] = None
+        return self.part.wall, BEGINNING
 
-    def _by_field(self, cursor: Cursor, found: Any) -> tuple[int, int] | None:
+    def _by_field(self, cursor: Cursor, clock: FieldClock) -> tuple[int, int] | None:
+        found = clock.by.of(cursor.value)
         try:
             time = None if found is None else moment(found)
         except ValueError as error:
@@ -184,22 +187,42 @@ class Shard:
         if self.part.is_future(time):
             self.reject(cursor, "future")
             return None
-        judged = max(self._field, self._ahead.get(cursor, BEGINNING))
-        ahead = time - self.part.lateness(cursor.topic)
-        self._ahead[cursor] = max(self._ahead.get(cursor, BEGINNING), ahead)
-        return time, judged if self.single else self.watermark
+        self.feeds[clock.feed(cursor.topic)] = None
+        return time, cursor.arrival.of(clock)
+
+    def look(self, relative: Relative) -> Look:
+        """How the agent at work looks at this table; from outside, everything is seen.
+
+        A window that has expired by the clocks of the agent's own events isn't seen any more, also
+        where the batch that lets it go hasn't ended yet: so a batch shows what several would.
+        """
+        cursor = current()
+        if cursor is None or cursor.part is None:
+            return OUTSIDE
+        if relative is None and len(self.feeds) == 1 and cursor.topic in self.feeds:
+            return Look(cursor.judged, cursor.topic)
+        marks = {cursor.topic: cursor.judged, NOW: self.part.wall}
+        for clock in self.part.rules.clocks:
+            marks[clock.feed(cursor.topic)] = cursor.arrival.of(clock)
+        feed = cursor.topic
+        if relative is not None:
+            feed = relative.feed(feed) if isinstance(relative, FieldClock) else NOW
+        known = self.feeds or (feed,)
+        return Look(min((marks[f] for f in known if f in marks), default=BEGINNING), feed)
 
     def check(self, key: Any, cursor: Cursor) -> None:
         """Refuse a key that belongs to another partition, and take note of how it lies."""
         if key != cursor.key or type(key) is tuple:
             self.lies[copartition.check(self.spec.name, key, cursor)] = None
 
-    def reject(self, cursor: Cursor, reason: str, detail: str | None = None) -> None:
+    def reject(
+        self, cursor: Cursor, reason: str, detail: str | None = None, judged: int | None = None
+    ) -> None:
         """Hand an event back, once for this table however often it is written."""
-        event = (cursor.agent, reason, cursor.offset)
-        if event != self._refused:
-            self._refused = event
-            self.part.reject(cursor, reason, self.spec.name, detail)
+        event = (*cursor.place, reason)
+        if event not in self._refused:
+            self._refused[event] = cursor.arrival
+            self.part.reject(cursor, reason, self.spec.name, detail, judged)
 
     def default(self, key: Any) -> Any:
         """What a key without a value has.
@@ -211,13 +234,14 @@ class Shard:
             raise KeyError(key)
         return self.spec.default()
 
-    def lend(self, place: int, key: Any, found: Any) -> Any:
+    def lend(self, place: int, key: Any, found: Any, feed: str | None = None) -> Any:
         """A value for the agent; what it changes inside of it is kept, too.
 
         Args:
             place: Where it lies.
             key: Under which key.
             found: The value; ``MISSING`` where there is none.
+            feed: The clock that what is changed counts for; the topic's where it isn't given.
         """
         if type(found) in _FROZEN:
             return found
@@ -229,18 +253,40 @@ class Shard:
         cursor = current()
         if type(value) not in _FROZEN and cursor is not None:
             self._lent[place, key] = value
-            self._asked[place, key] = cursor.topic
+            foreign = key != cursor.key or type(key) is tuple
+            self._asked[place, key] = feed or cursor.topic, cursor.copy() if foreign else None
         return value
 
-    def lend_all(self, place: int, stored: Mapping[Any, Any]) -> dict[Any, Any]:
+    def lend_late(self, place: int, key: Any) -> Any:
+        """The default, for a window that has expired: an event that changes it is late."""
+        value = self.default(key)
+        cursor = current()
+        if cursor is None or type(value) in _FROZEN:
+            return value
+        before = self._late.get((place, key))
+        if before is not None:
+            if before.cursor.place == cursor.place:
+                return before.value
+            self._judge(before)
+        self._late[place, key] = Late(value, cursor)
+        return value
+
+    def _judge(self, late: Late) -> None:
+        if late.value != late.before:
+            self.reject(late.cursor, "late")
+
+    def lend_all(
+        self, place: int, stored: Mapping[Any, Any], feed: str | None = None
+    ) -> dict[Any, Any]:
         """All values of a place for the agent, as ``lend`` gives one.
 
         Args:
             place: Where they lie.
             stored: What is stored there.
+            feed: As of ``lend``.
         """
         begun = self.begun(place, stored)
-        lent = {key: self.lend(place, key, value) for key, value in stored.items()}
+        lent = {key: self.lend(place, key, value, feed) for key, value in stored.items()}
         return lent | {key: self._lent[place, key] for key in begun}
 
     def left(self, place: int, key: Any) -> Any:
@@ -275,18 +321,30 @@ class Shard:
         return value if type(value) in _FROZEN else deepcopy(value)
 
     def take_back(self, place: int, key: Any) -> None:
-        """Take over what agents changed inside of one value, which is lent no longer."""
+        """Take over what agents changed inside of one value, which is lent no longer.
+
+        Raises:
+            PartitionError: When the key belongs to another partition.
+        """
         lent = self._lent.pop((place, key), MISSING)
-        if lent is not MISSING and self._keeps(place, lent, self.found(place, key)):
+        if lent is MISSING:
+            return
+        found = self.found(place, key)
+        if self._keeps(place, lent, found):
+            feed, cursor = self._asked[place, key]
+            if cursor is not None and found is MISSING:
+                # What is there already may be changed whenever it is walked over.
+                self.check(key, cursor)
+            self.feeds[feed] = None
             self.put(place, key, lent)
-            if not self._feeds:
-                # Nobody writes: then it is by whoever changes it in place that windows expire.
-                self._admit(self._asked[place, key])
 
     def settle(self) -> None:
         """Take over what agents changed inside of values that they were lent."""
         for place, key in list(self._lent):
             self.take_back(place, key)
+        for late in self._late.values():
+            self._judge(late)
+        self._late = {}
 
     def _keeps(self, place: int, lent: Any, found: Any) -> bool:
         """Whether a lent value differs from what is stored, and its place takes it."""
@@ -312,18 +370,12 @@ class Shard:
         """Set the value of a place and key."""
         raise NotImplementedError
 
-    def advance(self, marks: Mapping[str, int], wall: int) -> None:
-        """Move the table's clock: as far as the slowest of the clocks that it is written by.
-
-        Args:
-            marks: The watermark of each topic.
-            wall: The wall clock.
-        """
-        self._field = max([self._field, *self._ahead.values()])
-        clocks = {NOW: wall, FIELD: self._field}
-        reached = [clocks.get(feed, marks.get(feed, BEGINNING)) for feed in self._feeds]
-        if reached:
-            self.watermark = max(self.watermark, min(reached))
+    def advance(self) -> None:
+        """Move the table's clock: as far as the slowest of the clocks that write it."""
+        part = self.part
+        marks = {**part.marks, NOW: part.wall}
+        upto = reached(self.feeds, marks, part.moved, part.wall, part.rules.idle)
+        self.watermark = max(self.watermark, upto)
 
     def close(self, *, tell: bool, final: bool) -> list[Told]:
         """Let windows go that have expired.

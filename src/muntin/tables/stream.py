@@ -13,13 +13,14 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from muntin.model.errors import OptionError
+from muntin.tables.clocks import Arrival
 from muntin.tables.current import CURRENT, Cursor, Event
 from muntin.tables.moments import Seconds, length
 from muntin.tables.partition import Partition
 from muntin.tables.record import Keying, keying
 
-Row = tuple[Any, Any, int, int, int]
-"""Value, key, time, the watermark it is judged by, offset."""
+Row = tuple[Any, Any, int, int, int, Arrival]
+"""Value, key, time, the watermark it is judged by, offset, and what else it found."""
 Test = Callable[[Any], bool]
 
 
@@ -124,7 +125,9 @@ class Stream:
             return
         # The loop's targets are the cursor's attributes: nothing is made for an event.
         while True:
-            for cursor.value, cursor.key, cursor.time, cursor.judged, cursor.offset in inbox.rows:
+            for (
+                cursor.value, cursor.key, cursor.time, cursor.judged, cursor.offset, cursor.arrival
+            ) in inbox.rows:  # fmt: skip
                 yield cursor.value
             if not await inbox.more():
                 return
@@ -206,7 +209,9 @@ class Stream:
         """True at each event that passes, false at the end of each batch."""
         cursor = inbox.cursor
         while True:
-            for cursor.value, cursor.key, cursor.time, cursor.judged, cursor.offset in inbox.rows:
+            for (
+                cursor.value, cursor.key, cursor.time, cursor.judged, cursor.offset, cursor.arrival
+            ) in inbox.rows:  # fmt: skip
                 if all(test(cursor.value) for test in self._tests):
                     yield True
             yield False

@@ -67,7 +67,8 @@ class Topic:
                 "use send() of what app.open() returned"
             )
         time = cursor.time if timestamp is None else time_of(timestamp)
-        cursor.part.sent.append(Sent(self.name, cursor.agent, value, key, time))
+        cause = cursor.arrival.number, cursor.time if cursor.topic[:1] == "@" else 0
+        cursor.part.sent.append(Sent(self.name, cursor.agent, value, key, time, cause))
 
 
 def checked(name: str, kind: str) -> str:

@@ -55,14 +55,17 @@ class View:
             yield from self._of(shard, time)
 
     def _of(self, shard: Any, time: int, *, oldest: bool = False) -> Iterator[Any]:
+        look = shard.look(self._table.relative)
         if isinstance(shard, SessionShard):
-            found = shard.lent_values(time) if self._lends else shard.values(time)
+            found = shard.lent_values(time, look) if self._lends else shard.values(time, look)
             return iter([self._pick(key, value) for key, value in found.items()])
         pane = shard.windows.pane_of(time)
         window = (shard.windows.first_window if oldest else shard.windows.last_window)(pane)
+        if shard.over(window, look):
+            return iter(())
         found = shard.values(window)
         if self._lends:
-            found = shard.lend_all(window, found)
+            found = shard.lend_all(window, found, look.feed)
         else:
             found = dict.fromkeys([*found, *shard.begun(window, found)])
         return iter([self._pick(key, value) for key, value in found.items()])

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model.windows import Windows
 from muntin.tables.cells import GONE, MISSING
+from muntin.tables.clocks import Look, Relative
 from muntin.tables.current import Cursor
 from muntin.tables.entries import Entries, Pair
 from muntin.tables.moments import BEGINNING, END
-from muntin.tables.shard import Relative, Shard, Told, in_order
+from muntin.tables.shard import Shard, Told, in_order
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class WindowShard(Shard):
         self, operation: Operation, key: Any, operand: Any, cursor: Cursor, relative: Relative
     ) -> None:
         """Set ``value = operation(value, operand)`` in all windows that hold the event's time."""
-        if relative is None and cursor is self.known and self.single:
+        if relative is None and cursor is self.known:
             time, judged = cursor.time, cursor.judged
         else:
             placed = self.placed(cursor, relative)
@@ -211,7 +212,7 @@ class WindowShard(Shard):
         while first <= slot.last and judged >= self._limit(first):
             first += 1
         if first > slot.last:
-            self.reject(cursor, "late")
+            self.reject(cursor, "late", judged=max(judged, self.watermark))
         elif slot.last > self._newest:
             self.latest = self._newest = slot.last
         return range(first, slot.last + 1)
@@ -272,13 +273,19 @@ class WindowShard(Shard):
                 total, there = total + add, True
         return total if there else MISSING
 
-    def read(self, window: int, key: Any) -> Any:
+    def over(self, window: int, look: Look) -> bool:
+        """Whether a window has expired for whoever looks."""
+        return look.horizon >= self._limit(window)
+
+    def read(self, window: int, key: Any, look: Look) -> Any:
         """The value of one window, or the default.
 
         Raises:
             KeyError: When it has none, and the table no default.
         """
-        return self.lend(window, key, self.value(window, key))
+        if self.over(window, look):
+            return self.lend_late(window, key)
+        return self.lend(window, key, self.value(window, key), look.feed)
 
     def values(self, window: int) -> dict[Any, Any]:
         """All keys and values of one window; none where it has expired."""
@@ -306,15 +313,19 @@ class WindowShard(Shard):
                 found.update(range(first, self.windows.last_window(pane) + 1))
         return sorted(k for k in found if not self.gone(k))
 
-    def held(self) -> list[int]:
-        """The same, with windows whose values agents have only changed in place."""
-        lent = {place for place, _ in self._lent if not self.gone(place)}
-        return sorted({*self.live(), *lent}) if lent else self.live()
+    def held(self, look: Look) -> list[int]:
+        """The same for whoever looks, with windows whose values were only changed in place."""
+        lent = {place for place, _ in self._lent}
+        return sorted(k for k in {*self.live(), *lent} if not self.over(k, look))
 
-    def of(self, key: Any) -> dict[int, Any]:
+    def of(self, key: Any, look: Look) -> dict[int, Any]:
         """The values of a key, lent, by window; oldest first."""
-        found = {window: self.left(window, key) for window in self.held()}
-        return {k: self.lend(k, key, value) for k, value in found.items() if value is not MISSING}
+        found = {window: self.left(window, key) for window in self.held(look)}
+        return {
+            window: self.lend(window, key, value, look.feed)
+            for window, value in found.items()
+            if value is not MISSING
+        }
 
     def standing(self) -> Iterator[Told]:
         """See ``Shard``; by window, then key."""

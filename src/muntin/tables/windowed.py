@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from muntin.model.errors import OptionError
 from muntin.model.windows import Windows
 from muntin.tables.cells import GONE, MISSING
+from muntin.tables.clocks import NOW, FieldClock, Relative
 from muntin.tables.current import CURRENT, Event, current, require, time_of
 from muntin.tables.moments import Seconds, length, moment
 from muntin.tables.record import keying
 from muntin.tables.session_shard import SessionShard
 from muntin.tables.set_shard import SetWindowShard
-from muntin.tables.shard import NOW, Relative, Shard
+from muntin.tables.shard import Shard
 from muntin.tables.spec import WindowRange, window_range
 from muntin.tables.table import Handle
 from muntin.tables.views import View
@@ -56,8 +57,12 @@ class WindowedTable(Handle):
         Args:
             field: The field, its name, or a function of the value; it gives seconds, a
                 ``datetime`` or ISO 8601. An event without one is rejected.
+
+        Raises:
+            OptionError: When an agent asks for it at an event and nobody has before.
         """
-        return WindowedTable(self.app, self.name, keying("relative_to_field", field).of)
+        by = keying("relative_to_field", field)
+        return WindowedTable(self.app, self.name, self.app.clock(self.name, by))
 
     def __getitem__(self, key: Any) -> WindowSet:
         """The windows of a key."""
@@ -97,12 +102,13 @@ class WindowedTable(Handle):
             raise OptionError("key_index", False, f"doesn't let {self.name!r} be walked", cure)
         found: dict[Any, None] = {}
         for shard in self.shards(Shard):
+            look = shard.look(self.relative)
             if isinstance(shard, WindowShard):
-                for window in shard.held():
+                for window in shard.held(look):
                     stored = shard.values(window)
                     found.update(dict.fromkeys([*stored, *shard.begun(window, stored)]))
             elif isinstance(shard, SessionShard):
-                found.update(dict.fromkeys(shard.keys()))
+                found.update(dict.fromkeys(shard.keys(look)))
         return list(found)
 
     def keys(self) -> View:
@@ -128,8 +134,8 @@ class WindowedTable(Handle):
         meant = self._event(event)
         if self.relative is None or meant.value is None:
             return meant.time
-        assert callable(self.relative)
-        return moment(self.relative(meant.value))
+        assert isinstance(self.relative, FieldClock)
+        return moment(self.relative.by.of(meant.value))
 
     def event_time(self, event: Any = None) -> int:
         """The event's own time, whatever the table goes by."""
@@ -239,32 +245,36 @@ class WindowSet:
     def windows(self) -> dict[WindowRange, Any]:
         """All windows of the key that are kept, oldest first."""
         shard = self._shard()
+        look = shard.look(self.table.relative)
         if isinstance(shard, SessionShard):
             return {
                 window_range(*shard.window(session)): shard.lend(
-                    session.start, self.key, session.value
+                    session.start, self.key, session.value, look.feed
                 )
-                for session in shard.of(self.key)
+                for session in shard.seen(self.key, look)
             }
-        found = shard.of(self.key)
+        found = shard.of(self.key, look)
         return {window_range(*shard.window(k)): value for k, value in found.items()}
 
     def found(self, time: int) -> Any:
         """The value at a time; ``MISSING`` where there is none."""
         shard = self._shard()
+        look = shard.look(self.table.relative)
         if isinstance(shard, SessionShard):
-            session = shard.at(self.key, time)
+            session = shard.at(self.key, time, look)
             return MISSING if session is None else session.value
-        return shard.left(_newest(shard.windows, time), self.key)
+        window = _newest(shard.windows, time)
+        return MISSING if shard.over(window, look) else shard.left(window, self.key)
 
     def _read(self, time: int, *, oldest: bool = False) -> Any:
         shard = self._shard()
+        look = shard.look(self.table.relative)
         if isinstance(shard, SessionShard):
-            return shard.read(self.key, time)
+            return shard.read(self.key, time, look)
         windows = shard.windows
         if oldest:
-            return shard.read(windows.first_window(windows.pane_of(time)), self.key)
-        return shard.read(_newest(windows, time), self.key)
+            return shard.read(windows.first_window(windows.pane_of(time)), self.key, look)
+        return shard.read(_newest(windows, time), self.key, look)
 
     def _shard(self) -> WindowShard | SessionShard:
         shard = self.table.shard(self.key, Shard)

@@ -160,6 +160,32 @@ def test_a_stream_without_keys_beside_one_with_keys(unkeyed_first: bool) -> None
             running.send("views", key, key=keys[1])
 
 
+@pytest.mark.parametrize("by", ["user", None])
+def test_what_closing_writes_lies_where_the_closed_key_lay(by: str | None) -> None:
+    def said(partitions: int) -> list[Any]:
+        app = App("app", max_ahead=None)
+        best, users = app.Table("best", default=int), app.Table("users", default=int)
+
+        def close(key: Any, value: Any) -> None:
+            best[key[0]] = max(best[key[0]], value)
+            best[*key[0], "more"] += 1
+            users[key[0][0]] += value
+
+        views = app.Table("views", default=int, on_window_close=close).tumbling(5, expires=1)
+
+        @app.agent(app.topic("views"))
+        def view(event: Any) -> None:
+            views[event["user"], event["page"]] += 1
+
+        source = mt.source(ROWS, key=by, time="at")
+        with app.run({"views": source}, partitions=partitions, batch=7):
+            keys = [(row["user"], row["page"]) for row in ROWS]
+            return [(best[key], best[*key, "more"], users[key[0]]) for key in keys]
+
+    assert said(PARTITIONS) == said(1)
+    assert (1, 1, 5) in said(1)
+
+
 def test_keys_that_are_equal_have_one_owner() -> None:
     equal: list[Any] = [1, 1.0, True, Decimal(1)]
     assert len(set(owners(equal, 64))) == 1
