@@ -15,7 +15,13 @@ import muntin as mt
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 VIEW = pa.schema(
-    [("user", pa.string()), ("page", pa.string()), ("at", STAMP), ("seen", STAMP), ("n", pa.int64())]
+    [
+        ("user", pa.string()),
+        ("page", pa.string()),
+        ("at", STAMP),
+        ("seen", STAMP),
+        ("n", pa.int64()),
+    ]
 )
 COLUMNS = "user string, page string, at timestamp, seen timestamp, n long"
 # When they happened, and when they were seen: by the first clock nothing is late.
@@ -82,7 +88,7 @@ def test_tables_of_streams(
     run = mt.on_spark(app_of(), {"views": views}, buckets=buckets)
     out = tmp_path / "rejected"
     query = run.start(
-        checkpoint=f"{tmp_path}/checkpoint", rejected=mt.to_parquet(out), available_now=True
+        checkpoint=f"{tmp_path}/checkpoint", rejected=mt.to_parquet(str(out)), available_now=True
     )
     assert query.await_end(timeout=240)
     for name in TABLES:

@@ -14,6 +14,7 @@ from muntin.tables.cells import MISSING
 from muntin.tables.clocks import NOW, OUTSIDE, Arrival, FieldClock, Look, Relative, reached
 from muntin.tables.current import Cursor, current
 from muntin.tables.entries import Entries
+from muntin.tables.late import Late
 from muntin.tables.moments import BEGINNING, moment
 from muntin.tables.spec import TableSpec
 from muntin.tables.typed import written
@@ -39,23 +40,6 @@ class Told(NamedTuple):
     window: tuple[int, int] | None
     value: Any
     closed: bool
-
-
-class Late:
-    """A value that an agent was given of a window that has expired: what it changes is late.
-
-    Attributes:
-        value: The value.
-        before: What it was.
-        cursor: The event that the agent was at.
-    """
-
-    __slots__ = ("before", "cursor", "value")
-
-    def __init__(self, value: Any, cursor: Cursor) -> None:
-        self.value = value
-        self.before = deepcopy(value)
-        self.cursor = cursor.copy()
 
 
 class Shard:
@@ -272,7 +256,7 @@ class Shard:
         return value
 
     def _judge(self, late: Late) -> None:
-        if late.value != late.before:
+        if late.changed:
             self.reject(late.cursor, "late")
 
     def lend_all(

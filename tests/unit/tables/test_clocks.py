@@ -211,6 +211,7 @@ def test_a_time_in_values_has_one_clock(partitions: int, batch: int) -> None:
 @pytest.mark.parametrize(("partitions", "batch"), WAYS)
 def test_two_clocks_of_one_topic(partitions: int, batch: int) -> None:
     """A window is kept until both have passed it, and each event is judged by its own."""
+
     def do(table: Any, event: Any) -> None:
         other = table.relative_to_field("happened")
         other[event["key"]] += 1
