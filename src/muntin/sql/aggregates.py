@@ -94,7 +94,8 @@ def name_of(node: exp.Expr) -> str:
     if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         return name_of(node.this)
     if isinstance(node, exp.Any | exp.All):
-        return "ANY"
+        # LIKE ANY ('a%', 'b%') is a comparison.
+        return "" if isinstance(node.parent, exp.Like | exp.ILike) else "ANY"
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
         return name if name in TAKEN or name in _OTHERS or name in _ROW_FUNCTIONS else ""

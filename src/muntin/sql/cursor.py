@@ -2,7 +2,9 @@
 
 Statements and clauses are read by this package; scalar expressions are left to sqlglot, whose Spark
 dialect is asked for their extent and their parts only. What Spark is handed is the text as it was
-written, so nothing is lost in translation. The dialect knows no function but those with a syntax of
+written: a tree forgets (``'it''s'``, ``array(a, b)[0]``, unary plus) what its text says. The text
+of a part is the tokens that were read for it, and read by itself it must give the same part again;
+where it doesn't, the statement is refused. The dialect knows no function but those with a syntax of
 their own: every other one is Spark's business.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
@@ -62,6 +64,8 @@ class Cursor(SparkParser):
 
     FUNCTIONS: ClassVar[Any] = {}
     FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
+    # The parser would take array(a, b)[0] for array(0).
+    ARRAY_CONSTRUCTORS: ClassVar[Any] = {}
     grammar: Grammar
     given: Mapping[str, str]
     used: set[str]
@@ -205,13 +209,42 @@ class Cursor(SparkParser):
         found.meta[_SPAN] = self.since(start)
         return found
 
+    def standing(self, node: exp.Expr) -> Span | None:
+        """Where a part of an expression stands, from its first token to its last.
+
+        ``None`` where that isn't sure: what stands there, read by itself, isn't this part.
+        """
+        span = span_of(node)
+        if span is None:
+            return None
+        alone = replace(self.grammar, statement=lambda cursor: cursor.scalar("an expression"))
+        try:
+            found, _ = read(self.sql[slice(*span)], alone, self.given)
+        except SqlError:
+            return None
+        return span if found == [node] else None
+
     def _parse_disjunction(self) -> Any:
         with self._deeper():
-            return super()._parse_disjunction()
+            return self._placed(super()._parse_disjunction)
+
+    def _parse_equality(self, parse_is: bool = True) -> Any:
+        return self._placed(lambda: super(Cursor, self)._parse_equality(parse_is))
 
     def _parse_unary(self) -> Any:
         with self._deeper():
-            return super()._parse_unary()
+            return self._placed(super()._parse_unary)
+
+    def _parse_atom(self) -> Any:
+        return self._placed(super()._parse_atom)
+
+    def _placed(self, parse: Callable[[], Any]) -> Any:
+        """What is read, with the tokens that were read for it."""
+        start = self.here
+        found = parse()
+        if isinstance(found, exp.Expr):
+            found.meta[_SPAN] = self.since(start)
+        return found
 
     @contextmanager
     def _deeper(self) -> Iterator[None]:
@@ -224,11 +257,7 @@ class Cursor(SparkParser):
             self.depth -= 1
 
     def _parse_function_call(self, *args: Any, **options: Any) -> Any:
-        start = self.here
-        found = super()._parse_function_call(*args, **options)
-        if isinstance(found, exp.Expr):
-            found.meta[_SPAN] = self.since(start)
-        return found
+        return self._placed(lambda: super(Cursor, self)._parse_function_call(*args, **options))
 
     def _parse_window_spec(self) -> Any:
         self._match(TokenType.BETWEEN)

@@ -53,6 +53,19 @@ class Scope:
             raise SqlError(self.text, at, "this part can't be told apart", "name it in a view")
         return found
 
+    def standing(self, node: exp.Expr) -> Span:
+        """Where all of a node stands, so that its text may be taken or replaced.
+
+        Raises:
+            SqlError: When that isn't sure.
+        """
+        # Names have their places from their tokens.
+        found = span_of(node) if isinstance(node, exp.Column) else self.cursor.standing(node)
+        if found is None:
+            cure = "put it into parentheses, or compute it in a view and name its column here"
+            self.fail(self.span(node), "this can't be separated from what stands around it", cure)
+        return found
+
     def own(self, column: exp.Column) -> str | None:
         """The name of a column, unless it is a field of another one."""
         parts = [part.name for part in column.parts]
@@ -73,7 +86,7 @@ class Scope:
             if isinstance(found, exp.Column) and len(found.parts) > 1:
                 if found.parts[0].name.lower() in self.qualifiers:
                     rest = ".".join(quoted(part.name) for part in found.parts[1:])
-                    swaps[self.span(found)] = rest
+                    swaps[self.standing(found)] = rest
             elif isinstance(found, exp.Window):
                 cure = "compute OVER (...) in the select list, on its own"
                 self.fail(self.span(found), "OVER can't stand here", cure)
@@ -84,7 +97,7 @@ class Scope:
         for hole in node.find_all(exp.Placeholder, exp.Parameter):
             at = span_of(hole) or self.span(node)
             self.fail(at, "a placeholder stands outside of quotes", "write '${name}'")
-        start, end = self.span(node)
+        start, end = self.standing(node)
         pieces: list[str] = []
         for (low, high), text in sorted(swaps.items()):
             pieces += [self._filled(start, low), text]
@@ -108,18 +121,52 @@ def walk(node: exp.Expr) -> Iterator[exp.Expr]:
             yield from walk(child)
 
 
+# The operators that Spark ranks as the parser does; of the others' operands we can't be sure.
+_SURE = (exp.Connector, exp.Predicate, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+
+
+def apart(node: exp.Expr) -> bool:
+    """Whether Spark surely takes a node for an operand of what stands around it, as here.
+
+    ``a | b & c`` is ``(a | b) & c`` to the parser, and ``a | (b & c)`` to Spark.
+    """
+    around = node.parent
+    operators = (exp.Binary, exp.Unary)
+    if not isinstance(node, operators) or not isinstance(around, operators):
+        return True
+    if isinstance(node, exp.Paren | exp.Dot) or isinstance(around, exp.Paren):
+        return True
+    if _compares(node) and _compares(around):
+        return False
+    return all(isinstance(one, (*_SURE, exp.Unary)) for one in (node, around))
+
+
+def _compares(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Predicate) and isinstance(node, exp.Binary)
+
+
 def normal(node: exp.Expr, scope: Scope) -> exp.Expr:
-    """A node that equals others of its meaning: without qualifiers, quotes and capitals."""
+    """A node that equals others of its meaning: without qualifiers, quotes and capitals.
+
+    Fields keep their capitals, for those of a map differ by them, and texts their quotes and
+    escapes, for the parser reads some of them otherwise than Spark.
+    """
 
     def plainer(found: exp.Expr) -> exp.Expr:
         if isinstance(found, exp.Column):
-            name = scope.own(found)
-            if name is not None:
-                return exp.Column(this=exp.Identifier(this=name.lower(), quoted=False))
+            parts = [part.name for part in found.parts]
+            if len(parts) > 1 and parts[0].lower() in scope.qualifiers:
+                del parts[0]
+            names = [exp.Identifier(this=part, quoted=False) for part in parts]
+            names[0].set("this", parts[0].lower())
+            return exp.Dot.build(names) if len(names) > 1 else exp.Column(this=names[0])
         if isinstance(found, exp.Identifier):
-            return exp.Identifier(this=found.name.lower(), quoted=False)
+            return exp.Identifier(this=found.name, quoted=False)
         if isinstance(found, exp.Anonymous):
             found.set("this", found.name.lower())
-        return found
+            return found
+        written = isinstance(found, exp.Concat | exp.RawString) or found.is_string
+        span = span_of(found) if written else None
+        return exp.RawString(this=scope.text[slice(*span)]) if span else found
 
-    return node.copy().transform(plainer)
+    return node.transform(plainer)

@@ -182,15 +182,15 @@ class Grouping(SelectList):
     def _swap(self, node: exp.Expr, swaps: Swaps) -> None:
         key, bound = self.key_of(node), self._bound(node)
         if key is not None:
-            swaps[self.scope.span(node)] = quoted(key)
+            swaps[self.scope.standing(node)] = quoted(key)
         elif bound is not None:
-            swaps[self.scope.span(node)] = bound
+            swaps[self.scope.standing(node)] = bound
         elif isinstance(node, exp.Window):
             cure = "compute it from the table that you write to"
             self.scope.fail(self.scope.span(node), "OVER can't stand beside GROUP BY", cure)
         elif name_of(node):
             asked = call(self.scope, node)
-            span = self.scope.span(node)
+            span = self.scope.standing(node)
             swaps[span] = asked.around.format(quoted(self.computed(asked.aggregate, span)))
         elif isinstance(node, exp.Column):
             self._reference(node, swaps)
@@ -200,7 +200,7 @@ class Grouping(SelectList):
                     self._swap(child, swaps)
 
     def _reference(self, node: exp.Column, swaps: Swaps) -> None:
-        span, own = self.scope.span(node), self.scope.own(node)
+        span, own = self.scope.standing(node), self.scope.own(node)
         if own is not None and own.lower() in OWN:
             swaps[span] = own.lower()
             return

@@ -191,14 +191,14 @@ class PerRow(SelectList):
     def _swap(self, node: exp.Expr, swaps: Swaps, alone: str | None = None) -> None:
         key = self.key_of(node)
         if key is not None:
-            swaps[self.scope.span(node)] = quoted(key)
+            swaps[self.scope.standing(node)] = quoted(key)
         elif isinstance(node, exp.Window):
             asked = call(self.scope, node.this)
-            span = self.scope.span(node)
+            span = self.scope.standing(node)
             name = self.computed(asked.aggregate, span, alone if asked.around == "{}" else None)
             swaps[span] = asked.around.format(quoted(name))
         elif isinstance(node, exp.Column):
-            swaps[self.scope.span(node)] = self._of_row(node)
+            swaps[self.scope.standing(node)] = self._of_row(node)
         else:
             for child in node.iter_expressions():
                 if isinstance(child, exp.Expr):

@@ -11,7 +11,7 @@ from muntin.model.pipeline import Column, quoted
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
 from muntin.sql.cursor import Span
-from muntin.sql.expressions import Scope, normal
+from muntin.sql.expressions import Scope, apart, normal
 from muntin.sql.syntax import Item, Select
 from muntin.sql.windowcalls import Meant
 
@@ -61,6 +61,8 @@ class SelectList:
 
     def key_of(self, node: exp.Expr) -> str | None:
         """The name of the key that a node is."""
+        if not apart(node):
+            return None
         meant = normal(node, self.scope)
         return next((name for known, name in self._named if known == meant), None)
 

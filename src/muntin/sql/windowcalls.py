@@ -69,8 +69,7 @@ def _form(name: str) -> str:
 def _argument(cursor: Cursor, name: str) -> Argument:
     start, label = cursor.here, None
     if cursor.second == "=>":
-        label = cursor.word
-        cursor._advance(2)
+        label = _label(cursor, name)
     if cursor.takes("TABLE"):
         table, _ = cursor.name("a table")
         partition: list[exp.Expr] = []
@@ -95,6 +94,17 @@ def _argument(cursor: Cursor, name: str) -> Argument:
         return Argument("length", lengths.length(cursor), cursor.since(start), label)
     scalar = cursor.scalar(f"an argument of {name}")
     return Argument("scalar", scalar, cursor.since(start), label)
+
+
+def _label(cursor: Cursor, name: str) -> str:
+    """The name of an argument, in capitals; quotes don't make it another."""
+    label = cursor.word
+    if cursor.sees_kind(TokenType.IDENTIFIER):
+        label = cursor._curr.text.upper()
+    if not label:
+        cursor.fail(None, "this is no name of an argument", f"write {_form(name)}")
+    cursor._advance(2)
+    return label
 
 
 def _descriptor(cursor: Cursor) -> tuple[str, ...]:

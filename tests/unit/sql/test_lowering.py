@@ -59,6 +59,20 @@ WINDOWS = [
         AT.hopping("7 days", "1 day", zone="Asia/Tokyo"),
     ),
     (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), `OFFSET` => INTERVAL '1' MINUTE, "
+        "`Size` => INTERVAL '10' MINUTES))",
+        AT.tumbling("10 minutes", origin=60_000_000),
+    ),
+    (
+        "TABLE(SESSION(`DATA` => TABLE t PARTITION BY k, `TIMECOL` => DESCRIPTOR(ts), "
+        "`CLOSED` => 'left', `GAP` => 30 MINUTES))",
+        AT.session("30 minutes", closed="left"),
+    ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, `ZONE` => 'Europe/Berlin'))",
+        AT.tumbling("1 day", zone="Europe/Berlin"),
+    ),
+    (
         "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '6' HOUR, INTERVAL '1' DAY))",
         AT.cumulating("1 day", "6 hours"),
     ),

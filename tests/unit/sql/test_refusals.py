@@ -104,6 +104,16 @@ CASES = [
         "SLIDE => 1 MINUTE",
     ),
     (
+        f"SELECT count(*) FROM {HOUR.replace('1 HOUR', '1 HOUR, `SLIDE` => 1 MINUTE')} {G}",
+        "TUMBLE has no argument SLIDE",
+        "`SLIDE` => 1 MINUTE",
+    ),
+    (
+        f"SELECT count(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 'size' => 1 HOUR)) {G}",
+        "this is no name of an argument",
+        "'size'",
+    ),
+    (
         f"SELECT count(*) FROM {HOUR.replace('TUMBLE', 'HOP')} {G}",
         "HOP has no size",
         "HOP(TABLE t, DESCRIPTOR(ts), 1 HOUR)",
