@@ -185,15 +185,71 @@ def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path
         ("SELECT key, max(v) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)", "no such column", "max(v)"),
         (
             "SELECT key, nope(key) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)",
-            "UNRESOLVED_ROUTINE",
-            None,
+            "Spark doesn't take this: Cannot resolve routine `nope`",
+            "nope(key)",
+        ),
+        (
+            "SELECT key, -sum(nope) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)",
+            "no such column",
+            "sum(nope)",
+        ),
+        (
+            "SELECT key, count(*) FILTER (WHERE key LIKE value + INTERVAL 1 DAY) FROM t "
+            "GROUP BY key, TUMBLE(at, 1 HOUR)",
+            "Spark doesn't take this",
+            "key LIKE value + INTERVAL 1 DAY",
+        ),
+        (
+            "SELECT key, sum(nope + 1) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)",
+            "Spark doesn't take this",
+            "nope + 1",
+        ),
+        (
+            "SELECT key FROM t WHERE\n  lacks = 1 GROUP BY key, TUMBLE(at, 1 HOUR)",
+            "lacks",
+            "lacks = 1",
+        ),
+        (
+            "SELECT key FROM (SELECT key, at, key[0] AS k FROM t) GROUP BY key, TUMBLE(at, 1 HOUR)",
+            "Spark doesn't take this",
+            "key[0]",
+        ),
+        (
+            "SELECT count(*) AS n FROM t GROUP BY value, nope + 1, TUMBLE(at, 1 HOUR)",
+            "nope",
+            "nope + 1",
+        ),
+        (
+            "SELECT count(*) AS n FROM t GROUP BY value, nope, TUMBLE(at, 1 HOUR)",
+            "isn't a column",
+            "nope",
+        ),
+        (
+            "SELECT key FROM t GROUP BY key, TUMBLE(at, 1 HOUR) HAVING count(*) LIKE ar[0]",
+            "isn't one value in a group",
+            "ar",
+        ),
+        (
+            "SELECT key FROM t GROUP BY key, TUMBLE(at, 1 HOUR) HAVING sum(value) + key[0] > 1",
+            "Spark doesn't take this",
+            "sum(value) + key[0] > 1",
         ),
         (
             "SELECT upper(key) AS id, count(*) FROM t GROUP BY 1, TUMBLE(at, 1 HOUR)",
             "another",
-            None,
+            "1",
         ),
-        ("SELECT key, count(*) FROM no_such GROUP BY key, TUMBLE(at, 1 HOUR)", "no_such", None),
+        (
+            "SELECT key, count(*) FROM no_such GROUP BY key, TUMBLE(at, 1 HOUR)",
+            "can't be read",
+            "no_such",
+        ),
+        (
+            "SELECT a.key, b.value FROM t AS a JOIN t AS b OVER (ORDER BY at RANGE 1 HOUR "
+            "PRECEDING) ON a.key = b.key WHERE b.nope > 1",
+            "nope",
+            "b.nope > 1",
+        ),
     ],
 )
 def test_what_the_table_lacks_is_refused_at_its_place(
@@ -257,6 +313,62 @@ def test_columns_of_a_join_may_say_whose_they_are(spark: SparkSession) -> None:
         mt.sql(spark, text.replace("a.value - b", "value - b"), a=left, b=right)
     with pytest.raises(mt.SqlError, match="isn't a column of b"):
         mt.sql(spark, text.replace("= b.id", "= b.nope"), a=left, b=right)
+
+
+SIDES = (
+    """
+    SELECT * FROM VALUES (1, 'a', 10, 0), (2, 'b', 20, 5), (2, 'c', 21, 6), (5, 'd', 50, 9)
+    AS t(id, name, v, second)
+    """,
+    """
+    SELECT * FROM VALUES (2, 200, 'x', 4), (3, 300, 'y', 5), (1, 100, 'z', 9000)
+    AS t(order_id, cost, name, second)
+    """,
+)
+SHOWN = [
+    ("*", ""),
+    ("o.id AS o, s.order_id AS s, v, cost", "WHERE s.order_id IS NULL OR v > 20"),
+    ("o.name AS o, s.name AS s, coalesce(o.id, -s.order_id) AS i", "WHERE NOT (o.v > 20)"),
+]
+
+
+@pytest.mark.parametrize("how", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL OUTER JOIN"])
+def test_joins_are_those_of_spark(spark: SparkSession, how: str) -> None:
+    moment = "CAST('2026-01-01' AS TIMESTAMP) + make_dt_interval(0, 0, 0, second) AS ts"
+    o, s = (spark.sql(text).selectExpr("*", moment).drop("second") for text in SIDES)
+    o.createOrReplaceTempView("o"), s.createOrReplaceTempView("s")
+    over = "OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING)"
+    near = "s.ts BETWEEN o.ts - INTERVAL 1 MINUTE AND o.ts + INTERVAL 1 MINUTE"
+    for shown, where in SHOWN:
+        found = mt.sql(
+            spark, f"SELECT {shown} FROM o {how} s {over} ON o.id = s.order_id {where}"
+        ).results.drop("emission")
+        wanted = spark.sql(f"SELECT {shown} FROM o {how} s ON o.id = s.order_id AND {near} {where}")
+        assert len(found.columns) == len(wanted.columns)
+        assert sorted(found.collect(), key=str) == sorted(map(tuple, wanted.collect()), key=str)
+    # USING makes one column of both, which each side has still for itself.
+    other = s.withColumnRenamed("order_id", "id")
+    text = f"SELECT id, o.id AS o, s.id AS s FROM o {how} s {over} USING (id)"
+    merged = mt.sql(spark, text, o=o, s=other).results.drop("emission")
+    other.createOrReplaceTempView("s")
+    wanted = spark.sql(
+        f"SELECT coalesce(o.id, s.id), o.id, s.id FROM o {how} s ON o.id = s.id AND {near}"
+    )
+    assert sorted(merged.collect(), key=str) == sorted(map(tuple, wanted.collect()), key=str)
+    everything = mt.sql(spark, f"SELECT * FROM o {how} s {over} USING (id)", o=o, s=other).results
+    assert everything.columns == [
+        "id",
+        "name",
+        "v",
+        "ts",
+        "cost",
+        "name_right",
+        "ts_right",
+        "emission",
+    ]
+    if how != "JOIN":
+        with pytest.raises(mt.SqlError, match=r"is a column of both sides; write o\.id or s\.id"):
+            mt.sql(spark, f"SELECT id FROM o {how} s {over} ON o.id = s.id", o=o, s=other)
 
 
 PIPELINE = """

@@ -55,15 +55,23 @@ class Joiner:
         spec: The join.
         schemas: Types of each side's input columns, with the event time in ``columns.TIME``.
         suffix: What is put behind the right side's column names that the left has too.
+        both_keys: Whether results have the keys of both sides, as SQL's ``ON`` has them. Otherwise
+            the left side's keys hold those of right messages without a partner too.
 
     Raises:
         OptionError: When keys can't be compared, or names clash.
     """
 
     def __init__(
-        self, spec: JoinSpec, schemas: Mapping[SideName, pl.Schema], suffix: str = "_right"
+        self,
+        spec: JoinSpec,
+        schemas: Mapping[SideName, pl.Schema],
+        suffix: str = "_right",
+        *,
+        both_keys: bool = False,
     ) -> None:
         self.spec = spec
+        self.both_keys = both_keys
         self.inputs: dict[SideName, list[str]] = {
             side: [c for c in schemas[side].names() if c not in (*admission.FLAGS, columns.TIME)]
             for side in SIDES
@@ -88,12 +96,13 @@ class Joiner:
                 raise OptionError("on", one, text, "cast one of them")
             # A key on the right that nobody on the left can have finds no partner, and where it is
             # told alone, it is told as the left side's.
-            if "right" in self.spec.lonely and not _holds(*kinds):
+            alone = "right" in self.spec.lonely and not self.both_keys
+            if alone and not _holds(*kinds):
                 text = f"is {kinds[0]}, too narrow for {other} ({kinds[1]}) on the right"
                 raise OptionError("on", one, text, f"cast it to {kinds[1]}")
 
     def _names(self, suffix: str) -> dict[SideName, dict[str, str]]:
-        """The output column of each input column; the right side's keys have none."""
+        """The output column of each input column; the right side's keys may have none."""
         left = {name: name for name in self.inputs["left"]}
         if columns.EMISSION in left:
             raise columns.taken("left", columns.EMISSION, "results")
@@ -101,7 +110,7 @@ class Joiner:
             return {"left": left, "right": {}}
         right: dict[str, str] = {}
         for name in self.inputs["right"]:
-            if name in self.spec.right.keys:
+            if name in self.spec.right.keys and not self.both_keys:
                 continue
             given = name + suffix if name in left else name
             if given == columns.EMISSION:
@@ -222,7 +231,7 @@ class Joiner:
     def alone(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
         """Rows of results out of messages of one side, with nulls for the other's columns."""
         told = messages.select(self._renamed(side))
-        if side == "right":
+        if side == "right" and not self.both_keys:
             keys = zip(self.spec.left.keys, self.spec.right.keys, strict=True)
             left = self.schemas["left"]
             told = told.with_columns(

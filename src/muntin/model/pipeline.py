@@ -140,6 +140,10 @@ class Windowing:
     buckets: int | None = None
 
 
+SIDE_COLUMNS = "__muntin_left", "__muntin_right"
+"""What the sides of a join are called in the text of expressions over its pairs."""
+
+
 @dataclass(frozen=True)
 class Joining:
     """A join of two relations.
@@ -147,11 +151,13 @@ class Joining:
     Attributes:
         left: Where the left side's messages come from.
         right: Where the right side's come from.
-        names: What the sides' columns are qualified by.
+        names: What the sides' columns are qualified by in a statement; in ``columns`` and
+            ``where`` they are ``SIDE_COLUMNS``.
         spec: The join.
         columns: What is shown of each pair, in order; ``None`` shows it as it is.
         where: Which pairs are shown.
         bare: The columns that are named without saying whose they are.
+        merged: Whether equal columns are one (``USING``); otherwise each side has its own.
         clocks: The columns that say when a message arrived, left and right.
         buckets: In how many shards the keys are kept.
     """
@@ -163,6 +169,7 @@ class Joining:
     columns: tuple[Column, ...] | None = None
     where: str | None = None
     bare: tuple[str, ...] = ()
+    merged: bool = False
     clocks: tuple[str | None, str | None] = (None, None)
     buckets: int | None = None
 

@@ -73,6 +73,7 @@ class JoinStage:
         slots: The grouping key of each bucket.
         suffix: What tells the right side's columns from the left's.
         operator: The identity of this operator in this run.
+        both_keys: Whether results have the keys of both sides.
     """
 
     spec: JoinSpec
@@ -81,6 +82,7 @@ class JoinStage:
     slots: tuple[int, ...]
     suffix: str
     operator: str
+    both_keys: bool = False
 
     def joiner(self) -> Joiner:
         """The join without its data."""
@@ -88,7 +90,7 @@ class JoinStage:
             side: pl.Schema({**schema, columns.TIME: pl.Int64()})
             for side, schema in self.schemas.items()
         }
-        return Joiner(self.spec, timed_schemas, self.suffix)
+        return Joiner(self.spec, timed_schemas, self.suffix, both_keys=self.both_keys)
 
 
 class SideTask:
@@ -233,9 +235,21 @@ class JoinPlan:
 
 
 def build_join(
-    inputs: dict[SideName, Input], spec: JoinSpec, suffix: str, buckets: int | None
+    inputs: dict[SideName, Input],
+    spec: JoinSpec,
+    suffix: str,
+    buckets: int | None,
+    *,
+    both_keys: bool = False,
 ) -> JoinPlan:
     """Check everything that can be checked before anything runs, and build the pipeline.
+
+    Args:
+        inputs: The messages of each side.
+        spec: The join.
+        suffix: What is put behind the right side's column names that the left has too.
+        buckets: In how many shards the keys are kept.
+        both_keys: Whether results have the keys of both sides.
 
     Raises:
         OptionError: Naming the option, its value and the cure.
@@ -256,7 +270,7 @@ def build_join(
         zone = zone_of(messages[side], inputs[side].time)
         own = replace(spec.side(side), types=typed, zone=zone)
         spec = replace(spec, buckets=count).with_side(side, own)
-    stage = JoinStage(spec, schemas, times, slots(count), suffix, identity())
+    stage = JoinStage(spec, schemas, times, slots(count), suffix, identity(), both_keys)
     joiner = stage.joiner()
     results, rejected = _results(joiner, inputs), _rejected(joiner, inputs)
     parts, columnar = [], {}

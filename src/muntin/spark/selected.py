@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
-from muntin.model.pipeline import Column, Windowing, quoted
+from muntin.model.pipeline import SIDE_COLUMNS, Column, Windowing, quoted
 from muntin.model.sessions import Sessions
 from muntin.spark.join import Joined
 from muntin.spark.joining import JoinPlan
@@ -99,28 +99,42 @@ class PairShape:
     Attributes:
         columns: The columns, in order; ``None`` is all of them.
         where: Which pairs.
-        sides: For each side its name, and its columns with their names among the pairs'.
+        sides: For each side its columns with their names among the pairs'.
+        merged: Pairs of columns that are shown as one, in the place of the first.
     """
 
     columns: tuple[Column, ...] | None
     where: str | None
-    sides: tuple[tuple[str, dict[str, str]], ...]
+    sides: tuple[dict[str, str], dict[str, str]]
+    merged: tuple[tuple[str, str], ...] = ()
 
-    def of_frame(self, frame: DataFrame) -> DataFrame:
-        """Pairs in this shape."""
+    def named(self, frame: DataFrame) -> DataFrame:
+        """Pairs by all names that expressions may have for their columns."""
         there = set(frame.columns)
         qualified = []
-        for side, names in self.sides:
+        for side, names in zip(SIDE_COLUMNS, self.sides, strict=True):
             known = {own: told for own, told in names.items() if told in there}
             fields = ", ".join(f"{_text(own)}, {quoted(told)}" for own, told in known.items())
             if known:
                 # A column may be named by its side, as a field of a struct of that name.
                 qualified.append(f"named_struct({fields}) AS {quoted(side)}")
-        whole = frame.selectExpr("*", *qualified)
+        others = {one: two for one, two in self.merged if two in there}
+        plain = []
+        for name in frame.columns:
+            text = quoted(name)
+            if name in others:
+                text = f"coalesce({text}, {quoted(others[name])}) AS {text}"
+            if name not in others.values():
+                plain.append(text)
+        return frame.selectExpr(*plain, *qualified)
+
+    def of_frame(self, frame: DataFrame) -> DataFrame:
+        """Pairs in this shape."""
+        whole = self.named(frame)
         if self.where is not None:
             whole = whole.where(self.where)
         if self.columns is None:
-            return whole.select(*frame.columns)
+            return whole.drop(*SIDE_COLUMNS)
         shown = [f"{c.text} AS {quoted(c.name)}" for c in self.columns if c.name != "emission"]
         return whole.selectExpr(*shown, columns.EMISSION)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -28,7 +30,7 @@ from muntin.spark.inputs import Input
 from muntin.spark.join import Joined
 from muntin.spark.joining import build_join
 from muntin.spark.onward import fed_by
-from muntin.spark.plan import Request, build
+from muntin.spark.plan import RESULTS, Request, build
 from muntin.spark.selected import PairShape, SelectedAggregate, SelectedJoin, Shape
 from muntin.spark.session import require
 from muntin.spark.sources import Surroundings, read
@@ -112,28 +114,35 @@ def asked(
         if spark is not None and table is not None:
             return read(spark, table, here)
         if spark is not None:
-            return spark.table(name)
+            try:
+                return spark.table(name)
+            except PySparkException as error:
+                cure = "create it, or give it by its name: mt.sql(spark, statement, clicks=clicks)"
+                raise OptionError("FROM", name, f"can't be read: {plainly(error)}", cure) from error
         cure = "give it by its name, as in mt.sql(spark, statement, clicks=clicks)"
         raise OptionError("FROM", name, "isn't known", cure)
 
     try:
         return bind(lowered.query, find)
     except OptionError as error:
-        # Of an aggregate the error's value begins with its name, which may be the beginning of
-        # another's.
-        begun = f"{error.option} {error.value}="
-        named = (part for part in lowered.spans if begun.startswith(f"{part}="))
-        at = lowered.spans.get(max(named, key=len, default=error.option), (0, 1))
         said = f"{error.option} {error.value!r} {error.problem}"
-        raise SqlError(question.text, at, said, error.cure) from error
+        raise SqlError(question.text, lowered.place(error), said, error.cure) from error
     except PySparkException as error:
-        said = first_line(error)
-        raise SqlError(question.text, (0, 1), said, "see what the table has") from error
+        text = refused(lowered.query, find)
+        at = lowered.places.get(text or "", lowered.spans["select"])
+        said = f"Spark doesn't take this: {plainly(error)}"
+        cure = "see what columns the table has, and of what types"
+        raise SqlError(question.text, at, said, cure) from error
 
 
 def first_line(error: Exception) -> str:
     """What Spark says first, without what follows."""
     return str(error).strip().splitlines()[0].rstrip(".;")
+
+
+def plainly(error: Exception) -> str:
+    """What Spark says first, without the names that it has for errors."""
+    return re.sub(r"^\[[\w.]+\]\s*|\.?\s*SQLSTATE: \w+", "", first_line(error)).rstrip(". ")
 
 
 def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
@@ -182,8 +191,9 @@ def _joined(joining: Joining, find: Find) -> Joined:
         spec = spec.with_side(side, known)
         clock = joining.clocks[place] and named(frame, str(joining.clocks[place]))
         inputs[side] = Input(frame, known.time, None, clock, known.max_ahead, known.offset)
-    plan = build_join(inputs, spec, _SUFFIX, joining.buckets)
-    if joining.columns is None and joining.where is None:
+    both = spec.how not in ("semi", "anti")
+    plan = build_join(inputs, spec, _SUFFIX, joining.buckets, both_keys=both)
+    if joining.columns is None and joining.where is None and not (both and joining.merged):
         return Joined(plan)
     shape = _pair_shape(joining, spec, frames["left"], frames["right"])
     made = SelectedJoin(plan, shape)
@@ -203,16 +213,69 @@ def _side(frame: DataFrame, side: Side, name: str) -> Side:
 
 
 def _pair_shape(joining: Joining, spec: JoinSpec, left: DataFrame, right: DataFrame) -> PairShape:
-    same = dict(zip(spec.right.keys, spec.left.keys, strict=True))
-    told = {c: same.get(c, f"{c}{_SUFFIX}" if c in left.columns else c) for c in right.columns}
+    told = {c: f"{c}{_SUFFIX}" if c in left.columns else c for c in right.columns}
     both = {c.lower() for c in left.columns} & {c.lower() for c in right.columns}
-    keys = {two.lower() for two, one in same.items() if two.lower() == one.lower()}
+    pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
+    # Equal columns of one name are one where they can't differ: where both messages are there.
+    one = joining.merged or spec.how in ("inner", "semi", "anti")
+    keys = {two.lower() for two, one in pairs if two.lower() == one.lower()} if one else set()
     for name in joining.bare:
         if name.lower() in both - keys:
             cure = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
             raise OptionError("SELECT", name, "is a column of both sides", cure)
-    sides = (joining.names[0], {c: c for c in left.columns}), (joining.names[1], told)
-    return PairShape(joining.columns, joining.where, sides)
+    merged = tuple((one, told[two]) for one, two in pairs) if joining.merged else ()
+    return PairShape(joining.columns, joining.where, ({c: c for c in left.columns}, told), merged)
+
+
+def refused(query: Query, find: Find) -> str | None:
+    """The first expression of a query that Spark refuses, when it has refused the whole."""
+    for rows_of, text in _expressions(query, find):
+        try:
+            frame = rows_of()
+        except (PySparkException, OptionError):
+            return None
+        try:
+            _ = frame.select(F.expr(text)).schema
+        except PySparkException:
+            return text
+    return None
+
+
+def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:
+    """All expressions of a query, each with the rows that it is one of; those of sources first."""
+    shown = [column.text for column in query.columns or ()]
+    if isinstance(query, Joining):
+        yield from _derived(query.left, find)
+        yield from _derived(query.right, find)
+        after = partial(_pairs, query, find)
+        shown.append(query.where or "")
+    else:
+        yield from _derived(query.source, find)
+        before = partial(rows, query.source, find)
+        texts = [query.where or "", *(key.text for key in query.keys)]
+        for aggregate in query.spec.aggregates.values():
+            given = (aggregate.column, aggregate.by)
+            texts += [one.text for one in given if isinstance(one, Expression)]
+        yield from ((before, text) for text in texts if text)
+        bare = replace(query, columns=None, having=None)
+        after = partial(lambda: _aggregated(bare, find).results)
+        shown.append(query.having or "")
+    yield from ((cache(after), text) for text in shown if text)
+
+
+def _derived(relation: Relation, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:
+    if isinstance(relation, Derived):
+        yield from _derived(relation.source, find)
+        read = partial(rows, relation.source, find)
+        texts = [relation.where or "", *(column.text for column in relation.columns or ())]
+        yield from ((read, text) for text in texts if text not in ("", "*"))
+
+
+def _pairs(joining: Joining, find: Find) -> DataFrame:
+    """What the expressions of a join's select list are over."""
+    made = _joined(replace(joining, columns=(), where=None), find)
+    assert isinstance(made, SelectedJoin)
+    return made.shape.named(made.plan.unpacked(RESULTS))
 
 
 def rows(relation: Relation, find: Find) -> DataFrame:

@@ -212,7 +212,7 @@ class _Reader:
         if self.condition is None:
             return self._text(node) if own is None else own
         kept, value = self._text(self.condition), self._text(node)
-        return Expression(f"CASE WHEN {kept} THEN {value} END")
+        return Expression(self.scope.noted(f"CASE WHEN {kept} THEN {value} END", self.span))
 
     def _text(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Distinct | exp.Star | exp.Lambda | exp.Alias):

@@ -70,6 +70,8 @@ class Cursor(SparkParser):
     given: Mapping[str, str]
     used: set[str]
     depth: int
+    # Where what Spark is handed stands, by its text.
+    places: dict[str, Span]
 
     def fail(self, span: Span | Token | None, problem: str, cure: str) -> NoReturn:
         """Refuse the text.
@@ -347,7 +349,7 @@ def read(
     """
     cursor = Cursor(dialect=Dialect)
     cursor.grammar = grammar
-    cursor.given, cursor.used, cursor.depth = given or {}, set(), 0
+    cursor.given, cursor.used, cursor.depth, cursor.places = given or {}, set(), 0, {}
     try:
         tokens = Dialect().tokenize(text)
     except TokenError as error:
@@ -371,4 +373,7 @@ def semicolons(text: str) -> list[int]:
 
 
 def _plain(message: str) -> str:
+    # What the parser says of its own classes means nothing to who wrote the text.
+    if "<class" in message:
+        return "something is missing here"
     return message[:1].lower() + message[1:]

@@ -24,6 +24,7 @@ from muntin.sql.windowcalls import read_call
 
 _STATEMENTS = "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN"
 _OURS = ("connector", "mode")
+_CONSTRAINTS = ("PRIMARY", "UNIQUE", "CONSTRAINT", "FOREIGN", "CHECK", "REFERENCES")
 _TABLE = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', path = '...')"
 
 
@@ -136,10 +137,15 @@ def _part(cursor: Cursor, parts: _Parts) -> None:
     if cursor.takes("CLOCK", "FOR"):
         parts.clock = cursor.name("a column")[0]
         return
-    if cursor.word in ("PRIMARY", "UNIQUE", "CONSTRAINT", "FOREIGN", "CHECK"):
-        cure = "leave it away; OFFSET FOR (partition, offset) takes every message once"
-        cursor.fail(None, f"{cursor.word} isn't kept here", cure)
+    _refuse_constraint(cursor)
     _column(cursor, parts, start)
+
+
+def _refuse_constraint(cursor: Cursor) -> None:
+    # The words PRIMARY KEY are one token, and so are FOREIGN KEY.
+    if cursor.word.partition(" ")[0] in _CONSTRAINTS:
+        cure = "omit it; OFFSET FOR (partition, offset) takes every message once"
+        cursor.fail(None, f"{cursor.word} isn't kept here", cure)
 
 
 def _column(cursor: Cursor, parts: _Parts, start: int) -> None:
@@ -162,6 +168,7 @@ def _column(cursor: Cursor, parts: _Parts, start: int) -> None:
     cursor.takes("NOT", "NULL")
     if cursor.takes("COMMENT"):
         cursor.text("the comment")
+    _refuse_constraint(cursor)
     parts.columns.append((name, _type(kind)))
 
 

@@ -97,12 +97,17 @@ class Scope:
         for hole in node.find_all(exp.Placeholder, exp.Parameter):
             at = span_of(hole) or self.span(node)
             self.fail(at, "a placeholder stands outside of quotes", "write '${name}'")
-        start, end = self.standing(node)
+        whole = start, end = self.standing(node)
         pieces: list[str] = []
         for (low, high), text in sorted(swaps.items()):
             pieces += [self._filled(start, low), text]
             start = high
-        return "".join([*pieces, self._filled(start, end)])
+        return self.noted("".join([*pieces, self._filled(start, end)]), whole)
+
+    def noted(self, text: str, span: Span) -> str:
+        """A text that Spark is handed, whose place is noted in case that Spark refuses it."""
+        self.cursor.places.setdefault(text, span)
+        return text
 
     def _filled(self, start: int, end: int) -> str:
         def value(found: re.Match[str]) -> str:
@@ -148,8 +153,8 @@ def _compares(node: exp.Expr) -> bool:
 def normal(node: exp.Expr, scope: Scope) -> exp.Expr:
     """A node that equals others of its meaning: without qualifiers, quotes and capitals.
 
-    Fields keep their capitals, for those of a map differ by them, and texts their quotes and
-    escapes, for the parser reads some of them otherwise than Spark.
+    Parentheses around all of it say nothing. Fields keep their capitals, for those of a map differ
+    by them, and texts their quotes and escapes, for the parser reads some otherwise than Spark.
     """
 
     def plainer(found: exp.Expr) -> exp.Expr:
@@ -169,4 +174,4 @@ def normal(node: exp.Expr, scope: Scope) -> exp.Expr:
         span = span_of(found) if written else None
         return exp.RawString(this=scope.text[slice(*span)]) if span else found
 
-    return node.transform(plainer)
+    return node.unnest().transform(plainer)

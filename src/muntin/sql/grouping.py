@@ -82,7 +82,8 @@ class Grouping(SelectList):
         return written.replace("_START(", "(").replace("_END(", "(")
 
     def _meant(self, node: exp.Expr) -> exp.Expr:
-        """What an ordinal or an alias in ``GROUP BY`` stands for."""
+        """What an ordinal or an alias in ``GROUP BY`` stands for, without parentheses around it."""
+        node = node.unnest()
         if isinstance(node, exp.Literal) and not node.is_string:
             place = int(node.name) if node.name.isdigit() else 0
             if not 1 <= place <= len(self.select.items):
@@ -91,11 +92,11 @@ class Grouping(SelectList):
             scalar = self.select.items[place - 1].scalar
             if scalar is None:
                 self.scope.fail(self.scope.span(node), "* isn't one column", "name the columns")
-            return scalar
+            return scalar.unnest()
         if isinstance(node, exp.Column) and len(node.parts) == 1:
             item = self._aliases.get(node.name.lower())
             if item is not None and item.scalar is not None and self._groups(node, item.scalar):
-                return item.scalar
+                return item.scalar.unnest()
         return node
 
     def _groups(self, named: exp.Column, scalar: exp.Expr) -> bool:

@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import Bound, How, JoinSpec, Side, Within, firing_of
-from muntin.model.pipeline import Column, Joining
+from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 from muntin.sql.catalog import Catalog, Resolved
-from muntin.sql.cursor import Cursor, Span
-from muntin.sql.expressions import Scope, walk
+from muntin.sql.cursor import Cursor, Span, span_of
+from muntin.sql.expressions import Scope, Swaps, walk
 from muntin.sql.firings import emit_spans, firing
 from muntin.sql.lengths import Length
 from muntin.sql.overs import frame_of, order_of
@@ -62,7 +62,11 @@ def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, 
     left = replace(left, time=left.time or right.time)
     right = replace(right, time=right.time or left.time)
     pairs = _pairs(cursor, join, left, right)
-    spans = {"within": join.span, "on": join.span, **emit_spans(select.emit)}
+    spans = {"select": select.span, "within": join.span, "on": join.span}
+    spans["FROM"] = select.source.span
+    for source in (select.source, join.source):
+        spans[f"FROM {source.item}"] = source.span
+    spans |= emit_spans(select.emit)
     said = firing_of(firing(text, select.emit, bound.axis, join=True))
     sides = []
     for half, keys in ((left, [one for one, _ in pairs]), (right, [two for _, two in pairs])):
@@ -77,12 +81,14 @@ def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, 
     except OptionError as error:
         at = spans.get(error.option, join.span)
         raise SqlError(text, at, f"{error.option} {error.problem}", _cure(error)) from error
-    columns, bare = _shown(cursor, select)
+    called = (left.name.lower(), right.name.lower())
+    columns, bare = _shown(cursor, select, called)
     scope = Scope(cursor, frozenset())
-    where = None if select.where is None else scope.rendered(select.where, {})
+    where = None if select.where is None else _text(scope, select.where, called)
     relations = left.resolved.relation, right.resolved.relation
     clocks = left.resolved.marks.clock, right.resolved.marks.clock
-    made = Joining(*relations, (left.name, right.name), spec, columns, where, bare, clocks)
+    names, merged = (left.name, right.name), bool(join.using)
+    made = Joining(*relations, names, spec, columns, where, bare, merged, clocks)
     return made, spans
 
 
@@ -140,7 +146,23 @@ def _bound(cursor: Cursor, join: Join, left: _Half, right: _Half) -> Bound:
     return Within(before.value, after.value, "rows" if kinds == {"ROWS"} else "time")
 
 
-def _shown(cursor: Cursor, select: Select) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
+def _text(scope: Scope, node: exp.Expr, sides: tuple[str, str]) -> str:
+    """An expression over pairs: what a column is qualified by becomes the struct of its side."""
+    swaps: Swaps = {}
+    for found in walk(node):
+        if isinstance(found, exp.Column) and len(found.parts) > 1:
+            first = found.parts[0]
+            if first.name.lower() in sides:
+                place = scope.standing(found)
+                end = span_of(first)
+                assert end is not None
+                swaps[place[0], end[1]] = SIDE_COLUMNS[sides.index(first.name.lower())]
+    return scope.rendered(node, swaps)
+
+
+def _shown(
+    cursor: Cursor, select: Select, sides: tuple[str, str]
+) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
     """The select list, and the columns in it (and in ``WHERE``) that don't say whose they are."""
     scope = Scope(cursor, frozenset())
     scalars = [item.scalar for item in select.items if item.scalar is not None]
@@ -149,8 +171,8 @@ def _shown(cursor: Cursor, select: Select) -> tuple[tuple[Column, ...] | None, t
     bare = []
     for scalar in scalars:
         for node in walk(scalar):
-            if isinstance(node, exp.Column) and len(node.parts) == 1:
-                bare.append(node.name)
+            if isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides:
+                bare.append(node.parts[0].name)
             if isinstance(node, exp.Window):
                 cure = "compute it from the pairs"
                 scope.fail(scope.span(node), "OVER can't stand beside JOIN", cure)
@@ -160,9 +182,9 @@ def _shown(cursor: Cursor, select: Select) -> tuple[tuple[Column, ...] | None, t
     for item in select.items:
         if item.scalar is None:
             scope.fail(item.span, "* stands beside other columns", "name the columns")
-        text = scope.rendered(item.scalar, {})
-        last = item.scalar.name if isinstance(item.scalar, exp.Column) else text
-        name = item.alias or last
+        text = _text(scope, item.scalar, sides)
+        last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
+        name = item.alias or last or scope.rendered(item.scalar, {})
         if any(name.lower() == column.name.lower() for column in found):
             cure = "give it another name with AS"
             scope.fail(item.span, f"two columns are called {name}", cure)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import Column, Derived, Query, Windowing
+from muntin.model.sessions import Sessions
 from muntin.sql import overs
 from muntin.sql.aggregates import name_of
 from muntin.sql.catalog import Catalog, Resolved
@@ -16,7 +18,7 @@ from muntin.sql.expressions import Scope, walk
 from muntin.sql.firings import emit_spans, firing
 from muntin.sql.grouping import Grouping
 from muntin.sql.joins import join_of
-from muntin.sql.selectlist import SelectList
+from muntin.sql.selectlist import END, START, SelectList
 from muntin.sql.syntax import CreateView, Select, Source, WindowCall
 from muntin.sql.windowcalls import Meant, meaning, same_call
 
@@ -33,10 +35,25 @@ class Lowered:
     Attributes:
         query: The query.
         spans: Where the options of the Python sentence stand in the text.
+        places: Where the expressions stand that Spark is handed, by their text.
     """
 
     query: Query
     spans: dict[str, Span]
+    places: Mapping[str, Span] = field(default_factory=dict)
+
+    def place(self, error: OptionError) -> Span:
+        """Where the text says what an option is refused for."""
+        return place_of(self.spans, error)
+
+
+def place_of(spans: Mapping[str, Span], error: OptionError) -> Span:
+    """Where an option stands: of a key or an aggregate its own place, else that of the query."""
+    # Of an aggregate the error's value begins with its name, which may be the beginning of
+    # another's.
+    begun = f"{error.option} {error.value}="
+    named = (part for part in spans if begun.startswith(f"{part}="))
+    return spans.get(max(named, key=len, default=error.option)) or spans["select"]
 
 
 def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolved:
@@ -57,7 +74,7 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
     for view in select.views:
         add_view(cursor, view, catalog)
     if select.joins:
-        return Lowered(*join_of(cursor, select, catalog))
+        return Lowered(*join_of(cursor, select, catalog), cursor.places)
     call, resolved = _source(cursor, select.source, catalog)
     scope = Scope(cursor, resolved.qualifiers)
     over = any(isinstance(n, exp.Window) for i in select.items if i.scalar for n in walk(i.scalar))
@@ -163,8 +180,36 @@ def _windowed(
         scope.fail(select.span, "DISTINCT isn't needed: a group is one row", "leave it away")
     meant = meaning(scope.text, call)
     grouping = Grouping(scope, select, call, from_call, meant.partition)
+    if from_call:
+        _check_order(scope, select, resolved, meant, grouping)
     spans = {**meant.spans, **grouping.spans, **emit_spans(select.emit)}
     return finished(scope, select, resolved, meant, grouping, spans)
+
+
+def _check_order(
+    scope: Scope, select: Select, resolved: Resolved, meant: Meant, grouping: Grouping
+) -> None:
+    """Refuse a ``WHERE`` that would choose messages before the windows that SQL forms first.
+
+    Which windows of the clock or of offsets a message is in doesn't depend on other messages. A
+    session does, and so do rows that are counted as they arrive, but for those of other keys.
+    """
+    if select.where is None:
+        return
+    columns = [node for node in walk(select.where) if isinstance(node, exp.Column)]
+    for column in columns:
+        if (scope.own(column) or "").lower() in (START, END):
+            cure = "put this condition into HAVING"
+            scope.fail(scope.span(column), "WHERE chooses messages, which have no window", cure)
+    counted = meant.windows.axis == "rows" and (meant.offset or resolved.marks.offset) is None
+    session = isinstance(meant.windows, Sessions)
+    alone = all(grouping.key_of(column) is not None for column in columns)
+    if (session or counted) and not (columns and alone):
+        what = "sessions are formed" if session else "rows are counted"
+        problem = f"{what} in FROM, before WHERE, and would change by it"
+        name = meant.table or "t"
+        cure = f"filter before: WITH v AS (SELECT * FROM {name} WHERE ...), and TABLE v in the call"
+        scope.fail(scope.span(select.where), problem, cure)
 
 
 def _over(scope: Scope, select: Select, resolved: Resolved) -> Lowered:
@@ -194,7 +239,10 @@ def finished(
         problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
         scope.fail(spans.get("timecol", select.span), problem, cure)
     offset = meant.offset or marks.offset
+    spans = {"select": select.span, "FROM": select.source.span, **spans}
     where = None if select.where is None else scope.plain(select.where)
+    if select.where is not None:
+        spans["where"] = scope.span(select.where)
     try:
         grouping.finish(offset if axis == "rows" else None)
         spec = grouping.spec(
@@ -205,12 +253,9 @@ def finished(
             offset=offset,
         )
     except OptionError as error:
-        at = spans.get(error.option, select.span)
-        said = f"{error.option} {error.problem}"
-        if error.option in ("agg", "key"):
-            said = f"{error.value} {error.problem}"
-            at = spans.get(f"agg {error.value}", at)
-        raise SqlError(scope.text, at, said, error.cure) from error
+        named = error.value if error.option in ("agg", "key") else error.option
+        at = place_of(spans, error)
+        raise SqlError(scope.text, at, f"{named} {error.problem}", error.cure) from error
     windowing = Windowing(
         resolved.relation,
         spec,
@@ -220,4 +265,4 @@ def finished(
         grouping.having,
         marks.clock,
     )
-    return Lowered(windowing, spans)
+    return Lowered(windowing, spans, scope.cursor.places)

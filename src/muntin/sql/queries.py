@@ -50,6 +50,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     cursor.depth += 1
     if cursor.depth > 20:
         cursor.fail(None, "queries are nested too deep", "name some of them with CREATE VIEW")
+    _refuse_stream(cursor)
     distinct = cursor.takes("DISTINCT")
     items = [_item(cursor)]
     while cursor.takes_kind(TokenType.COMMA):
@@ -82,6 +83,21 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
         head,
         group_span,
         views,
+    )
+
+
+def _refuse_stream(cursor: Cursor) -> None:
+    """Refuse ``SELECT STREAM``: it may mean a column of that name, under another one."""
+    if cursor.word != "STREAM" or cursor.second in ("", ",", "AS", "FROM", ".", "[", "("):
+        return
+    start = cursor.here
+    following = cursor._tokens[cursor._index + 1].token_type
+    if following not in (TokenType.STAR, TokenType.VAR, TokenType.IDENTIFIER, TokenType.DISTINCT):
+        return
+    cursor.takes("STREAM")
+    cure = "omit STREAM; of a column of that name write stream AS s, or (stream) * 2"
+    cursor.fail(
+        cursor.since(start), "every table here is a stream, and SELECT doesn't say so", cure
     )
 
 

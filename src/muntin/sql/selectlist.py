@@ -46,6 +46,7 @@ class SelectList:
 
     def key(self, node: exp.Expr, span: Span) -> None:
         """Add a key, under the name that the select list gives it."""
+        node = node.unnest()
         text, meant = self.scope.plain(node), normal(node, self.scope)
         own = self.scope.own(node) if isinstance(node, exp.Column) else None
         name = own or text
@@ -55,9 +56,10 @@ class SelectList:
                 break
         if any(meant == known for known, _ in self._named):
             return
-        self.keys.append(Column(name, quoted(own) if own else text))
+        self.keys.append(Column(name, self.scope.noted(quoted(own), span) if own else text))
         self._named.append((meant, name))
         self.spans.setdefault("key", span)
+        self.spans[f"key {name}"] = span
 
     def key_of(self, node: exp.Expr) -> str | None:
         """The name of the key that a node is."""

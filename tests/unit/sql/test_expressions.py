@@ -119,16 +119,18 @@ def test_a_key_is_found_only_where_it_surely_is(key: str, item: str) -> None:
 @pytest.mark.parametrize(
     ("key", "item", "text"),
     [
-        ("a | b", "(a | b) & 1", "(`a | b`) & 1"),
+        ("a | b", "(a | b) & 1", "`a | b` & 1"),
         ("a + b", "a + b > 2", "`a + b` > 2"),
         ("v % 3", "NOT v % 3 = 1", "NOT `v % 3` = 1"),
-        ("b IS NULL", "NOT (b IS NULL)", "NOT (`b IS NULL`)"),
+        ("b IS NULL", "NOT (b IS NULL)", "NOT `b IS NULL`"),
         ("ar[0]", "ar [ 0 ] * 2", "`ar[0]` * 2"),
         ("upper(k)", "UPPER(t.k) || 'x'", "`upper(k)` || 'x'"),
+        ("(k)", "t.k || 'x'", "`k` || 'x'"),
+        ("((upper(k)))", "upper(k) || (k)", "`upper(k)` || `k`"),
     ],
 )
 def test_keys_are_found_within_other_expressions(key: str, item: str, text: str) -> None:
-    found = lowered(f"SELECT {item} AS x FROM t GROUP BY {key}, window(ts, '1 hour')")
+    found = lowered(f"SELECT {item} AS x FROM t GROUP BY {key}, k, window(ts, '1 hour')")
     assert found.columns is not None
     assert text in [column.text for column in found.columns]
 

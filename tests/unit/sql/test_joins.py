@@ -73,8 +73,8 @@ def test_both_sides_may_have_windows_and_watermarks():
     left = Side(("k", "m"), "ts", None, said, 60_000_000, AHEAD)
     right = Side(("key", "n"), "at", None, said, 5_000_000, None)
     assert found.spec == JoinSpec(left, right, Within(600_000_000, 0))
-    assert found.where == "a.x > b.x"
-    assert found.columns == (Column("s", "a.x + b.x"),)
+    assert found.where == "__muntin_left.x > __muntin_right.x"
+    assert found.columns == (Column("s", "__muntin_left.x + __muntin_right.x"),)
     assert found.bare == ()
 
 

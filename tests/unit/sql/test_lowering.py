@@ -139,6 +139,43 @@ GROUPED = [
 ]
 
 
+SESSION = "TABLE(SESSION(TABLE {} PARTITION BY k, DESCRIPTOR(ts), 1 HOUR))"
+OFFSETS = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(part, off), 3 ROWS))"
+
+
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [
+        # Of other keys' sessions none is shorter or longer.
+        (f"{SESSION.format('t')} WHERE t.k <> 'a' GROUP BY k, {BOUNDS}", "`k` <> 'a'"),
+        (f"{OFFSETS} WHERE v > 1 GROUP BY part, k, {BOUNDS}", "v > 1"),
+        (f"TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) WHERE v > 1 GROUP BY {BOUNDS}", "v > 1"),
+        # These are formed by GROUP BY, behind WHERE.
+        ("t WHERE v > 1 GROUP BY k, SESSION(ts, 1 HOUR)", "v > 1"),
+        ("t WHERE v > 1 GROUP BY k, session_window(ts, '1 hour')", "v > 1"),
+    ],
+)
+def test_where_chooses_messages_where_that_leaves_windows_as_they_are(query, where):
+    assert lowered(f"SELECT count(*) AS n FROM {query}").where == where
+
+
+def test_a_view_chooses_the_messages_of_sessions():
+    text = f"WITH v AS (SELECT * FROM t WHERE x > 1) SELECT k FROM {SESSION.format('v')}"
+    found = lowered(f"{text} GROUP BY k, {BOUNDS}")
+    assert found.source == Derived(Reading("t"), None, "x > 1")
+    assert found.where is None
+
+
+def test_parentheses_around_keys_say_nothing():
+    found = lowered(
+        "SELECT productId, (TUMBLE_START(ts, 1 HOUR)) AS s, count(*) AS n FROM t "
+        "group by (productId), (TUMBLE(ts, 1 HOUR))"
+    )
+    assert found.keys == (Column("productId", "`productId`"),)
+    assert found.columns is not None
+    assert Column("s", "(window_start)") in found.columns
+
+
 @pytest.mark.parametrize(("call", "twin"), GROUPED, ids=[call for call, _ in GROUPED])
 def test_grouping_functions(call, twin):
     assert lowered(grouped(call)).spec == twin.spec(n=mt.count())
