@@ -42,6 +42,10 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "time is a number": (
         lambda f: over(f, time="value").agg(n=mt.count()), "time", "'value'", "timestamp_seconds"
     ),
+    "an expression as a name": (
+        lambda f: over(f).agg(n=mt.count_if("key = 'a'")),
+        "agg", "n=count_if", """or an expression: F.expr("key = 'a'")""",
+    ),
     "clock is no column": (
         lambda f: over(f, clock="came").agg(n=mt.count()), "clock", "'came'", "key, at"
     ),

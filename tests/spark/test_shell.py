@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 from tests.spark.feed import Feed, at
 
+from muntin.cli.lines import Form
 from muntin.cli.shell import Shell
 
 
@@ -34,3 +38,42 @@ def test_rows_are_shown(spark: SparkSession, tmp_path: Path) -> None:
     assert "b │ 2026-01-01 00:00:00 │ 2026-01-01 00:00:10 │ 7 │ full" in stream
     assert "00:00:40" not in stream
     assert "rejected: 1 late" in stream
+
+
+LONG = "x" * 300
+
+
+def rows_of(spark: SparkSession, folder: Path, form: Form, mode: str, out: io.StringIO) -> None:
+    feed = Feed(folder)
+    feed.add((LONG, at(1), 4), (LONG, at(2), None))
+    feed.add(('a, "b"', at(3), 7), (LONG, at(60), 1))
+    shell = Shell(Console(file=out, width=100_000), spark, until_quiet=True, form=form)
+    shell.run(
+        f"""CREATE TABLE m (id BIGINT, key STRING, at TIMESTAMP, value BIGINT)
+            WITH (connector = 'parquet', path = '{feed.folder}', mode = '{mode}');
+            SELECT key, collect_list(value) AS all, nullif(sum(value), 7) AS total FROM m
+            GROUP BY key, TUMBLE(at, 10 SECONDS);"""
+    )
+
+
+@pytest.mark.parametrize("mode", ["batch", "stream"])
+def test_lines_hold_all_rows_whole(
+    spark: SparkSession, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["key", "window_start", "window_end", "all", "total", "emission", "revision"]
+    rows_of(spark, tmp_path / "json", Form.JSON, mode, io.StringIO())
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert all(list(row) == names for row in objects)
+    first = next(row for row in objects if row["key"] == LONG and row["total"] == 4)
+    assert (first["all"], first["window_start"]) == ([4], "2026-01-01T00:00:00.000Z")
+    assert next(row for row in objects if row["key"] == 'a, "b"')["total"] is None
+    rows_of(spark, tmp_path / "csv", Form.CSV, mode, io.StringIO())
+    head, *lines = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert head == names
+    assert len(lines) == len(objects) == (3 if mode == "batch" else 2)
+    assert [LONG, "2026-01-01 00:00:00", "2026-01-01 00:00:10", "[4]", "4", "full", "0"] in lines
+    assert next(line for line in lines if line[0] == 'a, "b"')[4] == ""
+    table = io.StringIO()
+    rows_of(spark, tmp_path / "table", Form.TABLE, mode, table)
+    assert LONG in table.getvalue()
+    assert capsys.readouterr().out == ""

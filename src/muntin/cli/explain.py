@@ -36,7 +36,7 @@ def explain(
     with told():
         given = settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            found = list(stories(read(pipeline, given, whole=False), rates))
+            found = list(stories(read(pipeline, given, whole=False), rates, given))
         else:
             found = _built(pipeline, given, rates)
     for name, text in found:

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.live import Live
 
 from muntin.cli.failure import told, words
-from muntin.cli.rows import LiveRows
+from muntin.cli.lines import Form, Lines
+from muntin.cli.rows import KEPT, LiveRows
 from muntin.explain.flows import said_of
 from muntin.model.counts import rejections_in_words
 from muntin.model.pipeline import Table, Windowing
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _HELP = """Statements end with a semicolon: CREATE TABLE, CREATE VIEW, SET, SELECT, EXPLAIN SELECT.
 A SELECT over streams runs until Ctrl-C. Also: tables, help, exit."""
+# Wider than any row: what isn't read on a terminal isn't cut.
+_WHOLE = 1_000_000
 _LEAVE = {"exit", "quit", "\\q"}
 
 
@@ -35,16 +38,22 @@ def sql(
     until_quiet: Annotated[
         bool, typer.Option(help="Stop each SELECT when all input there is was read.")
     ] = False,
+    format_: Annotated[
+        Form,
+        typer.Option(
+            "--format", help="A table of the newest rows; or a line for each row that is emitted."
+        ),
+    ] = Form.TABLE,
 ) -> None:
     """Ask streams with SQL: history, completion, live results, EXPLAIN.
 
-    Without a terminal, statements are read from the standard input.
+    Without a terminal, statements are read from the standard input, and values aren't cut.
     """
-    console = Console()
-    with (
-        told(),
-        closing(Shell(console, until_quiet=until_quiet or not console.is_terminal)) as shell,
-    ):
+    console = Console(stderr=format_ is not Form.TABLE)
+    quiet = until_quiet or not (console.is_terminal and sys.stdout.isatty())
+    if not console.is_terminal:
+        console.width = _WHOLE
+    with told(), closing(Shell(console, until_quiet=quiet, form=format_)) as shell:
         if execute:
             for text in execute:
                 shell.run(text)
@@ -61,11 +70,20 @@ class Shell:
         console: Where rows and errors go.
         spark: The session; started at the first query where it isn't given.
         until_quiet: Whether a query over streams stops when it has read all there is.
+        form: How rows are printed: a table on the console, or lines on the standard output.
     """
 
-    def __init__(self, console: Console, spark: Any = None, *, until_quiet: bool = False) -> None:
+    def __init__(
+        self,
+        console: Console,
+        spark: Any = None,
+        *,
+        until_quiet: bool = False,
+        form: Form = Form.TABLE,
+    ) -> None:
         self.console = console
         self.until_quiet = until_quiet
+        self.form = form
         self._spark = spark
         self._ours = spark is None
         self.session = door.session()
@@ -123,32 +141,45 @@ class Shell:
         aggregate = asked(self._spark, question, {}, Surroundings({}, os.environ))
         query = question.lowered.query
         keys = [key.name for key in query.keys] if isinstance(query, Windowing) else None
-        rows = LiveRows(aggregate.results.columns, keys)
+        columns = aggregate.results.columns
+        lines = None if self.form is Form.TABLE else Lines(sys.stdout, self.form, columns)
+        rows = (
+            LiveRows(columns, keys) if self.console.is_terminal else LiveRows(columns, keys, KEPT)
+        )
+
+        def take(frame: Any, _: int = 0) -> None:
+            if lines is not None:
+                lines.take(frame)
+            else:
+                rows.take([row.asDict() for row in frame.collect()])
+
         if not aggregate.plan.told.isStreaming:
-            rows.take([row.asDict() for row in aggregate.results.collect()])
-            self.console.print(rows.table())
+            take(aggregate.results)
+            if lines is None:
+                self.console.print(rows.table())
             return
         with tempfile.TemporaryDirectory(prefix="muntin-sql-") as folder:
-            self._watch(aggregate, rows, folder)
+            running = aggregate.start(checkpoint=folder, results=take)
+            self._watch(running, rows)
 
-    def _watch(self, aggregate: Any, rows: LiveRows, folder: str) -> None:
+    def _watch(self, query: Any, rows: LiveRows) -> None:
         """Show a streaming query's rows until it ends, or Ctrl-C."""
-
-        def take(frame: Any, _: int) -> None:
-            rows.take([row.asDict() for row in frame.collect()])
-
-        query = aggregate.start(checkpoint=folder, results=take)
+        table = self.form is Form.TABLE
         try:
-            if self.console.is_terminal:
+            if self.console.is_terminal and table:
                 with Live(console=self.console, refresh_per_second=4) as live:
                     while query.is_active and not (self.until_quiet and query.await_quiet(0.2)):
                         live.update(rows.table())
                         query.await_end(0.2)
                     live.update(rows.table())
             else:
-                while query.is_active and not query.await_quiet(10.0):
-                    pass
-                self.console.print(rows.table())
+                while query.is_active:
+                    if not self.until_quiet:
+                        query.await_end(0.5)
+                    elif query.await_quiet(10.0):
+                        break
+                if table:
+                    self.console.print(rows.table())
         except KeyboardInterrupt:
             self.console.print("Stopped", style="dim")
         finally:

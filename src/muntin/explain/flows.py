@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from muntin.explain.cautions import never_late_by
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
 from muntin.explain.story import Circumstances, story
-from muntin.model.pipeline import Derived, Flow, Pipeline, Query, Relation, Table, Windowing
+from muntin.model.pipeline import (
+    SIDE_COLUMNS,
+    Derived,
+    Flow,
+    Pipeline,
+    Query,
+    Relation,
+    Table,
+    Windowing,
+)
+from muntin.model.placeholders import partly
 
 
-def stories(pipeline: Pipeline, rates: Rates | None = None) -> Iterator[tuple[str, str]]:
+def stories(
+    pipeline: Pipeline, rates: Rates | None = None, given: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, str]]:
     """Every query's name, and what it does.
 
     Args:
         pipeline: The pipeline.
         rates: What comes in, if that is known.
+        given: What ``--set`` gave for placeholders.
     """
+    places = {name: _placed(table, given or {}) for name, table in pipeline.tables.items()}
+    pipeline = replace(pipeline, tables=places)
     for flow in pipeline.flows:
         target = _targets(flow, pipeline)
         yield flow.name, said_of(flow.query, pipeline.tables, rates, target)
@@ -52,7 +68,10 @@ def _said(
         table = tables.get(name.lower())
         yield f"reads     {name if table is None else f'{name} ({_place(table)})'} as {side}"
     if made.where is not None:
-        yield f"shows     pairs for which {made.where}"
+        where = made.where
+        for called, name in zip(SIDE_COLUMNS, made.names, strict=True):
+            where = where.replace(called, name)
+        yield f"shows     pairs for which {where}"
     if target is not None:
         yield f"writes    {target}"
 
@@ -85,6 +104,14 @@ def _targets(flow: Flow, pipeline: Pipeline) -> str | None:
 
 def _origin(relation: Relation) -> str:
     return _origin(relation.source) if isinstance(relation, Derived) else relation.name
+
+
+def _placed(table: Table, given: Mapping[str, str]) -> Table:
+    """A table with its path as it was given."""
+    path = table.options.get("path")
+    if path is None:
+        return table
+    return replace(table, options={**table.options, "path": partly(path, given)})
 
 
 def _place(table: Table) -> str:

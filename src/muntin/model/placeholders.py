@@ -25,6 +25,16 @@ def names(value: str) -> set[str]:
     return set(_NAME.findall(value))
 
 
+def partly(value: str, given: Mapping[str, str]) -> str:
+    """A value with those placeholders replaced that are given; the others stay.
+
+    Example:
+        >>> partly("${out}/${day}", {"out": "/data"})
+        '/data/${day}'
+    """
+    return _NAME.sub(lambda found: given.get(found.group(1), found.group()), value)
+
+
 def check_secret(option: str, value: str) -> None:
     """Refuse a secret that doesn't come from the environment alone.
 

@@ -205,6 +205,8 @@ def _with_columns(
         for column in aggregate.columns:
             if isinstance(column, str) and column not in frame.columns:
                 cure = f"give one of {', '.join(frame.columns)}"
+                if not column.isidentifier():
+                    cure += f", or an expression: F.expr({column!r})"
                 raise OptionError("agg", f"{name}={aggregate}", "reads no such column", cure)
         for part in ("column", "by"):
             column = getattr(aggregate, part)

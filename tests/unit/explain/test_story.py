@@ -160,8 +160,10 @@ def test_pipelines_are_told_with_their_tables():
            GROUP BY k, TUMBLE(timestamp, 1 HOUR);
            CREATE TABLE q WITH (connector = 'parquet', path = '${out}/q');
            INSERT INTO q SELECT x, y FROM a JOIN b
-           OVER (ORDER BY timestamp RANGE 1 MINUTE PRECEDING) ON a.k = b.k WHERE x > y"""
+           OVER (ORDER BY timestamp RANGE 1 MINUTE PRECEDING) ON a.k = b.k WHERE a.x > y"""
     )
+    given = dict(stories(made, None, {"out": "/data"}))
+    assert "results to o (parquet at /data/o); rejected messages to p" in flat(given["o"])
     (one, windows), (two, pairs) = stories(made, Rates(10, 10))
     assert (one, two) == ("o", "q")
     said = flat(windows)
@@ -170,4 +172,4 @@ def test_pipelines_are_told_with_their_tables():
     assert "timestamp is never late (the source rate makes it" in said
     assert "join inner, on k" in flat(pairs)
     assert "reads b (json) as b" in flat(pairs)
-    assert "pairs for which x > y" in flat(pairs)
+    assert "pairs for which a.x > y" in flat(pairs)

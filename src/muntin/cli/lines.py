@@ -1,0 +1,57 @@
+"""Rows as lines for other programs: CSV or JSON, each row whole and as soon as it is emitted."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Any, TextIO
+
+_QUOTED = re.compile(r'[",\r\n]|^\s|\s$|^$')
+
+
+class Form(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+class Lines:
+    """Writes rows as they come, those that take others back too; the columns first, in CSV.
+
+    A value is what Spark makes of it as a text. In CSV a null is nothing, an empty text ``""``, and
+    what has parts is JSON; in JSON a row is an object with all of its columns.
+
+    Args:
+        out: Where lines go.
+        form: ``csv`` or ``json``.
+        columns: The names of the columns.
+    """
+
+    def __init__(self, out: TextIO, form: Form, columns: list[str]) -> None:
+        self.out = out
+        self.form = form
+        self.columns = columns
+        if form is Form.CSV:
+            self._line(columns)
+
+    def take(self, frame: Any, _: int = 0) -> None:
+        """Write the rows of a DataFrame."""
+        from muntin.spark.texts import cells, objects
+
+        if self.form is Form.JSON:
+            self.out.writelines(f"{line}\n" for line in objects(frame))
+        else:
+            for row in cells(frame):
+                self._line(row)
+        self.out.flush()
+
+    def _line(self, cells: Any) -> None:
+        self.out.write(",".join(map(_cell, cells)) + "\n")
+
+
+def _cell(text: str | None) -> str:
+    if text is None:
+        return ""
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text

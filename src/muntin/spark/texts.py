@@ -1,0 +1,31 @@
+"""Rows as texts, as Spark writes their values."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType, VariantType
+
+from muntin.model.pipeline import quoted
+
+_PARTS = (ArrayType, MapType, StructType, VariantType)
+_EVERY = {"ignoreNullFields": "false"}
+
+
+def objects(frame: DataFrame) -> list[str]:
+    """Each row as an object of JSON with all of its columns."""
+    row = F.struct(*(F.col(quoted(name)) for name in frame.columns))
+    return [found[0] for found in frame.select(F.to_json(row, _EVERY)).collect()]
+
+
+def cells(frame: DataFrame) -> list[tuple[str | None, ...]]:
+    """Each row's values as texts; what has parts is JSON."""
+    shown = frame.select(*(_cell(field) for field in frame.schema))
+    return [tuple(row) for row in shown.collect()]
+
+
+def _cell(field: StructField) -> Column:
+    column = F.col(quoted(field.name))
+    if isinstance(field.dataType, _PARTS):
+        return F.to_json(column, _EVERY)
+    return column.cast("string")
