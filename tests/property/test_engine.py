@@ -33,7 +33,7 @@ from muntin.engine import runs
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.sessions import Sessions
-from muntin.model.spec import DUPLICATES, WindowSpec
+from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
 from muntin.model.windows import Windows
 
 LAYOUTS = [EngineDoor(), EngineDoor(3), EngineDoor(4, restart=True), EngineDoor(2, repeat=True)]
@@ -85,6 +85,7 @@ def test_every_message_is_accounted_for(make_door: Callable[[], Door], stream: S
         counts = of_messages(step)
         assert counts.pop("seen") == len(batch.messages)
         counted, duplicates = counts.pop("counted"), counts.pop(DUPLICATES)
+        assert 0 <= counts.pop(PARTLY_LATE, 0) <= counted
         reasons = Counter(row["reason"] for row in step.rejected if row["reason"] != "overflow")
         assert +Counter(counts) == reasons
         assert counted + duplicates + reasons.total() == len(batch.messages)
