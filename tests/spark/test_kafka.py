@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 from tests.services.kafka import Kafka
 from tests.spark.feed import at, rows
@@ -15,6 +16,7 @@ from tests.spark.feed import at, rows
 import muntin as mt
 from muntin.spark.kafka import Reader
 from muntin.spark.sources import Surroundings, read, sink
+from muntin.spark.unstorable import Letters
 from muntin.sql.door import pipeline
 
 COLUMNS = "id long, at timestamp, value long"
@@ -147,6 +149,29 @@ class Pairs:
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
+        self.letters = Letters(self.kind)
+
+
+def test_messages_too_large_for_the_topic_are_set_aside(spark: SparkSession, kafka: Kafka) -> None:
+    """Those that only the client would take, and those that it wouldn't either."""
+    topic = "narrow"
+    made = kafka.admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])
+    made[topic].result(timeout=60)
+    # Random bytes, which nothing makes shorter.
+    text = "array_join(transform(sequence(1, size), i -> md5(cast(rand() AS string))), '')"
+    sizes = spark.sql("SELECT explode(array(1, 100, 1000, 2, 60000, 3)) AS size").coalesce(1)
+    frame = sizes.selectExpr("size", f"{text} AS text").localCheckpoint()
+    batch = Pairs(frame)
+    mt.to_kafka(kafka.servers, topic).write(batch)
+    (unfit,) = batch.letters.frames_on(spark)
+    aside = {json.loads(row.row)["size"]: (row.sink, row.why) for row in unfit.collect()}
+    assert list(aside) == [1000, 60000]
+    place, why = aside[1000]
+    assert place == f"Kafka {kafka.servers}, topic narrow"
+    assert why.startswith("the message is too large: 32")
+    sent = [json.loads(message.value())["size"] for message in kafka.read(topic)]
+    assert sent[-4:] == [1, 100, 2, 3]
+    assert set(sent) == {1, 100, 2, 3}
 
 
 def test_csv_and_plain_values(spark: SparkSession, kafka: Kafka) -> None:

@@ -16,6 +16,8 @@ from muntin.spark.unstorable import ROW, WHY
 
 _NOT_TEXT = "a text isn't UTF-8, as JSON must be"
 _TOO_LARGE = "RecordTooLargeException"
+# What a driver says of an error whose class only the executors have, as with added jars.
+_UNKNOWN = "UnknownReason"
 # What a record and its batch need beside its bytes at most, and a header of it (Kafka's own count).
 _OVERHEAD, _A_HEADER = 100, 10
 _MESSAGE = ("key", "value", "headers")
@@ -65,6 +67,7 @@ class Messages:
         if self._taken(self._rows.withColumn("value", value)):
             return None
         limit = self._most
+        self._probe()
         if not self._taken(self._up_to(limit)):
             limit = self._searched()
             self._save(self._up_to(limit).select(*_MESSAGE))
@@ -72,6 +75,17 @@ class Messages:
         why = F.when(~F.col("texts"), F.lit(_NOT_TEXT)).when(F.col("size") > limit, large)
         unfit = self._rows.withColumn(WHY, why).where(F.col(WHY).isNotNull())
         return unfit.select("row", WHY).mapInArrow(_encoded, f"{ROW} string, {WHY} string")
+
+    def _probe(self) -> None:
+        """Send the smallest message once more: where that fails, it isn't the messages' fault."""
+        size = F.col("size")
+        smallest = self._up_to(self._most).agg(F.min(size).alias("size")).first()
+        if smallest is not None and smallest["size"] is not None:
+            try:
+                self._save(self._up_to(smallest["size"]).limit(1).select(*_MESSAGE))
+            except Exception as error:
+                if _TOO_LARGE not in str(error):
+                    raise
 
     def _up_to(self, most: int, least: int = 0) -> DataFrame:
         size = F.col("size")
@@ -92,9 +106,9 @@ class Messages:
         try:
             self._save(rows.select(*_MESSAGE))
         except Exception as error:
-            if _NOT_TEXT not in str(error) and _TOO_LARGE not in str(error):
-                raise
-            return False
+            if any(words in str(error) for words in (_NOT_TEXT, _TOO_LARGE, _UNKNOWN)):
+                return False
+            raise
         return True
 
 
