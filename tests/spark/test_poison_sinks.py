@@ -1,0 +1,229 @@
+"""Every sink and rows that are hostile: each is in the sink, or set aside with a reason."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from tests.services.postgres import Postgres
+from tests.services.postgres import rows as found
+from tests.spark.feed import Feed, rows
+
+import muntin as mt
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+STAMP = pa.timestamp("us", tz="UTC")
+DEEP = pa.list_(pa.struct({"m": pa.map_(pa.string(), pa.list_(pa.float64())), "at": STAMP}))
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("key", pa.string()),
+        ("at", STAMP),
+        ("x", pa.float64()),
+        ("raw", pa.binary()),
+        ("deep", DEEP),
+    ]
+)
+NOW = 1_767_225_600_000_000
+YEARS = [-219_966_000_000_000_000, -62_135_596_800_000_001, NOW * 1000, 253_402_300_800_000_000]
+TEXTS = [b"a", b"a\0", "a␀".encode(), b"", None, b'"\\\n']
+NUMBERS = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308, None]
+KEYS = ["a", "a\0", "a␀", "", "␛", " ", "'; DROP TABLE x; --", '"', "\\", "\x7f\x01", "x" * 6000]
+
+
+def long(size: int) -> str:
+    """A text that can't be compressed much."""
+    return "".join(random.Random(size).choices(ALPHABET, k=size))
+
+
+def messages(*long_ones: str) -> list[tuple[Any, ...]]:
+    """Key, time, number, text and what is nested; those of a key are in one window."""
+    made: list[tuple[Any, ...]] = []
+    for n, key in enumerate([*KEYS, long(6000), *long_ones]):
+        made.append((key, NOW, NUMBERS[n % len(NUMBERS)], TEXTS[n % len(TEXTS)]))
+    for text in TEXTS:
+        made += [(None, NOW, 0.0, text), ("a", NOW, 0.0, text)]
+    made += [("b", year, number, b"b") for year, number in zip(YEARS, NUMBERS, strict=False)]
+    nested = [[{"m": [("k\0", [number])], "at": year}] for number, year in
+              zip(NUMBERS, YEARS * 2, strict=False)]  # fmt: skip
+    made += [(None, NOW, 0.0, b"deep", one) for one in [*nested, [], [None]]]
+    return [(*one, None)[:5] for one in made]
+
+
+def fill(feed: Feed, *batches: list[tuple[Any, ...]]) -> None:
+    for batch in batches:
+        feed.add(*((key, at, x, raw, deep) for key, at, x, raw, deep in batch))
+
+
+@dataclass
+class Place:
+    """A sink, and how what it holds is read: windows by key, rejected messages by number."""
+
+    results: Any
+    rejected: Any
+    windows: Callable[[], list[Any]]
+    ids: Callable[[], list[Any]]
+
+
+def duckdb(folder: Path) -> Place:
+    path = folder / "out.duckdb"
+    return Place(
+        mt.to_duckdb(str(path), "windows", history="history"),
+        mt.to_duckdb(str(path), "rejected"),
+        lambda: rows(path, "SELECT key, epoch_us(window_start) FROM windows"),
+        lambda: rows(path, "SELECT id, reason FROM rejected"),
+    )
+
+
+def postgres_in(dsn: str) -> Place:
+    def windows() -> list[Any]:
+        query = "SELECT key, (extract(epoch FROM window_start) * 1000000)::bigint FROM windows"
+        return [(decoded(key), start) for key, start in found(dsn, query)]
+
+    return Place(
+        mt.to_postgres(dsn, "windows", history="history", patience="1 hour"),
+        mt.to_postgres(dsn, "rejected", patience="1 hour"),
+        windows,
+        lambda: found(dsn, "SELECT id, reason FROM rejected"),
+    )
+
+
+def parquet(spark: SparkSession, folder: Path) -> Place:
+    windows, rejected = f"{folder}/windows", f"{folder}/rejected"
+
+    def newest() -> list[Any]:
+        told = spark.read.parquet(windows).selectExpr("key", "unix_micros(window_start) AS start")
+        return [(row.key, row.start) for row in told.distinct().collect()]
+
+    def aside() -> list[Any]:
+        return [tuple(r) for r in spark.read.parquet(rejected).select("id", "reason").collect()]
+
+    return Place(mt.to_parquet(windows), mt.to_parquet(rejected), newest, aside)
+
+
+def function() -> Place:
+    told: dict[int, list[Any]] = {}
+    aside: dict[int, list[Any]] = {}
+
+    def take(frame: DataFrame, number: int) -> None:
+        told[number] = [tuple(row) for row in frame.selectExpr(
+            "key", "unix_micros(window_start)").distinct().collect()]  # fmt: skip
+
+    def reject(frame: DataFrame, number: int) -> None:
+        aside[number] = [tuple(row) for row in frame.select("id", "reason").collect()]
+
+    return Place(
+        take,
+        reject,
+        lambda: list({row for rows in told.values() for row in rows}),
+        lambda: [row for rows in aside.values() for row in rows],
+    )
+
+
+def decoded(text: str) -> str:
+    """What was meant by a text in PostgreSQL."""
+    meant, escaped = [], False
+    for c in text:
+        if not escaped and c == "␛":
+            escaped = True
+            continue
+        meant.append("\0" if c == "␀" and not escaped else c)
+        escaped = False
+    return "".join(meant)
+
+
+class All:
+    """Several sinks as one."""
+
+    def __init__(self, sinks: list[Any]) -> None:
+        self.sinks = sinks
+
+    def write(self, batch: Any) -> None:
+        for sink in self.sinks:
+            if callable(sink):
+                sink(batch.frame, batch.number)
+            else:
+                sink.write(batch)
+
+
+def run(spark: SparkSession, feed: Feed, folder: Path, places: list[Place]) -> mt.WindowedQuery:
+    stream = feed.stream(spark).selectExpr("*", "cast(raw AS string) AS text")
+    query = (
+        mt.windowed(stream, key="key", time="at", max_ahead="1 day")
+        .tumbling("10 seconds")
+        .early(each=True)
+        .agg(n=mt.count(), most=mt.max("x"), texts=mt.collect_list("text"))
+        .start(
+            checkpoint=f"{folder}/checkpoint",
+            results=All([place.results for place in places]),
+            rejected=All([place.rejected for place in places]),
+            available_now=True,
+        )
+    )
+    assert query.await_end(timeout=280)
+    assert query.figures.adds_up()
+    assert query.watcher_failures == 0
+    return query
+
+
+def letters(spark: SparkSession, folder: Path) -> list[Any]:
+    path = folder / "checkpoint" / "unstorable"
+    return spark.read.json(str(path)).collect() if path.exists() else []
+
+
+def check(spark: SparkSession, feed: Feed, folder: Path, places: list[Place]) -> None:
+    """A restart writes the last batch again, and everything is as it was."""
+    counts = run(spark, feed, folder, places).figures.counts
+    first = sorted(letters(spark, folder))
+    windows, ids = expected(feed)
+    assert sum(n for reason, n in counts.items() if reason in REASONS) == len(ids)
+    commits = folder / "checkpoint" / "commits"
+    last = max(int(one.name) for one in commits.glob("[0-9]*"))
+    for name in (f"{last}", f".{last}.crc"):
+        (commits / name).unlink(missing_ok=True)
+    run(spark, feed, folder, places)
+    assert sorted(letters(spark, folder)) == first
+    for name, place in zip(NAMES, places, strict=True):
+        mine = [one for one in first if one.sink.startswith(name)]
+        aside = [json.loads(one.row) for one in mine if one.output == "rejected"]
+        stored = [n for n, _ in place.ids()]
+        assert Counter([*stored, *(row["id"] for row in aside)]) == Counter(ids), name
+        unheld = {json.loads(one.row)["key"] for one in mine if one.output == "results"}
+        held = [key for key, _ in place.windows()]
+        assert set(held) | unheld == windows, name
+        assert len(set(held)) == len(held), name
+
+
+NAMES = ["DuckDB", "Parquet", "function", "PostgreSQL"]
+REASONS = ("late", "future", "null_key", "null_time", "malformed")
+
+
+def expected(feed: Feed) -> tuple[set[str], list[int]]:
+    """The keys that have a window, and the numbers of messages that no window takes."""
+    import pyarrow.parquet as pq
+
+    told = pq.read_table(feed.folder).select(["id", "key"]).to_pylist()
+    at = pq.read_table(feed.folder)["at"].cast(pa.int64()).to_pylist()
+    near = [moment is not None and moment == NOW for moment in at]
+    taken = [row["key"] is not None and fine for row, fine in zip(told, near, strict=True)]
+    keys = {row["key"] for row, fine in zip(told, taken, strict=True) if fine}
+    return keys, [row["id"] for row, fine in zip(told, taken, strict=True) if not fine]
+
+
+def test_no_row_ends_a_query_in_a_sink(
+    spark: SparkSession, postgres: Postgres, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "source", SCHEMA)
+    # Whoever is ancient comes last: nothing is late before.
+    fill(feed, [("a", NOW, 1.0, b"a", None)], messages())
+    places = [duckdb(tmp_path), parquet(spark, tmp_path), function()]
+    places.append(postgres_in(postgres.database()))
+    check(spark, feed, tmp_path, places)
