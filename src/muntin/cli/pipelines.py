@@ -88,8 +88,9 @@ def _pairs(
     for pair in given:
         name, equals, value = pair.partition("=")
         if not equals or not fits(name):
-            # What stands behind the name may be a secret, and the whole where there is none.
-            raise OptionError(option, f"{name}=…" if equals else "(hidden)", problem, cure)
+            # What stands behind the name may be a secret, and all of what has no name.
+            shown = f"{name}=…" if equals else name if fits(name) else "(hidden)"
+            raise OptionError(option, shown, problem, cure)
         found[name] = value
     return found
 

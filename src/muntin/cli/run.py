@@ -33,6 +33,9 @@ def run(
         list[str] | None,
         typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark, as spark-submit's."),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option(help="Show what Spark's Python processes say of each of their steps.")
+    ] = False,
     metrics: Annotated[
         int | None,
         typer.Option(metavar="PORT", help="Serve figures for Prometheus on the loopback."),
@@ -51,7 +54,7 @@ def run(
         import muntin as mt
 
         console.print("Starting Spark …", style="dim")
-        spark = mt.session(pipeline.stem, master=master, **wanted)
+        spark = mt.session(pipeline.stem, master=master, verbose=verbose, **wanted)
         try:
             queries = begin(spark)
             if metrics is not None:

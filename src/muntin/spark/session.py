@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import nullcontext
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from muntin.model.errors import SettingError
+from muntin.spark.chatter import quiet_jvm
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -54,7 +57,9 @@ LOCAL = {
 }
 
 
-def session(app: str = "muntin", *, master: str | None = None, **settings: str) -> SparkSession:
+def session(
+    app: str = "muntin", *, master: str | None = None, verbose: bool = False, **settings: str
+) -> SparkSession:
     """Start (or get) a Spark session with everything set that muntin needs.
 
     What it sets is in ``SETTINGS`` and ``WORKERS``; for a local master also ``LOCAL``, and as many
@@ -63,6 +68,8 @@ def session(app: str = "muntin", *, master: str | None = None, **settings: str) 
     Args:
         app: The application's name.
         master: The cluster; ``local[*]`` where neither this nor the environment says another.
+        verbose: Whether stderr has the lines too by which Spark's Python processes tell each of
+            their steps. It is decided when the JVM starts.
         **settings: More settings, dots written as double underscores, for example
             ``spark__driver__memory="4g"``.
 
@@ -91,7 +98,10 @@ def session(app: str = "muntin", *, master: str | None = None, **settings: str) 
     wanted |= {name.replace("__", "."): value for name, value in settings.items()}
     for name, value in wanted.items():
         builder = builder.config(name, value)
-    spark: SparkSession = builder.getOrCreate()
+    # A JVM that runs already has its stderr.
+    ours = not verbose and SparkContext._gateway is None and "SPARK_REMOTE" not in os.environ
+    with quiet_jvm() if ours else nullcontext():
+        spark: SparkSession = builder.getOrCreate()
     if hasattr(spark, "_jvm"):
         spark.sparkContext.setLogLevel("ERROR")
     return spark

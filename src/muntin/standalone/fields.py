@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from numbers import Integral
 from typing import Any
@@ -15,16 +16,12 @@ from muntin.model.errors import OptionError
 # The first and the last microsecond of the years 1 to 9999, which is what a datetime can hold.
 LEAST, GREATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
-# What Polars raises at a value that isn't of the type.
-# At a decimal that has no digits it panics.
-_UNFIT = (
-    TypeError,
-    ValueError,
-    OverflowError,
-    RuntimeError,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
-)
+# What Polars raises at a value that isn't of the type: nearly anything.
+_UNFIT = (Exception, pl.exceptions.PanicException)
+
+_NESTED = (list, tuple, dict, set, frozenset)
+# How deep the first value of a field may be nested, which its type is taken from.
+_DEEPEST = 64
 
 Unread = dict[int, list[str]]
 """The cells of a row that couldn't be read, as text."""
@@ -50,7 +47,7 @@ def micros_of(time: Any) -> int | str | None:
             return str(time)
     elif isinstance(time, Integral) and not isinstance(time, bool):
         found = int(time)
-    return str(time) if found is None or not LEAST <= found <= GREATEST else found
+    return text_of(time) if found is None or not LEAST <= found <= GREATEST else found
 
 
 def type_of_time(time: Any) -> pl.DataType:
@@ -72,9 +69,12 @@ def type_of(name: str, values: Sequence[Any]) -> pl.DataType:
         Float64
     """
     kinds = {type(value) for value in values if value is not None}
-    if {int, float} <= kinds:
-        return pl.Float64()
     first = next((value for value in values if value is not None), None)
+    if type(first) in (int, float) and {int, float} <= kinds:
+        return pl.Float64()
+    if _deeper(first, _DEEPEST):
+        cure = f"give schema={{{name!r}: …}}"
+        raise OptionError("schema", name, f"is nested over {_DEEPEST} levels deep", cure)
     dtype = pl.Null() if first is None else pl.Series([first], strict=False).dtype
     if dtype in (pl.Null, pl.Object):
         problem = "has no value yet that tells its type" if first is None else "has no known type"
@@ -98,11 +98,43 @@ def fits(value: Any, dtype: pl.DataType) -> bool:
         return bool(-(2**63) <= value < 2**63)
     if kind is str and dtype == pl.String and value.isascii():
         return True
+    if isinstance(value, _NESTED) and _deeper(value, _levels(dtype)):
+        return False
     try:
         pl.Series([value], dtype=dtype, strict=True)
     except _UNFIT:
         return False
     return True
+
+
+def text_of(value: Any) -> str:
+    """A value as text, also one that is nested deeper than Python can show.
+
+    Example:
+        >>> text_of(["a", 1])
+        "['a', 1]"
+    """
+    try:
+        return repr(value)
+    except Exception as error:  # whatever a value's own repr raises
+        return f"<{type(value).__name__} that has no text: {type(error).__name__}>"
+
+
+def _levels(dtype: pl.DataType) -> int:
+    """How deep the values of a type are nested."""
+    if isinstance(dtype, pl.List | pl.Array):
+        return 1 + _levels(pl.Series(dtype=dtype.inner).dtype)
+    if isinstance(dtype, pl.Struct):
+        return 1 + max((_levels(pl.Series(dtype=f.dtype).dtype) for f in dtype.fields), default=0)
+    return 0
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether a value is nested deeper than so many levels."""
+    if not isinstance(value, _NESTED):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper(part, levels - 1) for part in parts)
 
 
 def column(name: str, values: Sequence[Any], dtype: pl.DataType, unread: Unread) -> pl.Series:
@@ -114,15 +146,15 @@ def column(name: str, values: Sequence[Any], dtype: pl.DataType, unread: Unread)
         dtype: Its type.
         unread: Where cells are noted that couldn't be read.
     """
-    try:
-        return pl.Series(name, values, dtype=dtype, strict=True)
-    except _UNFIT:
-        pass
+    # What is nested deeper than the type would take Polars' stack, and with it the process.
+    if not any(issubclass(kind, _NESTED) for kind in set(map(type, values))):
+        with suppress(*_UNFIT):
+            return pl.Series(name, values, dtype=dtype, strict=True)
     kept = list(values)
     for row, value in enumerate(values):
         if not fits(value, dtype):
             kept[row] = None
-            unread.setdefault(row, []).append(f"{name}={value!r}")
+            unread.setdefault(row, []).append(f"{name}={text_of(value)}")
     return pl.Series(name, kept, dtype=dtype, strict=True)
 
 
@@ -132,7 +164,7 @@ def times(name: str, values: Sequence[int | str | None], unread: Unread) -> pl.S
     for row, value in enumerate(values):
         if isinstance(value, str):
             kept[row] = None
-            unread.setdefault(row, []).append(f"{name}={value!r}")
+            unread.setdefault(row, []).append(f"{name}={text_of(value)}")
     return pl.Series(name, kept, dtype=pl.Int64)
 
 

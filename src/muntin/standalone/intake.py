@@ -300,6 +300,11 @@ def _read_times(times: pl.Series) -> tuple[pl.Series, pl.Series | None]:
         place = times.cast(pl.Int64)
     elif isinstance(dtype, pl.Datetime) and dtype.time_unit == "us":
         place = times.to_physical()
+    elif isinstance(dtype, pl.Datetime) and dtype.time_unit == "ms":
+        # A cast would wrap around.
+        place, most = times.to_physical(), GREATEST // 1000
+        odd = ((place > most) | (place < -most)).fill_null(False)
+        return place.set(odd, None) * 1000, odd
     else:
         place = times.cast(pl.Datetime("us")).to_physical()
     return place, None

@@ -35,7 +35,9 @@ def test_settings_of_spark_have_its_names():
 
 
 @pytest.mark.parametrize("read", [settings, spark_settings])
-@pytest.mark.parametrize("pair", ["my-password=sesame", "sesame", "=sesame", "my password=sesame"])
+@pytest.mark.parametrize(
+    "pair", ["my-password=sesame", "password:sesame", "=sesame", "my password=sesame"]
+)
 def test_what_is_no_setting_is_not_shown(read, pair):
     with pytest.raises(OptionError) as caught:
         read([pair])

@@ -1,0 +1,98 @@
+"""What Spark's JVM writes to stderr, without lines that say nothing to anybody.
+
+For each batch with state Spark starts a Python process that prints each of its steps, and now and
+then a socket that is closed twice ends in a NullPointerException that harms nothing. Neither goes
+through a logger that could be set. So a JVM that we start writes into a pipe, and a thread passes
+on everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+_STEP = b"Streaming TransformWithStateInPandas Python worker"
+_TWICE_CLOSED = re.compile(rb"NullPointerException.*stateServerSocket", re.DOTALL)
+# Lines that go on with what the line before began: stack traces, and the exception they are of.
+_GOES_ON = re.compile(rb"\s|Caused by:|(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b")
+# How long a line waits for what may go on with it, seconds.
+_PATIENCE = 0.2
+
+
+class Filter:
+    r"""Passes records on: a line, and the lines that go on with it.
+
+    Example:
+        >>> passing = Filter()
+        >>> passing.take(b"Starting Streaming TransformWithStateInPandas Python worker.\n\nERR")
+        b''
+        >>> passing.take(b"OR x\n\tat y\n") + passing.rest()
+        b'ERROR x\n\tat y\n'
+    """
+
+    def __init__(self) -> None:
+        self._line = b""
+        self._record: list[bytes] = []
+        self._dropped = False
+
+    def take(self, data: bytes) -> bytes:
+        """Take what was written; what can be passed on by now."""
+        *lines, self._line = (self._line + data).split(b"\n")
+        return b"".join(self._records([line + b"\n" for line in lines]))
+
+    def rest(self) -> bytes:
+        """What waits, as nothing goes on with it."""
+        line, self._line = self._line, b""
+        return b"".join(self._records([line] if line else [])) + self._ended()
+
+    def _records(self, lines: list[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            if self._dropped and line == b"\n":
+                continue  # each step is followed by an empty line
+            self._dropped = False
+            if not (self._record and line.strip() and _GOES_ON.match(line)):
+                yield self._ended()
+            if _STEP in line:
+                self._dropped = True
+            else:
+                self._record.append(line)
+
+    def _ended(self) -> bytes:
+        record, self._record = b"".join(self._record), []
+        return b"" if _TWICE_CLOSED.search(record) else record
+
+
+@contextmanager
+def quiet_jvm() -> Iterator[None]:
+    """Have a JVM that is started meanwhile write its stderr through the filter."""
+    try:
+        real = os.dup(2)
+    except OSError:  # there is no stderr
+        yield
+        return
+    reads, writes = os.pipe()
+    os.dup2(writes, 2)
+    os.close(writes)
+    threading.Thread(target=_pass_on, args=(reads, real), name="muntin-stderr", daemon=True).start()
+    try:
+        yield
+    finally:
+        os.dup2(real, 2)
+
+
+def _pass_on(reads: int, real: int) -> None:
+    """Until nobody writes any more."""
+    passing = Filter()
+    while True:
+        ready, _, _ = select.select([reads], [], [], _PATIENCE)
+        data = os.read(reads, 1 << 16) if ready else b""
+        found = passing.take(data) if data else passing.rest()
+        with suppress(OSError):  # whoever reads stderr has gone; the JVM must not wait
+            while found:
+                found = found[os.write(real, found) :]
+        if ready and not data:
+            return

@@ -1,0 +1,85 @@
+"""Stderr has what somebody may want to read, and nothing else unless it is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muntin.spark.chatter import Filter
+
+STEPS = b"""Starting Streaming TransformWithStateInPandas Python worker.
+
+Streaming TransformWithStateInPandas Python worker finish init stage of Python runner. Received UDF
+
+Streaming TransformWithStateInPandas Python worker Starting execution of UDF: <bound method>.
+
+"""
+TWICE_CLOSED = b"""26/11/22 18:00:00 ERROR TransformWithStateInPySparkPythonPreInitRunner: failed
+java.lang.NullPointerException: Cannot invoke "close()" because "this.stateServerSocket" is null
+\tat org.apache.spark.sql.X.run(X.scala:1)
+\t... 3 more
+"""
+THROWN = b"""Exception in thread "x" java.lang.NullPointerException: "stateServerSocket" is null
+\tat org.apache.spark.sql.X.run(X.scala:1)
+Caused by: java.lang.IllegalStateException: y
+\t... 3 more
+"""
+OURS = b"""26/11/22 18:00:00 ERROR Executor: Exception in task 0.0
+java.lang.NullPointerException: Cannot invoke "get()" because "this.other" is null
+\tat org.apache.spark.sql.X.run(X.scala:1)
+Caused by: java.lang.IllegalStateException: y
+
+Traceback (most recent call last):
+  File "x.py", line 1
+ValueError: a message of the user's
+
+no line's end"""
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+def test_only_noise_is_left_out(size: int) -> None:
+    text = STEPS + TWICE_CLOSED + STEPS + b"first\n" + THROWN + STEPS + OURS
+    passing, found = Filter(), b""
+    for start in range(0, len(text), size):
+        found += passing.take(text[start : start + size])
+    assert found + passing.rest() == b"first\n" + OURS
+
+
+def test_what_waits_is_passed_on_when_nothing_follows() -> None:
+    passing = Filter()
+    assert passing.take(b"ERROR x\n") == b""
+    assert passing.rest() == b"ERROR x\n"
+    assert passing.take(b"half a li") + passing.rest() == b"half a li"
+
+
+QUERY = """
+import sys
+import muntin as mt
+
+spark = mt.session(master="local[1]", **{options})
+rate = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+query = mt.windowed(rate, key="value", time="timestamp").tumbling("1 second").agg(n=mt.count())
+query = query.start(checkpoint={folder!r}, every="1 second")
+while query.figures.batch < 1:
+    query.query.awaitTermination(1)
+query.stop()
+spark._jvm.java.lang.System.err.println("a line of the JVM's own")
+print("a line of Python's", file=sys.stderr)
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_query_is_quiet_unless_asked(tmp_path: Path, verbose: bool) -> None:
+    script = QUERY.format(options={"verbose": verbose}, folder=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert ("Streaming TransformWithStateInPandas" in done.stderr) is verbose
+    for line in ("a line of the JVM's own", "a line of Python's"):
+        assert line in done.stderr

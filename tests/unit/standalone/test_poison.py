@@ -1,0 +1,191 @@
+"""No message stops an operator: each is in a window, or rejected with a reason; also restarted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import muntin as mt
+from muntin.standalone import (
+    JoinWindow,
+    SessionAggregator,
+    WindowedAggregator,
+    join,
+    windowed,
+)
+from muntin.stores import Image, memory
+
+SECOND = 1_000_000
+YEAR = 31_556_952 * SECOND
+
+
+def nested(levels: int, wrap: Callable[[Any], Any]) -> Any:
+    made = wrap(0)
+    for _ in range(levels):
+        made = wrap(made)
+    return made
+
+
+ODD = [
+    math.inf,
+    math.nan,
+    2**62,
+    -(2**62),
+    2**63,
+    -(2**200),
+    1e300,
+    Decimal("1e10000000"),
+    Decimal("-1e-10000000"),
+    Decimal("NaN"),
+    "",
+    "\0",
+    "\ud800",
+    "k" * 6_000,
+    "9" * 100_000,
+    "1e10000000",
+    b"\xff",
+    True,
+    datetime.max,
+    datetime.min.replace(tzinfo=UTC),
+    date.min,
+    [],
+    {},
+    {"": 1},
+    {1: 2},
+    {"\ud800": "\ud800"},
+    nested(10_000, lambda one: [one]),
+    nested(10_000, lambda one: {"a": one}),
+    nested(10_000, lambda one: (one,)),
+    object(),
+    "x" * 1_000_000,
+]
+TIMES = [
+    *ODD,
+    -6970 * YEAR,
+    56_000 * YEAR,
+    "-5000-01-01T00:00:00Z",
+    "57971-01-01T00:00:00Z",
+    "1e10000000",
+]
+
+
+def windows(kind: str, image: Image) -> Any:
+    made = windowed(key="k", time="at")
+    shaped: Any = {
+        "tumbling": lambda: made.tumbling("10 s"),
+        "hopping": lambda: made.hopping("10 s", "4 s"),
+        "sliding": lambda: made.sliding("10 s"),
+        "session": lambda: made.session("10 s"),
+    }[kind]()
+    spec = shaped.agg(n=mt.count(), v=mt.max("v"), t=mt.last("t"), s=mt.sum("i"))
+    operator = SessionAggregator if kind == "session" else WindowedAggregator
+    return operator(spec, store=memory(image))
+
+
+def adds_up(counts: dict[str, int], seen: int) -> None:
+    assert counts["seen"] == seen
+    rest = {name: n for name, n in counts.items() if name not in ("seen", "partly_late")}
+    assert sum(rest.values()) == seen
+
+
+@pytest.mark.parametrize("kind", ["tumbling", "hopping", "sliding", "session"])
+@pytest.mark.parametrize("stamps", ["numbers", "timestamps"])
+@pytest.mark.parametrize("field", ["k", "at", "v", "t", "i"])
+def test_messages_one_by_one(kind: str, stamps: str, field: str) -> None:
+    def message(second: int) -> dict[str, Any]:
+        at: Any = second * SECOND
+        if stamps == "timestamps":
+            at = datetime.fromtimestamp(second, UTC)
+        return {"k": "a", "at": at, "v": 1.5, "t": "x", "i": 1}
+
+    def take(operator: Any, fields: dict[str, Any]) -> None:
+        key, at = fields.pop("k"), fields.pop("at")
+        operator.add_message(key=key, time=at, value=fields)
+
+    image = Image()
+    operator = windows(kind, image)
+    take(operator, message(100))
+    odd = TIMES if field == "at" else ODD
+    for number, value in enumerate(odd, 2):
+        take(operator, {**message(101), field: value})
+        adds_up(operator.counts, number)
+    assert len(operator.rejected) > 0
+    assert set(operator.rejected["reason"]) <= {"malformed", "late", "future", "null_key"}
+    before = operator.counts
+    operator.flush()
+    operator.close()
+    operator = windows(kind, image)
+    take(operator, message(102))
+    after = operator.counts
+    adds_up(after, before["seen"] + 1)
+    assert operator.get_windows().height > 0
+
+
+@pytest.mark.parametrize("field", ["k", "at", "v"])
+def test_messages_in_batches(field: str) -> None:
+    rows = [{"k": "a", "at": 100 * SECOND, "v": 1.5, "t": "x", "i": 1}]
+    odd = TIMES if field == "at" else ODD
+    rows += [{**rows[0], field: value} for value in odd]
+    operator = windows("tumbling", Image())
+    operator.add_messages(rows)
+    adds_up(operator.counts, len(rows))
+    operator.add_messages(rows[:1])
+    adds_up(operator.counts, len(rows) + 1)
+
+
+@pytest.mark.parametrize("field", ["id", "at", "v"])
+def test_messages_of_a_join(field: str) -> None:
+    side = windowed(time="at")
+    operator = JoinWindow(join(side, side, on="id", within=(0, "10 s"), how="left"))
+    row = {"id": 1, "at": 100 * SECOND, "v": 1.5}
+    odd = TIMES if field == "at" else ODD
+    for number, value in enumerate([row[field], *odd], 1):
+        for name in ("left", "right"):
+            given = {**row, field: value}
+            operator.add_message(name, key=given["id"], time=given["at"], value={"v": given["v"]})
+        assert operator.counts["seen"] == 2 * number
+    operator.flush()
+    operator.add_message("left", key=1, time=101 * SECOND, value={"v": 2.5})
+    assert operator.counts["seen"] == 2 * (len(odd) + 1) + 1
+
+
+def test_tables_of_extreme_times() -> None:
+    times = [2**63 - 1, -(2**63), 2**62, -(2**62), 0]
+    for unit in ("ms", "us"):
+        stamps = pa.array(times, pa.timestamp(unit))
+        operator = WindowedAggregator(
+            windowed(key="k", time="at").tumbling("10 s").agg(n=mt.count())
+        )
+        operator.add_messages(pa.table({"k": ["a"] * 5, "at": stamps}))
+        assert operator.counts["malformed"] == 4
+        adds_up(operator.counts, 5)
+        assert operator.rejected["reason"].to_list() == ["malformed"] * 4
+
+
+def test_names() -> None:
+    many = {f"c{number}": [1] for number in range(10_000)}
+    operator = WindowedAggregator(windowed(key="k", time="at").tumbling("10 s").agg(n=mt.count()))
+    operator.add_messages(pl.DataFrame({"k": ["a"], "at": [SECOND], "": [1], **many}))
+    adds_up(operator.counts, 1)
+    double = pa.table([["a"], [SECOND], [SECOND]], names=["k", "at", "at"])
+    with pytest.raises(mt.OptionError, match="isn't a table"):
+        operator.add_messages(double)
+    adds_up(operator.counts, 1)
+
+
+@pytest.mark.slow
+def test_a_key_of_ten_million_characters_and_a_text_of_fifty() -> None:
+    operator = windows("tumbling", Image())
+    for number, (key, text) in enumerate([("a", "x"), ("k" * 10**7, "x"), ("a", "x" * 5 * 10**7)]):
+        value = {"v": 1.5, "t": text, "i": 1}
+        operator.add_message(key=key, time=(100 + number) * SECOND, value=value)
+    assert operator.counts["counted"] == 3
+    operator.add_message(key="a", time=200 * SECOND, value={"v": 1.5, "t": "x", "i": 1})
+    assert sorted(operator.get_result()["k"].str.len_chars().to_list()) == [1, 10**7]
