@@ -1,0 +1,195 @@
+"""Kafka with JSON: Spark native and muntin's two readers on one topic, everything at its defaults.
+
+    .venv/bin/python -m benches.topics [--batches 40] [--rounds 1]
+
+Starts a broker of its own on loopback (``make services`` installs it). Each peer runs alone, in a
+process of its own. Steady state is read from the batches' own times, the first third left out; a
+result counts only when its windows, counts and sums are those of the formula.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+PEERS = ("native", "muntin, Spark's connector", "muntin, in columns")
+COLUMNS = "id long, at timestamp, k long, v long"
+PER_BATCH, KEYS, PER_SECOND, SIZE, PARTITIONS = 600_000, 10_000, 50_000, 10, 4
+START = 1_767_225_600_000  # milliseconds
+
+
+def stream(first: int, end: int) -> tuple[Any, Any, Any]:
+    """Times in milliseconds, keys and values of some messages."""
+    i = np.arange(first, end, dtype=np.int64)
+    h = (i * 1_103_515_245 + 12_345) % 2**31
+    return START + 1000 * i // PER_SECOND, (h // 256) % KEYS, (i * 48_271) % 1000
+
+
+def fill(servers: str, topic: str, rows: int) -> None:
+    """Send the stream, and one message far behind it that closes all windows."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1 << 20,
+                         "queue.buffering.max.messages": 1_000_000})  # fmt: skip
+    form = '{"id":%d,"at":"%s","k":%d,"v":%d}'
+    for first in range(0, rows, 100_000):
+        times, keys, values = stream(first, min(rows, first + 100_000))
+        texts = np.datetime_as_string(times.astype("datetime64[ms]"), timezone="UTC")
+        for n, row in enumerate(zip(texts, keys, values, strict=True), first):
+            while True:
+                try:
+                    producer.produce(topic, form % (n, *row), None, n % PARTITIONS)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        producer.poll(0)
+    for partition in range(PARTITIONS):
+        producer.produce(topic, form % (-1, "2026-06-01T00:00:00.000Z", 0, 0), None, partition)
+    assert producer.flush(120) == 0
+
+
+def expected(rows: int) -> list[int]:
+    """How many windows there are, the sum of their counts, sums and maxima."""
+    times, keys, values = stream(0, rows)
+    window = (times - START) // (1000 * SIZE) * KEYS + keys
+    order = np.argsort(window, kind="stable")
+    starts = np.flatnonzero(np.diff(window[order], prepend=-1))
+    greatest = np.maximum.reduceat(values[order], starts)
+    return [len(starts), rows, int(values.sum()), int(greatest.sum())]
+
+
+def native(servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
+    """The query that Spark's guide would have you write."""
+    from pyspark.sql import functions as F
+
+    from benches.peers.spark_session import session
+
+    jars = ",".join(map(str, (ROOT / "build/services/kafka-connector").glob("*.jar")))
+    spark = session("rocksdb", {"spark.jars": jars})
+    read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+    read = read.option("subscribe", topic).option("startingOffsets", "earliest")
+    read = read.option("maxOffsetsPerTrigger", str(PER_BATCH))
+    parsed = F.from_json(F.col("value").cast("string"), COLUMNS)
+    counted = (
+        read.load()
+        .select(parsed.alias("m"))
+        .select("m.*")
+        .withWatermark("at", "1 second")
+        .groupBy(F.window("at", f"{SIZE} seconds"), "k")
+        .agg(F.count("*").alias("n"), F.sum("v").alias("s"), F.max("v").alias("m"))
+    )
+    writer = counted.writeStream.outputMode("append").foreachBatch(write)
+    return writer.option("checkpointLocation", folder).trigger(availableNow=True).start()
+
+
+def muntin(reader: str) -> Callable[..., Any]:
+    """The README's sentence."""
+
+    def start(servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
+        import muntin as mt
+
+        spark = mt.session(master="local[2]")
+        orders = mt.kafka(servers, topic, columns=COLUMNS, per_batch=PER_BATCH, reader=reader)
+        windows = mt.windowed(orders.stream(spark), key="k", time="at", lateness="1 second")
+        counted = windows.tumbling(f"{SIZE} seconds").agg(
+            n=mt.count(), s=mt.sum("v"), m=mt.max("v")
+        )
+        return counted.start(checkpoint=folder, results=write, available_now=True).query
+
+    return start
+
+
+STARTS = dict(zip(PEERS, (native, muntin("spark"), muntin("columns")), strict=True))
+
+
+def run(peer: str, servers: str, topic: str) -> None:
+    """Run one peer to the end; prints its figures as JSON."""
+    from pyspark.sql import functions as F
+
+    found, began = np.zeros(4, dtype=np.int64), time.monotonic()
+    ends: list[float] = []
+
+    def write(rows: Any, _: int) -> None:
+        whole = rows.agg(F.count("*"), F.sum("n"), F.sum("s"), F.sum("m")).first()
+        found[:] += [value or 0 for value in whole]
+        ends.append(time.monotonic() - began)
+
+    with tempfile.TemporaryDirectory() as folder:
+        query = STARTS[peer](servers, topic, write, f"{folder}/checkpoint")
+        query.awaitTermination()
+        took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress
+                if p["numInputRows"]]  # fmt: skip
+    print(json.dumps({"found": found.tolist(), "first": ends[0], "whole": ends[-1], "took": took}))
+
+
+def measured(peer: str, servers: str, topic: str, wanted: list[int]) -> dict[str, float]:
+    """Figures of one run.
+
+    Raises:
+        RuntimeError: When its output is another than the formula's.
+    """
+    command = [sys.executable, "-m", "benches.topics", "--run", peer, servers, topic]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{peer}: {done.stderr[-2000:]}")
+    line = json.loads(done.stdout.splitlines()[-1])
+    if line["found"] != wanted:
+        raise RuntimeError(f"{peer}: {line['found']} instead of {wanted}")
+    # The last batch but one is whole; the last may hold a few messages.
+    steady = line["took"][len(line["took"]) // 3 : -1]
+    rate = PER_BATCH * len(steady) / sum(steady)
+    return {
+        "rate": rate, "batches": len(steady), "seconds": sum(steady), "first": line["first"],
+        "whole": line["whole"],
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Run all peers in turn, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--run", nargs=3)
+    given = parser.parse_args()
+    if given.run:
+        return run(*given.run)
+    from tests.services.kafka import Kafka
+
+    os.environ.setdefault("MUNTIN_KAFKA_JARS", str(ROOT / "build/services/kafka-connector"))
+    broker, rows = Kafka(), given.batches * PER_BATCH
+    try:
+        topic = broker.topic(PARTITIONS)
+        fill(broker.servers, topic, rows)
+        wanted = expected(rows)
+        rounds: dict[str, list[dict[str, float]]] = {peer: [] for peer in PEERS}
+        for number in range(given.rounds):
+            for peer in PEERS[number % 3 :] + PEERS[: number % 3]:
+                rounds[peer].append(measured(peer, broker.servers, topic, wanted))
+                print(peer, rounds[peer][-1], file=sys.stderr, flush=True)
+    finally:
+        broker.remove()
+    print("| peer | rows/s, steady | batches | seconds | first batch after, s | whole run, s |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for peer, found in rounds.items():
+        middle = {name: statistics.median(one[name] for one in found) for name in found[0]}
+        print(
+            f"| {peer} | {middle['rate']:,.0f} | {middle['batches']:.0f} | "
+            f"{middle['seconds']:.1f} | {middle['first']:.1f} | {middle['whole']:.1f} |"
+        )
+    return None
+
+
+if __name__ == "__main__":
+    main()
