@@ -21,9 +21,15 @@ Place = tuple[Any, ...]
 
 def differences(door: Door, spec: WindowSpec, steps: Sequence[Batch]) -> list[str]:
     """Where a door says something else than the oracle, step by step."""
+    return told_differences(door, spec, steps, door.run(spec, steps))
+
+
+def told_differences(
+    door: Door, spec: WindowSpec, steps: Sequence[Batch], told: Sequence[Step]
+) -> list[str]:
+    """Where what a door has told is something else than what the oracle says."""
     single = isinstance(door, StandaloneDoor) and door.single
     expected = one_by_one(spec, steps) if single else OracleDoor().run(spec, steps)
-    told = door.run(spec, steps)
     found = [] if len(told) == len(expected) else [f"{len(told)} steps told"]
     for number, (step, wanted) in enumerate(zip(told, expected, strict=False), start=1):
         texts = _singles(step, wanted) if single else step_differences(step, wanted)
@@ -151,8 +157,18 @@ def join_differences(
         # A batch is judged by the clock that its step ends with, and let in by the one before.
         for side in SIDES:
             spec = spec.with_side(side, replace(spec.side(side), max_ahead=None))
+    return told_join_differences(door, spec, types, steps, door.run(spec, types, steps))
+
+
+def told_join_differences(
+    door: JoinDoor,
+    spec: JoinSpec,
+    types: Columns,
+    steps: Sequence[JoinBatch],
+    told: Sequence[JoinStep],
+) -> list[str]:
+    """Where what a door has told of a join is something else than what the oracle says."""
     wanted = _say_of(door)(spec, types, steps)
-    told = door.run(spec, types, steps)
     found = [] if len(told) == len(wanted) else [f"{len(told)} steps told"]
     for number, (one, other) in enumerate(zip(told, wanted, strict=False), start=1):
         texts = join_step_differences(one, other, door.tells_watermarks)

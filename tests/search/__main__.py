@@ -48,6 +48,10 @@ def subjects(doors: list[str]) -> list[Subject]:
         found += [Windows(ENGINES, 40), Twice(ENGINES, 20, by_duckdb), Joins(JOIN_ENGINES, 40)]
     if "standalone" in doors:
         found += [Windows(OPERATORS, 40), Joins(JOIN_OPERATORS, 40)]
+    if "spark" in doors:
+        from tests.search import on_spark
+
+        found += on_spark.subjects()
     return found
 
 

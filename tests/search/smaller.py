@@ -61,6 +61,15 @@ def of_twins() -> list[Pass]:
     return [_fewer_twins, _fewer_aggregates, _merged_twins, _simpler_queries]
 
 
+def of_several(passes: Sequence[Pass]) -> list[Pass]:
+    """Of lists of cases: fewer of them, then simpler ones."""
+
+    def each(simpler: Pass) -> Pass:
+        return lambda cases: ([case] for case in simpler(cases[0])) if len(cases) == 1 else iter(())
+
+    return [lambda cases: filter(None, _without(cases)), *map(each, passes)]
+
+
 def of_joins() -> list[Pass]:
     return [_fewer_of_sides, _merged_joins, _simpler_joins]
 

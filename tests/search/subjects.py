@@ -7,7 +7,7 @@ it from the strategies of the property tests, and makes it smaller.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 from unittest import mock
@@ -132,13 +132,12 @@ class Joins:
 
     through: Sequence[JoinDoor]
     examples: int
-    queries: SearchStrategy[Query] = field(default_factory=lambda: queries(policies=ALL))
     tries: int = 300
     name: str = "joins"
 
     @cached_property
     def cases(self) -> SearchStrategy[Case]:
-        return st.builds(Case, self.queries, st.sampled_from(self.through), FOLDED)
+        return st.builds(Case, queries(policies=ALL), st.sampled_from(self.through), FOLDED)
 
     @property
     def passes(self) -> list[Pass]:

@@ -8,13 +8,16 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import reduce
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from tests.doors import Batch, in_order
 
 from muntin.engine.oracle import Step
@@ -45,38 +48,71 @@ class SparkDoor:
         return len(steps) == 1 or not any(step.final for step in steps)
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+        return self.run_all([(spec, steps)])[0]
+
+    def run_all(self, cases: Sequence[tuple[WindowSpec, Sequence[Batch]]]) -> list[list[Step]]:
+        """Run some cases in one query: all of them streams, or all of them batch frames.
+
+        A query has costs of its own, which some cases share. Shorter ones get steps of nothing.
+        """
+        longest = max(len(steps) for _, steps in cases)
         with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder) / "source"
-            source.mkdir()
-            times = [m[spec.time] for step in steps for m in step.messages if spec.time]
-            text = any(isinstance(time, str) for time in times)
-            for number, step in enumerate(steps):
-                path = source / f"{number:04d}.parquet"
-                pq.write_table(_table(spec, step, text), path)
-                os.utime(path, (1_000_000 + number, 1_000_000 + number))
-            if steps[-1].final:
-                plan = self._plan(spec, self.spark.read.parquet(str(source)))
-                return [_step(plan, plan.told, spec, {}, final=True)]
-            schema = self.spark.read.parquet(str(source)).schema
-            reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-            return self._stream(self._plan(spec, reader.parquet(str(source))), folder, spec)
+            sources, plans = [], []
+            for number, (spec, steps) in enumerate(cases):
+                rest = [Batch(wall=steps[-1].wall)] * (longest - len(steps))
+                sources.append(Path(folder) / f"source-{number}")
+                frame = self._written(sources[-1], spec, [*steps, *rest])
+                plans.append(self._plan(spec, frame))
+            told = reduce(DataFrame.union, map(numbered, count(), plans))
+            if cases[0][1][-1].final:
+                batches = [told.collect()]
+            else:
+                batches = batches_of(told, folder)
+        found = []
+        for number, (plan, (spec, steps)) in enumerate(zip(plans, cases, strict=True)):
+            totals: dict[str, int] = {}
+            mine = [[row for row in rows if row["number"] == number] for rows in batches]
+            final = steps[-1].final
+            found.append([_step(plan, rows, spec, totals, final) for rows in mine[: len(steps)]])
+        return found
+
+    def _written(self, source: Path, spec: WindowSpec, steps: Sequence[Batch]) -> DataFrame:
+        """The steps as files, and the frame that reads them."""
+        source.mkdir()
+        times = [m[spec.time] for step in steps for m in step.messages if spec.time]
+        text = any(isinstance(time, str) for time in times)
+        for number, step in enumerate(steps):
+            path = source / f"{number:04d}.parquet"
+            pq.write_table(_table(spec, step, text), path)
+            os.utime(path, (1_000_000 + number, 1_000_000 + number))
+        frame = self.spark.read.parquet(str(source))
+        if steps[-1].final:
+            return frame
+        reader = self.spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(source))
 
     def _plan(self, spec: WindowSpec, frame: DataFrame) -> Plan:
         bare = replace(spec, types={})
         read = Input(frame, spec.time, _TAKE, _CLOCK, spec.max_ahead, spec.offset)
         return build(Request(read, spec.keys, bare))
 
-    def _stream(self, plan: Plan, folder: str, spec: WindowSpec) -> list[Step]:
-        told: list[Step] = []
-        totals: dict[str, int] = {}
 
-        def collect(frame: DataFrame, number: int) -> None:
-            assert number == len(told)
-            told.append(_step(plan, frame, spec, totals))
+def numbered(number: int, plan: Any) -> DataFrame:
+    """What a plan tells, so that it is known among what others do."""
+    return plan.told.withColumn("number", F.lit(number))
 
-        writer = plan.told.writeStream.foreachBatch(collect).trigger(availableNow=True)
-        writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermination()
-        return told
+
+def batches_of(told: DataFrame, folder: str) -> list[list[Any]]:
+    """The rows of each batch."""
+    batches: list[list[Any]] = []
+
+    def collect(frame: DataFrame, number: int) -> None:
+        assert number == len(batches)
+        batches.append(frame.collect())
+
+    writer = told.writeStream.foreachBatch(collect).trigger(availableNow=True)
+    writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermination()
+    return batches
 
 
 def _table(spec: WindowSpec, step: Batch, text: bool) -> pa.Table:
@@ -98,17 +134,13 @@ def _table(spec: WindowSpec, step: Batch, text: bool) -> pa.Table:
 def _text(time: int | str | None) -> str | None:
     if not isinstance(time, int):
         return time
-    seconds, micros = divmod(time, 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, _UTC):%Y-%m-%d %H:%M:%S}.{micros:06d}"
-
-
-_UTC = datetime.fromisoformat("2000-01-01T00:00:00+00:00").tzinfo
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=time)
+    return moment.isoformat(sep=" ", timespec="microseconds")
 
 
 def _step(
-    plan: Plan, frame: DataFrame, spec: WindowSpec, totals: dict[str, int], final: bool = False
+    plan: Plan, rows: list[Any], spec: WindowSpec, totals: dict[str, int], final: bool
 ) -> Step:
-    rows = frame.collect()
     firings = [row for blob in blobs(rows, "results") for row in rows_of(blob)]
     rejected = [row for blob in blobs(rows, "rejected") for row in rows_of(blob)]
     figures = [json.loads(row["figures"]) for row in rows if row["figures"]]

@@ -7,6 +7,8 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from tests.join_doors import Columns, JoinBatch
-from tests.spark.door import blobs, rows_of
+from tests.spark.door import batches_of, blobs, numbered, rows_of
 
 from muntin.engine.oracle.joins import JoinStep
 from muntin.model.joins import SIDES, JoinSpec, SideName
@@ -43,23 +45,45 @@ class SparkJoinDoor:
         return len(steps) == 1 or not any(step.final for step in steps)
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+        return self.run_all([(spec, types, steps)])[0]
+
+    def run_all(
+        self, cases: Sequence[tuple[JoinSpec, Columns, Sequence[JoinBatch]]]
+    ) -> list[list[JoinStep]]:
+        """Run some joins in one query; see ``SparkDoor.run_all``."""
+        longest = max(len(steps) for _, _, steps in cases)
         with tempfile.TemporaryDirectory() as folder:
-            for side in SIDES:
-                (Path(folder) / side).mkdir()
-                for number, step in enumerate(steps):
-                    path = Path(folder) / side / f"{number:04d}.parquet"
-                    pq.write_table(_table(spec, side, types, step), path)
-                    os.utime(path, (1_000_000 + number, 1_000_000 + number))
-            frames = {side: self.spark.read.parquet(f"{folder}/{side}") for side in SIDES}
-            if steps[-1].final:
-                plan = self._plan(spec, frames)
-                return [_step(types, plan, plan.told, {})]
-            reader = self.spark.readStream.option("maxFilesPerTrigger", 1)
-            streams = {
-                side: reader.schema(frame.schema).parquet(f"{folder}/{side}")
-                for side, frame in frames.items()
-            }
-            return self._stream(types, self._plan(spec, streams), folder)
+            plans = []
+            for number, (spec, types, steps) in enumerate(cases):
+                rest = [JoinBatch(wall=steps[-1].wall)] * (longest - len(steps))
+                source = Path(folder) / f"source-{number}"
+                plans.append(self._plan(spec, self._written(source, spec, types, [*steps, *rest])))
+            told = reduce(DataFrame.union, map(numbered, count(), plans))
+            final = cases[0][2][-1].final
+            batches = [told.collect()] if final else batches_of(told, folder)
+        found = []
+        for number, (plan, (_, types, steps)) in enumerate(zip(plans, cases, strict=True)):
+            totals: dict[str, int] = {}
+            mine = [[row for row in rows if row["number"] == number] for rows in batches]
+            found.append([_step(types, plan, rows, totals) for rows in mine[: len(steps)]])
+        return found
+
+    def _written(
+        self, folder: Path, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]
+    ) -> dict[SideName, DataFrame]:
+        """The steps as files of both sides, and the frames that read them."""
+        frames: dict[SideName, DataFrame] = {}
+        for side in SIDES:
+            (folder / side).mkdir(parents=True)
+            for number, step in enumerate(steps):
+                path = folder / side / f"{number:04d}.parquet"
+                pq.write_table(_table(spec, side, types, step), path)
+                os.utime(path, (1_000_000 + number, 1_000_000 + number))
+            frames[side] = self.spark.read.parquet(str(folder / side))
+            if not steps[-1].final:
+                reader = self.spark.readStream.option("maxFilesPerTrigger", 1)
+                frames[side] = reader.schema(frames[side].schema).parquet(str(folder / side))
+        return frames
 
     def _plan(self, spec: JoinSpec, frames: dict[SideName, DataFrame]) -> JoinPlan:
         inputs: dict[SideName, Input] = {}
@@ -70,18 +94,6 @@ class SparkJoinDoor:
             )
             spec = spec.with_side(side, replace(given, types={}))
         return build_join(inputs, spec, "_right", None)
-
-    def _stream(self, types: Columns, plan: JoinPlan, folder: str) -> list[JoinStep]:
-        told: list[JoinStep] = []
-        totals: dict[str, int] = {}
-
-        def collect(frame: DataFrame, number: int) -> None:
-            assert number == len(told)
-            told.append(_step(types, plan, frame, totals))
-
-        writer = plan.told.writeStream.foreachBatch(collect).trigger(availableNow=True)
-        writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermination()
-        return told
 
 
 def _table(spec: JoinSpec, side: SideName, types: Columns, step: JoinBatch) -> pa.Table:
@@ -97,9 +109,8 @@ def _table(spec: JoinSpec, side: SideName, types: Columns, step: JoinBatch) -> p
     return pa.table(arrays, names=list(kinds))
 
 
-def _step(types: Columns, plan: JoinPlan, frame: DataFrame, totals: dict[str, int]) -> JoinStep:
+def _step(types: Columns, plan: JoinPlan, told: list[Any], totals: dict[str, int]) -> JoinStep:
     """What a batch told; its figures have one watermark for both sides."""
-    told = frame.collect()
     results = [row for blob in blobs(told, "results") for row in rows_of(blob)]
     rejected = [row for blob in blobs(told, "rejected") for row in rows_of(blob)]
     figures = [json.loads(row["figures"]) for row in told if row["figures"]]
@@ -112,6 +123,8 @@ def _step(types: Columns, plan: JoinPlan, frame: DataFrame, totals: dict[str, in
         total = sum(shard["counts"].get(name, 0) for shard in figures)
         step.counts[name] = total - totals.get(name, 0)
         totals[name] = total
+    # The rows that only carry the clock.
+    step.counts["seen"] -= step.counts.pop("filtered", 0)
     return step
 
 

@@ -1,0 +1,148 @@
+"""The same on Spark, in one session.
+
+A query of Spark's takes seconds however small it is, so several cases share one: all of them
+streams of a few steps, or all of them batch frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from pyspark.sql import SparkSession
+from tests.doors import Batch
+from tests.join_doors import JoinBatch
+from tests.property import agreement
+from tests.property.joins import ALL, Query, queries
+from tests.property.streams import WIDEST, Stream, any_streams
+from tests.search import smaller
+from tests.search.finding import Subject
+from tests.search.smaller import Pass
+from tests.spark.door import SparkDoor
+from tests.spark.join_door import SparkJoinDoor
+from tests.transcripts.writing import join_transcript, transcript
+
+import muntin as mt
+
+LEAST, MOST = 4, 6
+"""How many cases share a query."""
+STEPS = 4
+"""A batch of Spark's takes half a second at least."""
+
+
+def subjects(session: SparkSession | None = None) -> list[Subject]:
+    """Windows and joins, through Spark alone."""
+    session = session or _session()
+    return [_windows(SparkDoor(session)), _joins(SparkJoinDoor(session))]
+
+
+def _session() -> SparkSession:
+    session = mt.session("muntin-search", master="local[2]")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    return session
+
+
+@dataclass(frozen=True)
+class Several:
+    """Some cases in one query of Spark's; each says what the oracle says of it.
+
+    Attributes:
+        name: How it is called.
+        cases: Lists of what is drawn.
+        run: What Spark says of all of them.
+        differs: Where what was said of one is wrong.
+        write: One as a transcript.
+        of_one: How one is made simpler.
+    """
+
+    name: str
+    cases: SearchStrategy[list[Any]]
+    run: Callable[[list[Any]], Sequence[Any]]
+    differs: Callable[[Any, Any], list[str]]
+    write: Callable[[str, Any], str]
+    of_one: Sequence[Pass]
+    examples: int = 2
+    tries: int = 25
+
+    @property
+    def passes(self) -> list[Pass]:
+        return smaller.of_several(self.of_one)
+
+    def doors(self, case: list[Any]) -> list[str]:
+        of = " of joins" * self.name.startswith("joins")
+        return [f"oracle{of}", f"spark{of}"] * len(case)
+
+    def differences(self, case: list[Any]) -> list[str]:
+        said = zip(case, self.run(case), strict=True)
+        return [text for one, told in said for text in self.differs(one, told)]
+
+    def transcript(self, name: str, case: list[Any]) -> str:
+        return "\n".join(self.write(f"{name}, {n}", one) for n, one in enumerate(case, start=1))
+
+
+def _windows(door: SparkDoor) -> Subject:
+    drawn = st.lists(any_streams(WIDEST), min_size=LEAST, max_size=MOST)
+    return Several(
+        "windows on Spark",
+        st.builds(_fitted, drawn, st.booleans()),
+        lambda streams: door.run_all([(s.spec, s.steps) for s in streams]),
+        lambda s, told: agreement.told_differences(door, s.spec, s.steps, told),
+        lambda name, s: transcript(name, s.spec, s.steps),
+        smaller.of_streams(),
+    )
+
+
+def _joins(door: SparkJoinDoor) -> Subject:
+    drawn = st.lists(queries(policies=ALL), min_size=LEAST, max_size=MOST)
+    return Several(
+        "joins on Spark",
+        st.builds(_fitted_joins, drawn, st.booleans()),
+        lambda found: door.run_all([(q.spec, q.types, q.steps) for q in found]),
+        lambda q, told: agreement.told_join_differences(door, q.spec, q.types, q.steps, told),
+        lambda name, q: join_transcript(name, q.spec, q.types, q.steps),
+        smaller.of_joins(),
+    )
+
+
+def _fitted(streams: list[Stream], at_once: bool) -> list[Stream]:
+    return [_fit(stream, at_once) for stream in streams]
+
+
+def _fit(stream: Stream, at_once: bool) -> Stream:
+    """A batch frame, which is one step, or a stream of some steps, which has no end."""
+    if at_once:
+        messages = [message for step in stream.steps for message in step.messages]
+        return replace(stream, steps=[Batch(messages, stream.steps[-1].wall, final=True)])
+    return replace(stream, steps=_few(stream.steps[:-1]))
+
+
+def _few(steps: Sequence[Batch]) -> list[Batch]:
+    """So many steps at most, the last ones put together."""
+    if len(steps) <= STEPS:
+        return list(steps)
+    rest = [message for step in steps[STEPS - 1 :] for message in step.messages]
+    return [*steps[: STEPS - 1], replace(steps[-1], messages=rest)]
+
+
+def _fitted_joins(found: list[Query], at_once: bool) -> list[Query]:
+    return [_fit_join(query, at_once) for query in found]
+
+
+def _fit_join(query: Query, at_once: bool) -> Query:
+    """The same of both sides; the door reads times that are times."""
+    steps = [
+        replace(step, left=_readable(step.left), right=_readable(step.right), final=False)
+        for step in query.steps
+    ]
+    if at_once:
+        left = [message for step in steps for message in step.left]
+        right = [message for step in steps for message in step.right]
+        steps = [JoinBatch(left, right, steps[-1].wall, final=True)]
+    return replace(query, steps=steps[:STEPS])
+
+
+def _readable(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{n: None if v == "soon" else v for n, v in m.items()} for m in messages]
