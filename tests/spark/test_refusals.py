@@ -118,6 +118,47 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "aggregate named like the output": (
         lambda f: over(f).agg(window_start=mt.count()), "agg", "'window_start'", "rename"
     ),
+    "aggregate over a condition in SQL": (
+        lambda f: over(f).agg(n=mt.count_if("key = 'a'")), "agg", "n=count_if(", "F.expr("
+    ),
+    "aggregate without a name": (
+        lambda f: over(f).agg(mt.count()), "agg", "'count()'", ".agg(n=muntin.count())"
+    ),
+    "aggregate of Spark's": (
+        lambda f: over(f).agg(n=F.count("*")), "agg", "n=Column", "n=muntin.count()"
+    ),
+    "aggregate that is a text": (
+        lambda f: over(f).agg(n="count"), "agg", "'n=count'", "n=muntin.count()"
+    ),
+    "time that is an expression": (
+        lambda f: over(f, time=F.col("at")), "time", "Column", "under a name first"
+    ),
+    "clock that is an expression": (
+        lambda f: over(f, clock=F.col("at")), "clock", "Column", "under a name first"
+    ),
+    "offset that is an expression": (
+        lambda f: over(f, offset=("key", F.col("value"))), "offset", "Column", "under a name first"
+    ),
+    "key that is no column": (lambda f: over(f, key=None), "key", "None", "omit it"),
+    "key that is no column, among others": (
+        lambda f: over(f, key=["key", 3]), "key", "3", "names or expressions"
+    ),
+    "key without a name that could be written": (
+        lambda f: over(f, key=F.col("value") + 0.5).agg(n=mt.count()), "key", "0.5", ".alias("
+    ),
+    "where that is no condition": (lambda f: over(f, where=3), "where", "3", "a Column"),
+    "early twice": (
+        lambda f: over(f).early(each=True).early(every="1 s"), "early", "1 second", "omit one"
+    ),
+    "late twice": (
+        lambda f: over(f).late(grace="1 hour").late(grace="2 hours"), "late", "2 hours", "omit one"
+    ),
+    "kept twice": (
+        lambda f: over(f).keep("1 hour").keep("2 hours"), "keep", "2 hours", "omit one"
+    ),
+    "windows twice": (
+        lambda f: over(f).session("1 hour"), "windows", "session 1 hour", "omit one"
+    ),
     "sum of text": (lambda f: over(f).agg(total=mt.sum("key")), "agg", "sum(key)", "cast it"),
     "truth of a number": (
         lambda f: over(f).agg(all=mt.bool_and("value")), "agg", "bool_and(value)", "a condition"

@@ -37,6 +37,13 @@ class Sentence:
     # On which axis these are measured is known when the windows are.
     _grace: Length = "0 seconds"
     _kept: Length | None = None
+    # Which steps were given, since a second one would replace the first in silence.
+    _given: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        check_name("time", self._time)
+        for name in self._offset or ():
+            check_name("offset", name)
 
     def tumbling(self, size: Length, *, origin: Origin = None, zone: str | None = None) -> Self:
         """Windows of one size, one after the other.
@@ -49,8 +56,8 @@ class Sentence:
         """
         start = _origin(origin)
         if zone is not None:
-            return replace(self, _windows=days.days(size, zone, origin=start))
-        return replace(self, _windows=windows.tumbling(size, origin=start))
+            return self._over(days.days(size, zone, origin=start))
+        return self._over(windows.tumbling(size, origin=start))
 
     def hopping(
         self,
@@ -73,8 +80,8 @@ class Sentence:
         """
         start = _origin(origin)
         if zone is not None:
-            return replace(self, _windows=days.days(size, zone, slide=slide, origin=start))
-        return replace(self, _windows=windows.hopping(size, slide, origin=start))
+            return self._over(days.days(size, zone, slide=slide, origin=start))
+        return self._over(windows.hopping(size, slide, origin=start))
 
     def cumulating(self, size: Length, step: Length, *, origin: Origin = None) -> Self:
         """Windows that start every ``size`` and tell the result so far at each ``step``.
@@ -85,7 +92,7 @@ class Sentence:
             origin: A moment (or a row's number) at which some window starts; the epoch where it
                 isn't given.
         """
-        return replace(self, _windows=cumulating.cumulating(size, step, origin=_origin(origin)))
+        return self._over(cumulating.cumulating(size, step, origin=_origin(origin)))
 
     def sliding(self, size: Length) -> Self:
         """Windows that move with the messages, one for each distinct set within ``size``.
@@ -94,7 +101,7 @@ class Sentence:
             size: How far apart the first and the last place of a window are. Both belong to it,
                 and ``window_end`` is the last place.
         """
-        return replace(self, _windows=sliding.sliding(size))
+        return self._over(sliding.sliding(size))
 
     def session(self, gap: Length, *, closed: Closed = "both") -> Self:
         """Windows that messages open and silence ends.
@@ -107,7 +114,7 @@ class Sentence:
             closed: Whether messages exactly a gap apart share a session: ``both`` as Kafka
                 Streams and Spark have it, ``left`` as KIP-94 words it.
         """
-        return replace(self, _windows=sessions.session(gap, closed=closed))
+        return self._over(sessions.session(gap, closed=closed))
 
     def early(
         self, *, each: bool = False, rows: int | None = None, every: Duration | None = None
@@ -119,8 +126,8 @@ class Sentence:
             rows: After so many new messages in the window.
             every: When the wall clock passes a multiple of this, also without input.
         """
-        firing = replace(self._firing, early=policy("early", each, rows, every))
-        return replace(self, _firing=firing)
+        chosen = policy("early", each, rows, every)
+        return self._once("early", chosen, _firing=replace(self._firing, early=chosen))
 
     def late(
         self,
@@ -145,7 +152,7 @@ class Sentence:
         chosen = self._firing.late
         if each or rows is not None or every is not None:
             chosen = policy("late", each, rows, every)
-        return replace(self, _firing=replace(self._firing, late=chosen), _grace=grace)
+        return self._once("late", grace, _firing=replace(self._firing, late=chosen), _grace=grace)
 
     def keep(self, retention: Length, *, rows: int | None = None) -> Self:
         """Keep a window's state for some time after its end; by default as long as the grace.
@@ -163,11 +170,27 @@ class Sentence:
         measure("keep", retention, zero=True)
         if rows is not None and rows < 1:
             raise OptionError("rows", rows, "keeps nothing", "give 1 or more, or leave it away")
-        return replace(self, _firing=replace(self._firing, rows=rows), _kept=retention)
+        firing = replace(self._firing, rows=rows)
+        return self._once("keep", retention, _firing=firing, _kept=retention)
 
     def deltas(self) -> Self:
         """Let each firing tell only what is new since the window's last one."""
         return replace(self, _firing=replace(self._firing, accumulate=False))
+
+    def _over(self, windows: Kind) -> Self:
+        """The same over windows, of which there is one kind."""
+        return self._once("windows", windows, _windows=windows)
+
+    def _once(self, step: str, value: object, **changes: Any) -> Self:
+        """The same with a step that can be given once.
+
+        Raises:
+            OptionError: When it was given before.
+        """
+        if step in self._given:
+            hint = "omit one of the two"
+            raise OptionError(step, str(value), "comes after another, which it would replace", hint)
+        return replace(self, _given=self._given | {step}, **changes)
 
     def firing_on(self, axis: Axis) -> Firing:
         """The policies, with all lengths measured on an axis.
@@ -180,12 +203,18 @@ class Sentence:
         retention = grace if kept is None else along("keep", kept, axis, zero=True)
         return replace(self._firing, grace=grace, retention=retention)
 
-    def _spec(self, aggregates: Mapping[str, Aggregate], keys: tuple[str, ...] = ()) -> WindowSpec:
+    def _spec(
+        self,
+        aggregates: Mapping[str, Aggregate],
+        keys: tuple[str, ...] = (),
+        unnamed: tuple[Any, ...] = (),
+    ) -> WindowSpec:
         """The query, if it is complete.
 
         Raises:
             OptionError: When windows or aggregates are missing, or something can't work.
         """
+        _check_aggregates(aggregates, unnamed)
         if self._windows is None:
             raise OptionError(
                 "agg", ", ".join(aggregates), "comes before the windows", "call .tumbling() first"
@@ -217,6 +246,27 @@ class Sentence:
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
+
+
+def check_name(option: str, value: object) -> None:
+    """Refuse what isn't the name of a column.
+
+    Raises:
+        OptionError: When it is something else, an expression for example.
+    """
+    if value is not None and not isinstance(value, str):
+        hint = "give its name; select an expression under a name first"
+        raise OptionError(option, value, "isn't the name of a column", hint)
+
+
+def _check_aggregates(aggregates: Mapping[str, object], unnamed: tuple[Any, ...]) -> None:
+    if unnamed:
+        hint = "write .agg(name=…), as in .agg(n=muntin.count())"
+        raise OptionError("agg", str(unnamed[0]), "has no name in the output", hint)
+    for name, aggregate in aggregates.items():
+        if not isinstance(aggregate, Aggregate):
+            hint = f'give one of muntin\'s, as in {name}=muntin.count() or {name}=muntin.sum("v")'
+            raise OptionError("agg", f"{name}={aggregate}", "isn't an aggregate of muntin", hint)
 
 
 def _origin(origin: Origin) -> int:

@@ -190,6 +190,9 @@ def _named(
             names.append(key)
             continue
         name = frame.select(key).columns[0]
+        if set("`.") & set(name) and name not in frame.columns:
+            hint = 'name it: .alias("…"), without dots and backticks'
+            raise OptionError("key", name, "can't be the name of a column", hint)
         sent.setdefault(name, key)
         names.append(name)
     return tuple(names)

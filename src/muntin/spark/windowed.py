@@ -21,7 +21,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
-from muntin.model.sentence import Sentence
+from muntin.model.sentence import Sentence, check_name
 from muntin.model.spec import WindowSpec
 from muntin.spark.explain import explain
 from muntin.spark.inputs import Input
@@ -48,14 +48,18 @@ class Windowed(Sentence):
     _buckets: int | None
     _fed: Fed | None = None
 
-    def agg(self, **aggregates: Aggregate) -> WindowedAggregate:
+    def agg(self, *unnamed: Aggregate, **aggregates: Aggregate) -> WindowedAggregate:
         """Say what the windows compute; output name = aggregate.
+
+        Args:
+            *unnamed: Refused, since every aggregate needs a name.
+            **aggregates: The aggregates by the names of their columns in the output.
 
         Raises:
             OptionError: Naming what can't work: a column, a type, a size.
             SettingError: When the session lacks a setting that state needs.
         """
-        spec = self._spec(aggregates)
+        spec = self._spec(aggregates, unnamed=unnamed)
         require(self._frame.sparkSession)
         keys = self._all_keys(self._keys)
         request = Request(self.input, keys, spec, self._buckets, self._fed)
@@ -217,7 +221,11 @@ def windowed(
     Example:
         >>> hourly = windowed(flights, key="carrier", time="at")  # doctest: +SKIP
     """
-    keys = (key,) if isinstance(key, Column | str) else tuple(key)
+    keys = _keys_of(key)
+    check_name("clock", clock)
+    if where is not None and not isinstance(where, Column | str):
+        hint = "give a condition, as a Column or as SQL"
+        raise OptionError("where", where, "isn't a condition", hint)
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
     from muntin.spark.join import Joined
@@ -247,6 +255,15 @@ def fed_input(given: Input, fed: Fed | None) -> Input:
     both = [F.expr(one) if isinstance(one, str) else one for one in kept if one is not None]
     where = reduce(Column.__and__, both) if both else None
     return replace(given, where=where, rows=fed.rows())
+
+
+def _keys_of(key: Key) -> tuple[Column | str, ...]:
+    keys = (key,) if isinstance(key, Column | str) or not isinstance(key, Sequence) else tuple(key)
+    for one in keys:
+        if not isinstance(one, Column | str):
+            hint = "give names or expressions, or omit it where there is no key"
+            raise OptionError("key", one, "isn't a column", hint)
+    return keys
 
 
 def _lag(join: JoinSpec) -> Duration:

@@ -26,8 +26,12 @@ class Windowed(Sentence):
 
     _keys: tuple[str, ...]
 
-    def agg(self, **aggregates: Aggregate) -> WindowSpec:
+    def agg(self, *unnamed: Aggregate, **aggregates: Aggregate) -> WindowSpec:
         """Say what the windows compute; output name = aggregate, over fields by name.
+
+        Args:
+            *unnamed: Refused, since every aggregate needs a name.
+            **aggregates: The aggregates by the names of their fields in the output.
 
         Returns:
             The query, for an operator.
@@ -35,12 +39,13 @@ class Windowed(Sentence):
         Raises:
             OptionError: Naming what can't work.
         """
+        spec = self._spec(aggregates, self._all_keys(self._keys), unnamed)
         for name, aggregate in aggregates.items():
             for column in aggregate.columns:
                 if not isinstance(column, str):
                     cure = "name a field of the messages"
                     raise OptionError("agg", f"{name}={aggregate}", "reads no field", cure)
-        return self._spec(aggregates, self._all_keys(self._keys))
+        return spec
 
 
 def windowed(
