@@ -63,6 +63,6 @@ def test_a_sentence_that_is_begun_may_be_ended_in_two_ways() -> None:
     ],
 )
 def test_names_are_asked_for(option: str, begin: Callable[[], Any]) -> None:
-    with pytest.raises(OptionError, match="name|aggregate") as refusal:
+    with pytest.raises(OptionError, match=r"name|aggregate") as refusal:
         begin()
     assert refusal.value.option == option
