@@ -118,9 +118,6 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "aggregate named like the output": (
         lambda f: over(f).agg(window_start=mt.count()), "agg", "'window_start'", "rename"
     ),
-    "aggregate over a condition in SQL": (
-        lambda f: over(f).agg(n=mt.count_if("key = 'a'")), "agg", "n=count_if(", "F.expr("
-    ),
     "aggregate without a name": (
         lambda f: over(f).agg(mt.count()), "agg", "'count()'", ".agg(n=muntin.count())"
     ),
