@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from muntin.stores.keys import encode_part
 from muntin.tables import packed, typed
 from muntin.tables.clocks import Arrival
 from muntin.tables.copartition import owners
@@ -15,12 +17,13 @@ from muntin.tables.partition import Partition, Rejected
 from muntin.tables.sources import Message
 from muntin.tables.stream import Inbox, Row
 from muntin.tables.topic import Topic
-from muntin.tables.typed import MalformedError
 
 if TYPE_CHECKING:
     from muntin.tables.app import App
 
 Read = Callable[[Any], Any]
+# Half of what 64 bits hold: windows lie around a time.
+_FARTHEST = 1 << 61
 
 
 class Intake:
@@ -65,10 +68,11 @@ class Intake:
         try:
             if time is None and timed:
                 return self._reject(topic, number, message, "null_time")
-            at = first.wall if time is None else moment(time)
+            at = first.wall if time is None else _position(time)
             value = read(value)
-            key = None if key is None else read_key(key)
-        except (MalformedError, ValueError) as error:
+            key = None if key is None else _storable(read_key(key))
+        except Exception as error:
+            # Whatever reading it raises, it is data that is wrong.
             return self._reject(topic, number, message, "malformed", str(error))
         if keyed and key is None:
             return self._reject(topic, number, message, "null_key", time=at)
@@ -157,9 +161,52 @@ class Intake:
         return None
 
 
+def _position(time: Any) -> int:
+    """A time that windows can be reckoned from.
+
+    Raises:
+        ValueError: When it lies so far out that theirs would overflow.
+    """
+    at = moment(time)
+    if abs(at) >= _FARTHEST:
+        raise ValueError(f"the time {time!r} lies beyond what windows reach")
+    return at
+
+
+def _storable(key: Any) -> Any:
+    """A key that tables can keep.
+
+    Raises:
+        Exception: When they can't.
+    """
+    kind = type(key)
+    if kind is str:
+        if not key.isascii():
+            key.encode()
+    elif kind is not int or not -(2**63) <= key < 2**63:
+        if key != key:
+            raise ValueError(f"{key!r} isn't equal to itself, so that nobody would find it")
+        hash(key)
+        encode_part(key)
+        packed.dumps(key)
+    return key
+
+
 def rejected_row(row: Rejected) -> dict[str, Any]:
-    """A rejected event as plain JSON."""
-    return {**asdict(row), "value": typed.plain(row.value), "key": typed.plain(row.key)}
+    """A rejected event as plain JSON, whatever its value and key are."""
+    named = {field.name: getattr(row, field.name) for field in fields(row)}
+    return {**named, "value": _told(row.value), "key": _told(row.key)}
+
+
+def _told(value: Any) -> Any:
+    """A value as JSON can hold it, or in words what it is."""
+    try:
+        found = typed.plain(value)
+        json.dumps(found, ensure_ascii=False).encode()
+    except Exception as error:
+        # Nested deeper than JSON goes, text that isn't UTF-8, or a method of the user's own.
+        return f"<{type(value).__name__} that can't be kept: {type(error).__name__}>"
+    return found
 
 
 def as_json(topic: Topic, row: tuple[str, int | None, Message]) -> list[Any]:

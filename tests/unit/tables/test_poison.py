@@ -1,0 +1,83 @@
+"""No message stops an app: each is taken, or rejected with a reason; also restarted."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from muntin.stores import Image, memory
+from muntin.tables import App
+
+DEEP: Any = []
+for _ in range(10_000):
+    DEEP = [DEEP]
+BRACKETS = "[" * 10_000 + "]" * 10_000
+TIMES = [
+    -219_965_000_000.0, 1_767_225_600_000.0, 1e300, -1e300, math.inf, -math.inf, math.nan, "",
+    "\0", "\ud800", DEEP, {}, 2**70, -(2**70), datetime.max, datetime.min.replace(tzinfo=UTC),
+    True, Decimal("1e100000000"), b"x", "57971-01-01", "9" * 100_000,
+]  # fmt: skip
+KEYS = [
+    "\0", "\ud800", "k" * 6_000, math.nan, math.inf, 2**70, b"\xff", DEEP, {}, "",
+    Decimal("1e10000000"), object(), ("\ud800",), ("a", math.nan),
+]  # fmt: skip
+VALUES = [
+    "\ud800", "x" * 1_000_000, DEEP, BRACKETS, BRACKETS.encode(), b"\xff\xfe",
+    '{"n": 1e10000000}', '{"n": "\ud800"}', "1" * 10_000, object(), math.nan, {"\ud800": 1},
+    {1: 2}, "[", {"n": DEEP}, {"n": 2**70},
+]  # fmt: skip
+
+
+def counting(value_type: Any) -> tuple[App, Any]:
+    app = App("app", max_ahead=None)
+    plain = app.Table("plain", default=int)
+    minutes = app.Table("minutes", default=int).tumbling(10, expires=60)
+
+    @app.agent(app.topic("events", value_type=value_type))
+    async def count(events: Any) -> None:
+        async for key, _ in events.items():  # noqa: PERF102  (a stream, not a dictionary)
+            plain[key] += 1
+            minutes[key] += 1
+
+    return app, plain
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.parametrize("value_type", [None, dict[str, int]])
+def test_each_message_is_taken_or_rejected(partitions: int, value_type: Any) -> None:
+    image = Image()
+    app, plain = counting(value_type)
+    sent = 0
+    with app.open(store=memory(image), partitions=partitions) as running:
+        sends = [({"n": 1}, "k", time) for time in TIMES]
+        sends += [({"n": 1}, key, 1.0) for key in KEYS]
+        sends += [(value, "k", 2.0) for value in VALUES]
+        for value, key, time in sends:
+            running.send("events", value, key=key, timestamp=time)
+            sent += 1
+            counts = running.counts
+            assert counts["seen"] == sent
+            rejected = sum(n for name, n in counts.items() if name in ("malformed", "future"))
+            assert counts["taken"] + rejected == sent
+        taken, before = plain["k"], running.counts
+    app, plain = counting(value_type)
+    with app.open(store=memory(image), partitions=partitions) as running:
+        assert +Counter(running.counts) == +Counter(before)
+        running.send("events", {"n": 1}, key="k", timestamp=3.0)
+        assert plain["k"] == taken + 1
+        assert running.counts["seen"] == sent + 1
+
+
+@pytest.mark.slow
+def test_a_key_of_ten_million_characters_and_a_value_of_fifty() -> None:
+    app, plain = counting(None)
+    with app.open(store=memory(Image()), partitions=4) as running:
+        running.send("events", "x" * 5 * 10**7, key="k", timestamp=1.0)
+        running.send("events", {"n": 1}, key="k" * 10**7, timestamp=1.0)
+        assert running.counts["taken"] == 2
+        assert plain["k" * 10**7] == 1
