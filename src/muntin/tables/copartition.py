@@ -64,6 +64,8 @@ def _hashed(keys: pl.Series, partitions: int) -> list[int]:
 
 # What may be equal to a number of another type, also inside of a tuple.
 _LIKE_NUMBERS = {bool, float, Decimal, tuple}
+# More than any float has, and as many as Python reads into a whole number.
+_DIGITS = 4300
 
 
 def _number(key: Any) -> Any:
@@ -72,6 +74,12 @@ def _number(key: Any) -> Any:
         return tuple(_number(part) for part in key)
     if type(key) not in _LIKE_NUMBERS:
         return key
+    if isinstance(key, Decimal) and key.is_finite() and key.adjusted() > _DIGITS:
+        # As a whole number it would take minutes, and all memory.
+        sign, digits, exponent = key.as_tuple()
+        text = "".join(map(str, digits))
+        kept = text.rstrip("0")
+        return f"{sign} {kept} {int(exponent) + len(text) - len(kept)}"
     try:
         whole = int(key)
         return whole if whole == key else float(key) if float(key) == key else key
