@@ -64,7 +64,7 @@ class Several:
     differs: Callable[[Any, Any], list[str]]
     write: Callable[[str, Any], str]
     of_one: Sequence[Pass]
-    examples: int = 2
+    examples: int = 5  # of which the first is the simplest that there is
     tries: int = 25
 
     @property

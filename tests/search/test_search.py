@@ -82,7 +82,7 @@ def test_a_dropped_message_shows_in_duckdb_too() -> None:
         def differences(self, case: Any) -> list[str]:
             return [text for text in super().differences(case) if "DuckDB" in text]
 
-    finding = found(Blind([OracleDoor()], 50, reference=Forgetful(), drawn_from=NARROW))
+    finding = found(Blind([OracleDoor()], 50, reference=Forgetful(), drawn_from=NARROW, tries=30))
     assert "not as in DuckDB" in str(finding)
 
 
