@@ -138,6 +138,23 @@ def test_tables(kind: str) -> None:
         began(other)
 
 
+def test_a_topic_whose_times_are_read_in_another_zone() -> None:
+    blobs = MemoryBlobs()
+
+    def batch(**zones: str) -> None:
+        part = Partition(Rules({"t": TableSpec("t", int)}, {}, None, zones=zones), 0)
+        part.begin(blobs, 0)
+        asyncio.run(part.finish({}))
+
+    batch(clicks="UTC")
+    batch(orders="UTC")
+    batch(clicks="UTC", orders="UTC")
+    said = "the topic 'clicks' were read in the time zone UTC, and are in America/New_York now"
+    with pytest.raises(SpecChangedError, match=said):
+        batch(clicks="America/New_York")
+    batch()
+
+
 def test_state_of_prose_is_refused_by_its_number() -> None:
     blobs = MemoryBlobs()
     blobs.save(json.dumps({"format": 1, "spec": json.dumps({"key": "a, b"})}))

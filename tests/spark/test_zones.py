@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import muntin as mt
+from muntin.spark import agents
+from muntin.spark.agent_route import RouteTask
 from muntin.spark.zones import zone_of
 
 ZONE = "spark.sql.session.timeZone"
@@ -96,7 +98,11 @@ def test_queries(messages: DataFrame) -> None:
     assert zone(messages, where="hour(at) > 8") == "UTC"
     inner = sentence(messages)
     assert zone(inner.results, time="window_start") is None
-    assert zone(sentence(messages, time="s").results, time="window_start") == "UTC"
+    # In a chain each stage remembers its own.
+    chain = sentence(sentence(messages, time="s").results, time="window_start").plan
+    assert chain.spec.zone is None
+    assert chain.fed is not None
+    assert chain.fed.plan.spec.zone == "UTC"
 
 
 def test_joins_and_what_windows_take_of_them(messages: DataFrame) -> None:
@@ -107,6 +113,27 @@ def test_joins_and_what_windows_take_of_them(messages: DataFrame) -> None:
     assert sentence(pairs, key="n").plan.spec.zone is None  # type: ignore[arg-type]
     hourly = sentence(pairs, key=F.hour("at"))  # type: ignore[arg-type]
     assert hourly.plan.spec.zone == "UTC"
+
+
+def test_topics_of_agents(messages: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[Any] = []
+
+    def noted(stage: Any, *rest: Any) -> RouteTask:
+        stages.append(stage)
+        return RouteTask(stage, *rest)
+
+    monkeypatch.setattr(agents, "RouteTask", noted)
+    for time in ("at", "s"):
+        app = mt.App("app")
+        app.Table("seen", default=int)
+
+        @app.agent(app.topic("clicks"))
+        async def count(clicks: Any) -> None:
+            async for _ in clicks:
+                pass
+
+        _ = mt.on_spark(app, {"clicks": mt.source(messages, key="n", time=time)}).rejected
+    assert [stage.rules().zones for stage in stages] == [{}, {"clicks": "UTC"}]
 
 
 def test_another_zone_is_refused_where_it_matters(

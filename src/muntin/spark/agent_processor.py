@@ -283,7 +283,7 @@ class Memory:
         place = (stage.operator, bucket)
         found = self._partitions.pop(place, None)
         if found is None:
-            found = Partition(stage.app.rules(), bucket)
+            found = Partition(stage.rules(), bucket)
         self._partitions[place] = found
         while len(self._partitions) > _MOST_PARTITIONS:
             self._partitions.popitem(last=False)

@@ -30,6 +30,7 @@ from muntin.tables.cells import KEYS, keys_column, keys_of
 from muntin.tables.clocks import FieldClock
 from muntin.tables.copartition import owners
 from muntin.tables.moments import BEGINNING
+from muntin.tables.partition import Rules
 from muntin.tables.record import Keying
 from muntin.tables.rows import RowReader
 from muntin.tables.spec import TableSpec
@@ -78,12 +79,14 @@ class Arrival:
         holder: The column of times as Spark sends it; the batch's clock where there is none.
         key: What the events' own keys are.
         value: The column that is the value; ``None``: the whole row is.
+        zone: The session's time zone, where events depend on it.
     """
 
     schema: dict[str, pl.DataType]
     holder: str
     key: Keying | None
     value: str | None
+    zone: str | None = None
 
     def reader(self, kind: Any) -> RowReader:
         """What makes values of the topic's type out of rows."""
@@ -111,6 +114,11 @@ class AgentStage:
     slots: tuple[int, ...]
     tell: frozenset[str]
     types: Mapping[str, Any]
+
+    def rules(self) -> Rules:
+        """What holds for all partitions, with the zones that events depend on."""
+        zones = {name: one.zone for name, one in self.arrivals.items() if one.zone is not None}
+        return replace(self.app.rules(), zones=zones)
 
     def spec(self, table: str) -> TableSpec:
         """A table, with the type of its values as columns have it."""

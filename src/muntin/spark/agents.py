@@ -33,6 +33,7 @@ from muntin.spark.inputs import OWN, WALL, Input, check_ticks, ticks
 from muntin.spark.processor import REJECTED, TOLD, buckets_of, unpacked
 from muntin.spark.schema import polars_schema
 from muntin.spark.session import require
+from muntin.spark.zones import zone_of
 from muntin.tables.agent import reads
 from muntin.tables.app import App
 from muntin.tables.loop import Loop
@@ -304,7 +305,8 @@ class AgentsOnSpark:
             frames[name] = given.data.select(*(c.alias(n) for n, c in sent.items()))
             schema = polars_schema(frames[name].schema)
             shown = {n: t for n, t in schema.items() if n not in OWN}
-            arrivals[name] = Arrival(shown, holders[name] or NOW, given.key, given.value)
+            zone = zone_of(frames[name], time)
+            arrivals[name] = Arrival(shown, holders[name] or NOW, given.key, given.value, zone)
         stage = AgentStage(
             self.app,
             self._routes,

@@ -13,7 +13,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.engine.runs import Blobs
@@ -97,6 +97,7 @@ class Rules:
         clocks: The times in values that tables go by.
         idle: How long a clock may rest until no table waits for it; ``None``: for ever.
         max_ahead: How far ahead of the wall clock a time may be; ``None``: any.
+        zones: The session's time zone, by the topics whose events depend on it.
     """
 
     tables: Mapping[str, TableSpec]
@@ -104,6 +105,7 @@ class Rules:
     max_ahead: int | None
     clocks: Sequence[FieldClock] = ()
     idle: int | None = None
+    zones: Mapping[str, str] = field(default_factory=dict)
 
 
 def shard_of(spec: TableSpec, part: Partition) -> Shard:
@@ -144,6 +146,8 @@ class Partition:
         self.rejected: list[Rejected] = []
         self.sent: list[Sent] = []
         self._version: str | None = None
+        # Of all topics ever read, whose agents may be away for a while.
+        self._zones = dict(rules.zones)
 
     def begin(self, blobs: Blobs | None, wall: int) -> None:
         """Start a batch from the last commit.
@@ -167,7 +171,7 @@ class Partition:
         text = blobs.load()
         if text is None:
             self.marks, self.moved, self.counts = {}, {}, Counter()
-            self.batch, self._version = 0, None
+            self.batch, self._version, self._zones = 0, None, dict(self.rules.zones)
             return {}
         try:
             manifest = json.loads(text)
@@ -183,9 +187,17 @@ class Partition:
             self.marks, self.moved = manifest["marks"], manifest.get("moved", {})
             self.wall = max(self.wall, manifest["wall"])
             self.counts, self.batch = Counter(manifest["counts"]), manifest["batch"]
-            tables: dict[str, Any] = manifest["tables"]
+            zones, tables = manifest.get("zones", {}), manifest["tables"]
         except (KeyError, TypeError, ValueError) as error:
             raise StateCorruptedError("the manifest of a partition can't be read") from error
+        self._zones = {**zones, **self.rules.zones}
+        other = [topic for topic, zone in zones.items() if self._zones[topic] != zone]
+        if other:
+            raise SpecChangedError(
+                f"times of the topic {other[0]!r} were read in the time zone {zones[other[0]]}, "
+                f"and are in {self._zones[other[0]]} now (spark.sql.session.timeZone); "
+                "go back to it, or start with a new place for the state"
+            )
         lost = sorted(tables.keys() - self.shards.keys())
         if lost:
             raise SpecChangedError(
@@ -322,6 +334,7 @@ class Partition:
             "moved": self.moved,
             "wall": self.wall,
             "counts": self.counts,
+            "zones": self._zones,
             "tables": {name: shard.stored() for name, shard in self.shards.items()},
         }
         blobs.save(json.dumps(manifest))
