@@ -1,0 +1,26 @@
+"""SQL against SQL: what muntin makes of random statements is what Spark SQL makes of them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.sql_against import Against, search
+
+
+def test_statements_of_a_few_seeds(spark: SparkSession) -> None:
+    against = Against(spark)
+    search(against, [1], columns=40)
+    assert not against.found, "\n".join(against.found)
+    assert against.counts["same"] > 20, against.counts
+
+
+@pytest.mark.slow
+def test_statements_of_many_seeds(spark: SparkSession) -> None:
+    against, end, seed = Against(spark), time.monotonic() + 150, 1000
+    while time.monotonic() < end:
+        search(against, [seed])
+        seed += 1
+    assert not against.found, "\n".join(against.found)
+    assert against.counts["same"] > 5 * against.counts["refused"], against.counts
