@@ -142,7 +142,9 @@ def _form(form: str) -> Make:
                 drawn = draw.leaf(kind[1:])
             else:
                 drawn = wrapped(draw.of(kind, depth))
-            parts += [before, drawn]
+            # Two signs would begin a comment.
+            apart = " " if before.endswith("-") and drawn.startswith("-") else ""
+            parts += [before, apart, drawn]
         return "".join([*parts, rest])
 
     return made
