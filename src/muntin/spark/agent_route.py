@@ -25,6 +25,7 @@ from muntin.spark.combiner import (
     to_batch,
 )
 from muntin.spark.flags import NOW
+from muntin.spark.utf8 import text
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, keys_column, keys_of
 from muntin.tables.clocks import FieldClock
@@ -151,7 +152,7 @@ class RouteTask:
         taken, rejected, seen = [], [], 0
         now: int | None = None
         for read in self.read(batches):
-            messages = timed(read, arrival.holder)
+            messages = timed(read, arrival.holder, arrival.schema)
             # Never this machine's clock: a batch that is repeated would be another one.
             if NOW in messages.columns and len(messages):
                 now = messages[NOW][0]
@@ -306,6 +307,9 @@ class RouteTask:
     def _aside(self, events: pl.DataFrame, reason: str, agent: str | None = None) -> pl.DataFrame:
         """Events as rejected ones."""
         arrival = self.stage.arrivals[self.topic]
+        # Bytes are shown as text.
+        binary = [name for name, dtype in events.schema.items() if dtype == pl.Binary]
+        events = events.with_columns(text(events[name])[0] for name in binary)
         own = [name for name in events.columns if name in KEYS]
         if not own and arrival.key is not None and arrival.key.field in arrival.schema:
             own = [arrival.key.field]
@@ -328,13 +332,8 @@ class RouteTask:
 def _as_text(arrival: Arrival) -> pl.Expr:
     """Values as JSON; those that come as text, as they came."""
     if arrival.value is not None:
-        return pl.col(arrival.value).cast(pl.String, strict=False)
-    binary = [name for name, dtype in arrival.schema.items() if dtype == pl.Binary]
-    columns_of = [
-        pl.col(name).cast(pl.String, strict=False) if name in binary else pl.col(name)
-        for name in arrival.schema
-    ]
-    return pl.struct(columns_of).struct.json_encode()
+        return pl.col(arrival.value)
+    return pl.struct(*arrival.schema).struct.json_encode()
 
 
 def judged_by(clock: FieldClock) -> str:

@@ -20,6 +20,7 @@ from muntin.engine.combine import Combined, Combiner
 from muntin.engine.offsets import Offsets, greatest_of
 from muntin.model.spec import WindowSpec
 from muntin.spark.handoff import Judged, in_force
+from muntin.spark.utf8 import GARBLED, frame_of
 
 # What a task sends to a bucket. `header` says by which watermark it judged, the greatest time of
 # the whole task (every bucket gets it, so that all know the same watermark), and the counts.
@@ -62,6 +63,11 @@ class Stage:
     slots: tuple[int, ...]
     time: str | None
 
+    @property
+    def used(self) -> set[str]:
+        """The columns that something is computed with."""
+        return {*self.spec.types, *(self.spec.offset or ())}
+
     def combiner(self) -> Combiner:
         """The query's combiner, kept by this process: making it takes as long as a small batch."""
         if self.operator not in _COMBINERS:
@@ -95,18 +101,23 @@ def as_sent(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
 
 
 def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
-    frame = pl.from_arrow(pa.Table.from_batches(batches))
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+    return frame_of(pa.Table.from_batches(batches))
 
 
-def timed(messages: pl.DataFrame, holder: str | None) -> pl.DataFrame:
+def timed(messages: pl.DataFrame, holder: str | None, used: Iterable[str]) -> pl.DataFrame:
     """Messages with ``columns.TIME`` (and the clock) in microseconds.
 
     Args:
         messages: What was read.
         holder: The column of event times; ``None`` where there is none.
+        used: The columns that something is computed with: a message is malformed where the text of
+            one isn't UTF-8.
     """
+    if GARBLED in messages.columns:
+        bad = pl.col(GARBLED).list.set_intersection(list(used)).list.len() > 0
+        if columns.MALFORMED in messages.columns:
+            bad = bad | pl.col(columns.MALFORMED).fill_null(True)
+        messages = messages.with_columns(bad.alias(columns.MALFORMED)).drop(GARBLED)
     time = pl.lit(0) if holder is None else pl.col(holder)
     times = [time.cast(pl.Int64).alias(columns.TIME)]
     if columns.CLOCK in messages.columns:
@@ -135,7 +146,7 @@ class CombineTask:
         passed: list[pl.DataFrame] = []
         taken = judged.taken or Offsets()
         for read in self.read(batches):
-            messages = timed(read, self.stage.time)
+            messages = timed(read, self.stage.time, self.stage.used)
             if KIND in read.columns:
                 passes = pl.col(KIND).is_not_null()
                 passed.append(messages.filter(passes).select(PASSED))
@@ -166,7 +177,7 @@ class CombineTask:
         cells = split(whole, combiner.keys, buckets)
         raws: dict[int, pl.DataFrame] = {}
         if raw:
-            raws = split(pl.concat(raw), combiner.message_keys, buckets)
+            raws = split(_alike(raw), combiner.message_keys, buckets)
         rejected = pl.concat([p.rejected for p in parts])
         counts = summed(part.counts for part in parts)
         places = {
@@ -194,6 +205,14 @@ class CombineTask:
             blobs = (_blob(cells, bucket), aside, _blob(raws, bucket), on)
             rows.append((slot, json.dumps(header), *blobs))
         return to_batch(rows, _ROW)
+
+
+def _alike(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Frames as one, of which only some may say who is malformed."""
+    together = pl.concat(frames, how="diagonal")
+    if columns.MALFORMED in together.columns:
+        together = together.with_columns(pl.col(columns.MALFORMED).fill_null(False))
+    return together
 
 
 def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:

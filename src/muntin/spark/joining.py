@@ -112,7 +112,9 @@ class SideTask:
         joiner, holder = self.stage.joiner(), self.stage.times[self.side]
         arrived, taken = [], Offsets()
         for read in self.read(batches):
-            arrived.append(joiner.arrive(self.side, timed(read, holder), taken))
+            arrived.append(
+                joiner.arrive(self.side, timed(read, holder, self.stage.schemas[self.side]), taken)
+            )
             taken.add(arrived[-1].offsets)
         if not arrived and speaks_of_nothing():
             arrived.append(Arrived(joiner.no_messages(self.side), joiner.nothing_aside(self.side)))

@@ -16,6 +16,7 @@ from muntin.spark.kafka_consumer import Range, read
 from muntin.spark.kafka_ranges import KafkaRows
 from muntin.spark.payloads import decode
 from muntin.spark.schema import to_batches
+from muntin.spark.utf8 import marked, text
 
 # The column of a payload that couldn't be parsed, as it came; null for all others.
 MALFORMED = "malformed"
@@ -64,10 +65,14 @@ class KafkaReader:
                 found[MALFORMED] = _raw(values, bad)
             if self.marks is not None:
                 found[self.marks] = bad
+        garbled = {}
         for name, dtype in self.wanted.items():
-            if name not in found:
+            if name == "key" and name not in found:
+                found[name], garbled[name] = _text([message.key() for message in messages])
+            elif name not in found:
                 found[name] = _own(name, messages, values).cast(dtype)
-        return pl.DataFrame([column.alias(name) for name, column in found.items()])
+        frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
+        return marked(frame, garbled)
 
 
 @dataclass(frozen=True)
@@ -118,8 +123,6 @@ def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:
 def _own(name: str, messages: Sequence[Any], values: Sequence[bytes | None]) -> pl.Series:
     """One of Kafka's own columns."""
     count = len(messages)
-    if name == "key":
-        return _text([message.key() for message in messages])
     if name == "value":
         return pl.Series(values, dtype=pl.Binary)
     if name == "topic":
@@ -142,8 +145,11 @@ def _own(name: str, messages: Sequence[Any], values: Sequence[bytes | None]) -> 
     return pl.Series(headers, dtype=kind)
 
 
-def _text(keys: list[bytes | None]) -> pl.Series:
-    try:
-        return pl.Series(keys, dtype=pl.Binary).cast(pl.String)
-    except pl.exceptions.PolarsError:  # a key is any bytes
-        return pl.Series([None if k is None else k.decode("utf-8", "replace") for k in keys])
+def _text(keys: list[bytes | None]) -> tuple[pl.Series, pl.Series]:
+    """Keys as text, as Python shows them where they are other bytes, and which these are."""
+    held = pl.Series(keys, dtype=pl.Binary)
+    texts, bad = text(held)
+    if not bad.any():
+        return texts, bad
+    shown = [None if k is None else k.decode("utf-8", "replace") for k in keys]
+    return pl.Series(shown, dtype=pl.String), bad

@@ -26,6 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
@@ -33,6 +34,7 @@ from pyspark.sql.types import AtomicType
 from muntin.model.errors import OptionError
 from muntin.spark.combiner import ROWS_AT_ONCE
 from muntin.spark.flags import Flags
+from muntin.spark.utf8 import GARBLED, frame_of
 
 SETTING = "spark.muntin.readParquet"
 
@@ -208,7 +210,44 @@ class ParquetReader:
         held, folders = file.collect_schema(), _partition_values(path, self.root)
         wanted = file.select(self._column(name, held, folders, path) for name in self.schema)
         for start in range(first, end, ROWS_AT_ONCE):
-            yield wanted.slice(start, min(ROWS_AT_ONCE, end - start)).collect()
+            try:
+                rows = wanted.slice(start, min(ROWS_AT_ONCE, end - start)).collect()
+            except pl.exceptions.ComputeError as error:
+                if "UTF-8" not in str(error):
+                    raise
+                # Polars reads none of a file that has text of other bytes.
+                yield from self._any_text(path, start, end, folders)
+                return
+            yield rows
+
+    def _any_text(
+        self, path: str, first: int, end: int, folders: dict[str, str | None]
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of a file whose text isn't all UTF-8."""
+        given = {name.lower(): name for name in self.schema}
+        held = pq.read_schema(path).names
+        names = [name for name in held if name.lower() in given]
+        meant = [given[name.lower()] for name in names]
+        before = 0
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
+                start, stop = max(first - before, 0), min(end - before, batch.num_rows)
+                before += batch.num_rows
+                if start < stop:
+                    table = pa.Table.from_batches([batch.slice(start, stop - start)])
+                    # What differs in case only is refused below.
+                    alone = len({*meant}) == len(meant)
+                    yield self._shaped(
+                        table.rename_columns(meant) if alone else table, folders, path
+                    )
+
+    def _shaped(self, table: pa.Table, folders: dict[str, str | None], path: str) -> pl.DataFrame:
+        rows = frame_of(table)
+        held = rows.drop(GARBLED, strict=False).schema
+        marks = [pl.col(GARBLED)] if GARBLED in rows.columns else []
+        return rows.select(
+            *(self._column(name, held, folders, path) for name in self.schema), *marks
+        )
 
     def _column(
         self, name: str, held: pl.Schema, folders: dict[str, str | None], path: str
