@@ -59,7 +59,7 @@ def test_main_is_the_entry_point():
     [
         ("x = 1", [], "has no function pipeline; write def pipeline(spark)"),
         ("pipeline = 3", [], "has no function pipeline"),
-        ("def pipeline(spark): ...", ["--set", "out"], "--set='(hidden)' isn't name=value"),
+        ("def pipeline(spark): ...", ["--set", "out"], "--set='out' isn't name=value"),
         ("def pipeline(spark): ...", ["--set", "a b=1"], "isn't name=value"),
         ("def pipeline(spark): ...", ["--set", "out=1"], "it is pipeline(spark)"),
         ("def pipeline(spark, out): ...", [], "it is pipeline(spark, out)"),
