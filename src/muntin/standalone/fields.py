@@ -126,6 +126,9 @@ def _levels(dtype: pl.DataType) -> int:
         return 1 + _levels(pl.Series(dtype=dtype.inner).dtype)
     if isinstance(dtype, pl.Struct):
         return 1 + max((_levels(pl.Series(dtype=f.dtype).dtype) for f in dtype.fields), default=0)
+    if isinstance(dtype, pl.Map):
+        # A dictionary, or a list of pairs.
+        return 2 + _levels(pl.Series(dtype=dtype.value).dtype)
     return 0
 
 
