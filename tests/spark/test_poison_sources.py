@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from pathlib import Path
@@ -11,9 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.services.kafka import Kafka
 from tests.spark.feed import STAMP, rows
 
 import muntin as mt
+from muntin.spark import pipelines
+from muntin.spark.kafka import Reader
+from muntin.sql.door import pipeline
 
 NOW = 1_767_225_600_000_000
 AT = "2026-01-01T00:00:00Z"
@@ -26,7 +31,6 @@ TEXTS = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"a\xfe", b"a", b"a\0", b"", None, b
 GARBLED = TEXTS[:4]
 FILE = pa.schema([("key", pa.string()), ("at", STAMP), ("x", pa.float64()), ("note", pa.string())])
 COLUMNS = "key string, at timestamp, x double, note string"
-SLOW = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def as_text(values: list[bytes | None]) -> pa.Array:
@@ -98,3 +102,146 @@ def test_text_that_isnt_utf8_in_files_read_in_columns(spark: SparkSession, tmp_p
     assert {"a", "a\0", "", "k" * 6000} <= keys(tmp_path)
     found = rows(tmp_path / "out.duckdb", "SELECT key FROM rejected WHERE reason = 'malformed'")
     assert {"\\xff", "\\xc3", "\\xed\\xa0\\x80", "a\\xfe"} <= {key for (key,) in found}
+
+
+def lines() -> list[bytes]:
+    """JSON of all kinds; the first is sound, and what is ancient comes last."""
+    sound = {"key": "a", "at": AT, "x": 1.5, "note": "n"}
+    made = [json.dumps(sound).encode()]
+    for field in sound:
+        odd = ["NaN", "Infinity", "-Infinity", "1e10000000", "-1e-10000000", "9" * 5000, "null"]
+        odd += ['"\\ud800"', '"\\u0000"', '""', '"' + "k" * 6000 + '"', "[]", "{}", "true"]
+        odd += ["[" * 10_000 + "]" * 10_000, '{"a":' * 10_000 + "1" + "}" * 10_000]
+        odd += ['"57971-01-01T00:00:00Z"', '"+57971-01-01T00:00:00Z"', '"1e10000000"']
+        for text in odd:
+            rest = {name: value for name, value in sound.items() if name != field}
+            made.append(json.dumps(rest).encode()[:-1] + f', "{field}": {text}}}'.encode())
+    start = json.dumps({**sound, "note": ""}).encode()[:-2]
+    made += [start + raw.replace(b"\0", b"") + b'"}' for raw in GARBLED]
+    made += [b'{"key": "' + raw + json.dumps({**sound, "key": ""}).encode()[9:] for raw in GARBLED]
+    made += [
+        b"{",
+        b"[1]",
+        b"[" * 10_000,
+        b'"',
+        b"\xff\xfe",
+        b"nul",
+        b'{"": 1}',
+        b"{}",
+        b"1e10000000",
+    ]
+    made += [b'{"key": "a", "key": "b", "at": "' + AT.encode() + b'"}']
+    many = {f"c{number}": number for number in range(10_000)}
+    made.append(json.dumps({**sound, **many}).encode())
+    ancient = ["-5000-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00Z"]
+    return [*made, *(json.dumps({**sound, "at": at}).encode() for at in ancient)]
+
+
+def comma_separated() -> list[bytes]:
+    """Lines of a CSV file."""
+    at = AT.encode()
+    made = [b"a,%b,1.5,n" % at, b"", b",,,", b",", b'"', b'"a\nb', b"\xff\xfe,,,", b"," * 20_000]
+    for raw in [*GARBLED, b"a\0", b"k" * 6000, b'""', b"\\", b"'", b"\x7f"]:
+        made += [b"%b,%b,1,n" % (raw, at), b"a,%b,1,%b" % (at, raw), b"a,%b,%b,n" % (at, raw)]
+        made.append(b"a,%b,1,n" % raw)
+    for number in (b"NaN", b"Inf", b"-Inf", b"1e10000000", b"9" * 5000, b"1e-10000000"):
+        made += [b"a,%b,%b,n" % (at, number), b"a,%b,1,n" % number]
+    times = (b"57971-01-01T00:00:00Z", b"-5000-01-01T00:00:00Z", b"0001-01-01T00:00:00Z")
+    return [*made, *(b"a,%b,1,n" % time for time in times)]
+
+
+def written(folder: Path, number: int, held: list[bytes]) -> None:
+    """A file of lines, which a running stream sees as a whole."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"_{number}").write_bytes(b"\n".join(held) + b"\n")
+    (folder / f"_{number}").rename(folder / f"{number}.txt")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_files_of_text(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    source, seen = tmp_path / "source", 0
+    held = lines() if form == "json" else comma_separated()
+    for number in range(2):
+        written(source, number, held)
+        file = spark.read.schema(COLUMNS).format(form).load(f"{source}/{number}.txt")
+        seen += file.selectExpr("struct(*)").count()
+        frame = spark.readStream.schema(COLUMNS).format(form).load(str(source))
+        reasons = check(started(frame, tmp_path), tmp_path, seen)
+    assert reasons["null_key"] > 0
+    assert "k" * 6000 in keys(tmp_path)
+
+
+@pytest.mark.parametrize("names", [["a", "a"], [""], ["a`b"], ["A", "a"]])
+def test_names_that_cant_be_columns_are_refused_before_anything_runs(
+    spark: SparkSession, names: list[str]
+) -> None:
+    stamped = spark.range(1).selectExpr("id AS k", "timestamp_seconds(id) AS at")
+    frame = stamped.select("*", *(stamped["k"].alias(name) for name in names))
+    with pytest.raises(mt.OptionError, match="rename"):
+        mt.windowed(frame, key="k", time="at").tumbling("10 seconds").agg(n=mt.count())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_batch_frame(spark: SparkSession, tmp_path: Path) -> None:
+    """The same messages at once, and with texts that Spark made of bytes, of which some is none."""
+    source = tmp_path / "source"
+    source.mkdir()
+    seen = parquet(source / "0.parquet")
+    wide = [f"{number} AS c{number}" for number in range(1000)]
+    frame = spark.read.schema(COLUMNS).parquet(str(source)).selectExpr("*", *wide)
+    windows = mt.windowed(frame, key="key", time="at", max_ahead="1 day").tumbling("10 seconds")
+    counted = windows.agg(n=mt.count(), notes=mt.collect_list("x"))
+    total = counted.results.groupBy().sum("n").collect()[0][0]
+    reasons = Counter(row.reason for row in counted.rejected.select("reason").collect())
+    assert total + reasons.total() == seen
+    assert reasons["malformed"] == len(GARBLED)
+    texts = windows.agg(notes=mt.collect_list("note"))
+    assert texts.rejected.where("reason = 'malformed'").count() == 2 * len(GARBLED)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_tables_of_sql(spark: SparkSession, tmp_path: Path) -> None:
+    source, out, seen = tmp_path / "source", tmp_path / "out.duckdb", 0
+    script = f"""
+        CREATE TABLE messages (key STRING, at TIMESTAMP, x DOUBLE, note STRING)
+        WITH (connector = 'json', path = '{source}');
+        CREATE TABLE windows WITH (connector = 'duckdb', path = '{out}');
+        CREATE TABLE rejected WITH (connector = 'duckdb', path = '{out}');
+        SET checkpoint = '{tmp_path}/checkpoint';
+        SET trigger = 'available now';
+        INSERT INTO windows REJECTED INTO rejected
+        SELECT key, count(*) AS n FROM messages GROUP BY key, TUMBLE(at, INTERVAL '10' SECOND);
+    """
+    for number in range(2):
+        written(source, number, lines())
+        seen += len(lines())
+        (query,) = pipelines.start(spark, pipeline(script), {})
+        assert query.await_end(timeout=240)
+        assert query.figures.adds_up()
+        assert query.figures.counts["seen"] == seen
+        told = rows(out, "SELECT count(*) FROM rejected")
+        assert query.figures.counts["counted"] + told[0][0] == seen
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("reader", ["spark", "columns"])
+def test_topics(spark: SparkSession, kafka: Kafka, tmp_path: Path, reader: Reader) -> None:
+    topic = kafka.topic(1)
+    described = mt.kafka(
+        kafka.servers, topic, columns="at timestamp, x double, note string", reader=reader
+    )
+    odd: list[Any] = [(0, key, lines()[0]) for key in TEXTS]
+    odd += [(0, "a", line) for line in lines()]
+    odd += [(0, "a", None), (0, None, None)]
+    seen = 0
+    for _ in range(2):
+        kafka.send(topic, odd)
+        seen += len(odd)
+        reasons = check(started(described.stream(spark), tmp_path), tmp_path, seen)
+    assert reasons["malformed"] >= 2 * len(GARBLED)
+    assert {"a", "a\0", "k" * 6000} <= keys(tmp_path)

@@ -212,7 +212,7 @@ def test_one_key_at_a_time() -> None:
     of_b = holder.state.open()
     assert list(of_b.scan()) == []
     for call in (of_a.flush, of_a.snapshot, lambda: list(unread)):
-        with pytest.raises(MuntinError, match="closed( while it was read)?; open it again"):
+        with pytest.raises(MuntinError, match=r"closed( while it was read)?; open it again"):
             call()
     tester.test("a", [])
     assert len(list(WindowStore(holder.state.open(), retention=100).fetch_all())) == 20

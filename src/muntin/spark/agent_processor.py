@@ -15,6 +15,7 @@ from itertools import chain, repeat
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -31,6 +32,7 @@ from muntin.spark.agent_rows import (
     table_frame,
     table_schema,
 )
+from muntin.spark.plain import values
 from muntin.spark.processor import FIGURES, REJECTED, wall_of
 from muntin.spark.schema import to_blob
 from muntin.spark.state import SparkBlobs
@@ -39,7 +41,7 @@ from muntin.tables.cells import KEYS, keys_of
 from muntin.tables.clocks import NOBODY, Arrival
 from muntin.tables.loop import Loop
 from muntin.tables.partition import Partition, Rejected
-from muntin.tables.rows import RowReader
+from muntin.tables.rows import RowReader, listed
 from muntin.tables.shard import Told
 from muntin.tables.stream import Inbox
 from muntin.tables.stream import Row as Event
@@ -224,12 +226,20 @@ class Batch:
         counts["malformed"] += len(malformed)
         counts["taken"] -= len(malformed)
         for number, why in malformed.items():
-            row = events.row(number, named=True)
+            shown = events.slice(number, 1)
+            # What Python can't hold is shown as a text.
+            row = {name: _held(shown[name]) for name in shown.columns}
             value = row[arrival.value] if arrival.value else {n: row[n] for n in arrival.schema}
             if isinstance(value, bytes):
                 value = value.decode(errors="replace")
             rejected = Rejected(topic, "malformed", value, keys[number], times[number], detail=why)
             self.part.rejected.append(rejected)
+
+
+def _held(column: pl.Series) -> Any:
+    """The only value of a column, as text where Python can't hold it."""
+    ((value,), wrong) = listed(column)
+    return values(pa.chunked_array([column.to_arrow()]))[0] if wrong else value
 
 
 def _told(stage: AgentStage, batch: Batch, told: dict[str, list[Told]]) -> Iterator[Row]:

@@ -33,7 +33,7 @@ from muntin.tables.copartition import owners
 from muntin.tables.moments import BEGINNING
 from muntin.tables.partition import Rules
 from muntin.tables.record import Keying
-from muntin.tables.rows import RowReader
+from muntin.tables.rows import RowReader, listed
 from muntin.tables.spec import TableSpec
 
 # What a task sends to a bucket: the events of one route.
@@ -51,6 +51,8 @@ JUDGED = "__muntin_judged"
 # The route of what belongs to none.
 DOOR = -1
 _OWNER = "__muntin_owner"
+# Some 250 000 years, microseconds: Polars panics when it writes times much further away.
+_MOST_SHOWN = 8_000_000_000_000_000_000
 _WHY = "__muntin_why"
 
 
@@ -289,13 +291,21 @@ class RouteTask:
         """The key of each event, and what surprised a function, by row."""
         arrival = self.stage.arrivals[self.topic]
         if by.field in arrival.schema and (own or arrival.value is None):
-            return events[by.field], {}
+            column = events[by.field]
+            if not column.dtype.is_temporal():
+                return column, {}
+            return listed(column)
         if own:
-            values: list[Any] = list(events.select(*arrival.schema).iter_rows(named=True))
+            values, bad = RowReader(None, arrival.schema, None)(events)
         else:
             values, _ = arrival.reader(self.stage.app.topics[self.topic].value_type)(events)
-        keys, wrong = [], {}
+            bad = {}
+        keys: list[Any] = []
+        wrong = dict(bad)
         for number, value in enumerate(values):
+            if number in bad:
+                keys.append(None)
+                continue
             try:
                 keys.append(by.of(value))
             except Exception as error:
@@ -310,6 +320,7 @@ class RouteTask:
         # Bytes are shown as text.
         binary = [name for name, dtype in events.schema.items() if dtype == pl.Binary]
         events = events.with_columns(text(events[name])[0] for name in binary)
+        events = _showable(events)
         own = [name for name in events.columns if name in KEYS]
         if not own and arrival.key is not None and arrival.key.field in arrival.schema:
             own = [arrival.key.field]
@@ -327,6 +338,16 @@ class RouteTask:
         return events.select(
             expr.cast(REJECTED_FRAME[name], strict=False).alias(name) for name, expr in told.items()
         )
+
+
+def _showable(events: pl.DataFrame) -> pl.DataFrame:
+    """Events with times as microseconds where Polars has no text for one of them."""
+    numbers = []
+    for name, dtype in events.schema.items():
+        if isinstance(dtype, pl.Datetime):
+            place = events[name].dt.cast_time_unit("us").cast(pl.Int64)
+            numbers += [] if place.is_between(-_MOST_SHOWN, _MOST_SHOWN).all() else [place]
+    return events.with_columns(numbers)
 
 
 def _as_text(arrival: Arrival) -> pl.Expr:

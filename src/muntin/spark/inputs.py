@@ -69,8 +69,10 @@ class Input:
         """The frame's columns, by name.
 
         Raises:
-            OptionError: When the time, the clock or the offset isn't a column of a fitting type.
+            OptionError: When the time, the clock or the offset isn't a column of a fitting type, or
+                a column has a name that can't be asked for.
         """
+        _check_names(self.frame)
         if self.time is not None:
             _check_time(self.frame, "time", self.time)
         if self.clock is not None:
@@ -157,6 +159,19 @@ def _batch_clock(*, zoneless: bool) -> Column:
     """
     now = F.current_timestamp()
     return F.unix_micros(F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now)
+
+
+def _check_names(frame: DataFrame) -> None:
+    cased = str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    seen: set[str] = set()
+    for name in frame.columns:
+        folded = name if cased else name.lower()
+        hint = "rename the columns: frame.toDF(names)"
+        if not name or "`" in name:
+            raise OptionError("column", name, "can't be the name of a column", hint)
+        if folded in seen:
+            raise OptionError("column", name, "is the name of two columns", hint)
+        seen.add(folded)
 
 
 def _check_offset(frame: DataFrame, offset: tuple[str, str] | None) -> None:

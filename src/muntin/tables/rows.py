@@ -19,6 +19,8 @@ from muntin.tables.typed import MalformedError, reader
 Malformed = dict[int, str]
 """What is wrong with a row, by its number."""
 
+# What Polars raises of times that Python can't hold; of the very last ones it panics.
+_UNHELD = (OverflowError, ValueError, pl.exceptions.PanicException)
 _FITS: dict[Any, Callable[[pl.DataType], bool]] = {
     int: lambda dtype: dtype.is_integer(),
     float: lambda dtype: dtype.is_float(),
@@ -56,9 +58,15 @@ class RowReader:
         if self._fields is not None and (made := self._made(frame, self._fields)) is not None:
             return made, {}
         if self._value is not None:
-            return self._checked(frame[self._value].to_list())
-        raw = [dict(zip(self._names, row, strict=True)) for row in frame[self._names].iter_rows()]
-        return self._checked(raw)
+            return self._checked(*listed(frame[self._value]))
+        columns: list[list[Any]] = []
+        unheld: Malformed = {}
+        for name in self._names:
+            column, wrong = listed(frame[name])
+            columns.append(column)
+            unheld |= {row: f"{name}: {why}" for row, why in wrong.items()}
+        rows = zip(*columns, strict=True)
+        return self._checked([dict(zip(self._names, row, strict=True)) for row in rows], unheld)
 
     def _made(self, frame: pl.DataFrame, fields: dict[str, bool]) -> list[Any] | None:
         """Instances out of whole columns; ``None`` where some row needs a closer look."""
@@ -66,20 +74,50 @@ class RowReader:
             return None
         try:
             return list(map(self._kind, *(frame[name].to_list() for name in fields)))
-        except (TypeError, ValueError):
+        except (TypeError, *_UNHELD):
             return None  # what the class itself refuses is told row by row
 
-    def _checked(self, raw: list[Any]) -> tuple[list[Any], Malformed]:
+    def _checked(self, raw: list[Any], unheld: Malformed) -> tuple[list[Any], Malformed]:
         if self._kind is None:
-            return raw, {}
-        values, malformed = [], {}
+            if unheld:
+                raw = [None if row in unheld else one for row, one in enumerate(raw)]
+            return raw, unheld
+        values: list[Any] = []
+        malformed = dict(unheld)
         for number, one in enumerate(raw):
+            if number in unheld:
+                values.append(None)
+                continue
             try:
                 values.append(self._read(one))
             except MalformedError as error:
                 values.append(None)
                 malformed[number] = str(error)
         return values, malformed
+
+
+def listed(column: pl.Series) -> tuple[list[Any], Malformed]:
+    """A column's values, ``None`` in place of those that Python can't hold, and what is wrong.
+
+    Python's times begin with the year 1 and end with 9999.
+
+    Example:
+        >>> listed(pl.Series([0, 2**62]).cast(pl.Datetime))
+        ([datetime.datetime(1970, 1, 1, 0, 0), None], {1: 'year 148108 is out of range'})
+    """
+    try:
+        return column.to_list(), {}
+    except _UNHELD:
+        pass
+    values: list[Any] = []
+    wrong: Malformed = {}
+    for row in range(len(column)):
+        try:
+            values += column.slice(row, 1).to_list()
+        except _UNHELD as error:
+            values.append(None)
+            wrong[row] = str(error)
+    return values, wrong
 
 
 def _fields(kind: Any, schema: Mapping[str, pl.DataType]) -> dict[str, bool] | None:

@@ -110,3 +110,23 @@ def test_a_class_that_was_sent_whole_still_knows_what_has_no_default() -> None:
             field.default = type(dataclasses.MISSING)()
             field.default_factory = type(dataclasses.MISSING)()
     assert reader(Outer)({"inner": [{"n": 1}], "page": "a"}) == Outer([Inner(1)], "a")
+
+
+@dataclass
+class Stamped:
+    at: datetime
+    n: int
+
+
+@pytest.mark.parametrize("kind", [None, Stamped, dict[str, Any]])
+def test_a_time_that_python_cant_hold_is_malformed(kind: Any) -> None:
+    times = pl.Series("at", [0, 2**63 - 1, -(2**62), 1]).cast(pl.Datetime("us", "UTC"))
+    frame = pl.DataFrame([times, pl.Series("n", [1, 2, 3, 4])])
+    values, malformed = RowReader(kind, frame.schema, None)(frame)
+    assert [value is None for value in values] == [False, True, True, False]
+    assert {row: why.split(":")[0] for row, why in malformed.items()} == {1: "at", 2: "at"}
+    assert (values[3].n if kind is Stamped else values[3]["n"]) == 4
+    nested = pl.DataFrame({"v": times.to_frame().select(pl.concat_list("at"))["at"]})
+    values, malformed = RowReader(None, nested.schema, "v")(nested)
+    assert [value is None for value in values] == [False, True, True, False]
+    assert malformed.keys() == {1, 2}
