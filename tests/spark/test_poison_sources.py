@@ -19,6 +19,7 @@ import muntin as mt
 from muntin.spark import pipelines
 from muntin.spark.kafka import Reader
 from muntin.sql.door import pipeline
+from muntin.tables import App
 
 NOW = 1_767_225_600_000_000
 AT = "2026-01-01T00:00:00Z"
@@ -225,6 +226,36 @@ def test_tables_of_sql(spark: SparkSession, tmp_path: Path) -> None:
         assert query.figures.counts["seen"] == seen
         told = rows(out, "SELECT count(*) FROM rejected")
         assert query.figures.counts["counted"] + told[0][0] == seen
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_agents(spark: SparkSession, tmp_path: Path) -> None:
+    app = App("poison", max_ahead=None)
+    totals = app.Table("totals", default=int)
+
+    @app.agent(app.topic("events"))
+    async def count(events: Any) -> None:
+        async for key, _ in events.items():  # noqa: PERF102  (a stream, not a dictionary)
+            totals[key] += 1
+
+    source, out, seen = tmp_path / "source", tmp_path / "out.duckdb", 0
+    source.mkdir()
+    for number in range(2):
+        seen += parquet(source / f"{number}.parquet")
+        frame = spark.readStream.schema(COLUMNS).parquet(str(source))
+        query = mt.on_spark(app, {"events": mt.source(frame, key="key", time="at")}).start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            tables={"totals": mt.to_duckdb(str(out), "totals")},
+            rejected=mt.to_duckdb(str(out), "rejected"),
+            available_now=True,
+        )
+        assert query.await_end(timeout=240)
+        assert query.figures.adds_up()
+        ((counted,),) = rows(out, "SELECT sum(value) FROM totals")
+        ((aside,),) = rows(out, "SELECT count(*) FROM rejected")
+        assert counted + aside == query.figures.counts["seen"] == seen
+    assert ("k" * 6000,) in rows(out, "SELECT key FROM totals")
 
 
 @pytest.mark.slow
