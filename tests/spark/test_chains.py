@@ -88,7 +88,7 @@ def hourly(frame: DataFrame) -> WindowedAggregate:
 
 def restless(frame: DataFrame) -> WindowedAggregate:
     made = mt.windowed(frame, key="key", time="at")
-    made = made.tumbling("5 seconds").early(each=True).late(grace="20 seconds", each=True)
+    made = made.tumbling("5 seconds").early(each=True).late(grace="10 seconds", each=True)
     return made.agg(n=mt.count(), value=mt.sum("value"), id=mt.max("key"))
 
 

@@ -90,6 +90,7 @@ def keys(folder: Path) -> set[str]:
     return {key for (key,) in rows(folder / "out.duckdb", "SELECT DISTINCT key FROM windows")}
 
 
+@pytest.mark.slow
 def test_text_that_isnt_utf8_in_files_read_in_columns(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
