@@ -97,7 +97,12 @@ class Kafka:
         producer = Producer({"bootstrap.servers": self.servers, "enable.idempotence": True})
         for partition, key, value, *headers in messages:
             more = {"headers": headers[0]} if headers else {}
-            producer.produce(topic, value, key, partition, **more)
+            while True:
+                try:
+                    producer.produce(topic, value, key, partition, **more)
+                    break
+                except BufferError:  # it sends what it holds before it takes more
+                    producer.poll(0.1)
             producer.poll(0)
         assert producer.flush(60) == 0
 
