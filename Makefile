@@ -48,7 +48,7 @@ bench: $(STAMP) ## measure against the peers (ARGS=... goes to benches)
 docs: $(STAMP) ## build the documentation into build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo build/site/index.html
 
-format: $(STAMP) ## mend what ruff can mend
+format: $(STAMP) ## fix what ruff can fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 

@@ -25,7 +25,7 @@ def options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="benches", description=__doc__)
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="default: all")
-    parser.add_argument("--peers", help="names, parted by commas; default: all that take part")
+    parser.add_argument("--peers", help="names, separated by commas; default: all that take part")
     parser.add_argument("--runs", type=int, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on rows (default 1)")
     parser.add_argument("--limit", type=float, default=1800, help="seconds for a single run")

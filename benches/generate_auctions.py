@@ -45,7 +45,7 @@ def write_kind(kind: Kind, stream: Auctions) -> None:
             table = pa.concat_tables([table, closing(table, stream.last_ms + TAIL_MS)])
         path = kind.folder / name
         keep(table, path, number)
-    # Windows over the results of windows close when those of the first closing row are told.
+    # Windows over the results of windows close when those of the first closing row are emitted.
     again = closing(table, stream.last_ms + 2 * TAIL_MS)
     keep(again, kind.folder / "part-closing.parquet", len(files))
     whole = pa.concat_tables(tables)

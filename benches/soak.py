@@ -31,7 +31,7 @@ def memory(session: int) -> dict[str, float]:
         with suppress(OSError):
             command = Path(f"/proc/{pid}/cmdline").read_text()
             pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-            kind = "workers" if "muntin.spark.daemon" in command else "driver"
+            kind = "workers" if "muntin.spark.host.daemon" in command else "driver"
             kind = "JVM" if "SparkSubmit" in command else kind
             found[kind] += pages * processes.PAGE / 1_048_576
     return found
@@ -84,14 +84,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10)
     minutes = parser.parse_args().minutes
     samples = soak(minutes)
-    told = table(samples)
-    print(told)
+    emitted = table(samples)
+    print(emitted)
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "soak.json").write_text(json.dumps(samples, indent=1) + "\n")
     (RESULTS / "soak.md").write_text(
         f"# Memory over {minutes:g} minutes\n\n"
         "20 000 rows/s, keys that change every minute, tumbling 10 s, early each second, grace\n"
-        "30 s; resident memory, the median of each minute.\n\n" + told + "\n"
+        "30 s; resident memory, the median of each minute.\n\n" + emitted + "\n"
     )
     return 0
 

@@ -1,8 +1,8 @@
-"""Card payments in sessions: who pays in four cities in one burst is told, as early as it shows.
+"""Card payments in sessions: who pays in four cities in one burst is found, as early as it shows.
 
 A session ends when a card has been silent for ten minutes. Payments come out of order, so a session
-may have been told when the payment that joins it with another arrives: then both are taken back,
-and the whole is told. A table by card and session start is always right.
+may have been emitted when the payment that joins it with another arrives: then both are taken back,
+and the whole is emitted. A table by card and session start is always right.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def run(spark: SparkSession, folder: Path) -> duckdb.DuckDBPyConnection:
         available_now=True,
     )
     query.await_end()
-    assert query.figures.adds_up()
+    assert query.progress.adds_up()
     return duckdb.connect(f"{folder}/sessions.duckdb")
 
 

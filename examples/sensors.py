@@ -82,7 +82,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         made, trouble = readings()
         query = run(mt.session("sensors"), Path(folder), made)
-        print(f"made     {dict(trouble)}\ncounted  {query.figures.counts}")
+        print(f"made     {dict(trouble)}\ncounted  {query.progress.counts}")
         rejected = f"read_parquet('{folder}/rejected/*/*.parquet')"
         print(duckdb.sql(f"SELECT reason, count(*) FROM {rejected} GROUP BY 1"))
         averages = "FROM averages ORDER BY window_start, sensor LIMIT 10"

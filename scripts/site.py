@@ -1,7 +1,8 @@
-"""What the documentation shows of the tests: transcripts, as tables.
+"""What the documentation shows of the tests and of what is registered.
 
 A page says ``<!-- transcript: FILE: NAME -->``; there the case of that name in
-``tests/transcripts/FILE`` stands when the site is built.
+``tests/transcripts/FILE`` stands as a table when the site is built. Where it says
+``<!-- aggregates -->`` stand all aggregates.
 """
 
 from __future__ import annotations
@@ -12,13 +13,21 @@ from typing import Any
 
 import yaml
 
+from muntin.model.aggregates.entry import ENTRIES
+
 ROOT = Path(__file__).resolve().parents[1]
 MARK = re.compile(r"^<!-- transcript: (\S+): (.+) -->$", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs for each page."""
+    markdown = markdown.replace("<!-- aggregates -->", _aggregates())
     return MARK.sub(lambda found: _table(found[1], found[2]), markdown)
+
+
+def _aggregates() -> str:
+    made = [entry.make for entry in ENTRIES.values()]
+    return "\n\n".join(f"::: {make.__module__}.{make.__name__}" for make in made)
 
 
 def _table(file: str, name: str) -> str:

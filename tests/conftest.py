@@ -32,7 +32,13 @@ settings.register_profile("thorough", max_examples=3000, deadline=None, suppress
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
-ON_SPARK = ("tests/spark/", "tests/chaos/", "tests/cluster/", "tests/docs/test_fences.py")
+ON_SPARK = (
+    "tests/spark/",
+    "tests/chaos/",
+    "tests/cluster/",
+    "tests/docs/test_fences.py",
+    "tests/migration/test_checkpoints.py",
+)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

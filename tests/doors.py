@@ -1,6 +1,6 @@
 """The doors that a windowed aggregation can be run through, all under one protocol.
 
-The transcripts and the property tests speak to a door and to nothing behind it. Every door gets
+The transcripts and the property tests talk to a door and to nothing behind it. Every door gets
 the same steps and gives back what each of them made the windows say.
 
 To add a door: write a class with the attributes and the methods of ``Door``, and add it to
@@ -21,20 +21,21 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.buckets import split
-from muntin.engine.combine import Combiner
-from muntin.engine.operator import combiner as lifting
-from muntin.engine.operator import shard
-from muntin.engine.oracle import Oracle, Step
-from muntin.engine.oracle.stepping import COUNTS
-from muntin.engine.runs import FrameCache, MemoryBlobs
-from muntin.engine.told import Shard
+from muntin.engine.output import Shard
+from muntin.engine.window_operator import combiner as lifting
+from muntin.engine.window_operator import shard
+from muntin.engine.windows.combine import Combiner
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.standalone import SessionAggregator, WindowedAggregator
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.runs import FrameCache
+from muntin.state.shards import split
 from muntin.stores import Image, KeyValue, memory, rocks
+from muntin.testing.oracle import Oracle, Step
+from muntin.testing.oracle.stepping import COUNTS
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class EngineDoor:
         stores = [MemoryBlobs() for _ in range(self.buckets)]
         caches = [FrameCache() for _ in stores]
         shards = [shard(combiner, *held) for held in zip(stores, caches, strict=True)]
-        told = []
+        emitted = []
         for step in steps:
             if self.repeat:
                 copies = zip(map(_copied, stores), caches, strict=True)
@@ -130,8 +131,8 @@ class EngineDoor:
                 shards = [shard(combiner, *held) for held in zip(stores, caches, strict=True)]
             if self.restart:
                 shards = [shard(combiner, store, FrameCache()) for store in stores]
-            told.append(self._step(combiner, shards, step))
-        return told
+            emitted.append(self._step(combiner, shards, step))
+        return emitted
 
     def _step(self, combiner: Combiner, shards: list[Shard], step: Batch) -> Step:
         spec = combiner.spec
@@ -158,9 +159,11 @@ class EngineDoor:
                 )
                 for part, cells, raw in zip(parts, split_cells, split_raw, strict=True)
             ]
-            told = one.step(mine, step.wall, final=step.final)
-            firings += told.results.to_dicts()
-            rejected += [_rejected_row(row, spec, told.judged) for row in told.rejected.to_dicts()]
+            emitted = one.step(mine, step.wall, final=step.final)
+            firings += emitted.results.to_dicts()
+            rejected += [
+                _rejected_row(row, spec, emitted.judged) for row in emitted.rejected.to_dicts()
+            ]
         firings.sort(key=lambda row: in_order(row, spec))
         counts = _counted(shards)
         counts.subtract(before)
@@ -201,9 +204,9 @@ class StandaloneDoor:
         """Run an operator."""
         with tempfile.TemporaryDirectory() as folder:
             run = OperatorRun(self, spec, Path(folder), steps[0].wall if steps else 0)
-            told = [run.step(step) for step in steps]
+            emitted = [run.step(step) for step in steps]
             run.operator.close()
-        return told
+        return emitted
 
 
 class OperatorRun:

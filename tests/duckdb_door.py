@@ -28,7 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def computed_at_once(spec: WindowSpec, steps: Sequence[Batch]) -> dict[Place, dict[str, Any]]:
-    """The values of every window, by its start, key and end as they are told.
+    """The values of every window, by its start, key and end as they are emitted.
 
     Aggregates that DuckDB doesn't have aren't there.
     """
@@ -92,7 +92,7 @@ def _cell(spec: WindowSpec, name: str, message: dict[str, Any]) -> Any:
 
 
 def _windows(connection: Any, spec: WindowSpec) -> str:
-    """The statement that makes the windows: keys, ``[low, high)``, and the end as it is told."""
+    """The statement that makes the windows: keys, ``[low, high)``, and the end as it is emitted."""
     keys = "".join(f'"{key}", ' for key in spec.keys)
     source = "messages"
     match spec.windows:
@@ -191,8 +191,13 @@ def _sql(agg: Aggregate) -> str | None:
             return _best(column, "m.position", agg.kind == "first", "true")
         case "arg_min" | "arg_max":
             return _best(column, by, agg.kind == "arg_min", f"{by} IS NOT NULL")
-        case "approx_distinct":
+        case "approx_distinct" | "count_distinct":
             return f"count(DISTINCT {column})"
+        case "sum_distinct":
+            return _sum(column, "DISTINCT ")
+        case "mode":
+            # The first of the most frequent that it reads.
+            return f"mode({column} ORDER BY {column})"
         case "quantile" | "exact_quantile":
             return f"{numbers}[greatest(1, ceil({agg.option('q')} * len({numbers})))::BIGINT]"
         case "median":
@@ -206,10 +211,10 @@ def _sql(agg: Aggregate) -> str | None:
     return None
 
 
-def _sum(column: str | None) -> str:
-    whole = f"typeof(any_value({column})) = 'BIGINT'"
-    fits = f"sum({column}) BETWEEN -9223372036854775808 AND 9223372036854775807"
-    return f"CASE WHEN NOT {whole} OR {fits} THEN sum({column}) END"
+def _sum(column: str | None, each: str = "") -> str:
+    whole, total = f"typeof(any_value({column})) = 'BIGINT'", f"sum({each}{column})"
+    fits = f"{total} BETWEEN -9223372036854775808 AND 9223372036854775807"
+    return f"CASE WHEN NOT {whole} OR {fits} THEN {total} END"
 
 
 def _spread(column: str | None, function: str) -> str:

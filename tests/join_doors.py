@@ -12,15 +12,16 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.buckets import split
-from muntin.engine.joiner import SIDE, Arrived, Joiner
-from muntin.engine.operator import join_shard
-from muntin.engine.oracle.joins import JoinOracle, JoinStep
-from muntin.engine.runs import FrameCache, MemoryBlobs
+from muntin.engine.join_operator import join_shard
+from muntin.engine.joins.joiner import SIDE, Arrived, Joiner
 from muntin.model.joins import SIDES, JoinSpec, Joint, Side, SideName
 from muntin.model.spec import DUPLICATES, REASONS
 from muntin.standalone import JoinWindow, SessionJoinWindow
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.runs import FrameCache
+from muntin.state.shards import split
 from muntin.stores import Image, KeyValue, memory, rocks
+from muntin.testing.oracle.joins import JoinOracle, JoinStep
 
 KINDS = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
 Columns = Mapping[SideName, Mapping[str, str]]
@@ -101,7 +102,7 @@ class EngineJoinDoor:
         joiner = Joiner(spec, {side: schema(spec.side(side), types[side]) for side in SIDES})
         stores = [MemoryBlobs() for _ in range(self.buckets)]
         caches = [FrameCache() for _ in stores]
-        told, counted = [], dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
+        emitted, counted = [], dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
         for step in steps:
             if self.repeat:
                 copies = [_copied(store) for store in stores]
@@ -112,8 +113,8 @@ class EngineJoinDoor:
             new = {name: counts.get(name, 0) - n for name, n in counted.items()}
             counted = {name: counts.get(name, 0) for name in counted}
             one.counts.update(new)
-            told.append(one)
-        return told
+            emitted.append(one)
+        return emitted
 
     def _step(
         self,
@@ -128,10 +129,10 @@ class EngineJoinDoor:
         for bucket, (store, cache) in enumerate(zip(stores, caches, strict=True)):
             shard = join_shard(joiner, store, cache)
             mine = {side: parts[side][bucket] for side in SIDES}
-            told = shard.step(mine, step.wall, final=step.final)
-            result.rows += told.results.rows(named=True)
-            result.rejected += [_rejected(joiner, row) for row in told.rejected.rows(named=True)]
-            for name, n in told.counts.items():
+            emitted = shard.step(mine, step.wall, final=step.final)
+            result.rows += emitted.results.rows(named=True)
+            result.rejected += [_rejected(joiner, row) for row in emitted.rejected.rows(named=True)]
+            for name, n in emitted.counts.items():
                 counts[name] = counts.get(name, 0) + n
             marks = getattr(shard, "marks", dict.fromkeys(SIDES))
             result.watermarks = dict(marks)
@@ -226,9 +227,9 @@ class StandaloneJoinDoor:
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         with tempfile.TemporaryDirectory() as folder:
             run = JoinRun(self, spec, types, Path(folder), steps[0].wall if steps else 0)
-            told = [run.step(step) for step in steps]
+            emitted = [run.step(step) for step in steps]
             run.operator.close()
-        return told
+        return emitted
 
 
 class JoinRun:
@@ -275,16 +276,16 @@ class JoinRun:
         operator.timeout(step.wall)
         counts = Counter(operator.counts)
         counts.subtract(before)
-        told = JoinStep()
-        told.rows = operator.get_result().to_dicts()
-        told.rejected = [self._rejected(row) for row in operator.rejected.to_dicts()]
-        told.counts = {**dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0), **counts}
-        told.watermarks = dict(operator.watermarks)
+        emitted = JoinStep()
+        emitted.rows = operator.get_result().to_dicts()
+        emitted.rejected = [self._rejected(row) for row in operator.rejected.to_dicts()]
+        emitted.counts = {**dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0), **counts}
+        emitted.watermarks = dict(operator.watermarks)
         operator.flush()
         if self.door.restart:
             operator.close()
             self.operator = self.opened()
-        return told
+        return emitted
 
     def _rejected(self, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
         side: SideName = row["side"]

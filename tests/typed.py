@@ -191,15 +191,20 @@ AGGREGATES: dict[str, Aggregate] = {
     "top_k": mt.top_k("v", 3),
     "collect_list": mt.collect_list("v"),
     "distinct": mt.distinct("v"),
+    "mode": mt.mode("v"),
+    "count_distinct": mt.count_distinct("v"),
+    "sum_distinct": mt.sum_distinct("v"),
     "user": COUNTED,
     "apply": mt.apply(len, "v", result_type="long"),
 }
 
-_NUMBERS = ("sum", "mean", "variance", "stddev", "quantile", "median")
+# By how many digits a decimal grows.
+GROWS = {"sum": 10, "sum_distinct": 10, "mean": 4}
+_NUMBERS = ("sum", "mean", "variance", "stddev", "quantile", "median", "sum_distinct")
 _TRUTHS = ("count_if", "bool_and", "bool_or")
 _ORDERED = (
     "min", "max", "arg_min_by", "arg_max_by", "approx_distinct", "exact_quantile", "top_k",
-    "distinct",
+    "distinct", "mode", "count_distinct",
 )  # fmt: skip
 
 

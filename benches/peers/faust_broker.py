@@ -28,9 +28,9 @@ class Broker:
     def send_soon(self, future: Any) -> None:
         """Take a message, and say at once that it was sent."""
         message, place = future.message, TP(TOPIC, future.message.partition)
-        told = RecordMetadata(place.topic, place.partition, place, self.sent, time.time(), 0)
+        emitted = RecordMetadata(place.topic, place.partition, place, self.sent, time.time(), 0)
         self.sent += 1
-        future.set_result(told)
+        future.set_result(emitted)
         if message.callback is not None:
             message.callback(future)
 

@@ -42,7 +42,7 @@ def environment(run: Run) -> tuple[StreamExecutionEnvironment, StreamTableEnviro
     """Two task slots, checkpoints every 2 s, the state backend asked for."""
     settings = {
         "parallelism.default": "2",
-        # What fails is told, not tried again.
+        # What fails is reported, not tried again.
         "restart-strategy.type": "disable",
         "taskmanager.numberOfTaskSlots": "2",
         "state.backend.type": "rocksdb" if run.state == "rocksdb" else "hashmap",
@@ -128,8 +128,10 @@ def window(run: Run) -> str:
 def query(run: Run, streams: StreamExecutionEnvironment, tables: StreamTableEnvironment) -> str:
     """Declare what is read, and give the statement of a case."""
     if isinstance(run.stream, Auctions):
-        told = flink_auctions.query(run, tables)
-        return f"INSERT INTO answers SELECT *, CAST(0 AS BIGINT), CAST(0 AS BIGINT) FROM ({told})"
+        emitted = flink_auctions.query(run, tables)
+        return (
+            f"INSERT INTO answers SELECT *, CAST(0 AS BIGINT), CAST(0 AS BIGINT) FROM ({emitted})"
+        )
     for side, name in zip(run.stream.sides, ("ev", "ev_right"), strict=False):
         read(side, name, streams, tables)
     return (

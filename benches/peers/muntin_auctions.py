@@ -13,5 +13,5 @@ def results(*sides_and_run: DataFrame | Run) -> DataFrame:
     """The results of the query of a case, in the columns of all cases."""
     *sides, run = sides_and_run
     names = [side.name for side in run.stream.sides]
-    told = QUERIES[run.case.query](dict(zip(names, sides, strict=True)))
-    return shaped(told, run.case.query)
+    emitted = QUERIES[run.case.query](dict(zip(names, sides, strict=True)))
+    return shaped(emitted, run.case.query)

@@ -44,9 +44,12 @@ def main(run: Run) -> Outcome:
                 feed(op, messages)
             else:
                 op.add_messages(messages)
-            told = op.flush().results
+            emitted = op.flush().results
             if run.check:
-                sums += [len(told), *(int(told[name].sum()) for name in ("count", "sum", "max"))]
+                sums += [
+                    len(emitted),
+                    *(int(emitted[name].sum()) for name in ("count", "sum", "max")),
+                ]
     seconds = time.perf_counter() - started
     return Outcome(seconds, totals(*sums.tolist()) if run.check else None)
 

@@ -25,8 +25,8 @@ def app_of(run: Run) -> mt.App:
     """The app that its user would write."""
     app = mt.App("tables", max_ahead=None)
     case = run.case
-    told = app.Table("views", default=int, key_type=int)
-    views = told.hopping(case.size, case.slide, expires=case.slide)
+    emitted = app.Table("views", default=int, key_type=int)
+    views = emitted.hopping(case.size, case.slide, expires=case.slide)
 
     @app.agent(app.topic("clicks", value_type=Click))
     async def count(clicks: Any) -> None:
@@ -43,8 +43,8 @@ def results(events: DataFrame, run: Run) -> DataFrame:
     if not run.check:
         return on_spark.rejected
     nothing = F.lit(0).cast("long")
-    told = on_spark.table("views").withColumnsRenamed({"key": "k", "value": "count"})
-    return told.withColumns({"sum": nothing, "max": nothing})
+    emitted = on_spark.table("views").withColumnsRenamed({"key": "k", "value": "count"})
+    return emitted.withColumns({"sum": nothing, "max": nothing})
 
 
 def main(run: Run) -> Outcome:

@@ -1,6 +1,6 @@
-"""Pathway: ``windowby`` over a Python source, two workers, each window final when it speaks.
+"""Pathway: ``windowby`` over a Python source, two workers, each window final when it emits.
 
-Pathway's sessions know no such behaviour: they are told anew as they grow, and never forgotten.
+Pathway's sessions know no such behaviour: they are emitted anew as they grow, and never forgotten.
 """
 
 from __future__ import annotations

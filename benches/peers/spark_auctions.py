@@ -16,14 +16,14 @@ def results(*sides_and_run: DataFrame | Run) -> DataFrame:
     return shaped(QUERIES[run.case.query](*sides), run.case.query)
 
 
-def shaped(told: DataFrame, query: str) -> DataFrame:
+def shaped(emitted: DataFrame, query: str) -> DataFrame:
     """Key, start of the window, and what is summed in a check."""
     key, value = SHAPES[query]
     start = f"(unix_millis(window_start) - {T0_MS}) div 1000"
     summed, top = (value, "0L") if query == CLOCK else (start, value)
     columns = [f"{key} AS k", "window_start", f"CAST({value} AS LONG) AS `count`"]
     columns += [f"{key} * ({summed}) AS `sum`", f"{top} AS `max`"]
-    return told.selectExpr(*columns)
+    return emitted.selectExpr(*columns)
 
 
 def hot_items(bids: DataFrame) -> DataFrame:
@@ -49,10 +49,10 @@ def highest_bid(bids: DataFrame) -> DataFrame:
 def new_sellers(persons: DataFrame, auctions: DataFrame) -> DataFrame:
     """Query 8; the window in the condition bounds the state."""
     window = F.window("time", "10 seconds")
-    came = persons.withWatermark("time", "0 seconds").select("id", "name", window.alias("w"))
+    received = persons.withWatermark("time", "0 seconds").select("id", "name", window.alias("w"))
     opened = auctions.withWatermark("time", "0 seconds")
     opened = opened.select("seller", window.alias("opened"))
-    joined = came.join(opened, F.expr("id = seller AND w = opened"), "leftsemi")
+    joined = received.join(opened, F.expr("id = seller AND w = opened"), "leftsemi")
     return joined.selectExpr("w.start AS window_start", "id", "name")
 
 

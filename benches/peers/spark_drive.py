@@ -179,8 +179,8 @@ def _check_clock(spark: SparkSession, run: Run, build: Build, mode: str) -> Outc
     last = spark.read.parquet(side.parts).where("bidder < 0")
     last.coalesce(1).write.mode("append").parquet(arriving)
     seconds += _keep(run, kept, mode, answers)
-    told = spark.read.parquet(answers).where("k >= 0")
-    sums = told.agg(F.sum("count"), F.sum("sum")).collect()[0]
+    emitted = spark.read.parquet(answers).where("k >= 0")
+    sums = emitted.agg(F.sum("count"), F.sum("sum")).collect()[0]
     return Outcome(seconds, totals(0, *sums, 0))
 
 

@@ -56,7 +56,7 @@ class Tumbling(StatefulProcessor):
         timerValues: Any,
         expiredTimerInfo: Any,
     ) -> Iterator[pd.DataFrame]:
-        """Speak for the window that the watermark has passed."""
+        """Emit for the window that the watermark has passed."""
         end = expiredTimerInfo.getExpiryTimeInMs()
         start = end - self.size_ms
         count, total, top = self.windows.getValue((start,))

@@ -3,6 +3,6 @@
 muntin run examples/flights/pipeline.py --until-quiet --set data=artifacts/flights/replay --set out=artifacts/again
 """  # noqa: E501
 
-from muntin.flights.pipeline import pipeline
+from muntin.apps.flights.pipeline import pipeline
 
 __all__ = ["pipeline"]

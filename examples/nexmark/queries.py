@@ -25,8 +25,8 @@ def first_of(best: DataFrame) -> DataFrame:
     """A row for each auction of those that share a window's first place."""
     each = best.where("emission = 'full'").withColumn("one", F.explode("best"))
     shared = F.expr(f"one div {_ROOM} = best[0] div {_ROOM}")
-    told = [F.expr(f"one % {_ROOM}").alias("auction"), F.expr(f"one div {_ROOM}").alias("bids")]
-    return each.where(shared).select("window_start", "window_end", *told)
+    emitted = [F.expr(f"one % {_ROOM}").alias("auction"), F.expr(f"one div {_ROOM}").alias("bids")]
+    return each.where(shared).select("window_start", "window_end", *emitted)
 
 
 def hot_items(frames: Frames) -> DataFrame:

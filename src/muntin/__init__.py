@@ -8,31 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from muntin.model.aggregates import (
-    aggregate,
-    apply,
-    approx_distinct,
-    arg_max,
-    arg_min,
-    bool_and,
-    bool_or,
-    collect_list,
-    count,
-    count_if,
-    distinct,
-    exact_quantile,
-    first,
-    last,
-    max,
-    mean,
-    median,
-    min,
-    quantile,
-    stddev,
-    sum,
-    top_k,
-    variance,
-)
+from muntin.model.aggregates import *  # noqa: F403
+from muntin.model.aggregates import __all__ as _AGGREGATES
 from muntin.model.axis import rows
 from muntin.model.errors import (
     MissingExtraError,
@@ -53,21 +30,22 @@ from muntin.model.errors import (
 if TYPE_CHECKING:
     from muntin import standalone, stores
     from muntin.spark.agents import on_spark
+    from muntin.spark.inspect.metrics import Metrics, metrics
+    from muntin.spark.inspect.tables import open_table
+    from muntin.spark.inspect.windows import open_state
     from muntin.spark.join import join
-    from muntin.spark.kafka import kafka
-    from muntin.spark.kafka_sink import to_kafka
-    from muntin.spark.metrics import Metrics, metrics
-    from muntin.spark.opened import open_state
-    from muntin.spark.opened_table import open_table
-    from muntin.spark.postgres import to_postgres
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import session
-    from muntin.spark.sinks import to_duckdb, to_parquet
+    from muntin.spark.sinks.files import to_duckdb, to_parquet
+    from muntin.spark.sinks.kafka import to_kafka
+    from muntin.spark.sinks.postgres import to_postgres
+    from muntin.spark.sources.kafka import kafka
     from muntin.spark.statements import sql
     from muntin.spark.windowed import windowed
     from muntin.tables import App, Record, memory, source
 
 __all__ = [
+    *_AGGREGATES,
     "App",
     "Metrics",
     "MissingExtraError",
@@ -85,46 +63,23 @@ __all__ = [
     "SqlError",
     "StateCorruptedError",
     "WindowedQuery",
-    "aggregate",
-    "apply",
-    "approx_distinct",
-    "arg_max",
-    "arg_min",
-    "bool_and",
-    "bool_or",
-    "collect_list",
-    "count",
-    "count_if",
-    "distinct",
-    "exact_quantile",
-    "first",
     "join",
     "kafka",
-    "last",
-    "max",
-    "mean",
-    "median",
     "memory",
     "metrics",
-    "min",
     "on_spark",
     "open_state",
     "open_table",
-    "quantile",
     "rows",
     "session",
     "source",
     "sql",
     "standalone",
-    "stddev",
     "stores",
-    "sum",
     "to_duckdb",
     "to_kafka",
     "to_parquet",
     "to_postgres",
-    "top_k",
-    "variance",
     "windowed",
 ]
 
@@ -138,17 +93,17 @@ _NAMES = {
     "source": "muntin.tables",
     "WindowedQuery": "muntin.spark.query",
     "join": "muntin.spark.join",
-    "Metrics": "muntin.spark.metrics",
-    "kafka": "muntin.spark.kafka",
-    "metrics": "muntin.spark.metrics",
+    "Metrics": "muntin.spark.inspect.metrics",
+    "kafka": "muntin.spark.sources.kafka",
+    "metrics": "muntin.spark.inspect.metrics",
     "on_spark": "muntin.spark.agents",
-    "open_state": "muntin.spark.opened",
-    "open_table": "muntin.spark.opened_table",
+    "open_state": "muntin.spark.inspect.windows",
+    "open_table": "muntin.spark.inspect.tables",
     "session": "muntin.spark.session",
-    "to_duckdb": "muntin.spark.sinks",
-    "to_kafka": "muntin.spark.kafka_sink",
-    "to_parquet": "muntin.spark.sinks",
-    "to_postgres": "muntin.spark.postgres",
+    "to_duckdb": "muntin.spark.sinks.files",
+    "to_kafka": "muntin.spark.sinks.kafka",
+    "to_parquet": "muntin.spark.sinks.files",
+    "to_postgres": "muntin.spark.sinks.postgres",
     "windowed": "muntin.spark.windowed",
 }
 

@@ -43,15 +43,15 @@ def main(folder: Path, servers: str, topic: str) -> None:
     while not (folder / "sent").exists():
         if query.await_end(1):
             raise RuntimeError("the query ended by itself")
-    if not query.await_quiet(300):
+    if not query.await_idle(300):
         raise RuntimeError("the query doesn't come to its end")
-    figures = {
-        "counts": query.figures.counts,
-        "adds_up": query.figures.adds_up(),
-        "state_rows": query.figures.state_rows,
+    progress = {
+        "counts": query.progress.counts,
+        "adds_up": query.progress.adds_up(),
+        "state_rows": query.progress.state_rows,
     }
     query.stop()
-    (folder / "figures.json").write_text(json.dumps(figures))
+    (folder / "figures.json").write_text(json.dumps(progress))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A checkpoint that was damaged is told, or mended by Spark; it never leads to a wrong table."""
+"""A checkpoint that was damaged is reported, or fixed by Spark; it never leads to a wrong table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from tests.spark.feed import Feed, at, told
+from tests.spark.feed import Feed, at, emitted
 
 import muntin as mt
 
@@ -89,7 +89,7 @@ def test_damage_is_never_silent(
     except (mt.MuntinError, PySparkException) as error:
         assert len(str(error)) > 20  # noqa: PT017
     else:
-        assert told(folder / "out.duckdb") == feed.windows(10, 4)
+        assert emitted(folder / "out.duckdb") == feed.windows(10, 4)
 
 
 @pytest.fixture
@@ -117,4 +117,4 @@ def test_a_full_disk_is_told_and_nothing_is_half_done(spark: SparkSession, small
         run(spark, feed, small)
     assert mount(small, "remount,size=64m") == 0
     run(spark, feed, small)
-    assert told(small / "out.duckdb") == feed.windows(10, 4)
+    assert emitted(small / "out.duckdb") == feed.windows(10, 4)

@@ -83,7 +83,7 @@ def faults_of(
     """Everything that can happen, by name."""
 
     def python_worker() -> None:
-        found = members(driver.process, "muntin.spark.daemon")
+        found = members(driver.process, "muntin.spark.host.daemon")
         # The first is the daemon, from which the others are forked.
         strike(chance.choice(found[1:] or found))
 
@@ -101,7 +101,9 @@ def faults_of(
         "driver killed": lambda: kill(driver.process),
         "JVM killed": lambda: strike(members(driver.process, "java")[0]),
         "Python worker killed": python_worker,
-        "Python daemon killed": lambda: strike(members(driver.process, "muntin.spark.daemon")[0]),
+        "Python daemon killed": lambda: strike(
+            members(driver.process, "muntin.spark.host.daemon")[0]
+        ),
         "broker crashed": lambda: outage(kafka),
         "database crashed": lambda: outage(postgres),
         "ten times the load": burst,
@@ -130,28 +132,28 @@ def test_faults_lose_nothing_and_double_nothing(
 
     messages = kafka.read(driver.topic)
     rejected = [(m.partition(), m.offset(), why) for m in messages if (why := reason(m))]
-    told = 'SELECT "partition", "offset", reason FROM rejected ORDER BY 1, 2'
-    assert rows(driver.dsn, told) == sorted(rejected)
+    emitted = 'SELECT "partition", "offset", reason FROM rejected ORDER BY 1, 2'
+    assert rows(driver.dsn, emitted) == sorted(rejected)
     assert table(driver.dsn) == wanted([m for m in messages if not reason(m)], tmp_path)
     gaps = """SELECT key, window_start FROM history GROUP BY 1, 2
               HAVING count(*) <> max(revision) + 1 OR count(DISTINCT revision) <> count(*)"""
     assert rows(driver.dsn, gaps) == []
-    figures = json.loads((tmp_path / "figures.json").read_text())
+    progress = json.loads((tmp_path / "figures.json").read_text())
     reasons = Counter(why for *_, why in rejected)
     counted = len(messages) - len(rejected)
-    assert figures["counts"] == {"seen": len(messages), "counted": counted, **reasons}
-    assert figures["adds_up"]
+    assert progress["counts"] == {"seen": len(messages), "counted": counted, **reasons}
+    assert progress["adds_up"]
     # It follows the windows that may still change, not the messages.
-    assert 0 < figures["state_rows"] < len(messages) / 5
+    assert 0 < progress["state_rows"] < len(messages) / 5
     assert {"late", "future", "malformed"} <= reasons.keys()
     print(f"{FAULTS} faults, {len(messages)} messages, nothing lost: {Counter(plan[:FAULTS])}")
 
 
 def table(dsn: str) -> list[tuple]:
     """Key, start, count, sum and maximum of each window, as the database has them."""
-    told = """SELECT key, (extract(epoch FROM window_start) * 1000000)::bigint,
+    emitted = """SELECT key, (extract(epoch FROM window_start) * 1000000)::bigint,
                      n, total::bigint, most FROM windows"""
-    return sorted(rows(dsn, told))
+    return sorted(rows(dsn, emitted))
 
 
 def wanted(messages: list, folder: Path) -> list[tuple]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.services.cluster import Cluster
 from tests.spark.drivers import batches, fill, kill, start, strike, wait_for_batch
-from tests.spark.feed import Feed, rows, told
+from tests.spark.feed import Feed, emitted, rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 PIPELINE = Path(__file__).with_name("pipeline.py")
@@ -56,7 +56,7 @@ def test_workers_die_in_mid_batch(cluster: Cluster, tmp_path: Path) -> None:
         pytest.fail(f"{failure}\n{log.read_text()[-3000:]}")
     finally:
         kill(driver)
-    assert told(tmp_path / "out.duckdb") == feed.windows(30, 10)
+    assert emitted(tmp_path / "out.duckdb") == feed.windows(30, 10)
     assert rows(tmp_path / "rejected.duckdb", "SELECT id, reason FROM rejected") == []
     gaps = """SELECT key, window_start, list(revision ORDER BY revision) AS revisions FROM history
               GROUP BY ALL HAVING revisions != range(len(revisions)::BIGINT)"""

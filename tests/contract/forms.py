@@ -12,9 +12,9 @@ import rocksdict
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, TwsTester
 from rocksdict import WriteBatch
 
-from muntin.engine.runs import MemoryBlobs
-from muntin.spark.state import SparkBlobs
+from muntin.spark.host.state import SparkBlobs
 from muntin.spark.stores import SparkState, spark_state
+from muntin.state.blobs import MemoryBlobs
 from muntin.stores import Image, KeyValue
 from muntin.stores.memory import MemoryKeyValue
 from muntin.stores.paged import PagedKeyValue
@@ -177,9 +177,9 @@ class StateForm:
     name, slow = "state", False
 
     def __init__(self, folder: Path) -> None:
-        holder = Holder()
-        TwsTester(holder).test("key", [])
-        self.state = holder.state
+        time_column = Holder()
+        TwsTester(time_column).test("key", [])
+        self.state = time_column.state
 
     def open(self) -> KeyValue:
         return self.state.open()
@@ -189,12 +189,12 @@ class StateForm:
         left = write
 
         def breaking(real: Any) -> Any:
-            def writing(*told: Any) -> None:
+            def writing(*emitted: Any) -> None:
                 nonlocal left
                 if left == 0:
                     raise PulledPlugError
                 left -= 1
-                real(*told)
+                real(*emitted)
 
             return writing
 

@@ -14,8 +14,8 @@ from psycopg import sql
 from tests.spark.feed import DAY, STAMP, at
 
 import muntin as mt
-from muntin.spark.sinks import Sink
-from muntin.spark.unstorable import Letters
+from muntin.spark.sinks.files import Sink
+from muntin.spark.sinks.unstorable import Letters
 
 
 @dataclass

@@ -12,9 +12,9 @@ import pytest
 from tests.unit.engine.queries import SCHEMA, messages
 
 from muntin.engine import columns
-from muntin.engine.joiner import Joiner
-from muntin.engine.operator import combiner, join_shard, shard
-from muntin.engine.runs import FrameCache, MemoryBlobs
+from muntin.engine.join_operator import join_shard
+from muntin.engine.joins.joiner import Joiner
+from muntin.engine.window_operator import combiner, shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
@@ -27,8 +27,11 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.manifest import loads
+from muntin.state.runs import FrameCache
 from muntin.tables.opened import spec_of
-from muntin.tables.partition import Partition, Rules
+from muntin.tables.partition import Partition, Rules, tables_of
 from muntin.tables.spec import TableSpec
 
 ODD = ("a, b", "type of x", 'say "so"', "it's\nnone", "größe")
@@ -81,7 +84,7 @@ def test_windows(kind: str) -> None:
     frame = frame.with_columns(pl.lit(0).alias("part, one"), pl.Series("offset", [0, 1, 2]))
     query = combiner(spec, frame.schema)
     shard(query, blobs, FrameCache()).step([query.combine(frame, None)], 0)
-    stored = json.loads(blobs.load() or "")["spec"]
+    stored = loads(blobs.load() or "").spec
     assert recalled(stored) == spec
     shard(query, blobs, FrameCache())
     other = combiner(replace(spec, types={**spec.types, "größe": "Binary"}), frame.schema)
@@ -104,7 +107,7 @@ def test_joins(kind: str) -> None:
         s: [joiner.arrive(s, frame.select(schema.names()))] for s in SIDES
     }
     join_shard(joiner, blobs, FrameCache()).step(given, 0)
-    assert recalled(json.loads(blobs.load() or "")["spec"]) == spec
+    assert recalled(loads(blobs.load() or "").spec) == spec
     join_shard(joiner, blobs, FrameCache())
     other = Joiner(replace(spec, how="left"), dict.fromkeys(SIDES, schema))
     with pytest.raises(SpecChangedError, match="join: was inner, is left"):
@@ -130,7 +133,7 @@ def test_tables(kind: str) -> None:
         return part
 
     asyncio.run(began(spec).finish({}))
-    stored = json.loads(blobs.load() or "")["tables"]["a, b"]
+    stored = tables_of(loads(blobs.load() or ""))["a, b"]
     assert spec_of("a, b", stored).to_dict() == spec.to_dict()
     began(spec)
     other = replace(spec, windows=Windows(10, 5, 1), sets=False, default=int)
@@ -160,5 +163,5 @@ def test_state_of_prose_is_refused_by_its_number() -> None:
     blobs.save(json.dumps({"format": 1, "spec": json.dumps({"key": "a, b"})}))
     spec = window_spec("hopping")
     schema = pl.Schema({**SCHEMA, **TEXTS, columns.TIME: pl.Int64()})
-    with pytest.raises(StateCorruptedError, match="format 1, this muntin reads format 2: use the"):
+    with pytest.raises(StateCorruptedError, match="format 1, this muntin reads format 3: use the"):
         shard(combiner(spec, schema), blobs, FrameCache())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract.sinks import DuckDBPlace, Place, PostgresPlace, Written
 
-from muntin.spark.sinks import Sink
+from muntin.spark.sinks.files import Sink
 
 TABLE = 'a "table"; --'
 
@@ -48,9 +48,9 @@ def test_what_was_taken_back_is_deleted(sink: Sink, place: Place) -> None:
     for _ in range(2):
         sink.write(last)
         assert kept(place) == [("a", 10, 3, 0), ("b", 0, 1, 0)]
-    told = place.read("history", "emission", "key", "revision")
+    emitted = place.read("history", "emission", "key", "revision")
     taken = [("retract", "a", 1), ("retract", "a", 1), ("retract", "c", 3)]
-    assert [row for row in told if row[0] == "retract"] == taken
+    assert [row for row in emitted if row[0] == "retract"] == taken
 
 
 def test_a_repeated_batch_changes_nothing(sink: Sink, place: Place) -> None:

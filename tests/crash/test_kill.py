@@ -65,10 +65,10 @@ def test_kills(tmp_path: Path) -> None:
             for page in "abcde"
             for window, value in views[page].windows().items()
         }
-        told = [(page, start, value) for page in "abcde" for start, value in closed[page]]
+        emitted = [(page, start, value) for page in "abcde" for start, value in closed[page]]
         assert live == model.live
-        assert len(told) == len(model.closed)
-        assert {(page, start): value for page, start, value in told} == model.closed
+        assert len(emitted) == len(model.closed)
+        assert {(page, start): value for page, start, value in emitted} == model.closed
         rejected = sorted((row.value["page"], row.value["at"]) for row in running.rejected)
         assert rejected == sorted((event.key, event.time) for event in model.late)
         assert running.counts == {"seen": EVENTS, "taken": EVENTS, "late": len(model.late)}

@@ -11,27 +11,27 @@ from tests.doors import Batch, Door, OracleDoor, StandaloneDoor
 from tests.join_doors import Columns, JoinBatch, JoinDoor, OracleJoinDoor, StandaloneJoinDoor
 from tests.transcripts.comparison import row_differences, same_row, unordered_differences
 
-from muntin.engine.oracle import Step
-from muntin.engine.oracle.joins import JoinStep
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.spec import DUPLICATES, WindowSpec
+from muntin.testing.oracle import Step
+from muntin.testing.oracle.joins import JoinStep
 
 Place = tuple[Any, ...]
 
 
 def differences(door: Door, spec: WindowSpec, steps: Sequence[Batch]) -> list[str]:
     """Where a door says something else than the oracle, step by step."""
-    return told_differences(door, spec, steps, door.run(spec, steps))
+    return differences_of_output(door, spec, steps, door.run(spec, steps))
 
 
-def told_differences(
-    door: Door, spec: WindowSpec, steps: Sequence[Batch], told: Sequence[Step]
+def differences_of_output(
+    door: Door, spec: WindowSpec, steps: Sequence[Batch], emitted: Sequence[Step]
 ) -> list[str]:
     """Where what a door has told is something else than what the oracle says."""
     single = isinstance(door, StandaloneDoor) and door.single
     expected = one_by_one(spec, steps) if single else OracleDoor().run(spec, steps)
-    found = [] if len(told) == len(expected) else [f"{len(told)} steps told"]
-    for number, (step, wanted) in enumerate(zip(told, expected, strict=False), start=1):
+    found = [] if len(emitted) == len(expected) else [f"{len(emitted)} steps emitted"]
+    for number, (step, wanted) in enumerate(zip(emitted, expected, strict=False), start=1):
         texts = _singles(step, wanted) if single else step_differences(step, wanted)
         # An operator that runs by itself has a mark of its own on the rows axis.
         marked = spec.axis == "time" or not isinstance(door, StandaloneDoor)
@@ -63,10 +63,10 @@ def count_differences(counts: dict[str, int], wanted: dict[str, int]) -> list[st
     ]
 
 
-def unaccounted(steps: Sequence[Batch], told: Sequence[Step]) -> list[str]:
+def unaccounted(steps: Sequence[Batch], emitted: Sequence[Step]) -> list[str]:
     """Where messages in aren't messages counted, rejected, or taken before."""
     found = []
-    for number, (batch, step) in enumerate(zip(steps, told, strict=True), start=1):
+    for number, (batch, step) in enumerate(zip(steps, emitted, strict=True), start=1):
         counts = of_messages(step)
         counted, duplicates = counts.get("counted", 0), counts.get(DUPLICATES, 0)
         refused = Counter(row["reason"] for row in step.rejected if row["reason"] != "overflow")
@@ -84,18 +84,18 @@ def one_by_one(spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
         mine.append(Batch([], wall, step.final))
         parts += mine
         counts.append(len(mine))
-    told = iter(OracleDoor().run(spec, parts))
-    return [joined([next(told) for _ in range(n)]) for n in counts]
+    emitted = iter(OracleDoor().run(spec, parts))
+    return [joined([next(emitted) for _ in range(n)]) for n in counts]
 
 
-def joined(told: list[Step]) -> Step:
+def joined(emitted: list[Step]) -> Step:
     """Some steps as one."""
-    counts = {name: sum(step.counts[name] for step in told) for name in told[0].counts}
+    counts = {name: sum(step.counts[name] for step in emitted) for name in emitted[0].counts}
     return Step(
-        [row for step in told for row in step.firings],
-        [row for step in told for row in step.rejected],
+        [row for step in emitted for row in step.firings],
+        [row for step in emitted for row in step.rejected],
         counts,
-        told[-1].watermark,
+        emitted[-1].watermark,
     )
 
 
@@ -126,7 +126,7 @@ def place_of(spec: WindowSpec, row: dict[str, Any]) -> Place:
 def last_revisions(
     door: Door, spec: WindowSpec, steps: Sequence[Batch]
 ) -> dict[Place, dict[str, Any]]:
-    """What each window said last, without how often and why it spoke; nothing of vanished ones."""
+    """What each window said last, without how often and why it emitted; none of vanished ones."""
     rows = (row for step in door.run(spec, steps) for row in step.firings)
     said = {place_of(spec, row): row for row in rows}
     return {
@@ -157,20 +157,20 @@ def join_differences(
         # A batch is judged by the clock that its step ends with, and let in by the one before.
         for side in SIDES:
             spec = spec.with_side(side, replace(spec.side(side), max_ahead=None))
-    return told_join_differences(door, spec, types, steps, door.run(spec, types, steps))
+    return differences_of_pairs(door, spec, types, steps, door.run(spec, types, steps))
 
 
-def told_join_differences(
+def differences_of_pairs(
     door: JoinDoor,
     spec: JoinSpec,
     types: Columns,
     steps: Sequence[JoinBatch],
-    told: Sequence[JoinStep],
+    emitted: Sequence[JoinStep],
 ) -> list[str]:
     """Where what a door has told of a join is something else than what the oracle says."""
     wanted = _say_of(door)(spec, types, steps)
-    found = [] if len(told) == len(wanted) else [f"{len(told)} steps told"]
-    for number, (one, other) in enumerate(zip(told, wanted, strict=False), start=1):
+    found = [] if len(emitted) == len(wanted) else [f"{len(emitted)} steps emitted"]
+    for number, (one, other) in enumerate(zip(emitted, wanted, strict=False), start=1):
         texts = join_step_differences(one, other, door.tells_watermarks)
         found += [f"step {number}: {text}" for text in texts]
     return found
@@ -201,13 +201,13 @@ def _say_of(door: JoinDoor) -> Callable[[JoinSpec, Columns, Sequence[JoinBatch]]
 
 
 def joins_by_batch(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
-    """What the oracle says of the steps when the clock is told after the messages of each."""
+    """What the oracle says of the steps when the clock is moved after the messages of each."""
     wall, parts = steps[0].wall, []
     for step in steps:
         parts += [JoinBatch(step.left, step.right, wall, step.final), JoinBatch(wall=step.wall)]
         wall = step.wall
-    told = iter(OracleJoinDoor().run(spec, types, parts))
-    return [joins_joined([next(told), next(told)]) for _ in steps]
+    emitted = iter(OracleJoinDoor().run(spec, types, parts))
+    return [joins_joined([next(emitted), next(emitted)]) for _ in steps]
 
 
 def joins_one_by_one(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
@@ -219,8 +219,8 @@ def joins_one_by_one(spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch])
         mine.append(JoinBatch([], [], wall, step.final))
         parts += mine
         counts.append(len(mine))
-    told = iter(OracleJoinDoor().run(spec, types, parts))
-    return [joins_joined([next(told) for _ in range(n)]) for n in counts]
+    emitted = iter(OracleJoinDoor().run(spec, types, parts))
+    return [joins_joined([next(emitted) for _ in range(n)]) for n in counts]
 
 
 def _alone(step: JoinBatch, wall: int) -> Iterator[JoinBatch]:
@@ -228,14 +228,14 @@ def _alone(step: JoinBatch, wall: int) -> Iterator[JoinBatch]:
     yield from (JoinBatch([], [message], wall) for message in step.right)
 
 
-def joins_joined(told: list[JoinStep]) -> JoinStep:
+def joins_joined(emitted: list[JoinStep]) -> JoinStep:
     """Some steps of a join as one."""
     counts: dict[str, int] = {}
-    for step in told:
+    for step in emitted:
         for name, n in step.counts.items():
             counts[name] = counts.get(name, 0) + n
     whole = JoinStep()
-    whole.rows = [row for step in told for row in step.rows]
-    whole.rejected = [row for step in told for row in step.rejected]
-    whole.counts, whole.watermarks = counts, told[-1].watermarks
+    whole.rows = [row for step in emitted for row in step.rows]
+    whole.rejected = [row for step in emitted for row in step.rejected]
+    whole.counts, whole.watermarks = counts, emitted[-1].watermarks
     return whole

@@ -35,6 +35,9 @@ FULL_STATE = {
     "list": aggregates.collect_list("value"),
     "set": aggregates.distinct("amount"),
     "top": aggregates.top_k("value", 3),
+    "often": aggregates.mode("value"),
+    "different": aggregates.count_distinct("amount"),
+    "once": aggregates.sum_distinct("value"),
     "own": product("amount"),
     "rows": written("value", "flag"),
 }
@@ -53,4 +56,6 @@ NAMES = {
     "name_list": aggregates.collect_list("name"),
     "name_set": aggregates.distinct("name"),
     "flag_set": aggregates.distinct("flag"),
+    "often_name": aggregates.mode("name"),
+    "different_names": aggregates.count_distinct("name"),
 }

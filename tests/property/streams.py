@@ -5,7 +5,7 @@ A message arrives at its time plus a delay. While no delay exceeds the lateness 
 ``any_streams`` lets delays exceed lateness and grace together.
 
 Which kinds of windows are drawn, on which axes, with which aggregates, and whether messages have
-offsets and are told again, is a ``Range``: ``FIRST`` is what is drawn unless another is given,
+offsets and are emitted again, is a ``Range``: ``FIRST`` is what is drawn unless another is given,
 ``EVERYTHING`` is all that there is.
 """
 
@@ -54,7 +54,7 @@ class Range:
         kinds: ``fixed`` (tumbling, hopping), ``cumulating``, ``days``, ``sliding``, ``sessions``.
         positions: What a message's position may be: ``time``, ``arrival`` or ``offset``.
         full_state: Whether aggregates may need all messages of a window.
-        replays: Whether messages may have offsets on the time axis too, and be told again.
+        replays: Whether messages may have offsets on the time axis too, and be emitted again.
         keyless: Whether a query may have no key.
         wide: Whether keys may be several, or booleans, and values texts, NaN or infinite.
     """
@@ -98,7 +98,7 @@ class Ground:
         unit: One slot, on the axis.
         base: The first slot.
         zone: The time zone of windows of days.
-        replays: Whether messages are told again.
+        replays: Whether messages are emitted again.
         full_state: Whether aggregates may need all messages of a window.
         keyless: Whether the query has no key of its own.
         second: Whether it has a second one.
@@ -268,7 +268,7 @@ _closed = st.sampled_from(("both", "left"))
 
 
 def _policies(unit: int) -> st.SearchStrategy[Any]:
-    # Where 99 rows or a great period are waited for, only the end or the close of a window speaks.
+    # Where 99 rows or a great period are waited for, only the end or the close of a window emits.
     rows = st.sampled_from((1, 2, 3, 99)).map(EveryRows)
     periods = (st.integers(1, 15) | st.just(10**6)).map(lambda n: Every(n * unit))
     return st.one_of(st.just(Each()), rows, periods)
@@ -313,11 +313,11 @@ def message_lists(
     copies = _mostly(st.just(1), st.integers(2, 3))
     pairs = st.tuples(st.fixed_dictionaries(columns), copies)
     drawn = draw(st.lists(pairs, min_size=least, max_size=25))
-    messages = [dict(message) for message, times_told in drawn for _ in range(times_told)]
-    return list(_told_once(messages)) if in_time and spec.offset is not None else messages
+    messages = [dict(message) for message, times_emitted in drawn for _ in range(times_emitted)]
+    return list(_emitted_once(messages)) if in_time and spec.offset is not None else messages
 
 
-def _told_once(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _emitted_once(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     known = set()
     for message in messages:
         place = (message["partition"], message["offset"])
@@ -361,13 +361,13 @@ def arrivals(
 
 @st.composite
 def replayed(draw: st.DrawFn, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with some of them told again, as they were, at some later place."""
-    told = list(messages)
+    """The messages with some of them emitted again, as they were, at some later place."""
+    emitted = list(messages)
     for message in messages:
         if None not in (message["partition"], message["offset"]) and draw(st.integers(0, 4)) == 4:
-            first = next(at for at, other in enumerate(told) if other is message)
-            told.insert(draw(st.integers(first + 1, len(told))), dict(message))
-    return told
+            first = next(at for at, other in enumerate(emitted) if other is message)
+            emitted.insert(draw(st.integers(first + 1, len(emitted))), dict(message))
+    return emitted
 
 
 @st.composite

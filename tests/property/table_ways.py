@@ -10,8 +10,8 @@ from typing import Any
 import muntin as mt
 from muntin.stores import Image, memory
 from muntin.tables import App, Running, WindowedTable
-from muntin.tables.kept import HeldBlobs
 from muntin.tables.opened import Opened
+from muntin.tables.partition_store import partition_blobs
 
 USERS, PAGES = "abc", "xy"
 TOPICS = ("one", "two")
@@ -98,8 +98,8 @@ class Doing:
 
     def _windows(self, name: str, default: Callable[[], Any]) -> WindowedTable:
         def close(key: Any, value: Any) -> None:
-            told = sorted(value) if isinstance(value, list | set) else value
-            self.said.closed.append((name, *key, told))
+            emitted = sorted(value) if isinstance(value, list | set) else value
+            self.said.closed.append((name, *key, emitted))
             if name == "one lists":
                 row = {"key": key[0], "n": len(value)}
                 self.app.topic("fourth").post(row, key=key[0])
@@ -198,7 +198,7 @@ def _read(table: Any, key: Any) -> Any:
 
 def opened(image: Image, table: str, partitions: int) -> Opened:
     """A table as the store has it."""
-    blobs = [HeldBlobs(memory(image), "app", number) for number in range(partitions)]
+    blobs = [partition_blobs(memory(image), "app", number) for number in range(partitions)]
     default = {"plain": int, "sums": int, "sent": int}.get(table.split()[-1], list)
     return Opened(
         table,

@@ -29,12 +29,12 @@ from tests.property.streams import (
     twins_in_time,
 )
 
-from muntin.engine import runs
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.sessions import Sessions
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
 from muntin.model.windows import Windows
+from muntin.state import runs
 
 LAYOUTS = [EngineDoor(), EngineDoor(3), EngineDoor(4, restart=True), EngineDoor(2, repeat=True)]
 EACH_KIND = [Range((kind,), POSITIONS, True, True, True) for kind in EVERYTHING.kinds]
@@ -116,8 +116,8 @@ def test_every_counted_message_is_in_some_last_revision(
     firings = [row for step in steps for row in step.firings]
     if stream.spec.firing.accumulate:
         firings = list({place_of(stream.spec, row): row for row in firings}.values())
-    told = sum(row["n"] for row in firings if row["emission"] != "retract")
-    assert counted <= told <= counted * windows_of_a_message(stream.spec)
+    emitted = sum(row["n"] for row in firings if row["emission"] != "retract")
+    assert counted <= emitted <= counted * windows_of_a_message(stream.spec)
 
 
 def windows_of_a_message(spec: WindowSpec) -> int:

@@ -8,7 +8,7 @@ from tests.join_doors import StandaloneJoinDoor
 from tests.property.agreement import join_differences
 from tests.property.joins import Query, queries
 
-from muntin.engine import runs
+from muntin.state import runs
 
 FEWER = settings(max_examples=max(1, settings.default.max_examples // 2))
 

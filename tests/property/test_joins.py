@@ -14,9 +14,9 @@ from tests.join_doors import EngineJoinDoor, JoinBatch
 from tests.property.agreement import join_differences
 from tests.property.joins import EARLY, Query, queries
 
-from muntin.engine import runs
 from muntin.model.joins import HOWS, SIDES, How, Joint, Together, Within
 from muntin.model.policies import Each, Every
+from muntin.state import runs
 
 DOORS = [
     EngineJoinDoor(),
@@ -67,12 +67,12 @@ def test_policies_change_when_rows_are_told_and_not_which(query: Query) -> None:
         spec = spec.with_side(name, replace(side, firing=firing))
         each = replace(firing, early=Each(), late=Each())
         at_once = at_once.with_side(name, replace(side, firing=each))
-    told = []
+    emitted = []
     for one in (spec, at_once):
         steps = EngineJoinDoor().run(one, query.types, query.steps)
         rows = [tuple(v for n, v in r.items() if n != "emission") for s in steps for r in s.rows]
-        told.append(sorted(rows, key=repr))
-    assert told[0] == told[1]
+        emitted.append(sorted(rows, key=repr))
+    assert emitted[0] == emitted[1]
 
 
 def by_duckdb(query: Query) -> list[tuple[Any, ...]]:
@@ -142,8 +142,8 @@ def test_a_limit_of_rows_bounds_what_is_kept_and_loses_no_row_of_an_outer_join(
     data: st.DataObject,
 ) -> None:
     query = data.draw(queries(how="full", policies=EARLY, orderly=True, limit=3))
-    told = EngineJoinDoor(restart=True).run(query.spec, query.types, query.steps)
-    rows = [row for step in told for row in step.rows]
+    emitted = EngineJoinDoor(restart=True).run(query.spec, query.types, query.steps)
+    rows = [row for step in emitted for row in step.rows]
     for side, name in (("left", "id"), ("right", "id_right")):
         ids = [m["id"] for step in query.steps for m in step.side(side)]
         paired = {

@@ -22,11 +22,11 @@ from tests.property.streams import (
 )
 from tests.transcripts.comparison import same_row
 
-from muntin.engine.oracle import Step
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
+from muntin.testing.oracle import Step
 
 Bounds = tuple[int, int]
 Key = tuple[Any, ...]
@@ -101,15 +101,15 @@ def test_what_is_taken_back_has_no_values(drawn_from: Range, data: st.DataObject
 
 @given(stream=any_streams(Range(EVERYTHING.kinds, ("time", "offset"), replays=True)))
 def test_what_is_told_again_changes_nothing(stream: Stream) -> None:
-    """Without what is told again every step says the same."""
+    """Without what is emitted again every step says the same."""
     known: set[tuple[Any, ...]] = set()
     once = []
     for step in stream.steps:
         kept = [m for m in step.messages if is_new(stream.spec, m, known)]
         once.append(Batch(kept, step.wall, step.final))
     for step, alone in zip(steps_of(stream), steps_of(Stream(stream.spec, once)), strict=True):
-        told_again = step.counts.pop(DUPLICATES)
-        step.counts["seen"] -= told_again
+        repeated = step.counts.pop(DUPLICATES)
+        step.counts["seen"] -= repeated
         assert alone.counts.pop(DUPLICATES) == 0
         assert repr(step) == repr(alone)
 
@@ -166,7 +166,7 @@ def by_key(spec: WindowSpec, steps: list[Batch]) -> dict[Key, Placed]:
 
 
 def at_their_windows(spec: WindowSpec, placed: Placed) -> Iterator[tuple[Bounds, list[int]]]:
-    """All windows of one key, as they are told, and the positions in each."""
+    """All windows of one key, as they are emitted, and the positions in each."""
     windows = spec.windows
     positions = sorted(position for position, _ in placed)
     if isinstance(windows, Sessions):

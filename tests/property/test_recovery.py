@@ -198,12 +198,12 @@ def test_refusals_change_nothing(script: Script, refusals: list[str]) -> None:
 def test_a_rejected_message_leaves_at_once(stream: Any, downstream: bool) -> None:
     spec = replace(stream.spec, max_ahead=None)
     messages = [message for step in stream.steps for message in step.messages]
-    told = OracleDoor().run(spec, [Batch([message], 0) for message in messages])
+    emitted = OracleDoor().run(spec, [Batch([message], 0) for message in messages])
     rejected: Rows = []
     more = {"downstream": lambda row: None} if downstream else {}
     with opened(spec, memory(), errors=rejected.append, **more) as operator:
         expected = 0
-        for message, step in zip(messages, told, strict=True):
+        for message, step in zip(messages, emitted, strict=True):
             operator.add_message(**as_arguments(spec, message))
             expected += len(step.rejected)
             assert len(rejected) == expected
@@ -214,11 +214,11 @@ def test_a_rejected_message_leaves_at_once(stream: Any, downstream: bool) -> Non
 def test_what_is_due_leaves_with_the_message_that_made_it_due(stream: Any) -> None:
     spec = replace(stream.spec, max_ahead=None)
     messages = [message for step in stream.steps for message in step.messages]
-    told = OracleDoor().run(spec, [Batch([message], 0) for message in messages])
+    emitted = OracleDoor().run(spec, [Batch([message], 0) for message in messages])
     taken: Rows = []
     expected: Rows = []
     with opened(spec, memory(), downstream=taken.append) as operator:
-        for message, step in zip(messages, told, strict=True):
+        for message, step in zip(messages, emitted, strict=True):
             operator.add_message(**as_arguments(spec, message))
             expected += step.firings
             assert len(taken) == len(expected)

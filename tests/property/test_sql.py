@@ -193,4 +193,4 @@ def lowered_or_refused(text: str) -> None:
         if refusal is not None:
             assert len(str(refusal).splitlines()) == 3
             assert refusal.problem
-            assert refusal.cure
+            assert refusal.hint

@@ -13,7 +13,7 @@ from tests.doors import StandaloneDoor
 from tests.property.agreement import differences
 from tests.property.streams import EVERYTHING, EXTREMES, Range, Stream, any_streams
 
-from muntin.engine import runs
+from muntin.state import runs
 
 EACH_KIND = [Range((kind,), full_state=True, replays=True) for kind in EVERYTHING.kinds]
 EACH_KIND += [

@@ -22,7 +22,7 @@ from tests.property.tables_model import (
 )
 
 import muntin as mt
-from muntin.engine import runs
+from muntin.state import runs
 from muntin.stores import Image, memory
 from muntin.tables import App, Running, WindowedTable, WindowRange
 
@@ -84,7 +84,7 @@ class Cut:
     """One way to run a stream: partitions, batches, and a restart now and then.
 
     Attributes:
-        closed: What ``on_window_close`` was told, in order.
+        closed: What ``on_window_close`` was given, in order.
     """
 
     def __init__(self, data: st.DataObject, make: Any) -> None:
@@ -185,8 +185,8 @@ def test_sessions(
             for window, value in table[key].windows().items()
         }
         assert live == model.live
-        told = {(key, window.start, window.end - 5): value for key, window, value in cut.closed}
-        assert told == model.closed
+        emitted = {(key, window.start, window.end - 5): value for key, window, value in cut.closed}
+        assert emitted == model.closed
         assert len(cut.closed) == len(model.closed)
         assert refused(run) == [asdict(event) for event in model.late]
 
@@ -266,9 +266,9 @@ def test_two_agents_on_tables_of_their_own(
 
 
 def plainly(table: dict[Any, list[int]], doing: str, key: Any, operand: int) -> Any:
-    """One step on a table of lists, or on a dictionary that stands for it; what it tells.
+    """One step on a table of lists, or on a dictionary that stands for it; what it emits.
 
-    Nothing is emptied in place: it couldn't be told from a default that nobody changed.
+    Nothing is emptied in place: it couldn't be distinguished from a default that nobody changed.
     """
     match doing:
         case "append":

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.windowing.machine import Given, Machine, tuples
+from tests.unit.apps.windowing.machine import Given, Machine, tuples
 
-from muntin.engine.hashing import hash_rows
-from muntin.windowing import Figures
+from muntin.apps.windowing import TableProgress
+from muntin.state.hashing import hash_rows
 
 ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 60)), max_size=12)
 BATCHES = st.lists(st.tuples(ROWS, ROWS, st.integers(0, 25)), min_size=1, max_size=7)
@@ -55,20 +55,20 @@ class Oracle:
         return held
 
 
-def check(figures: list[Figures], held: list[list[Given]], clock: int) -> None:
+def check(progress: list[TableProgress], held: list[list[Given]], clock: int) -> None:
     whole = [row for rows in held for row in rows]
-    assert sum(told.rows for told in figures) == len(whole)
-    greatest = [told.greatest for told in figures if told.greatest is not None]
+    assert sum(emitted.rows for emitted in progress) == len(whole)
+    greatest = [emitted.greatest for emitted in progress if emitted.greatest is not None]
     assert max(greatest, default=None) == max((v for _, v, _ in whole), default=None)
-    oldest = [told.oldest for told in figures if told.oldest is not None]
+    oldest = [emitted.oldest for emitted in progress if emitted.oldest is not None]
     assert min(oldest, default=None) == min((t for *_, t in whole), default=None)
     for place, span in enumerate((5, 20, 1000)):
         inside = [v for _, v, t in whole if clock - span < t <= clock]
-        total, count = (sum(told.averages[place][i] for told in figures) for i in (0, 1))
+        total, count = (sum(emitted.averages[place][i] for emitted in progress) for i in (0, 1))
         assert (total, count) == (sum(inside), len(inside))
-    inserted, deleted = (sum(told.totals[i] for told in figures) for i in (0, 1))
+    inserted, deleted = (sum(emitted.totals[i] for emitted in progress) for i in (0, 1))
     assert inserted - deleted == len(whole)
-    assert not any(told.backlog for told in figures)
+    assert not any(emitted.backlog for emitted in progress)
 
 
 @given(OPTIONS, BATCHES)
@@ -85,11 +85,11 @@ def test_the_table_holds_what_it_should(options: dict[str, Any], batches: list[A
             oracle.insert(rows)
             tasks.append(tuples(rows))
         before = machine.copied()
-        figures = machine.step(clock, *tasks)
+        progress = machine.step(clock, *tasks)
         held = oracle.left(clock)
-        check(figures, held, clock)
+        check(progress, held, clock)
         assert machine.rows() == held
-        assert before.step(clock, *tasks) == figures
+        assert before.step(clock, *tasks) == progress
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.integers(1, 4), st.booleans())
@@ -105,7 +105,7 @@ def test_chunks_are_exact_and_take_the_oldest(gaps: list[int], chunk: int, inlin
         aged = sum(time <= clock - 10 for *_, time in held)
         gone = min(aged, chunk) if inline else aged
         held = held[gone:]
-        (figures,) = machine.step(clock, tuples([row]))
-        assert (figures.deleted, figures.chunks) == (gone, math.ceil(gone / chunk))
-        assert figures.backlog == aged - gone
+        (progress,) = machine.step(clock, tuples([row]))
+        assert (progress.deleted, progress.chunks) == (gone, math.ceil(gone / chunk))
+        assert progress.backlog == aged - gone
         assert machine.rows() == [held]

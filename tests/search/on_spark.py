@@ -77,7 +77,7 @@ class Several:
 
     def differences(self, case: list[Any]) -> list[str]:
         said = zip(case, self.run(case), strict=True)
-        return [text for one, told in said for text in self.differs(one, told)]
+        return [text for one, emitted in said for text in self.differs(one, emitted)]
 
     def transcript(self, name: str, case: list[Any]) -> str:
         return "\n".join(self.write(f"{name}, {n}", one) for n, one in enumerate(case, start=1))
@@ -89,7 +89,7 @@ def _windows(door: SparkDoor) -> Subject:
         "windows on Spark",
         st.builds(_fitted, drawn, st.booleans()),
         lambda streams: door.run_all([(s.spec, s.steps) for s in streams]),
-        lambda s, told: agreement.told_differences(door, s.spec, s.steps, told),
+        lambda s, emitted: agreement.differences_of_output(door, s.spec, s.steps, emitted),
         lambda name, s: transcript(name, s.spec, s.steps),
         smaller.of_streams(),
     )
@@ -101,17 +101,17 @@ def _joins(door: SparkJoinDoor) -> Subject:
         "joins on Spark",
         st.builds(_fitted_joins, drawn, st.booleans()),
         lambda found: door.run_all([(q.spec, q.types, q.steps) for q in found]),
-        lambda q, told: agreement.told_join_differences(door, q.spec, q.types, q.steps, told),
+        lambda q, emitted: agreement.differences_of_pairs(door, q.spec, q.types, q.steps, emitted),
         lambda name, q: join_transcript(name, q.spec, q.types, q.steps),
         smaller.of_joins(),
     )
 
 
 def _fitted(streams: list[Stream], at_once: bool) -> list[Stream]:
-    return [_fit(stream, at_once) for stream in streams]
+    return [fitted(stream, at_once) for stream in streams]
 
 
-def _fit(stream: Stream, at_once: bool) -> Stream:
+def fitted(stream: Stream, at_once: bool) -> Stream:
     """A batch frame, which is one step, or a stream of some steps, which has no end."""
     if at_once:
         messages = [message for step in stream.steps for message in step.messages]

@@ -24,7 +24,7 @@ from tests.search import smaller
 from tests.search.smaller import Pass
 from tests.transcripts.writing import join_transcript, transcript
 
-from muntin.engine import runs
+from muntin.state import runs
 
 FOLDED = st.sampled_from((2, runs.MOST_RUNS))
 """After how many runs the engine folds them; few steps would fold none otherwise."""
@@ -115,8 +115,8 @@ class Twice:
         if self.by_duckdb:
             at_once = computed_at_once(twins.spec, twins.other)
             known = next(iter(at_once.values()), {})
-            told = {at: {name: row[name] for name in known} for at, row in other.items()}
-            texts = agreement.revision_differences(told, at_once)
+            emitted = {at: {name: row[name] for name in known} for at, row in other.items()}
+            texts = agreement.revision_differences(emitted, at_once)
             found += [f"not as in DuckDB: {text}" for text in texts]
         return found
 

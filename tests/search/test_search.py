@@ -20,10 +20,10 @@ from tests.transcripts.test_joins import differences as join_differences
 from tests.transcripts.test_transcripts import differences
 from tests.transcripts.test_writing import joins_read_back, read_back
 
-from muntin.engine.oracle import Step
-from muntin.engine.oracle.joins import JoinStep
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
+from muntin.testing.oracle import Step
+from muntin.testing.oracle.joins import JoinStep
 
 NARROW = Range(("fixed", "sessions"))
 

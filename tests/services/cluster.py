@@ -47,7 +47,9 @@ class Cluster:
 
     def python_workers(self) -> list[int]:
         """The Python processes of all executors."""
-        return [pid for worker in self.workers for pid in members(worker, "muntin.spark.daemon")]
+        return [
+            pid for worker in self.workers for pid in members(worker, "muntin.spark.host.daemon")
+        ]
 
     def remove(self) -> None:
         """End everything."""

@@ -28,9 +28,9 @@ class Postgres:
         self.programs = _programs()
         # Not below pytest's folders: those are root's alone, and root may not run a server.
         self.folder = Path(tempfile.mkdtemp(prefix="muntin-postgres-"))
-        self.who: dict[str, Any] = {}
+        self.only: dict[str, Any] = {}
         if os.getuid() == 0:
-            self.who = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            self.only = {"user": "nobody", "group": "nogroup", "extra_groups": []}
             shutil.chown(self.folder, "nobody", "nogroup")
         self.port = free_port()
         self.log = self.folder / "log"
@@ -39,7 +39,7 @@ class Postgres:
         secret.write_text(PASSWORD)
         initdb = [self.programs / "initdb", "-D", self.folder / "data", "-U", "tester", "-N"]
         initdb += ["--auth=scram-sha-256", f"--pwfile={secret}", "--locale=C.UTF-8", "-E", "UTF8"]
-        subprocess.run(initdb, check=True, capture_output=True, cwd=self.folder, **self.who)
+        subprocess.run(initdb, check=True, capture_output=True, cwd=self.folder, **self.only)
         self.start()
 
     def start(self) -> None:
@@ -57,7 +57,7 @@ class Postgres:
             command += ["-c", f"{name}={value}"]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=self.folder, **self.who
+                command, stdout=log, stderr=log, cwd=self.folder, **self.only
             )
         wait_until(self._answers, self.process, self.log)
 

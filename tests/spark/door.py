@@ -20,12 +20,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.doors import Batch, in_order
 
-from muntin.engine.oracle import Step
-from muntin.engine.oracle.stepping import COUNTS
 from muntin.model.axis import instant
 from muntin.model.spec import WindowSpec
-from muntin.spark.inputs import Input
-from muntin.spark.plan import Plan, Request, build
+from muntin.spark.host.chain import fed_by
+from muntin.spark.host.plan import Plan
+from muntin.spark.sources.inputs import Input
+from muntin.spark.window_plan import Request, build
+from muntin.spark.windowed import WindowedAggregate, fed_input
+from muntin.testing.oracle import Step
+from muntin.testing.oracle.stepping import COUNTS
 
 _CLOCK, _TAKE = "at_wall", "take"
 _TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}
@@ -55,19 +58,9 @@ class SparkDoor:
 
         A query has costs of its own, which some cases share. Shorter ones get steps of nothing.
         """
-        longest = max(len(steps) for _, steps in cases)
         with tempfile.TemporaryDirectory() as folder:
-            sources, plans = [], []
-            for number, (spec, steps) in enumerate(cases):
-                rest = [Batch(wall=steps[-1].wall)] * (longest - len(steps))
-                sources.append(Path(folder) / f"source-{number}")
-                frame = self._written(sources[-1], spec, [*steps, *rest])
-                plans.append(self._plan(spec, frame))
-            told = reduce(DataFrame.union, map(numbered, count(), plans))
-            if cases[0][1][-1].final:
-                batches = [told.collect()]
-            else:
-                batches = batches_of(told, folder)
+            plans = self._plans(cases, Path(folder))
+            batches = _batches(plans, cases[0][1][-1], folder)
         found = []
         for number, (plan, (spec, steps)) in enumerate(zip(plans, cases, strict=True)):
             totals: dict[str, int] = {}
@@ -75,6 +68,34 @@ class SparkDoor:
             final = steps[-1].final
             found.append([_step(plan, rows, spec, totals, final) for rows in mine[: len(steps)]])
         return found
+
+    def run_chains(
+        self, cases: Sequence[tuple[WindowSpec, Sequence[Batch], WindowSpec]]
+    ) -> list[list[list[dict[str, Any]]]]:
+        """The firings of the second query over the full ones of the first, by step of each case."""
+        with tempfile.TemporaryDirectory() as folder:
+            inner = self._plans([(spec, steps) for spec, steps, _ in cases], Path(folder))
+            plans = []
+            for plan, (*_, spec) in zip(inner, cases, strict=True):
+                full = WindowedAggregate(plan).full
+                given = fed_input(Input(full, spec.time), fed := fed_by(full))
+                plans.append(build(Request(given, spec.keys, replace(spec, types={}), None, fed)))
+            batches = _batches(plans, cases[0][1][-1], folder)
+        found = []
+        for number, (_, steps, spec) in enumerate(cases):
+            mine = [[row for row in rows if row["number"] == number] for rows in batches]
+            found.append([_firings(rows, spec) for rows in mine[: len(steps)]])
+        return found
+
+    def _plans(
+        self, cases: Sequence[tuple[WindowSpec, Sequence[Batch]]], folder: Path
+    ) -> list[Plan]:
+        longest, plans = max(len(steps) for _, steps in cases), []
+        for number, (spec, steps) in enumerate(cases):
+            rest = [Batch(wall=steps[-1].wall)] * (longest - len(steps))
+            frame = self._written(folder / f"source-{number}", spec, [*steps, *rest])
+            plans.append(self._plan(spec, frame))
+        return plans
 
     def _written(self, source: Path, spec: WindowSpec, steps: Sequence[Batch]) -> DataFrame:
         """The steps as files, and the frame that reads them."""
@@ -99,10 +120,16 @@ class SparkDoor:
 
 def numbered(number: int, plan: Any) -> DataFrame:
     """What a plan tells, so that it is known among what others do."""
-    return plan.told.withColumn("number", F.lit(number))
+    return plan.emitted.withColumn("number", F.lit(number))
 
 
-def batches_of(told: DataFrame, folder: str) -> list[list[Any]]:
+def _batches(plans: Sequence[Plan], last: Batch, folder: str) -> list[list[Any]]:
+    """What all plans tell in one query, by batch."""
+    emitted = reduce(DataFrame.union, map(numbered, count(), plans))
+    return [emitted.collect()] if last.final else batches_of(emitted, folder)
+
+
+def batches_of(emitted: DataFrame, folder: str) -> list[list[Any]]:
     """The rows of each batch."""
     batches: list[list[Any]] = []
 
@@ -110,7 +137,7 @@ def batches_of(told: DataFrame, folder: str) -> list[list[Any]]:
         assert number == len(batches)
         batches.append(frame.collect())
 
-    writer = told.writeStream.foreachBatch(collect).trigger(availableNow=True)
+    writer = emitted.writeStream.foreachBatch(collect).trigger(availableNow=True)
     writer.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermination()
     return batches
 
@@ -141,19 +168,18 @@ def _text(time: int | str | None) -> str | None:
 def _step(
     plan: Plan, rows: list[Any], spec: WindowSpec, totals: dict[str, int], final: bool
 ) -> Step:
-    firings = [row for blob in blobs(rows, "results") for row in rows_of(blob)]
+    firings = _firings(rows, spec)
     rejected = [row for blob in blobs(rows, "rejected") for row in rows_of(blob)]
-    figures = [json.loads(row["figures"]) for row in rows if row["figures"]]
-    assert len(figures) == plan.buckets
-    firings.sort(key=lambda row: in_order(row, spec))
+    progress = [json.loads(row["progress"]) for row in rows if row["progress"]]
+    assert len(progress) == plan.buckets
     counts: dict[str, int] = {}
-    for shard in figures:
+    for shard in progress:
         for name, n in shard["counts"].items():
             counts[name] = counts.get(name, 0) + n
     new = {name: n - totals.get(name, 0) for name, n in counts.items()}
     totals.update(counts)
     new["seen"] = new.get("seen", 0) - new.pop("filtered", 0)
-    marks = {shard["watermark"] for shard in figures}
+    marks = {shard["watermark"] for shard in progress}
     assert len(marks) == 1
     zeros = dict.fromkeys(COUNTS, 0)
     for row in rejected:
@@ -163,6 +189,11 @@ def _step(
             row[spec.time] = _micros(row[spec.time])
     ends = final and spec.axis == "time"
     return Step(firings, rejected, zeros | new, math.inf if ends else marks.pop())
+
+
+def _firings(rows: list[Any], spec: WindowSpec) -> list[dict[str, Any]]:
+    firings = [row for blob in blobs(rows, "results") for row in rows_of(blob)]
+    return sorted(firings, key=lambda row: in_order(row, spec))
 
 
 def blobs(rows: list[Any], kind: str) -> list[pa.Table]:

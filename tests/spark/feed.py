@@ -105,7 +105,7 @@ class Feed:
         return duckdb.connect().execute(_WINDOWS, values).fetchall()
 
 
-def told(path: Path, table: str = "windows") -> list[tuple[Any, ...]]:
+def emitted(path: Path, table: str = "windows") -> list[tuple[Any, ...]]:
     """The same columns out of the table that a query has written."""
     query = f"SELECT key, epoch_us(window_start), n, total, most FROM {table} ORDER BY ALL"
     return rows(path, query)

@@ -18,10 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.join_doors import Columns, JoinBatch
 from tests.spark.door import batches_of, blobs, numbered, rows_of
 
-from muntin.engine.oracle.joins import JoinStep
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.spark.inputs import Input
-from muntin.spark.joining import JoinPlan, build_join
+from muntin.spark.host.plan import Plan
+from muntin.spark.join_plan import build_join
+from muntin.spark.sources.inputs import Input
+from muntin.testing.oracle.joins import JoinStep
 
 _CLOCK, _TAKE = "at_wall", "take"
 _TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
@@ -58,9 +59,9 @@ class SparkJoinDoor:
                 rest = [JoinBatch(wall=steps[-1].wall)] * (longest - len(steps))
                 source = Path(folder) / f"source-{number}"
                 plans.append(self._plan(spec, self._written(source, spec, types, [*steps, *rest])))
-            told = reduce(DataFrame.union, map(numbered, count(), plans))
+            emitted = reduce(DataFrame.union, map(numbered, count(), plans))
             final = cases[0][2][-1].final
-            batches = [told.collect()] if final else batches_of(told, folder)
+            batches = [emitted.collect()] if final else batches_of(emitted, folder)
         found = []
         for number, (plan, (_, types, steps)) in enumerate(zip(plans, cases, strict=True)):
             totals: dict[str, int] = {}
@@ -85,7 +86,7 @@ class SparkJoinDoor:
                 frames[side] = reader.schema(frames[side].schema).parquet(str(folder / side))
         return frames
 
-    def _plan(self, spec: JoinSpec, frames: dict[SideName, DataFrame]) -> JoinPlan:
+    def _plan(self, spec: JoinSpec, frames: dict[SideName, DataFrame]) -> Plan:
         inputs: dict[SideName, Input] = {}
         for side in SIDES:
             given = spec.side(side)
@@ -109,18 +110,18 @@ def _table(spec: JoinSpec, side: SideName, types: Columns, step: JoinBatch) -> p
     return pa.table(arrays, names=list(kinds))
 
 
-def _step(types: Columns, plan: JoinPlan, told: list[Any], totals: dict[str, int]) -> JoinStep:
-    """What a batch told; its figures have one watermark for both sides."""
-    results = [row for blob in blobs(told, "results") for row in rows_of(blob)]
-    rejected = [row for blob in blobs(told, "rejected") for row in rows_of(blob)]
-    figures = [json.loads(row["figures"]) for row in told if row["figures"]]
-    assert len(figures) == plan.buckets
+def _step(types: Columns, plan: Plan, emitted: list[Any], totals: dict[str, int]) -> JoinStep:
+    """What a batch emitted; its figures have one watermark for both sides."""
+    results = [row for blob in blobs(emitted, "results") for row in rows_of(blob)]
+    rejected = [row for blob in blobs(emitted, "rejected") for row in rows_of(blob)]
+    progress = [json.loads(row["progress"]) for row in emitted if row["progress"]]
+    assert len(progress) == plan.buckets
     for row in [*results, *rejected]:
         for column in _OWN:
             row.pop(column, None)
     step = JoinStep(results, [_rejected(types, row) for row in rejected])
-    for name in {name for shard in figures for name in shard["counts"]}:
-        total = sum(shard["counts"].get(name, 0) for shard in figures)
+    for name in {name for shard in progress for name in shard["counts"]}:
+        total = sum(shard["counts"].get(name, 0) for shard in progress)
         step.counts[name] = total - totals.get(name, 0)
         totals[name] = total
     # The rows that only carry the clock.

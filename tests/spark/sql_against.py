@@ -140,8 +140,14 @@ class Against:
             return
         items = [item for item in items if self._taken(statement, [*keys, item], item)]
         items = self._computed(statement, keys, items)
-        theirs = self._rows(self.spark.sql(statement.text([*keys, *items], theirs=True)))
         text = statement.text([*keys, *items])
+        try:
+            theirs = self._rows(self.spark.sql(statement.text([*keys, *items], theirs=True)))
+        except FAILURES as error:
+            # A key or a condition is beyond it, too.
+            self.counts["failed in Spark"] += 1
+            self.failed.append(f"{text!r}: {str(error).strip().splitlines()[0]}")
+            return
         try:
             ours = self._rows(mt.sql(self.spark, text, t=self.frame).results)
         except Exception as error:
@@ -229,8 +235,8 @@ class Against:
         for name, item in zip(names, items, strict=True):
             wrong = [key for key in right if not same(mine[key][name], right[key][name])]
             if wrong:
-                told = f"is {mine[wrong[0]][name]!r}, in Spark {right[wrong[0]][name]!r}"
-                self._differs(statement, [*items[: len(by) - 2], item], told)
+                emitted = f"is {mine[wrong[0]][name]!r}, in Spark {right[wrong[0]][name]!r}"
+                self._differs(statement, [*items[: len(by) - 2], item], emitted)
             else:
                 self.counts["same"] += 1
 
@@ -259,7 +265,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     given = parser.parse_args()
     session = mt.session("muntin-sql-against", master="local[2]")
-    against, end, seed, told = (
+    against, end, seed, emitted = (
         Against(session),
         time.monotonic() + given.minutes * 60,
         given.seed,
@@ -268,15 +274,15 @@ def main() -> None:
     while time.monotonic() < end:
         search(against, [seed])
         seed += 1
-        for one in against.found[told:]:
+        for one in against.found[emitted:]:
             print(f"seed {seed - 1}: {one}", flush=True)
-        told = len(against.found)
+        emitted = len(against.found)
         for one in (*against.failed, *against.lenient):
             print(f"seed {seed - 1}: not compared: {one[-1500:]}", flush=True)
         against.failed.clear(), against.lenient.clear()
         if seed % 10 == 0:
             print(dict(against.counts), flush=True)
-    print(dict(against.counts), f"seeds {given.seed} to {seed - 1}, {told} differ", flush=True)
+    print(dict(against.counts), f"seeds {given.seed} to {seed - 1}, {emitted} differ", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.feed import DAY, STAMP, Feed
 
 import muntin as mt
-from muntin.spark.agent_route import AgentStage, Arrival, Route, RouteTask
-from muntin.spark.flags import NOW
+from muntin.spark.agent_route import AgentStage, Arrival, Route
+from muntin.spark.agent_step import AgentOperator
+from muntin.spark.host.messages import as_sent
+from muntin.spark.host.task import ShuffleTask, Stage
+from muntin.spark.sources.flags import NOW
 from muntin.tables import App
 
 CLICK = pa.schema([("page", pa.string()), ("at", STAMP)])
@@ -48,10 +52,10 @@ def test_a_batch_that_is_done_again_has_the_same_times(
     frame = frame if of_files else frame.where("page <> 'c'")
 
     def run() -> list[Any]:
-        told: list[Any] = []
+        emitted: list[Any] = []
 
         def collect(frame: DataFrame, number: int) -> None:
-            told.extend(sorted(map(tuple, frame.collect())))
+            emitted.extend(sorted(map(tuple, frame.collect())))
 
         app = counting(by_clock=by_clock)
         query = mt.on_spark(app, {"clicks": mt.source(frame, key="page")}).start(
@@ -61,7 +65,7 @@ def test_a_batch_that_is_done_again_has_the_same_times(
             available_now=True,
         )
         assert query.await_end(timeout=240)
-        return told
+        return emitted
 
     first = run()
     assert len(first) == 5
@@ -70,25 +74,27 @@ def test_a_batch_that_is_done_again_has_the_same_times(
     assert run() == first
 
 
-def sent(stamps: list[int] | None, holder: str) -> dict[str, Any]:
+def sent(stamps: list[int] | None, time_column: str) -> dict[str, Any]:
     """The header of what a task sends to the buckets."""
     app = counting(by_clock=False)
     schema = {"page": pl.String(), "at": pl.Datetime("us", "UTC")}
     stage = AgentStage(
         app,
         (Route("clicks", None, ("count",), True),),
-        {"clicks": Arrival(schema, holder, None, None)},
-        "operator",
-        (0,),
+        {"clicks": Arrival(schema, None, None)},
         frozenset(),
         {},
     )
     columns = {"page": ["a", "b"], "at": pa.array([DAY, DAY], STAMP)}
     if stamps is not None:
         columns[NOW] = pa.array(stamps, pa.int64())
-    (batch,) = RouteTask(stage, "clicks")(iter([pa.RecordBatch.from_pydict(columns)]))
+    made = Stage(partial(AgentOperator, stage), (0,), {}, "operator", kept=False)
+    task = ShuffleTask(made, "clicks", as_sent, time_column, frozenset(schema))
+    (batch,) = task(iter([pa.RecordBatch.from_pydict(columns)]))
     header: dict[str, Any] = json.loads(batch.to_pylist()[0]["header"])
-    return header
+    route = header["header"].pop("route")
+    assert route == 0
+    return {"task": header["task"], "topic": header["input"], **header["header"]}
 
 
 def test_a_task_has_no_clock_of_its_own() -> None:

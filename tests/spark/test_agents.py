@@ -174,8 +174,8 @@ def test_both_runtimes_say_the_same(
         query = start(counting(), stream(feed, spark), tmp_path)
     expected = in_process(2)
     counts = expected.pop("counts")
-    assert query.figures.counts == counts
-    assert query.figures.adds_up()
+    assert query.progress.counts == counts
+    assert query.progress.adds_up()
     assert held(tmp_path) == expected
     history = rows(
         tmp_path / "out.duckdb",
@@ -193,11 +193,11 @@ def test_a_batch_frame_gives_the_tables_as_they_are_in_the_end(spark: SparkSessi
     values = [(p, at(s), n) for batch in BATCHES[:2] for p, s, n in batch]
     frame = batch(spark, values, COLUMNS)
     run = mt.on_spark(counting(), {"clicks": mt.source(frame, key="page", time="at")})
-    told = run.table("views").where("key = 'b'").collect()
-    assert {row["emission"] for row in told} == {"full"}
-    starts = {round(row["window_start"].replace(tzinfo=UTC).timestamp() - START) for row in told}
+    emitted = run.table("views").where("key = 'b'").collect()
+    assert {row["emission"] for row in emitted} == {"full"}
+    starts = {round(row["window_start"].replace(tzinfo=UTC).timestamp() - START) for row in emitted}
     assert starts == {-20, -10, 0, 10, 20, 30}
-    assert sorted(row["value"] for row in told) == [1, 2, 2, 5, 5, 6]
+    assert sorted(row["value"] for row in emitted) == [1, 2, 2, 5, 5, 6]
     assert {row["key"]: row["value"] for row in run.table("best").collect()} == {
         "a": 4, "b": 6, "c": 1,
     }  # fmt: skip
@@ -217,7 +217,7 @@ FLOATS = {"totals": float, "country_to_total": float, "user_to_total": float}
 
 
 def guide(spark: SparkSession, made: tuple[App, Any], key: str) -> Any:
-    """The guide adds floats to tables with default int, so a column has to be told."""
+    """The guide adds floats to tables with default int, so a column has to be declared."""
     app, tables = made
     source = mt.source(batch(spark, WITHDRAWALS), key=key, time="at")
     types = {name: kind for name, kind in FLOATS.items() if name in tables}
@@ -345,7 +345,7 @@ def test_a_batch_that_fails_is_done_again_whole(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
     """The agent fails late in the second batch, with tables changed; nothing of it is kept."""
-    mended = tmp_path / "mended"
+    mended = tmp_path / "fixed"
 
     def failing() -> App:
         app = App("shop", max_ahead=None)
@@ -377,7 +377,7 @@ def test_a_batch_that_fails_is_done_again_whole(
     query = run()
     assert query.await_end(timeout=240)
     assert rows(out, select) == [("a", 19), ("b", 8), ("c", 2)]
-    assert query.figures.counts == {"seen": 12, "taken": 12}
+    assert query.progress.counts == {"seen": 12, "taken": 12}
 
 
 @pytest.mark.parametrize(

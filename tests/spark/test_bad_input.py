@@ -33,7 +33,7 @@ def run(spark: SparkSession, tmp_path: Path) -> Any:
             )
         )
         assert query.await_end(timeout=240)
-        assert query.figures.adds_up()
+        assert query.progress.adds_up()
         return query
 
     return run
@@ -60,7 +60,7 @@ def test_times_as_text(run: Any, tmp_path: Path) -> None:
     assert rejected(tmp_path) == dict(zip([1, 2, 3, 5, 6, 7], reasons, strict=True))
     assert windows(tmp_path) == [("a", micros(0), 2, 6), ("b", micros(10), 1, None)]
     counts = {"seen": 9, "counted": 3, "malformed": 4, "null_time": 1, "null_key": 1}
-    assert query.figures.counts == counts
+    assert query.progress.counts == counts
 
 
 def test_the_far_future_moves_no_watermark(run: Any, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_the_far_future_moves_no_watermark(run: Any, tmp_path: Path) -> None:
     query = run(feed)
     assert rejected(tmp_path) == {1: "future", 3: "future"}
     assert windows(tmp_path) == [("a", micros(0), 2, 4)]
-    assert query.figures.watermark == micros(3)
+    assert query.progress.watermark_micros == micros(3)
 
 
 def test_times_centuries_away(run: Any, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_times_centuries_away(run: Any, tmp_path: Path) -> None:
     starts = [value // (10 * SECOND) * 10 * SECOND for value in values[:-1]]
     assert windows(tmp_path) == [("a", start, 1, n) for n, start in enumerate(starts)]
     assert rejected(tmp_path) == {5: "late"}
-    assert query.figures.watermark == values[-2]
+    assert query.progress.watermark_micros == values[-2]
 
 
 def test_sums_beyond_64_bits(run: Any, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_sums_beyond_64_bits(run: Any, tmp_path: Path) -> None:
     ]
     overflow = 'SELECT key, epoch_us("at"), reason FROM rejected'
     assert rows(tmp_path / "out.duckdb", overflow) == [("a", micros(0), "overflow")]
-    assert query.figures.counts == {"seen": 6, "counted": 6}
+    assert query.progress.counts == {"seen": 6, "counted": 6}
 
 
 def test_not_a_number(run: Any, tmp_path: Path) -> None:
@@ -126,14 +126,14 @@ def test_a_filter_counts_what_it_leaves_out(run: Any, tmp_path: Path) -> None:
     feed.add(("a", at(40), -1))
     query = run(feed, where="value > 0")
     assert windows(tmp_path) == [("a", micros(0), 1, 1)]
-    assert query.figures.counts == {"seen": 5, "counted": 1, "filtered": 4}
-    assert query.figures.watermark == micros(1)
+    assert query.progress.counts == {"seen": 5, "counted": 1, "filtered": 4}
+    assert query.progress.watermark_micros == micros(1)
 
 
 def test_nothing_at_all(run: Any, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source")
     feed.add()
-    assert run(feed).figures.counts.get("seen", 0) == 0
+    assert run(feed).progress.counts.get("seen", 0) == 0
 
 
 def micros(seconds: float) -> int:

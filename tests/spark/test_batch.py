@@ -212,18 +212,20 @@ def test_without_a_key_all_messages_are_one(spark: SparkSession) -> None:
 def test_what_is_said_of_grace_and_what_is_kept(spark: SparkSession) -> None:
     frame = spark.createDataFrame([], "shop string, at timestamp, part int, place long")
     by_time = mt.windowed(frame, key="shop", time="at").tumbling("1 hour")
-    told = by_time.late(grace="5 minutes").agg(n=mt.count())
-    assert (told.plan.spec.firing.grace, told.plan.spec.firing.retention) == (300 * SECOND,) * 2
-    told = by_time.keep("1 day", rows=900).late(grace="5 minutes").agg(n=mt.count())
-    assert told.plan.spec.firing.retention == 86_400 * SECOND
-    assert "kept until 1 day after" in in_a_line(told.explain())
-    assert "900 messages" in in_a_line(told.explain())
+    emitted = by_time.late(grace="5 minutes").agg(n=mt.count())
+    assert (emitted.plan.spec.firing.grace, emitted.plan.spec.firing.retention) == (
+        300 * SECOND,
+    ) * 2
+    emitted = by_time.keep("1 day", rows=900).late(grace="5 minutes").agg(n=mt.count())
+    assert emitted.plan.spec.firing.retention == 86_400 * SECOND
+    assert "kept until 1 day after" in in_a_line(emitted.explain())
+    assert "900 messages" in in_a_line(emitted.explain())
     by_place = mt.windowed(frame, key="shop", offset=("part", "place")).tumbling(mt.rows(9))
-    told = by_place.late(grace=mt.rows(4), each=True).keep(mt.rows(7)).agg(n=mt.count())
-    assert (told.plan.spec.firing.grace, told.plan.spec.firing.retention) == (4, 7)
-    assert "by part, shop on place of each part" in in_a_line(told.explain())
+    emitted = by_place.late(grace=mt.rows(4), each=True).keep(mt.rows(7)).agg(n=mt.count())
+    assert (emitted.plan.spec.firing.grace, emitted.plan.spec.firing.retention) == (4, 7)
+    assert "by part, shop on place of each part" in in_a_line(emitted.explain())
     assert "taken for 4 rows after the end, told after each batch that changed it" in in_a_line(
-        told.explain()
+        emitted.explain()
     )
 
 

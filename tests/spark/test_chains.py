@@ -14,9 +14,9 @@ from tests.spark.door import rows_of
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.engine.oracle import Oracle
 from muntin.model.axis import SECOND
 from muntin.spark.windowed import WindowedAggregate
+from muntin.testing.oracle import Oracle
 
 Make = Callable[[DataFrame], WindowedAggregate]
 
@@ -55,7 +55,7 @@ class Ran:
             available_now=True,
         )
         assert query.await_end(timeout=300)
-        self.figures = query.figures
+        self.progress = query.progress
 
 
 def by_oracles(
@@ -106,15 +106,15 @@ def test_a_chain_says_what_oracles_over_oracles_say(
     steps = fill(feed, 3)
     inner = make(feed.stream(spark))
     outer = daily(inner if make is hourly else inner.full)
-    told, below, above = by_oracles(inner, outer, steps)
+    emitted, below, above = by_oracles(inner, outer, steps)
     ran = Ran(outer, tmp_path)
-    assert sorted(ran.results, key=repr) == sorted(told, key=repr) != []
+    assert sorted(ran.results, key=repr) == sorted(emitted, key=repr) != []
 
-    assert {n: c for n, c in ran.figures.inner.counts.items() if c} == below
-    assert {n: c for n, c in ran.figures.counts.items() if c} == above
-    assert sum(ran.figures.inner.fired.values()) == ran.figures.counts["seen"]
-    assert ran.figures.came == feed.ids
-    assert ran.figures.adds_up()
+    assert {n: c for n, c in ran.progress.inner.counts.items() if c} == below
+    assert {n: c for n, c in ran.progress.counts.items() if c} == above
+    assert sum(ran.progress.inner.fired.values()) == ran.progress.counts["seen"]
+    assert ran.progress.received == feed.ids
+    assert ran.progress.adds_up()
 
     lost = [(row["stage"], row["reason"]) for row in ran.rejected]
     assert lost.count((1, "null_key")) == below["null_key"] == 4
@@ -122,7 +122,7 @@ def test_a_chain_says_what_oracles_over_oracles_say(
     assert len(lost) == below["late"] + below["null_key"] + above.get("late", 0)
     # A result of another type than the input's column of its name has a column of its own.
     assert {"id", "id_result", "value", "n"} <= set(outer.rejected.columns)
-    assert mt.open_state(f"{tmp_path}/checkpoint").counts == ran.figures.counts
+    assert mt.open_state(f"{tmp_path}/checkpoint").counts == ran.progress.counts
 
 
 def test_windows_that_emit_again_are_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -175,8 +175,8 @@ def test_windows_over_windows_in_sql(spark: SparkSession, tmp_path: Path) -> Non
     assert [(row["key"], row["window_start"] - start, row["n"]) for row in ran.results] == [
         ("a", 0, 4)
     ]
-    assert ran.figures.inner.counts == {"seen": 18, "counted": 12, "null_key": 6}
+    assert ran.progress.inner.counts == {"seen": 18, "counted": 12, "null_key": 6}
     # HAVING lets four windows of a on.
-    assert ran.figures.counts == {"seen": 4, "counted": 4}
+    assert ran.progress.counts == {"seen": 4, "counted": 4}
     assert {(row["stage"], row["reason"]) for row in ran.rejected} == {(1, "null_key")}
     assert outer.explain().index("tumbling 10 seconds") < outer.explain().index("tumbling 1 minute")

@@ -63,7 +63,7 @@ spark = mt.session(master="local[1]", **{options})
 rate = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
 query = mt.windowed(rate, key="value", time="timestamp").tumbling("1 second").agg(n=mt.count())
 query = query.start(checkpoint={folder!r}, every="1 second")
-while query.figures.batch < 1:
+while query.progress.batch < 1:
     query.query.awaitTermination(1)
 query.stop()
 spark._jvm.java.lang.System.err.println("a line of the JVM's own")

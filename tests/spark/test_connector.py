@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
-from muntin.spark import connector
+from muntin.spark.sources import connector, kafka
 
 
 def test_options_that_cant_work_are_refused() -> None:
@@ -24,6 +25,36 @@ def test_options_that_cant_work_are_refused() -> None:
         mt.kafka("there:9092", "orders", per_batch=0)
     with pytest.raises(mt.OptionError, match=r"schema.*is for Avro"):
         mt.to_kafka("there:9092", "orders", schema='"long"')
+
+
+@pytest.mark.parametrize(
+    ("given", "in_columns"),
+    [
+        ({"columns": "id long, at timestamp"}, True),
+        ({}, True),
+        ({"columns": "id long, price decimal(10, 2)"}, False),
+        ({"columns": "id long, tags array<string>"}, False),
+        ({"columns": "id long", "format": "csv"}, False),
+        ({"format": "avro", "schema": '"long"'}, False),
+        ({"options": {"sasl.username": "reader"}}, True),
+        ({"options": {"sasl.jaas.config": "password='sesame'"}}, False),
+        ({"options": {"fetchOffset.retryIntervalMs": "10"}}, True),
+        ({"options": {"groupIdPrefix": "mine"}}, False),
+    ],
+)
+def test_topics_are_read_in_columns_where_they_can_be(
+    spark: SparkSession, given: dict[str, Any], in_columns: bool
+) -> None:
+    assert mt.kafka("there:9092", "orders", **given).in_columns() == in_columns
+
+
+def test_without_librdkafka_the_error_names_both_ways(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "find_spec", lambda name: None)
+    with pytest.raises(mt.MissingExtraError, match=r"'muntin\[kafka\]', or .*reader='spark'"):
+        mt.kafka("there:9092", "orders", columns="id long").stream(spark)
+    assert not mt.kafka("there:9092", "orders", columns="id long", reader="spark").in_columns()
 
 
 def test_options_of_clients_get_their_prefix_and_arent_told() -> None:

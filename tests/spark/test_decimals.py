@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 import muntin as mt
 from muntin.model.pipeline import Table
-from muntin.spark.kafka import MALFORMED
-from muntin.spark.sources import Surroundings, read
+from muntin.spark.sources.kafka import MALFORMED
+from muntin.spark.sources.tables import Surroundings, read
 
 COLUMNS = (
     "id string, amount decimal(20,4), nested struct<price: decimal(10,2), note: string>, "

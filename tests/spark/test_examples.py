@@ -36,7 +36,7 @@ def test_wrong_clocks_are_told_apart_and_nothing_is_lost(
 ) -> None:
     made, trouble = sensors.readings()
     query = sensors.run(spark, tmp_path, made)
-    counts = dict(query.figures.counts)
+    counts = dict(query.progress.counts)
     assert counts.pop("seen") == len(made)
     assert counts.pop("duplicates") == trouble.pop("duplicate")
     assert Counter(counts) == trouble

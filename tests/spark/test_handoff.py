@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from muntin.spark import handoff
-from muntin.spark.handoff import Judged, in_force, read, written
+from muntin.spark.host import handoff
+from muntin.spark.host.handoff import Judged, in_force, read, written
 
 WHOLE = written(5, [(0, 1, 2), ("p", -3, 4)])
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from muntin.model.axis import SECOND
-from muntin.spark import heartbeat
-from muntin.spark.heartbeat import Heartbeat, is_tick
+from muntin.spark.host import heartbeat
+from muntin.spark.host.heartbeat import Heartbeat, is_tick
 
 
 @pytest.mark.parametrize("period", [SECOND, 250_000])
@@ -29,12 +29,12 @@ def test_ticks_never_go_back(period: int, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_change_of_the_period_doesnt_stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tick of the old period is a moment to the new one, and what is repeated has its clock."""
     monkeypatch.setattr(heartbeat.time, "time_ns", lambda: int(100.7 * 1e9))
-    offset, told = {"tick": 0}, []
+    offset, emitted = {"tick": 0}, []
     for period in (500_000, SECOND, 250_000, 200_000):
         reader: Any = Heartbeat({"period": str(period)}).streamReader(None)
-        told += [row for part in reader.partitions({}, offset) for row in reader.read(part)]
+        emitted += [row for part in reader.partitions({}, offset) for row in reader.read(part)]
         offset = reader.latestOffset(offset)
-    assert told == [(0,), (100_500_000,), (100_500_000,), (100_500_000,)]
+    assert emitted == [(0,), (100_500_000,), (100_500_000,), (100_500_000,)]
     monkeypatch.setattr(heartbeat.time, "time_ns", lambda: int(102.1 * 1e9))
     assert reader.latestOffset(offset) == {"tick": 102_000_000}
 

@@ -1,4 +1,4 @@
-"""Policies on the wall clock speak though no input arrives."""
+"""Policies on the wall clock emit though no input arrives."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import muntin as mt
 
 def test_idle_windows_speak_and_then_are_quiet(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source")
-    spoken: list[Row] = []
+    emitted: list[Row] = []
 
     def collect(frame: DataFrame, number: int) -> None:
-        spoken.extend(frame.collect())
+        emitted.extend(frame.collect())
 
     query = (
         mt.windowed(feed.stream(spark), key="key", time="at")
@@ -30,20 +30,20 @@ def test_idle_windows_speak_and_then_are_quiet(spark: SparkSession, tmp_path: Pa
     )
     try:
         feed.add(("a", at(1), 0), ("b", at(2), 0))
-        wait_for(lambda: len(spoken) == 2)
-        assert said(spoken) == [("a", 0, 1, "early", 0), ("b", 0, 1, "early", 0)]
+        wait_for(lambda: len(emitted) == 2)
+        assert said(emitted) == [("a", 0, 1, "early", 0), ("b", 0, 1, "early", 0)]
 
         feed.add(("a", at(25), 0))
-        wait_for(lambda: ("a", 20, 1, "early", 0) in said(spoken))
+        wait_for(lambda: ("a", 20, 1, "early", 0) in said(emitted))
         feed.add(("a", at(3), 0))
-        wait_for(lambda: ("a", 0, 2, "late", 2) in said(spoken))
-        assert query.await_quiet(timeout=240)
+        wait_for(lambda: ("a", 0, 2, "late", 2) in said(emitted))
+        assert query.await_idle(timeout=240)
 
-        everything, last = list(spoken), query.figures.batch
-        wait_for(lambda: query.figures.batch >= last + 2)
-        assert spoken == everything
-        assert query.figures.fired == {"early": 3, "full": 2, "late": 1}
-        assert query.figures.counts == {"seen": 4, "counted": 4}
+        everything, last = list(emitted), query.progress.batch
+        wait_for(lambda: query.progress.batch >= last + 2)
+        assert emitted == everything
+        assert query.progress.fired == {"early": 3, "full": 2, "late": 1}
+        assert query.progress.counts == {"seen": 4, "counted": 4}
     finally:
         query.stop()
 
@@ -63,11 +63,11 @@ def test_idle_batches_leave_nothing_in_the_sinks(spark: SparkSession, tmp_path: 
         )
     )
     try:
-        wait_for(lambda: query.figures.batch >= 2)
+        wait_for(lambda: query.progress.batch >= 2)
         feed.add(("a", at(1), 0), ("a", at(25), 0))
-        wait_for(lambda: query.figures.fired.get("full") == 1)
-        last = query.figures.batch
-        wait_for(lambda: query.figures.batch >= last + 2)
+        wait_for(lambda: query.progress.fired.get("full") == 1)
+        last = query.progress.batch
+        wait_for(lambda: query.progress.batch >= last + 2)
     finally:
         query.stop()
     # The first batch makes the table, and the one of the window has rows.
@@ -79,11 +79,11 @@ def test_idle_batches_leave_nothing_in_the_sinks(spark: SparkSession, tmp_path: 
     assert spark.read.parquet(str(rejected)).count() == 0
 
 
-def said(spoken: list[Row]) -> list[tuple[Any, ...]]:
+def said(emitted: list[Row]) -> list[tuple[Any, ...]]:
     """Key, start in seconds, count, emission and revision."""
     midnight = at(0).replace(tzinfo=None)
     return sorted(
-        (r.key, (r.window_start - midnight).seconds, r.n, r.emission, r.revision) for r in spoken
+        (r.key, (r.window_start - midnight).seconds, r.n, r.emission, r.revision) for r in emitted
     )
 
 

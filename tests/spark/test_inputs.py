@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.inputs import check_ticks
+from muntin.spark.sources.inputs import check_ticks
 from muntin.tables import App
 
 LATE: dict[str, dict[str, Any]] = {"each": {"each": True}, "every": {"every": "1 second"}}
@@ -39,7 +39,7 @@ def began(made: mt.WindowedAggregate, folder: Path) -> str:
 
 
 def check(made: mt.WindowedAggregate, checkpoint: str) -> None:
-    check_ticks(made.plan.told, checkpoint, made.plan.spec)
+    check_ticks(made.plan.emitted, checkpoint, made.plan.spec)
 
 
 def test_a_first_policy_on_the_wall_clock_needs_a_new_checkpoint(

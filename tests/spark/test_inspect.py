@@ -12,7 +12,7 @@ from tests.spark.feed import Feed, at
 
 import muntin as mt
 from muntin.cli.inspect import show
-from muntin.spark.inspection import Report, inspect
+from muntin.spark.inspect.checkpoints import Report, inspect
 
 
 def printed(report: Report) -> str:

@@ -46,8 +46,8 @@ def windows(left: Any, right: Any) -> Any:
     return tumbling.agg(n=mt.count(), total=mt.sum("value_right"))
 
 
-def rejected(told: list[tuple[Any, ...]], side: str) -> list[tuple[Any, ...]]:
-    return sorted((row[1:] for row in told if row[0] == side), key=repr)
+def rejected(emitted: list[tuple[Any, ...]], side: str) -> list[tuple[Any, ...]]:
+    return sorted((row[1:] for row in emitted if row[0] == side), key=repr)
 
 
 def test_windows_over_a_join(spark: SparkSession, tmp_path: Path) -> None:
@@ -69,19 +69,21 @@ def test_windows_over_a_join(spark: SparkSession, tmp_path: Path) -> None:
     streamed = "SELECT key, epoch_us(window_start), n, total FROM windows ORDER BY ALL"
     assert rows(tmp_path / "out.duckdb", streamed) == wanted
     columns = "SELECT side, id, id_right, reason"
-    told = duckdb.sql(f"{columns} FROM read_parquet('{tmp_path}/rejected/*/*.parquet')").fetchall()
-    lonely = [
+    emitted = duckdb.sql(
+        f"{columns} FROM read_parquet('{tmp_path}/rejected/*/*.parquet')"
+    ).fetchall()
+    unmatched = [
         (None, number, "null_time") for (number,) in duckdb.sql(LONELY.format(**files)).fetchall()
     ]
-    assert rejected(told, "left") == [(2 * MESSAGES, None, "null_key")]
-    assert rejected(told, "right") == [(2 * MESSAGES, None, "null_time")]
-    assert rejected(told, "pair") == sorted(lonely, key=repr) != []
+    assert rejected(emitted, "left") == [(2 * MESSAGES, None, "null_key")]
+    assert rejected(emitted, "right") == [(2 * MESSAGES, None, "null_time")]
+    assert rejected(emitted, "pair") == sorted(unmatched, key=repr) != []
 
-    figures = query.figures
-    assert figures.join.counts["seen"] == left.ids + right.ids
-    assert figures.join.fired["early"] + figures.join.fired["full"] == figures.counts["seen"]
-    assert figures.adds_up()
-    assert figures.fired == {"full": len(wanted)}
+    progress = query.progress
+    assert progress.join.counts["seen"] == left.ids + right.ids
+    assert progress.join.fired["early"] + progress.join.fired["full"] == progress.counts["seen"]
+    assert progress.adds_up()
+    assert progress.fired == {"full": len(wanted)}
 
     whole = windows(left.frame(spark), right.frame(spark))
     batch = whole.results.where("key <> 'z'").selectExpr(
@@ -89,7 +91,7 @@ def test_windows_over_a_join(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert sorted(map(tuple, batch.collect())) == wanted
     aside = whole.rejected.select("side", "id", "id_right", "reason")
-    assert sorted(map(tuple, aside.collect()), key=repr) == sorted(told, key=repr)
+    assert sorted(map(tuple, aside.collect()), key=repr) == sorted(emitted, key=repr)
 
 
 def test_what_does_not_follow_from_a_join_is_asked_for(spark: SparkSession) -> None:
@@ -105,3 +107,35 @@ def test_what_does_not_follow_from_a_join_is_asked_for(spark: SparkSession) -> N
     )
     with pytest.raises(mt.OptionError, match=r"pairs\.results"):
         mt.join(mt.windowed(pairs, time="at"), side, on="key", within="1 minute")
+
+
+def test_only_what_a_join_computes_with_must_be_utf8(spark: SparkSession) -> None:
+    """In pairs bytes that are no text are shown escaped; windows over them compute with them."""
+    made = spark.range(4).selectExpr(
+        "id", "timestamp_seconds(id) AS at", "CAST(unhex(hex(id + 253)) AS STRING) AS note"
+    )
+    other = spark.range(4).selectExpr(
+        "CAST(unhex(hex(id + 97)) AS STRING) AS k", "id", "timestamp_seconds(id) AS at"
+    )
+    sides = [mt.windowed(frame, time="at") for frame in (made, other)]
+    pairs = mt.join(*sides, on="id", within="1 second")
+    notes = {row.id: row.note for row in pairs.results.collect()}
+    assert notes == {0: "\\xfd", 1: "\\xfe", 2: "\\xff", 3: "\x01\x00"}
+    assert pairs.rejected.count() == 0
+    over = mt.windowed(pairs, key="note", time="at").tumbling("1 minute").agg(n=mt.count())
+    assert {row.note: row.n for row in over.results.collect()} == {"\x01\x00": 1}
+    aside = [(row.reason, row.note) for row in over.rejected.collect()]
+    assert sorted(aside) == [("malformed", "\\xfd"), ("malformed", "\\xfe"), ("malformed", "\\xff")]
+    keyed = mt.join(*[mt.windowed(made, time="at")] * 2, on="note", within="1 second")
+    assert {row.note for row in keyed.rejected.collect()} == {"\\xfd", "\\xfe", "\\xff"}
+    asked_for = {"other.id, note": 0, "`id`, made.`note`": 0, "id, upper(note) AS n": 3}
+    for shown, wrong in asked_for.items():
+        asked = mt.sql(
+            spark,
+            f"SELECT {shown} FROM made JOIN other OVER (ORDER BY at RANGE '2' min PRECEDING) "
+            "ON other.id = made.id",
+            made=made,
+            other=other,
+        )
+        assert asked.rejected.where("reason = 'malformed'").count() == wrong
+        assert asked.results.count() == 4 - wrong

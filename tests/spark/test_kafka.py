@@ -14,9 +14,9 @@ from tests.services.kafka import Kafka
 from tests.spark.feed import at, rows
 
 import muntin as mt
-from muntin.spark.kafka import Reader
-from muntin.spark.sources import Surroundings, read, sink
-from muntin.spark.unstorable import Letters
+from muntin.spark.sinks.unstorable import Letters
+from muntin.spark.sources.kafka import Reader
+from muntin.spark.sources.tables import Surroundings, read, sink
 from muntin.sql.door import pipeline
 
 COLUMNS = "id long, at timestamp, value long"
@@ -59,8 +59,8 @@ def test_what_cant_be_parsed_becomes_a_dead_letter(
     )  # fmt: skip
     assert query.await_end(timeout=240)
     counts = {"seen": 39, "counted": 30, "malformed": 7, "null_key": 1, "late": 1}
-    assert query.figures.counts == counts
-    assert query.figures.adds_up()
+    assert query.progress.counts == counts
+    assert query.progress.adds_up()
 
     letters = kafka.read(dead)
     bad = [m for m in letters if dict(m.headers())["reason"] == b"malformed"]
@@ -78,9 +78,9 @@ def test_what_cant_be_parsed_becomes_a_dead_letter(
         b"null_key": 99, b"late": 100
     }  # fmt: skip
     newest = {m.key(): json.loads(m.value()) for m in kafka.read(results)}
-    told = {(v["key"], v["window_start"]): v["n"] for v in newest.values()}
-    assert sum(told.values()) == 30
-    assert len(told) == len(newest) == 9
+    emitted = {(v["key"], v["window_start"]): v["n"] for v in newest.values()}
+    assert sum(emitted.values()) == 30
+    assert len(emitted) == len(newest) == 9
 
 
 @pytest.mark.parametrize("reader", ["spark", "columns"])
@@ -103,11 +103,11 @@ def test_what_is_read_twice_counts_once(
         return query
 
     kafka.send(topic, [(n % 2, None, order(n, n, n)) for n in range(20)])
-    assert run().figures.counts == {"seen": 40, "counted": 20, "duplicates": 20}
+    assert run().progress.counts == {"seen": 40, "counted": 20, "duplicates": 20}
     kafka.kill()
     kafka.start()
     kafka.send(topic, [(n % 2, None, order(n, n, n)) for n in range(20, 30)])
-    assert run().figures.counts == {"seen": 60, "counted": 30, "duplicates": 30}
+    assert run().progress.counts == {"seen": 60, "counted": 30, "duplicates": 30}
     totals = rows(out, "SELECT total FROM windows ORDER BY window_start")
     assert totals == [(sum(range(10 * n, 10 * n + 10)),) for n in range(3)]
 
@@ -120,8 +120,8 @@ def test_windows_lie_on_offsets(spark: SparkSession, kafka: Kafka, reader: Reade
     frame = mt.kafka(kafka.servers, topic, columns=COLUMNS, reader=reader).frame(spark)
     every3 = mt.windowed(frame, offset=("partition", "offset")).tumbling(mt.rows(3))
     found = every3.agg(total=mt.sum("value")).results.collect()
-    told = sorted((r["partition"], r["window_start"], r["total"]) for r in found)
-    assert told == [(0, 0, 3), (0, 3, 12), (0, 6, 6), (1, 0, 3)]
+    emitted = sorted((r["partition"], r["window_start"], r["total"]) for r in found)
+    assert emitted == [(0, 0, 3), (0, 3, 12), (0, 6, 6), (1, 0, 3)]
 
 
 def test_avro_there_and_back(spark: SparkSession, kafka: Kafka) -> None:

@@ -10,10 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from muntin.spark.kafka_messages import Messages, texts
-from muntin.spark.kafka_sink import KafkaSink, to_kafka
-from muntin.spark.sinks import Batch
-from muntin.spark.unstorable import Letters
+from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.kafka import KafkaSink, to_kafka
+from muntin.spark.sinks.kafka_messages import Messages, texts
+from muntin.spark.sinks.unstorable import Letters
 
 
 class Broker:
@@ -46,7 +46,7 @@ def messages(spark: SparkSession, *values: bytes) -> DataFrame:
 BAD = b"a\xed\xa0\x80"
 
 
-def told(unfit: DataFrame | None) -> list[tuple[int, str]]:
+def emitted(unfit: DataFrame | None) -> list[tuple[int, str]]:
     rows = unfit.collect() if unfit is not None else []
     return [(json.loads(row.row)["n"], row.why) for row in rows]
 
@@ -56,7 +56,7 @@ def test_what_is_too_large_or_no_text_is_set_aside(spark: SparkSession, most: in
     """Whether it is the client that refuses it, the broker, or neither."""
     values = [b"x" * 500, BAD, b"y" * 5000, b"a", b"z" * 900, b"b"]
     broker = Broker(most)
-    unfit = told(Messages(messages(spark, *values), 2000, broker.take).send())
+    unfit = emitted(Messages(messages(spark, *values), 2000, broker.take).send())
     large = [n for n, value in enumerate(values) if len(value) + 1 > min(most, 2000 - 113)]
     assert [n for n, _ in unfit] == sorted({1, *large})
     assert unfit[[n for n, _ in unfit].index(1)][1] == "a text isn't UTF-8, as JSON must be"
@@ -95,7 +95,7 @@ def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: Any) -> N
     """Not within a millisecond, nor in the hour that comes twice when clocks go back."""
     sent: list[Any] = []
     monkeypatch.setattr(KafkaSink, "_send", lambda sink, rows: sent.extend(rows.collect()))
-    monkeypatch.setattr("muntin.spark.kafka_sink.connect", lambda spark: None)
+    monkeypatch.setattr("muntin.spark.sinks.kafka.connect", lambda spark: None)
     micros = [0, 1, 1_000, 1_793_511_000_000_000, 1_793_514_600_000_000, 2**62]
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
@@ -122,4 +122,4 @@ class Made(Batch):
 
     @property
     def frame(self) -> DataFrame:
-        return self.told
+        return self.emitted

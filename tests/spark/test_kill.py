@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from tests.spark.drivers import Victims, fill, kill, kill_again_and_again
-from tests.spark.feed import Feed, at, rows, told
+from tests.spark.feed import Feed, at, emitted, rows
 
 KILLS, FILES, MESSAGES = 10, 64, 40
 VICTIM = Path(__file__).with_name("victim.py")
@@ -35,7 +35,7 @@ def test_kills(tmp_path: Path, victims: Victims) -> None:
     kill_again_and_again(VICTIM, tmp_path, victims, chance, KILLS)
 
     out = tmp_path / "out.duckdb"
-    assert told(out) == feed.windows(30, 10, but=too_late)
+    assert emitted(out) == feed.windows(30, 10, but=too_late)
     gaps = """SELECT key, window_start, list(revision ORDER BY revision) AS revisions FROM history
               GROUP BY ALL HAVING revisions != range(len(revisions)::BIGINT)"""
     assert rows(out, gaps) == []
@@ -45,10 +45,10 @@ def test_kills(tmp_path: Path, victims: Victims) -> None:
     files = f"{tmp_path}/rejected/*/*.parquet"
     rejected = f"SELECT id, reason FROM read_parquet('{files}') ORDER BY id"
     assert duckdb.sql(rejected).fetchall() == [(number, "late") for number in too_late]
-    figures = json.loads((tmp_path / "figures.json").read_text())
+    progress = json.loads((tmp_path / "figures.json").read_text())
     counted = feed.ids - len(too_late)
-    assert figures["counts"] == {"seen": feed.ids, "counted": counted, "late": len(too_late)}
-    assert figures["adds_up"]
+    assert progress["counts"] == {"seen": feed.ids, "counted": counted, "late": len(too_late)}
+    assert progress["adds_up"]
 
 
 PAIRS = """
@@ -66,7 +66,7 @@ def test_kills_of_a_join(tmp_path: Path, victims: Victims) -> None:
     for side in ("left", "right"):
         feed = Feed(tmp_path / side)
         too_late[side] = fill(feed, chance, FILES_OF_A_JOIN, MESSAGES)
-        # Nobody can come any more after this, so that all who stayed alone are told.
+        # Nobody can come any more after this, so that all unmatched are emitted.
         feed.add(("z", at(60 * (FILES + 100)), 0))
     kill_again_and_again(JOINING, tmp_path, victims, chance, KILLS_OF_A_JOIN)
 
@@ -84,6 +84,6 @@ def test_kills_of_a_join(tmp_path: Path, victims: Victims) -> None:
     wanted = database.sql(PAIRS).fetchall()
     assert all(None in column for column in zip(*wanted, strict=True))
     assert database.sql(f"SELECT id, id_right FROM {pairs} ORDER BY ALL").fetchall() == wanted
-    figures = json.loads((tmp_path / "figures.json").read_text())
-    assert figures["counts"]["seen"] == 2 * (FILES_OF_A_JOIN * MESSAGES + 1)
-    assert figures["adds_up"]
+    progress = json.loads((tmp_path / "figures.json").read_text())
+    assert progress["counts"]["seen"] == 2 * (FILES_OF_A_JOIN * MESSAGES + 1)
+    assert progress["adds_up"]

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark import metrics
-from muntin.spark.metrics import Metrics
+from muntin.spark.inspect import metrics
+from muntin.spark.inspect.metrics import Metrics
 
 
 def asked(url: str, token: str | None = None) -> dict[tuple[str, ...], float]:
@@ -43,34 +43,34 @@ def test_what_a_query_has_done(spark: SparkSession, tmp_path: Path) -> None:
         checkpoint=f"{tmp_path}/checkpoint", name="views",
         results=mt.to_duckdb(f"{tmp_path}/out.duckdb", "t"),
     )  # fmt: skip
-    figures = mt.metrics(query, port=0, token="sesame")
+    progress = mt.metrics(query, port=0, token="sesame")
     try:
         feed.add(("a", at(25), 1), ("a", at(4), 9), ("a", at(5), 2))
         feed.add(("a", at(1), 1), ("a", at(26), 1))
-        assert query.await_quiet(timeout=240)
+        assert query.await_idle(timeout=240)
         deadline = time.monotonic() + 60
-        while ("muntin_state_bytes", "views") not in (told := asked(figures.url, "sesame")):
+        while ("muntin_state_bytes", "views") not in (emitted := asked(progress.url, "sesame")):
             assert time.monotonic() < deadline, "Spark tells of no batch"
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            asked(figures.url)
-        assert told["muntin_running", "views"] == 1
+            asked(progress.url)
+        assert emitted["muntin_running", "views"] == 1
     finally:
         query.stop()
-        figures.close()
-    fates = {fate: told["muntin_messages_total", "views", fate] for fate in ("seen", "counted")}
+        progress.close()
+    fates = {fate: emitted["muntin_messages_total", "views", fate] for fate in ("seen", "counted")}
     assert fates == {"seen": 8, "counted": 5}
-    assert told["muntin_messages_total", "views", "filtered"] == 1
-    assert told["muntin_rejected_total", "views", "null_key"] == 1
-    assert told["muntin_rejected_total", "views", "late"] == 1
-    assert told["muntin_fired_total", "views", "full"] == 2
-    assert told["muntin_watermark_seconds", "views"] == at(26).timestamp()
-    assert told["muntin_watermark_lag_seconds", "views"] > 0
-    assert told["muntin_adds_up", "views"] == 1
-    assert told["muntin_unstorable", "views"] == told["muntin_watcher_failures", "views"] == 0
-    assert told["muntin_state_rows", "views"] > 0
-    assert told["muntin_batch_seconds_total", "views", "addBatch"] > 0
+    assert emitted["muntin_messages_total", "views", "filtered"] == 1
+    assert emitted["muntin_rejected_total", "views", "null_key"] == 1
+    assert emitted["muntin_rejected_total", "views", "late"] == 1
+    assert emitted["muntin_fired_total", "views", "full"] == 2
+    assert emitted["muntin_watermark_seconds", "views"] == at(26).timestamp()
+    assert emitted["muntin_watermark_lag_seconds", "views"] > 0
+    assert emitted["muntin_adds_up", "views"] == 1
+    assert emitted["muntin_unstorable", "views"] == emitted["muntin_watcher_failures", "views"] == 0
+    assert emitted["muntin_state_rows", "views"] > 0
+    assert emitted["muntin_batch_seconds_total", "views", "addBatch"] > 0
     with pytest.raises(urllib.error.URLError):
-        asked(figures.url, "sesame")
+        asked(progress.url, "sesame")
 
 
 def test_what_cant_be_served_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,31 +100,31 @@ class Session:
 @contextlib.contextmanager
 def served(address: str) -> Iterator[Metrics]:
     session: Any = Session()
-    figures = Metrics((), session)
-    figures.serve(0, address, None)
+    progress = Metrics((), session)
+    progress.serve(0, address, None)
     assert len(session.listeners) == 1
     try:
-        yield figures
+        yield progress
     finally:
-        closing = threading.Thread(target=figures.close, daemon=True)
+        closing = threading.Thread(target=progress.close, daemon=True)
         closing.start()
         closing.join(timeout=10)
         assert not closing.is_alive()
-    figures.close()
+    progress.close()
     assert session.listeners == []
 
 
-def held(figures: Metrics) -> socket.socket:
+def held(progress: Metrics) -> socket.socket:
     """A connection over which nothing is asked."""
-    port = int(figures.url.rpartition(":")[2].partition("/")[0])
+    port = int(progress.url.rpartition(":")[2].partition("/")[0])
     return socket.create_connection(("127.0.0.1", port), timeout=10)
 
 
 def test_whoever_asks_nothing_holds_up_nobody() -> None:
-    with served("127.0.0.1") as figures, held(figures):
-        with urllib.request.urlopen(figures.url, timeout=5) as answer:
+    with served("127.0.0.1") as progress, held(progress):
+        with urllib.request.urlopen(progress.url, timeout=5) as answer:
             assert b"muntin_messages" in answer.read()
-        with held(figures), urllib.request.urlopen(figures.url, timeout=5) as answer:
+        with held(progress), urllib.request.urlopen(progress.url, timeout=5) as answer:
             assert answer.status == 200
 
 
@@ -132,7 +132,7 @@ def test_whoever_asks_nothing_is_sent_away(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(metrics._Handler, "timeout", 0.2)
-    with served("127.0.0.1") as figures, held(figures) as idle:
+    with served("127.0.0.1") as progress, held(progress) as idle:
         assert idle.recv(1) == b""
     assert capfd.readouterr().err == ""
 
@@ -141,7 +141,7 @@ def test_whoever_asks_nothing_is_sent_away(
 def test_every_name_of_the_loopback(address: str) -> None:
     try:
         found = served(address)
-        with found as figures, urllib.request.urlopen(figures.url, timeout=5) as answer:
+        with found as progress, urllib.request.urlopen(progress.url, timeout=5) as answer:
             assert answer.status == 200
     except mt.OptionError as error:
         if "Cannot assign requested address" in str(error):

@@ -60,11 +60,11 @@ def test_a_query_over_all_events_at_once(
     name: str, words: dict[str, Callable[[Frames], DataFrame]], folder: Path, spark: SparkSession
 ) -> None:
     frames = {kind: spark.read.parquet(str(folder / kind)) for kind in KINDS}
-    told = words[name](frames)
+    emitted = words[name](frames)
     expected = wanted(folder, name)
     columns = [name for name in expected[0] if name != "window_start"]
     start = F.unix_millis("window_start").alias("window_start")
-    found = [row.asDict() for row in told.select(start, *columns).collect()]
+    found = [row.asDict() for row in emitted.select(start, *columns).collect()]
     assert len(expected) > 5
     assert in_order(found) == in_order(expected)
 
@@ -74,6 +74,6 @@ def test_windows_of_the_clock_hold_every_bid(
     words: dict[str, Callable[[Frames], DataFrame]], folder: Path, spark: SparkSession
 ) -> None:
     bids = spark.read.parquet(str(folder / "bids"))
-    told = words["q12"]({"bids": bids}).agg(F.sum("bids"), F.countDistinct("bidder"))
+    emitted = words["q12"]({"bids": bids}).agg(F.sum("bids"), F.countDistinct("bidder"))
     seen = bids.agg(F.count("*"), F.countDistinct("bidder"))
-    assert told.collect()[0][:] == seen.collect()[0][:]
+    assert emitted.collect()[0][:] == seen.collect()[0][:]

@@ -14,7 +14,7 @@ from tests.spark.feed import Feed, at
 import muntin as mt
 from muntin.cli.page import put
 from muntin.serve import Feed as PageFeed
-from muntin.spark.observed import plain
+from muntin.spark.inspect.observed import plain
 
 
 def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) -> None:
@@ -30,9 +30,9 @@ def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) ->
     page = PageFeed()
     try:
         put(page, query)
-        assert query.await_quiet(120)
+        assert query.await_idle(120)
         feed.add(("a", at(30), 1), ("b", at(3), 5), ("a", None, 2))
-        assert query.await_quiet(120)
+        assert query.await_idle(120)
     finally:
         query.stop()
     (seen,) = json.loads(json.dumps(page.snapshot()))["queries"]

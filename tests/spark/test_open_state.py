@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from tests.spark.feed import DAY, Feed, at, rows
 
 import muntin as mt
-from muntin.spark.opened import OpenWindows
-from muntin.spark.opened_join import OpenJoin
+from muntin.spark.inspect.joins import OpenJoin
+from muntin.spark.inspect.windows import OpenWindows
 from muntin.spark.windowed import Windowed
 
 FILES = [
@@ -32,14 +32,14 @@ def written(folder: Path) -> Feed:
 
 
 def ran(spark: SparkSession, folder: Path, windows: Windowed) -> str:
-    """A checkpoint after three batches, and a table of what was told."""
+    """A checkpoint after three batches, and a table of what was emitted."""
     query = windows.agg(**AGGREGATES).start(
         checkpoint=str(folder / "checkpoint"),
         results=mt.to_duckdb(str(folder / "out.duckdb"), "windows"),
         available_now=True,
     )
     assert query.await_end(120)
-    assert query.figures.batch == 2
+    assert query.progress.batch == 2
     return str(folder / "checkpoint")
 
 
@@ -50,7 +50,7 @@ def values(frame: Any) -> list[tuple[Any, ...]]:
 COLUMNS = ("key", "window_start", "window_end", "n", "most", "all")
 
 
-def told(folder: Path) -> list[tuple[Any, ...]]:
+def emitted(folder: Path) -> list[tuple[Any, ...]]:
     """What the sink holds, in the order of windows."""
     names = ", ".join(f'"{name}"' for name in COLUMNS)
     return rows(folder / "out.duckdb", f"SELECT {names} FROM windows ORDER BY window_start, key")
@@ -61,7 +61,7 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     windows = made.hopping("20 seconds", "10 seconds").early(each=True)
     windows = windows.late(grace="2 minutes", each=True).keep("10 minutes")
     checkpoint = ran(spark, tmp_path, windows)
-    sink = told(tmp_path)
+    sink = emitted(tmp_path)
 
     state = mt.open_state(checkpoint)
     assert isinstance(state, OpenWindows)
@@ -102,7 +102,7 @@ def test_sessions(spark: SparkSession, tmp_path: Path) -> None:
     made = mt.windowed(written(tmp_path).stream(spark), key="key", time="at", lateness="2 minutes")
     checkpoint = ran(spark, tmp_path, made.session("10 seconds").early(each=True).keep("1 hour"))
     state = mt.open_state(checkpoint)
-    sink = told(tmp_path)
+    sink = emitted(tmp_path)
     # What grew into another session was taken back, and has no aggregates any more.
     assert values(state.fetch().to_dicts()) == [row for row in sink if row[3] is not None]
     assert [row["window_end"] for row in state.fetch("a").to_dicts()] == [at(11), at(24), at(105)]

@@ -37,7 +37,7 @@ def shop() -> mt.App:
 
 
 def ran(spark: SparkSession, folder: Path) -> str:
-    """A checkpoint after four batches, and the tables that the query told."""
+    """A checkpoint after four batches, and the tables that the query emitted."""
     feed = Feed(folder / "source", CLICK)
     for batch in BATCHES:
         pages, seconds, numbers = zip(*batch, strict=True)
@@ -52,19 +52,19 @@ def ran(spark: SparkSession, folder: Path) -> str:
         available_now=True,
     )
     assert query.await_end(timeout=240)
-    assert query.figures.batch == LAST
+    assert query.progress.batch == LAST
     return f"{folder}/checkpoint"
 
 
 def test_tables(spark: SparkSession, tmp_path: Path) -> None:
     checkpoint = ran(spark, tmp_path)
     out = tmp_path / "out.duckdb"
-    told = (
+    emitted = (
         "SELECT key, window_start, window_end, value FROM {} WHERE emission = 'early' ORDER BY ALL"
     )
 
     views = mt.open_table(checkpoint, "views")
-    sink = rows(out, told.format("views"))
+    sink = rows(out, emitted.format("views"))
     assert sorted(views.fetch().rows()) == sink
     ordered = views.frame().orderBy("key", "window_start").toArrow().to_pylist()
     assert [tuple(row.values()) for row in ordered] == sink
@@ -79,7 +79,7 @@ def test_tables(spark: SparkSession, tmp_path: Path) -> None:
     assert "a" not in views
 
     visits = mt.open_table(checkpoint, "visits")
-    sink = rows(out, told.format("visits"))
+    sink = rows(out, emitted.format("visits"))
     assert sorted(visits.fetch().rows()) == sink
     assert visits["a"].current(at(35)) == json.loads(
         next(value for key, start, _, value in sink if (key, start) == ("a", at(1)))

@@ -19,8 +19,8 @@ from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
 from muntin.model.errors import OptionError
-from muntin.spark.flags import Flags
-from muntin.spark.parquet import SETTING, ParquetReader, files
+from muntin.spark.sources.flags import Flags
+from muntin.spark.sources.parquet import SETTING, ParquetReader, files
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def windows(frame: DataFrame, **options: Any) -> mt.WindowedAggregate:
 
 def outcome(aggregate: mt.WindowedAggregate, folder: Path) -> tuple[list[Any], list[Any]]:
     """What a stream tells until its input ends."""
-    told: dict[str, list[Any]] = {"results": [], "rejected": []}
+    emitted: dict[str, list[Any]] = {"results": [], "rejected": []}
 
     def into(name: str) -> Callable[[DataFrame, int], None]:
-        return lambda frame, number: told[name].extend(map(tuple, frame.collect()))
+        return lambda frame, number: emitted[name].extend(map(tuple, frame.collect()))
 
     query = aggregate.start(
         checkpoint=str(folder),
@@ -61,8 +61,8 @@ def outcome(aggregate: mt.WindowedAggregate, folder: Path) -> tuple[list[Any], l
         available_now=True,
     )
     assert query.await_end(timeout=120)
-    assert query.figures.adds_up()
-    return told["results"], told["rejected"]
+    assert query.progress.adds_up()
+    return emitted["results"], emitted["rejected"]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_files_and_rows_come_to_the_same(
     parts: int,
 ) -> None:
     if parts > 1:
-        monkeypatch.setattr("muntin.spark.parquet._ROWS_OF_A_PART", 1)
+        monkeypatch.setattr("muntin.spark.sources.parquet._ROWS_OF_A_PART", 1)
     by_files = windows(feed.stream(spark), **options)
-    plan = by_files.plan.told._jdf.queryExecution().analyzed().toString()
+    plan = by_files.plan.emitted._jdf.queryExecution().analyzed().toString()
     assert plan.count(", content#") == 1
     assert ("explode(" in plan) == (parts > 1)
     setting.set(SETTING, "false")
@@ -219,8 +219,8 @@ def test_folders_are_columns_where_spark_says_so(
     def read(name: str) -> tuple[list[list[Any]], bool]:
         rows = spark.readStream.schema("key string, at timestamp, value int")
         aggregate = windows(rows.parquet(f"file:{source}{path}"), max_ahead=None)
-        told = [sorted(rows, key=str) for rows in outcome(aggregate, tmp_path / name)]
-        return told, aggregate.plan.columnar
+        emitted = [sorted(rows, key=str) for rows in outcome(aggregate, tmp_path / name)]
+        return emitted, aggregate.plan.columnar
 
     by_files, columnar = read("files")
     setting.set(SETTING, "false")
@@ -238,7 +238,7 @@ def test_a_type_that_isnt_agreed_on_is_named_with_the_cure(tmp_path: Path) -> No
 
 
 def test_a_large_file_comes_in_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muntin.spark.parquet.ROWS_AT_ONCE", 3)
+    monkeypatch.setattr("muntin.spark.sources.parquet.ROWS_AT_ONCE", 3)
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"n": pa.array(range(7))}), path, row_group_size=2)
     frames = list(reader(n=pl.Int64()).read(str(path)))
@@ -247,7 +247,7 @@ def test_a_large_file_comes_in_frames(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_parts_make_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other they have its rows in order, whatever its name: agents go by that."""
-    monkeypatch.setattr("muntin.spark.parquet._ROWS_OF_A_PART", 10)
+    monkeypatch.setattr("muntin.spark.sources.parquet._ROWS_OF_A_PART", 10)
     wanted = reader(n=pl.Int64())
     for size in (0, 1, 9, 25, 40, 101):
         path = tmp_path / "a.parquet"
@@ -275,7 +275,7 @@ def test_a_query_goes_on_in_other_parts(
     first = outcome(windows(feed.stream(spark)), tmp_path / "checkpoint")
     feed.add(("d", at(400_100), 1), ("d", at(400_101), 2), ("e", at(400_200), 3))
     feed.add(("e", at(400_300), 4), ("a", at(31), 5))
-    monkeypatch.setattr("muntin.spark.parquet._ROWS_OF_A_PART", 1)
+    monkeypatch.setattr("muntin.spark.sources.parquet._ROWS_OF_A_PART", 1)
     then = outcome(windows(feed.stream(spark)), tmp_path / "checkpoint")
     whole = outcome(windows(feed.stream(spark)), tmp_path / "anew")
     for part in (0, 1):

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.processor import RESULTS, unpacked
+from muntin.spark.host.processor import RESULTS, unpacked
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def optimized(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().optimizedPlan().toString())
 
 
-def told(frame: DataFrame, folder: Path) -> list[tuple[Any, ...]]:
+def emitted(frame: DataFrame, folder: Path) -> list[tuple[Any, ...]]:
     """What a stream tells until its input ends."""
     rows: list[tuple[Any, ...]] = []
     writer = frame.writeStream.foreachBatch(
@@ -69,7 +69,7 @@ def test_results_are_the_same_with_less_sent(
     seen = F.col("at") - F.expr("INTERVAL 1 SECOND") * F.col("value")
     frame = feed.frame(spark).withColumns({"seen": seen, "part": F.lit("one")})
     made = windows(frame, **options)
-    whole = unpacked(made.plan.told, RESULTS, made.plan.results)
+    whole = unpacked(made.plan.emitted, RESULTS, made.plan.results)
     assert sorted(made.results.collect()) == sorted(whole.collect())
     assert made.results.count() > 2
 
@@ -81,9 +81,9 @@ def test_files_are_read_by_the_workers_for_results_too(
     made = counted.agg(n=mt.count())
     assert made.plan.columnar
     assert ", content#" in made.results._jdf.queryExecution().analyzed().toString()
-    whole = unpacked(made.plan.told, RESULTS, made.plan.results)
-    alone = sorted(told(made.results, tmp_path / "alone"))
-    assert alone == sorted(told(whole, tmp_path / "whole"))
+    whole = unpacked(made.plan.emitted, RESULTS, made.plan.results)
+    alone = sorted(emitted(made.results, tmp_path / "alone"))
+    assert alone == sorted(emitted(whole, tmp_path / "whole"))
     assert len(alone) == 4
 
 
@@ -93,4 +93,4 @@ def test_messages_of_which_nothing_is_needed_are_counted(
     pairs = mt.windowed(feed.frame(spark)).tumbling(mt.rows(4)).agg(n=mt.count())
     assert [row.n for row in pairs.results.collect()] == [4, 4, 1]
     counted = mt.windowed(feed.stream(spark)).tumbling(mt.rows(4)).agg(n=mt.count())
-    assert [row[2] for row in told(counted.results, tmp_path / "checkpoint")] == [4, 4]
+    assert [row[2] for row in emitted(counted.results, tmp_path / "checkpoint")] == [4, 4]

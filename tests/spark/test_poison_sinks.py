@@ -100,8 +100,10 @@ def parquet(spark: SparkSession, folder: Path) -> Place:
     windows, rejected = f"{folder}/windows", f"{folder}/rejected"
 
     def newest() -> list[Any]:
-        told = spark.read.parquet(windows).selectExpr("key", "unix_micros(window_start) AS start")
-        return [(row.key, row.start) for row in told.distinct().collect()]
+        emitted = spark.read.parquet(windows).selectExpr(
+            "key", "unix_micros(window_start) AS start"
+        )
+        return [(row.key, row.start) for row in emitted.distinct().collect()]
 
     def aside() -> list[Any]:
         return [tuple(r) for r in spark.read.parquet(rejected).select("id", "reason").collect()]
@@ -110,11 +112,11 @@ def parquet(spark: SparkSession, folder: Path) -> Place:
 
 
 def function() -> Place:
-    told: dict[int, list[Any]] = {}
+    emitted: dict[int, list[Any]] = {}
     aside: dict[int, list[Any]] = {}
 
     def take(frame: DataFrame, number: int) -> None:
-        told[number] = [tuple(row) for row in frame.selectExpr(
+        emitted[number] = [tuple(row) for row in frame.selectExpr(
             "key", "unix_micros(window_start)").distinct().collect()]  # fmt: skip
 
     def reject(frame: DataFrame, number: int) -> None:
@@ -123,7 +125,7 @@ def function() -> Place:
     return Place(
         take,
         reject,
-        lambda: list({row for rows in told.values() for row in rows}),
+        lambda: list({row for rows in emitted.values() for row in rows}),
         lambda: [row for rows in aside.values() for row in rows],
     )
 
@@ -169,7 +171,7 @@ def run(spark: SparkSession, feed: Feed, folder: Path, places: list[Place]) -> m
         )
     )
     assert query.await_end(timeout=280)
-    assert query.figures.adds_up()
+    assert query.progress.adds_up()
     assert query.watcher_failures == 0
     return query
 
@@ -181,7 +183,7 @@ def letters(spark: SparkSession, folder: Path) -> list[Any]:
 
 def check(spark: SparkSession, feed: Feed, folder: Path, places: list[Place]) -> None:
     """A restart writes the last batch again, and everything is as it was."""
-    counts = run(spark, feed, folder, places).figures.counts
+    counts = run(spark, feed, folder, places).progress.counts
     first = sorted(letters(spark, folder))
     windows, ids = expected(feed)
     assert sum(n for reason, n in counts.items() if reason in REASONS) == len(ids)
@@ -210,12 +212,12 @@ def expected(feed: Feed) -> tuple[set[str], list[int]]:
     """The keys that have a window, and the numbers of messages that no window takes."""
     import pyarrow.parquet as pq
 
-    told = pq.read_table(feed.folder).select(["id", "key"]).to_pylist()
+    emitted = pq.read_table(feed.folder).select(["id", "key"]).to_pylist()
     at = pq.read_table(feed.folder)["at"].cast(pa.int64()).to_pylist()
     near = [moment is not None and moment == NOW for moment in at]
-    taken = [row["key"] is not None and fine for row, fine in zip(told, near, strict=True)]
-    keys = {row["key"] for row, fine in zip(told, taken, strict=True) if fine}
-    return keys, [row["id"] for row, fine in zip(told, taken, strict=True) if not fine]
+    taken = [row["key"] is not None and fine for row, fine in zip(emitted, near, strict=True)]
+    keys = {row["key"] for row, fine in zip(emitted, taken, strict=True) if fine}
+    return keys, [row["id"] for row, fine in zip(emitted, taken, strict=True) if not fine]
 
 
 def test_no_row_ends_a_query_in_a_sink(

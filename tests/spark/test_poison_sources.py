@@ -17,7 +17,7 @@ from tests.spark.feed import STAMP, rows
 
 import muntin as mt
 from muntin.spark import pipelines
-from muntin.spark.kafka import Reader
+from muntin.spark.sources.kafka import Reader
 from muntin.sql.door import pipeline
 from muntin.tables import App
 
@@ -27,6 +27,8 @@ TIMES = [
     *(-219_966_000_000_000_000, 1_767_225_600_000_000_000, 2**63 - 1, -(2**63), 2**62, -1),
     *(-62_135_596_800_000_001, 253_402_300_800_000_000),
 ]
+# No window lies around these; those as far ahead are of the future already.
+BEYOND = [time for time in TIMES if time < -(2**61)]
 NUMBERS = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308, None]
 TEXTS = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"a\xfe", b"a", b"a\0", b"", None, b"k" * 6000]
 GARBLED = TEXTS[:4]
@@ -76,8 +78,8 @@ def started(frame: DataFrame, folder: Path, **options: Any) -> mt.WindowedQuery:
 
 def check(query: mt.WindowedQuery, folder: Path, seen: int) -> Counter[str]:
     """Whether each message is in a window or among the rejected; how many for which reason."""
-    counts, out = query.figures.counts, folder / "out.duckdb"
-    assert query.figures.adds_up()
+    counts, out = query.progress.counts, folder / "out.duckdb"
+    assert query.progress.adds_up()
     assert counts["seen"] == seen
     ((counted,),) = rows(out, "SELECT coalesce(sum(n), 0) FROM windows")
     assert counted == counts["counted"] > 0
@@ -104,6 +106,26 @@ def test_text_that_isnt_utf8_in_files_read_in_columns(spark: SparkSession, tmp_p
     assert {"a", "a\0", "", "k" * 6000} <= keys(tmp_path)
     found = rows(tmp_path / "out.duckdb", "SELECT key FROM rejected WHERE reason = 'malformed'")
     assert {"\\xff", "\\xc3", "\\xed\\xa0\\x80", "a\\xfe"} <= {key for (key,) in found}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_long_keys_and_longer_texts(spark: SparkSession, tmp_path: Path) -> None:
+    """Keys of ten million characters that differ in the last, beside a text of fifty."""
+    source, long = tmp_path / "source", "k" * 10_000_000
+    source.mkdir()
+    frame = spark.readStream.schema(COLUMNS).parquet(str(source))
+    for number in range(2):
+        named = [long, long, long + "x", long[:-1] + "y", "a"]
+        notes = ["n" * 50_000_000, None, "b", "b", "b"]
+        times = pa.array([NOW] * 5, pa.int64()).cast(STAMP)
+        table = pa.table([named, times, [0.5] * 5, notes], schema=FILE)
+        pq.write_table(table, source / f"{number}.parquet")
+        reasons = check(started(frame, tmp_path), tmp_path, 5 * (number + 1))
+        assert not reasons
+    found = "SELECT length(key), right(key, 1), n FROM windows ORDER BY ALL"
+    ends = [(1, "a", 2), (10_000_000, "k", 4), (10_000_000, "y", 2), (10_000_001, "x", 2)]
+    assert rows(tmp_path / "out.duckdb", found) == ends
 
 
 def lines() -> list[bytes]:
@@ -199,9 +221,9 @@ def test_a_batch_frame(spark: SparkSession, tmp_path: Path) -> None:
     total = counted.results.groupBy().sum("n").collect()[0][0]
     reasons = Counter(row.reason for row in counted.rejected.select("reason").collect())
     assert total + reasons.total() == seen
-    assert reasons["malformed"] == len(GARBLED)
+    assert reasons["malformed"] == len(GARBLED) + len(BEYOND)
     texts = windows.agg(notes=mt.collect_list("note"))
-    assert texts.rejected.where("reason = 'malformed'").count() == 2 * len(GARBLED)
+    assert texts.rejected.where("reason = 'malformed'").count() == 2 * len(GARBLED) + len(BEYOND)
 
 
 @pytest.mark.slow
@@ -223,10 +245,10 @@ def test_tables_of_sql(spark: SparkSession, tmp_path: Path) -> None:
         seen += len(lines())
         (query,) = pipelines.start(spark, pipeline(script), {})
         assert query.await_end(timeout=240)
-        assert query.figures.adds_up()
-        assert query.figures.counts["seen"] == seen
-        told = rows(out, "SELECT count(*) FROM rejected")
-        assert query.figures.counts["counted"] + told[0][0] == seen
+        assert query.progress.adds_up()
+        assert query.progress.counts["seen"] == seen
+        emitted = rows(out, "SELECT count(*) FROM rejected")
+        assert query.progress.counts["counted"] + emitted[0][0] == seen
 
 
 @pytest.mark.slow
@@ -252,10 +274,10 @@ def test_agents(spark: SparkSession, tmp_path: Path) -> None:
             available_now=True,
         )
         assert query.await_end(timeout=240)
-        assert query.figures.adds_up()
+        assert query.progress.adds_up()
         ((counted,),) = rows(out, "SELECT sum(value) FROM totals")
         ((aside,),) = rows(out, "SELECT count(*) FROM rejected")
-        assert counted + aside == query.figures.counts["seen"] == seen
+        assert counted + aside == query.progress.counts["seen"] == seen
     assert ("k" * 6000,) in rows(out, "SELECT key FROM totals")
 
 

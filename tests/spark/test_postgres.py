@@ -20,7 +20,8 @@ from tests.spark.feed import Feed, at
 import muntin as mt
 
 KEPT = "SELECT key, n, revision FROM windows ORDER BY 1, 2"
-TOLD = """SELECT key, (extract(epoch FROM window_start) * 1000000)::bigint, n, total::bigint, most
+EMITTED = """SELECT key, (extract(epoch FROM window_start) * 1000000)::bigint, n, total::bigint,
+                 most
           FROM windows ORDER BY 1, 2"""
 
 
@@ -95,7 +96,7 @@ def test_a_query_feeds_it(spark: SparkSession, dsn: str, tmp_path: Any) -> None:
     )
     assert query.await_end(timeout=240)
     expected = [(key.replace("\0", "␀"), *rest) for key, *rest in feed.windows(10, 10, but=[5])]
-    assert rows(dsn, TOLD) == expected
+    assert rows(dsn, EMITTED) == expected
     assert rows(dsn, "SELECT id, reason, batch FROM rejected") == [(5, "null_key", 1)]
     kinds = "SELECT emission, count(*) FROM history GROUP BY 1 ORDER BY 1"
     assert rows(dsn, kinds) == [("early", 4), ("full", 3)]

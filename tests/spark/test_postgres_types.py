@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.spark.postgres_types import values
+from muntin.spark.sinks.postgres_types import values
 
 
 def refuse(constant: str) -> None:
@@ -16,15 +16,19 @@ def refuse(constant: str) -> None:
 
 def read(kind: pa.DataType, *given: Any) -> list[Any]:
     """Nested values as jsonb reads them."""
-    told = values(pa.chunked_array([pa.array(list(given), kind)]))
-    return [None if text is None else json.loads(text, parse_constant=refuse) for text in told]
+    emitted = values(pa.chunked_array([pa.array(list(given), kind)]))
+    return [None if text is None else json.loads(text, parse_constant=refuse) for text in emitted]
 
 
 def test_numbers_that_are_none_become_text_within_jsonb() -> None:
     kind = pa.struct({"x": pa.float64(), "deep": pa.list_(pa.struct({"y": pa.float32()}))})
     one = {"x": float("nan"), "deep": [{"y": float("-inf")}, {"y": 0.5}, None]}
-    told = {"x": "nan", "deep": [{"y": "-inf"}, {"y": 0.5}, None]}
-    assert read(kind, one, None, {"x": 1.0, "deep": None}) == [told, None, {"x": 1, "deep": None}]
+    emitted = {"x": "nan", "deep": [{"y": "-inf"}, {"y": 0.5}, None]}
+    assert read(kind, one, None, {"x": 1.0, "deep": None}) == [
+        emitted,
+        None,
+        {"x": 1, "deep": None},
+    ]
     pairs = read(pa.map_(pa.string(), pa.float64()), [("a\0", float("inf"))])
     assert pairs == [[["a␀", "inf"]]]
 

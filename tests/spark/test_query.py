@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from muntin.spark.query import Figures
+from muntin.spark.query import Progress
 
 
 @pytest.mark.parametrize(
@@ -22,5 +24,21 @@ from muntin.spark.query import Figures
     ids=str,
 )
 def test_every_message_is_accounted_for(counts: dict[str, int], adds_up: bool) -> None:
-    assert Figures(counts=counts).adds_up() is adds_up
-    assert Figures(join=Figures(counts=counts)).adds_up() is adds_up
+    assert Progress(counts=counts).adds_up() is adds_up
+    assert Progress(join=Progress(counts=counts)).adds_up() is adds_up
+
+
+@pytest.mark.parametrize(
+    ("micros", "shown"),
+    [
+        (None, None),
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (-1, datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)),
+        (2**62, datetime.max.replace(tzinfo=UTC)),
+        (-(2**62), datetime.min.replace(tzinfo=UTC)),
+    ],
+)
+def test_the_watermark_is_a_time(micros: int | None, shown: datetime | None) -> None:
+    progress = Progress(3, micros, {"seen": 1})
+    assert progress.watermark == shown
+    assert repr(progress) == f"Progress(batch=3, watermark={shown}, counts={{'seen': 1}})"

@@ -199,14 +199,14 @@ def app(frame: DataFrame, **options: Any) -> Any:
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_option_is_named(case: str, frame: DataFrame) -> None:
-    build, option, value, cure = WRONG[case]
+    build, option, value, hint = WRONG[case]
     with pytest.raises(mt.OptionError) as refusal:
         build(frame)
     assert refusal.value.option == option
     problem, _, advice = str(refusal.value).partition("; ")
     assert problem.startswith(f"{option}=")
     assert value in problem
-    assert cure in advice
+    assert hint in advice
 
 
 def test_another_state_store_is_refused(spark: SparkSession, frame: DataFrame) -> None:
@@ -291,7 +291,7 @@ def test_a_changed_spec_is_named(
 def test_the_same_spec_goes_on(source: Feed, checkpoint: Path, spark: SparkSession) -> None:
     query = start(spark, source, checkpoint)
     assert query.await_end(timeout=240)
-    assert query.figures.counts == {"seen": 3, "counted": 3}
+    assert query.progress.counts == {"seen": 3, "counted": 3}
 
 
 class Failed:

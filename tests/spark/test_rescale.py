@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.feed import Feed, at, rows, told
+from tests.spark.feed import Feed, at, emitted, rows
 
 import muntin as mt
-from muntin.spark.rescale import rescale
+from muntin.spark.inspect.rescale import rescale
 
 AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
 SECONDS = [[1, 4, 2, 9, 12], [8, 31, 7, 29], [33, 30, 64, 35], [36, 62, 70]]
@@ -26,8 +26,8 @@ def query(feed: Feed, spark: SparkSession, checkpoint: Path, buckets: int, out: 
     results = mt.to_duckdb(str(out), "windows", history="history")
     running = windows.start(checkpoint=str(checkpoint), results=results, available_now=True)
     assert running.await_end(240)
-    assert running.figures.counts["seen"] == feed.ids
-    return running.figures.batch
+    assert running.progress.counts["seen"] == feed.ids
+    return running.progress.batch
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_windows_go_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -> 
     for numbers in SECONDS[2:]:
         add(numbers)
     assert query(feed, spark, new, 3, out) == 3
-    assert told(out) == feed.windows(10, 4)
+    assert emitted(out) == feed.windows(10, 4)
     twice = "SELECT key, window_start, revision FROM history GROUP BY ALL HAVING count(*) > 1"
     assert rows(out, twice) == []
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
@@ -83,14 +83,14 @@ def test_a_batch_that_was_begun_is_done_with_the_same_input(
     feed.add(("a", at(1), 0), ("b", at(2), 0))
     feed.add(("a", at(20), 0), ("b", at(3), 0))
     old, new = tmp_path / "old", tmp_path / "new"
-    assert run(old, 2, 1).figures.batch == 1
+    assert run(old, 2, 1).progress.batch == 1
     for path in (old / "commits").glob("*1*"):
         path.unlink()
     feed.add(("a", at(16), 0), ("b", at(30), 0))
     assert rescale(spark, str(old), buckets=3, to=str(new)).batch == 0
     query = run(new, 3, 10)
-    assert query.figures.batch == 2
-    assert query.figures.counts["seen"] == feed.ids
+    assert query.progress.batch == 2
+    assert query.progress.counts["seen"] == feed.ids
     select = "SELECT key, epoch_us(window_start), n FROM sessions WHERE emission <> 'retract'"
     expected = [("a", 1, 1), ("a", 16, 2), ("b", 2, 2), ("b", 30, 1)]
     assert rows(out, f"{select} ORDER BY ALL") == [

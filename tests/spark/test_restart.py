@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.feed import MESSAGE, STAMP, Feed, at, rows, told
+from tests.spark.feed import MESSAGE, STAMP, Feed, at, emitted, rows
 
 import muntin as mt
 from muntin.model.axis import SECOND
@@ -55,35 +55,35 @@ def test_a_restart_after_each_batch_changes_nothing(
         add(feed, number)
         part = query(feed, spark, tmp_path / "parts", available_now=True)
         assert part.await_end(timeout=240)
-        assert part.figures.batch == number
-        assert part.figures.counts["seen"] == feed.ids
-        assert part.figures.adds_up()
+        assert part.progress.batch == number
+        assert part.progress.counts["seen"] == feed.ids
+        assert part.progress.adds_up()
     whole = query(feed, spark, tmp_path / "whole", available_now=True)
     assert whole.await_end(timeout=240)
 
     parts, one = tmp_path / "parts/out.duckdb", tmp_path / "whole/out.duckdb"
-    assert told(parts) == told(one) == feed.windows(10, 4, but=TOO_LATE)
+    assert emitted(parts) == emitted(one) == feed.windows(10, 4, but=TOO_LATE)
     for table in ("history", "rejected"):
         everything = f"SELECT * FROM {table} ORDER BY ALL"
         assert rows(parts, everything) == rows(one, everything)
     assert rows(parts, "SELECT id FROM rejected") == [(15,)]
-    assert part.figures.counts == whole.figures.counts
+    assert part.progress.counts == whole.progress.counts
 
 
 def test_a_stopped_query_goes_on(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
     add(feed, 0)
     add(feed, 1)
     first = query(feed, spark, tmp_path)
-    assert first.await_quiet(timeout=240)
+    assert first.await_idle(timeout=240)
     first.stop()
     assert not first.is_active
     for number in (2, 3, 4):
         add(feed, number)
     second = query(feed, spark, tmp_path)
-    assert second.await_quiet(timeout=240)
+    assert second.await_idle(timeout=240)
     second.stop()
-    assert second.figures.counts["seen"] == feed.ids
-    assert told(tmp_path / "out.duckdb") == feed.windows(10, 4, but=TOO_LATE)
+    assert second.progress.counts["seen"] == feed.ids
+    assert emitted(tmp_path / "out.duckdb") == feed.windows(10, 4, but=TOO_LATE)
 
 
 def test_late_messages_are_told_apart_in_the_first_batch(
@@ -106,21 +106,21 @@ def test_late_messages_are_told_apart_in_the_first_batch(
         return run
 
     feed.add(("a", at(1), 1), ("b", at(22), 1))
-    assert run().figures.watermark == _micros(22)
+    assert run().progress.watermark_micros == _micros(22)
     late, taken = [("a", at(2), 2), ("b", at(9.999999), 2)], [("a", at(12), 3), ("b", at(21), 3)]
     refused = [(None, at(21), 4), ("a", None, 4)]
     feed.add(*late, *taken, *refused, ("a", at(30), -1), ("a", at(23), 5))
-    figures = run().figures
+    progress = run().progress
 
-    assert figures.counts == {
+    assert progress.counts == {
         "seen": 10, "counted": 5, "filtered": 1, "late": 2, "null_key": 1, "null_time": 1
     }  # fmt: skip
-    assert figures.adds_up()
-    assert figures.watermark == _micros(23)
+    assert progress.adds_up()
+    assert progress.watermark_micros == _micros(23)
     rejected = rows(tmp_path / "rejected.duckdb", "SELECT id, reason, epoch_us(watermark) FROM t")
     reasons = [(2, "late"), (3, "late"), (6, "null_key"), (7, "null_time")]
     assert sorted(rejected) == [(*pair, _micros(22)) for pair in reasons]
-    assert told(tmp_path / "results.duckdb", "t") == [
+    assert emitted(tmp_path / "results.duckdb", "t") == [
         ("a", _micros(0), 1, 1, 1),
         ("a", _micros(10), 1, 3, 3),
     ]
@@ -143,14 +143,14 @@ def test_what_is_told_again_in_the_first_batch_holds_nothing_back(
         return run
 
     feed.add(("p", at(1), 0), ("p", at(12), 1))
-    assert run().figures.watermark == _micros(12)
+    assert run().progress.watermark_micros == _micros(12)
     feed.add(
         ("p", at(12), 1), ("p", at(1), 0), ("p", at(99), 1), ("p", at(15), 2), ("p", at(31), 3)
     )
-    figures = run().figures
+    progress = run().progress
 
-    assert figures.counts == {"seen": 7, "counted": 4, "duplicates": 3}
-    assert figures.watermark == _micros(31)
+    assert progress.counts == {"seen": 7, "counted": 4, "duplicates": 3}
+    assert progress.watermark_micros == _micros(31)
     found = rows(tmp_path / "out.duckdb", "SELECT epoch_us(window_start), n FROM t ORDER BY ALL")
     assert found == [(_micros(0), 1), (_micros(10), 2)]
 
@@ -165,26 +165,26 @@ def test_what_waits_for_the_clock_is_told_after_a_restart(
         .early(every="10 minutes")
         .agg(n=mt.count())
     )
-    spoken = []
+    emitted = []
 
     def waits() -> bool:
         started = windows.start(
             checkpoint=f"{tmp_path}/checkpoint",
-            results=lambda frame, number: spoken.extend(frame.collect()),
+            results=lambda frame, number: emitted.extend(frame.collect()),
             available_now=True,
         )
         assert started.await_end(timeout=240)
-        return started.figures.pending > 0
+        return started.progress.pending > 0
 
     feed.add(("a", at(1), 1, at(60)), ("b", at(2), 1, at(61)))
     assert waits()
-    assert spoken == []
+    assert emitted == []
     feed.add(("b", at(3), 1, at(599)))
     assert waits()
-    assert spoken == []
+    assert emitted == []
     feed.add(("c", at(4), 1, at(600)))
     assert not waits()
-    assert sorted((row["key"], row["n"], row["emission"]) for row in spoken) == [
+    assert sorted((row["key"], row["n"], row["emission"]) for row in emitted) == [
         ("a", 1, "early"),
         ("b", 2, "early"),
         ("c", 1, "early"),
@@ -200,10 +200,10 @@ def test_a_batch_of_no_messages_after_a_restart_says_what_was_counted(
     feed.add_table(MESSAGE.empty_table())
     after = query(feed, spark, tmp_path, available_now=True)
     assert after.await_end(timeout=240)
-    assert after.figures.batch == 1
-    assert after.figures.counts == before.figures.counts != {}
-    assert after.figures.watermark == before.figures.watermark == _micros(7)
-    assert after.figures.state_rows == before.figures.state_rows
+    assert after.progress.batch == 1
+    assert after.progress.counts == before.progress.counts != {}
+    assert after.progress.watermark_micros == before.progress.watermark_micros == _micros(7)
+    assert after.progress.state_rows == before.progress.state_rows
 
 
 def _micros(seconds: float) -> int:
@@ -222,10 +222,10 @@ def test_what_an_uncommitted_attempt_left_in_the_state_is_not_read(
         add(feed, number)
         run = query(feed, spark, tmp_path, available_now=True)
         assert run.await_end(timeout=240)
-        assert run.figures.batch == number
-        assert run.figures.counts["seen"] == feed.ids
+        assert run.progress.batch == number
+        assert run.progress.counts["seen"] == feed.ids
         if number % 2 == 0:
             for file in (f"{number}", f".{number}.crc"):
                 (commits / file).unlink()
     assert query(feed, spark, tmp_path, available_now=True).await_end(timeout=240)
-    assert told(tmp_path / "out.duckdb") == feed.windows(10, 4, but=TOO_LATE)
+    assert emitted(tmp_path / "out.duckdb") == feed.windows(10, 4, but=TOO_LATE)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -39,3 +41,12 @@ def test_a_session_that_runs_is_given_back_with_more_settings(spark: SparkSessio
         assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
     finally:
         spark.conf.set(name, before)
+
+
+def test_without_java_it_is_said_who_helps(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import muntin as mt; mt.session()"]
+    env = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    told = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    *_, last = told.stderr.strip().splitlines()
+    assert last.startswith("muntin.model.errors.SettingError: Spark's JVM can't be started")
+    assert "`muntin doctor`" in last

@@ -14,6 +14,7 @@ from tests.spark.feed import Feed, at
 
 from muntin.cli.lines import Form
 from muntin.cli.shell import Shell
+from muntin.model.errors import SqlError
 
 
 def test_rows_are_shown(spark: SparkSession, tmp_path: Path) -> None:
@@ -77,3 +78,18 @@ def test_lines_hold_all_rows_whole(
     rows_of(spark, tmp_path / "table", Form.TABLE, mode, table)
     assert LONG in table.getvalue()
     assert capsys.readouterr().out == ""
+
+
+def test_what_spark_refuses_in_an_earlier_view_is_shown_there(spark: SparkSession) -> None:
+    shell = Shell(Console(file=io.StringIO(), width=160), spark)
+    shell.run("CREATE TABLE m WITH (connector = 'rate');")
+    shell.run("CREATE VIEW fine AS SELECT timestamp AS at, value, value % 2 AS key FROM m;")
+    shell.run("CREATE VIEW wrong AS\n  SELECT key, at, nope(value) AS w FROM fine;")
+    with pytest.raises(SqlError) as raised:
+        shell.run("SELECT key, sum(w) AS total FROM wrong GROUP BY key, TUMBLE(at, 10 SECONDS);")
+    assert "Cannot resolve routine `nope`" in raised.value.problem
+    start, end = raised.value.span
+    assert raised.value.text[start:end] == "nope(value)"
+    shown = str(raised.value).splitlines()
+    assert shown[0].startswith("line 2: ")
+    assert shown[2].strip() == "^" * len("nope(value)")

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
-from tests.spark.feed import Feed, at, rows, told
+from tests.spark.feed import Feed, at, emitted, rows
 
 import muntin as mt
-from muntin.spark.sinks import Batch, check_apart
-from muntin.spark.sinks import sink as sink_of
+from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.files import check_apart
+from muntin.spark.sinks.files import sink as sink_of
 
 
 def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Path) -> None:
@@ -41,8 +42,8 @@ def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Pa
         ("b", -20.0, 1, [3]),
         ("b", -20.0, 1, [6]),
     ]
-    told = "SELECT emission, count(*) FROM history GROUP BY ALL ORDER BY ALL"
-    assert rows(out, told) == [("full", 5), ("late", 1), ("retract", 2)]
+    emitted = "SELECT emission, count(*) FROM history GROUP BY ALL ORDER BY ALL"
+    assert rows(out, emitted) == [("full", 5), ("late", 1), ("retract", 2)]
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +88,7 @@ def test_one_run_of_a_batch_feeds_all_sinks(spark: SparkSession, tmp_path: Path)
     assert query.await_end(timeout=240)
     assert sorted(map(int, touched.read_text().split())) == [1, 2, 4, 5, 7, 8]
     assert seen == {0: [(2, "null_key")], 1: [(5, "null_time")], 2: []}
-    assert query.figures.fired == {"full": 3, "late": 1}
+    assert query.progress.fired == {"full": 3, "late": 1}
 
     frame = spark.read.parquet(f"{tmp_path}/results")
     said = [(r.batch, r.key, r.n, r.total, r.most, r.emission, r.revision) for r in frame.collect()]
@@ -118,8 +119,8 @@ def test_parquet_of_a_repeated_batch_is_replaced(spark: SparkSession, tmp_path: 
             )
         )
         assert query.await_end(timeout=240)
-        assert query.figures.batch == 1
-        assert query.figures.counts == {"seen": 3, "counted": 3}
+        assert query.progress.batch == 1
+        assert query.progress.counts == {"seen": 3, "counted": 3}
 
     duckdb = mt.to_duckdb(f"{tmp_path}/out.duckdb", "windows", history="history")
     run()
@@ -131,7 +132,7 @@ def test_parquet_of_a_repeated_batch_is_replaced(spark: SparkSession, tmp_path: 
     run()
     assert sorted(spark.read.parquet(f"{tmp_path}/parquet").collect()) == once
     assert rows(tmp_path / "out.duckdb", "SELECT * FROM history ORDER BY ALL") == history
-    assert told(tmp_path / "out.duckdb") == feed.windows(10, 10)
+    assert emitted(tmp_path / "out.duckdb") == feed.windows(10, 10)
 
 
 def columns(*names: str) -> StructType:
@@ -232,3 +233,18 @@ def test_two_outputs_into_one_table_are_refused(
     with pytest.raises(mt.OptionError, match="give each output a table of its own"):
         made.agg(n=mt.count()).start(checkpoint=str(checkpoint), results=results, rejected=rejected)
     assert not checkpoint.exists()
+
+
+def test_a_folder_is_made_when_a_query_starts_and_said(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = StructType([StructField("key", LongType())])
+    sink = mt.to_duckdb(f"{tmp_path}/not/there/out.duckdb", "windows")
+    assert not (tmp_path / "not").exists()
+    sink.check(schema, ("key",))
+    assert (tmp_path / "not/there").is_dir()
+    assert f"Made the folder {tmp_path}/not/there for out.duckdb" in caplog.text
+    (tmp_path / "file").touch()
+    for path, problem in ((f"{tmp_path}/file/out.duckdb", "can't be made"), (tmp_path, "a folder")):
+        with pytest.raises(mt.OptionError, match=f"path=.*{problem}.*; give the path of a file"):
+            mt.to_duckdb(str(path), "windows").check(schema, ("key",))

@@ -36,7 +36,7 @@ def feed(tmp_path: Path) -> Feed:
     return made
 
 
-def told(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
+def emitted(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
     """The rows of some columns, moments as seconds since the feed's day, in one order."""
     shown = frame.select(*names).collect()
     found = [tuple(_plain(value) for value in row) for row in shown]
@@ -85,8 +85,8 @@ def test_the_rows_of_the_twin(spark: SparkSession, feed: Feed, text: str, twin: 
     ours, theirs = mt.sql(spark, text, t=frame), twin(frame)
     columns = ["key", "window_start", "window_end", "n", "total", "emission", "revision"]
     assert set(ours.results.columns) == set(columns)
-    assert told(ours.results, *columns) == told(theirs.results, *columns)
-    assert told(ours.rejected, "id", "reason") == told(theirs.rejected, "id", "reason")
+    assert emitted(ours.results, *columns) == emitted(theirs.results, *columns)
+    assert emitted(ours.rejected, "id", "reason") == emitted(theirs.rejected, "id", "reason")
 
 
 def test_hopping_windows_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> None:
@@ -107,7 +107,7 @@ def test_spark_windows_are_those_of_spark(spark: SparkSession, feed: Feed) -> No
     )
     theirs = theirs.select("key", "window.start", "window.end", "n", "mean")
     ours = mt.sql(spark, text, t=frame).results
-    assert told(ours, "key", "s", "e", "n", "mean") == told(theirs, *theirs.columns)
+    assert emitted(ours, "key", "s", "e", "n", "mean") == emitted(theirs, *theirs.columns)
 
 
 def test_spark_sessions_are_those_of_spark(spark: SparkSession, feed: Feed) -> None:
@@ -115,7 +115,7 @@ def test_spark_sessions_are_those_of_spark(spark: SparkSession, feed: Feed) -> N
     text = """SELECT key, session_window.start AS s, count(*) AS n
               FROM sessions_of_sql GROUP BY key, session_window(at, '8 seconds')"""
     ours = mt.sql(spark, text).results
-    assert told(ours, "key", "s", "n") == told(spark.sql(text), "key", "s", "n")
+    assert emitted(ours, "key", "s", "n") == emitted(spark.sql(text), "key", "s", "n")
 
 
 def test_rows_before_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> None:
@@ -126,7 +126,7 @@ def test_rows_before_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> Non
     query = text.format(over.format("ORDER BY id"))
     t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet' WHERE key IS NOT NULL) AS t"
     theirs = duckdb.sql(query.removesuffix("t") + t).fetchall()
-    assert told(ours, "id", "key", "v", "s", "n") == sorted(theirs)
+    assert emitted(ours, "id", "key", "v", "s", "n") == sorted(theirs)
 
 
 def test_a_time_before_is_that_of_duckdb(spark: SparkSession, feed: Feed) -> None:
@@ -139,7 +139,7 @@ def test_a_time_before_is_that_of_duckdb(spark: SparkSession, feed: Feed) -> Non
     t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet' WHERE key IS NOT NULL) AS t"
     query = text.format(seconds="epoch", at='"at"').replace("FROM t", "FROM " + t)
     theirs = duckdb.sql(query).fetchall()
-    found = [(k, m, s, n) for k, m, s, n in told(ours, "key", "moment", "s", "n")]
+    found = [(k, m, s, n) for k, m, s, n in emitted(ours, "key", "moment", "s", "n")]
     assert sorted(found, key=str) == sorted([(k, int(m), s, n) for k, m, s, n in theirs], key=str)
 
 
@@ -147,7 +147,7 @@ def test_windows_of_all_rows(spark: SparkSession, feed: Feed) -> None:
     text = "SELECT count(*) AS n, count(DISTINCT key) AS d FROM t GROUP BY TUMBLE(at, 1 MINUTE)"
     found = mt.sql(spark, text, t=feed.frame(spark)).results
     assert found.columns == ["window_start", "window_end", "n", "d", "emission", "revision"]
-    assert told(found, "n", "d") == [(2, 2), (8, 2)]
+    assert emitted(found, "n", "d") == [(2, 2), (8, 2)]
 
 
 def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_the_joins_of_the_samza_design(spark: SparkSession, over: str) -> None:
                JOIN Orders{offsets} OVER ({over}) ON Orders.id = Shipments.id"""
     joined = mt.sql(spark, text, Orders=frame(ORDERS, "value"), Shipments=frame(SHIPMENTS, "cost"))
     assert joined.results.columns == ["id", "value", "cost", "emission"]
-    assert told(joined.results, "id", "value", "cost") == [
+    assert emitted(joined.results, "id", "value", "cost") == [
         (1, 0, 2),
         (1, 0, 3),
         (3, 5, 0),
@@ -308,7 +308,7 @@ def test_columns_of_a_join_may_say_whose_they_are(spark: SparkSession) -> None:
     over = "OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING)"
     text = f"""SELECT a.id AS k, a.value - b.value AS d FROM a JOIN b {over} ON a.id = b.id
                WHERE b.value < 5"""
-    assert told(mt.sql(spark, text, a=left, b=right).results, "k", "d") == [(1, 7)]
+    assert emitted(mt.sql(spark, text, a=left, b=right).results, "k", "d") == [(1, 7)]
     with pytest.raises(mt.SqlError, match=r"is a column of both sides; write a\.value or b\.value"):
         mt.sql(spark, text.replace("a.value - b", "value - b"), a=left, b=right)
     with pytest.raises(mt.SqlError, match="isn't a column of b"):
@@ -396,7 +396,7 @@ def test_a_pipeline_from_source_to_sinks(spark: SparkSession, tmp_path: Path) ->
     assert made.names == {"data", "out", "not"}
     for query in pipelines.start(spark, made, given, {}):
         assert query.await_end(120)
-        assert query.figures.counts["filtered"] == 1
+        assert query.progress.counts["filtered"] == 1
     kept = rows(
         tmp_path / "out.duckdb",
         "SELECT key, epoch(window_start)::BIGINT % 60, total FROM totals ORDER BY ALL",

@@ -23,7 +23,7 @@ from muntin.stores import Image, KeyValue, MessageStore, Session, SessionStore, 
 
 SUITE = "the contract"
 FEED = pa.schema([("key", pa.string()), ("n", pa.int64()), ("time", pa.int64())])
-TOLD = "key string, said string"
+EMITTED = "key string, said string"
 
 # Times of the messages of each key, by batch; in the last one the early times have expired.
 BATCHES: list[dict[str, list[int]]] = [
@@ -70,8 +70,8 @@ class Recorder:
         self.handle = handle
         self.variable: Any = None
 
-    def getMapState(self, *told: Any) -> Any:  # noqa: N802
-        self.variable = self.handle.getMapState(*told)
+    def getMapState(self, *emitted: Any) -> Any:  # noqa: N802
+        self.variable = self.handle.getMapState(*emitted)
         return self.variable
 
 
@@ -79,11 +79,11 @@ class Outcomes:
     """A plugin of pytest that keeps how each test ended."""
 
     def __init__(self) -> None:
-        self.told: dict[str, str] = {}
+        self.emitted: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or not report.passed:
-            self.told[report.nodeid] = "passed" if report.passed else str(report.longrepr)
+            self.emitted[report.nodeid] = "passed" if report.passed else str(report.longrepr)
 
 
 class Keeper(StatefulProcessor):
@@ -128,7 +128,7 @@ class Keeper(StatefulProcessor):
         importing = ["--import-mode=importlib", "-W", "ignore::pytest.PytestConfigWarning"]
         where = [f"--rootdir={root}", str(root / "tests/contract")]
         pytest.main([*options, *importing, *where], plugins=[outcomes])
-        return outcomes.told
+        return outcomes.emitted
 
     def close(self) -> None:
         self.state.close()
@@ -140,7 +140,7 @@ class Stream:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
         self.fuse = folder / "fuse"
-        self.told: list[tuple[int, str, str]] = []
+        self.emitted: list[tuple[int, str, str]] = []
         (folder / "source").mkdir()
 
     def add(self, batch: dict[str, list[int]]) -> None:
@@ -154,11 +154,11 @@ class Stream:
         reader = self.spark.readStream.schema("key string, n long, time long")
         frame = reader.option("maxFilesPerTrigger", 1).parquet(f"{self.folder}/source")
         kept = frame.groupBy("key").transformWithState(
-            Keeper(str(self.fuse)), TOLD, outputMode="append", timeMode="None"
+            Keeper(str(self.fuse)), EMITTED, outputMode="append", timeMode="None"
         )
 
         def collect(batch: DataFrame, number: int) -> None:
-            self.told += [(number, row["key"], row["said"]) for row in batch.collect()]
+            self.emitted += [(number, row["key"], row["said"]) for row in batch.collect()]
 
         writer = kept.writeStream.foreachBatch(collect).trigger(availableNow=True)
         writer = writer.option("checkpointLocation", f"{self.folder}/checkpoint")
@@ -181,8 +181,8 @@ def test_the_state_of_a_query_keeps_the_contract(spark: SparkSession, tmp_path: 
     stream = Stream(spark, tmp_path)
     stream.add(BATCHES[0])
     stream.run()
-    outcomes = [json.loads(said) for _, key, said in stream.told if key == SUITE]
-    assert [told for told in outcomes if told[1] != "passed"] == []
+    outcomes = [json.loads(said) for _, key, said in stream.emitted if key == SUITE]
+    assert [emitted for emitted in outcomes if emitted[1] != "passed"] == []
     # As many as every other form has, each once.
     assert len(outcomes) == len({test for test, _ in outcomes}) > 90
 
@@ -193,23 +193,23 @@ def test_the_state_of_a_query_keeps_the_contract(spark: SparkSession, tmp_path: 
     stream.fuse.unlink()
     stream.add(BATCHES[2])
     stream.run()
-    told = [row for row in stream.told if row[1] != SUITE]
-    assert sorted(told) == sorted(in_memory())
+    emitted = [row for row in stream.emitted if row[1] != SUITE]
+    assert sorted(emitted) == sorted(in_memory())
 
 
 def test_one_key_at_a_time() -> None:
-    holder = forms.Holder()
-    tester = TwsTester(holder)
+    time_column = forms.Holder()
+    tester = TwsTester(time_column)
     tester.test("a", [])
-    of_a = holder.state.open()
+    of_a = time_column.state.open()
     windows = WindowStore(of_a, retention=100)
     for time in range(20):
         windows.put("n", time, "of a")
     windows.flush()
-    of_a = holder.state.open()
+    of_a = time_column.state.open()
     unread = WindowStore(of_a, retention=100).fetch_all()
     tester.test("b", [])
-    of_b = holder.state.open()
+    of_b = time_column.state.open()
     assert list(of_b.scan()) == []
     for call in (of_a.flush, of_a.snapshot):
         with pytest.raises(MuntinError, match="the store is closed; open it again"):
@@ -217,7 +217,7 @@ def test_one_key_at_a_time() -> None:
     with pytest.raises(MuntinError, match="the store was closed while it was read; open it again"):
         list(unread)
     tester.test("a", [])
-    assert len(list(WindowStore(holder.state.open(), retention=100).fetch_all())) == 20
+    assert len(list(WindowStore(time_column.state.open(), retention=100).fetch_all())) == 20
 
 
 @pytest.mark.parametrize(

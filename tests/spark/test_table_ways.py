@@ -98,7 +98,7 @@ def test_tables_of_streams(
         "get_json_object(value, '$.n') AS n", "table", "reason"
     )
     assert sorted((int(row.n), row.table, row.reason) for row in rejected.collect()) == late
-    assert {k: v for k, v in query.figures.counts.items() if v} == counts
+    assert {k: v for k, v in query.progress.counts.items() if v} == counts
 
 
 def _handle(app: mt.App, name: str) -> Any:

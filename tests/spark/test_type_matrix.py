@@ -21,13 +21,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from tests.spark.feed import at
 from tests.transcripts.comparison import same
-from tests.typed import AGGREGATES, TYPES, Typed, refused
+from tests.typed import AGGREGATES, GROWS, TYPES, Typed, refused
 
 import muntin as mt
-from muntin.engine.oracle.values import value as value_of
-from muntin.engine.oracle.window import Placed
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import MuntinError, OptionError
+from muntin.testing.oracle.values import value as value_of
+from muntin.testing.oracle.window import Placed
 
 CORE = [t for t in TYPES if t.name in ("double", "decimal(38,18)", "array of doubles", "map")]
 SIZE = 20
@@ -60,6 +60,9 @@ SPARK = {
     "collect_list": "transform(sort_array(collect_list(struct(t, {v} AS v)) "
     "FILTER (WHERE {v} IS NOT NULL)), x -> x.v)",
     "distinct": "sort_array(collect_list(DISTINCT {v}))",
+    "mode": "mode({v}, true)",
+    "count_distinct": "count(DISTINCT {v})",
+    "sum_distinct": "try_sum(DISTINCT {v})",
 }
 # Spark has no order of maps, and so nothing that says which of several is meant.
 UNORDERED = ("first", "last", "arg_min", "arg_max", "collect_list")
@@ -87,6 +90,9 @@ SQL = {
     "top_k": "TOP_K({v}, 3)",
     "collect_list": "COLLECT_LIST({v})",
     "distinct": "COLLECT_SET({v})",
+    "mode": "MODE({v})",
+    "count_distinct": "COUNT(DISTINCT {v})",
+    "sum_distinct": "SUM(DISTINCT {v})",
 }
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
@@ -159,9 +165,9 @@ class Wide:
         if isinstance(found, Decimal):
             dtype = self.types[name.rpartition("_")[2]].polars
             assert isinstance(dtype, pl.Decimal)
-            digits = dtype.precision + {"sum": 10, "mean": 4}.get(agg.kind, 0)
+            digits = dtype.precision + GROWS.get(agg.kind, 0)
             return found if len(found.as_tuple().digits) <= min(38, digits) else None
-        whole = agg.kind == "sum" and isinstance(found, int) and not isinstance(found, bool)
+        whole = agg.entry.overflows and isinstance(found, int) and not isinstance(found, bool)
         return None if whole and not -(2**63) <= found < 2**63 else found
 
 
@@ -227,10 +233,10 @@ def test_batch_and_spark_agree(spark: SparkSession, types: Sequence[Typed]) -> N
     assert differences(found, theirs, known) == []
     for name, column in wide.types.items():
         if isinstance(column.polars, pl.Decimal):
-            shown = {"x": f"sum({name})", "y": f"avg({name})"}
-            spoken = frame.selectExpr(*(f"{call} AS {x}" for x, call in shown.items())).schema
-            ours = results.schema[f"sum_{name}"].dataType, results.schema[f"mean_{name}"].dataType
-            assert ours == (spoken["x"].dataType, spoken["y"].dataType)
+            shown = {"sum": "sum({})", "mean": "avg({})", "sum_distinct": "sum(DISTINCT {})"}
+            theirs_of = frame.selectExpr(*(f"{c.format(name)} AS {n}" for n, c in shown.items()))
+            for said in shown:
+                assert results.schema[f"{said}_{name}"].dataType == theirs_of.schema[said].dataType
 
 
 @pytest.mark.slow

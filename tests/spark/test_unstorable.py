@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
 from muntin.serve import Feed as PageFeed
-from muntin.spark.observed import observe
+from muntin.spark.inspect.observed import newest, observe
+from muntin.spark.sinks.batch import Batch
 
 LONG = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=6000))
 # Milliseconds that were read as seconds, and a time before the year 1.
@@ -76,10 +78,10 @@ def test_rows_that_postgres_cant_take_end_no_query(
         observe(query, lambda seen: None)
         assert query.await_end(timeout=240)
         assert query.watcher_failures == 0
-        assert query.figures.adds_up()
+        assert query.progress.adds_up()
         return query
 
-    assert run().figures.unstorable == 2
+    assert run().progress.unstorable == 2
     for lost in (False, True):
         assert found(dsn, "SELECT key, n FROM windows ORDER BY 1") == [
             ("a", 1), ("a␀", 1), ("a␛␀", 1)
@@ -99,7 +101,7 @@ def test_rows_that_postgres_cant_take_end_no_query(
 def test_a_batch_of_which_all_is_taken_now_leaves_nothing_behind(
     spark: SparkSession, postgres: Postgres, tmp_path: Path
 ) -> None:
-    """A sink that was mended between two tries of a batch."""
+    """A sink that was fixed between two tries of a batch."""
     dsn, checkpoint = postgres.database(), tmp_path / "checkpoint"
     feed = Feed(tmp_path / "source")
     fill(feed, (LONG, micros(2), 2))
@@ -127,9 +129,35 @@ def test_what_watches_cant_end_a_query(
 
     query.watchers += [fail, lambda number, batches: shown.append(number)]
     assert query.await_end(timeout=240)
-    assert query.figures.counts == {"seen": 2, "counted": 2}
+    assert query.progress.counts == {"seen": 2, "counted": 2}
     assert query.watcher_failures == len(shown) >= 1
     assert "the page is gone" in caplog.text
+
+
+def test_what_watches_cant_delay_a_query(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    for number in range(5):
+        feed.add(("a", at(number), number))
+    ended, shown = threading.Event(), []
+
+    def linger(number: int, batches: list[Batch]) -> None:
+        assert ended.wait(timeout=240)
+        shown.append((number, [newest(batch, 10) for batch in batches]))
+
+    query = start(spark, feed, tmp_path / "checkpoint")
+    query.watchers.append(linger)
+    # A watcher who waits for the end of the query would wait on, if the query waited for him.
+    assert query.query.awaitTermination(240)
+    ended.set()
+    query.stop()
+    assert query.progress.counts == {"seen": 5, "counted": 5}
+    numbers = [number for number, _ in shown]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == query.progress.batch
+    assert len(shown) + query.watcher_skipped == query.progress.batch + 1
+    assert query.watcher_skipped > 0
+    # What he is shown is kept for him, however late he comes.
+    assert all(isinstance(rows, list) for _, kinds in shown for rows in kinds)
 
 
 def test_a_function_that_raises_ends_the_query_in_its_own_words(

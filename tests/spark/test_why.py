@@ -1,4 +1,4 @@
-"""Why a window hasn't spoken, or a message is rejected: told from the checkpoint alone."""
+"""Why a window hasn't emitted, or a message is rejected: told from the checkpoint alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
+from muntin.spark.inspect.witness import why
 from muntin.spark.windowed import Windowed
-from muntin.spark.witness import why
 
 DAY = "2026-01-01 00:"
 
@@ -46,11 +46,11 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     assert "watermark 2026-01-01 00:01:20, 20 seconds behind the latest event time" in early
     assert "window 2026-01-01 00:01:30 to 2026-01-01 00:01:40" in early
     assert "any key has the event time 2026-01-01 00:02:00 or later" in early
-    assert "holds 1 messages, and hasn't spoken early: 1 of 3 new messages are there" in early
+    assert "holds 1 messages, and hasn't emitted early: 1 of 3 new messages are there" in early
     assert "would be taken now, by its window" in early
 
     past = said(spark, checkpoint, "a", "00:51")
-    assert "spoke in full when the watermark passed its end; holds 1 messages" in past
+    assert "emitted in full when the watermark passed its end; holds 1 messages" in past
     assert "takes late messages until one of any key has the event time 2026-01-01 00:01:50" in past
 
     closed = said(spark, checkpoint, "b", "00:05")
@@ -69,12 +69,12 @@ def test_late_messages_that_wait(spark: SparkSession, tmp_path: Path) -> None:
         return windows.hopping("20 seconds", "10 seconds").late(grace="40 seconds", rows=5)
 
     checkpoint = ran(spark, tmp_path, make)
-    told = said(spark, checkpoint, "a", "00:43")
-    assert told.count("window ") >= 2
-    assert "window 2026-01-01 00:00:30 to 2026-01-01 00:00:50" in told
-    assert "would be taken now, by 2 of its 2 windows" in told
+    emitted = said(spark, checkpoint, "a", "00:43")
+    assert emitted.count("window ") >= 2
+    assert "window 2026-01-01 00:00:30 to 2026-01-01 00:00:50" in emitted
+    assert "would be taken now, by 2 of its 2 windows" in emitted
     # 00:43 came in the batch that moved the watermark, and so in time.
-    assert "holds 3 messages" in told
+    assert "holds 3 messages" in emitted
 
 
 @pytest.mark.slow
@@ -85,11 +85,11 @@ def test_sessions(spark: SparkSession, tmp_path: Path) -> None:
     checkpoint = ran(spark, tmp_path, make)
     lives = said(spark, checkpoint, "a", "01:35")
     assert "session 2026-01-01 00:01:31 to 2026-01-01 00:01:41" in lives
-    assert "holds 1 messages, and hasn't spoken" in lives
-    assert "it speaks when it ends" in lives
+    assert "holds 1 messages, and hasn't emitted" in lives
+    assert "it emits when it ends" in lives
     past = said(spark, checkpoint, "a", "01:00")
     assert (
-        "session 2026-01-01 00:00:57 to 2026-01-01 00:01:07 holds 1 messages, and has spoken"
+        "session 2026-01-01 00:00:57 to 2026-01-01 00:01:07 holds 1 messages, and has emitted"
         in past
     )
     assert "has ended, and takes late messages" in past

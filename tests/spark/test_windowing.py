@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
-from muntin.spark import windowing_source
-from muntin.spark.windowing import start
-from muntin.spark.windowing_source import Due, due
-from muntin.windowing import Figures, Monitor, Options
+from muntin.apps.windowing import Monitor, Options, TableProgress
+from muntin.apps.windowing import random_tuples as windowing_source
+from muntin.apps.windowing.query import start
+from muntin.apps.windowing.random_tuples import Due, due
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -27,7 +27,7 @@ class Runs:
         self.spark = spark
         self.folder = folder
         self.options = options
-        self.told: dict[int, list[Figures]] = {}
+        self.emitted: dict[int, list[TableProgress]] = {}
 
     def add(self, *rows: tuple[int, int, float]) -> None:
         (self.folder / "rows").mkdir(exist_ok=True)
@@ -43,19 +43,19 @@ class Runs:
         )
         pq.write_table(table, self.folder / "rows" / f"{len(rows)}-{uuid.uuid4()}.parquet")
 
-    def run(self) -> list[Figures]:
+    def run(self) -> list[TableProgress]:
         stream = self.spark.readStream.schema("uuid string, val bigint, update_ts timestamp")
         rows = stream.parquet(str(self.folder / "rows"))
         query = start(
             self.spark,
             self.options,
-            lambda batch, figures, _: self.told.__setitem__(batch, figures),
+            lambda batch, progress, _: self.emitted.__setitem__(batch, progress),
             str(self.folder / "checkpoint"),
             rows,
             available_now=True,
         )
         assert query.await_end(240)
-        return self.told[max(self.told)]
+        return self.emitted[max(self.emitted)]
 
 
 @pytest.mark.slow
@@ -64,29 +64,29 @@ def test_rows_of_ones_own_and_a_batch_that_is_repeated(spark: SparkSession, tmp_
     runs = Runs(spark, tmp_path, options)
     runs.add(*((number, number, number * 0.5) for number in range(8)))
     first = runs.run()
-    assert sum(told.rows for told in first) == 5
-    assert sum(told.deleted for told in first) == 3
+    assert sum(emitted.rows for emitted in first) == 5
+    assert sum(emitted.deleted for emitted in first) == 3
     runs.add((8, 50, 12.0), (9, -1, 2.0))
     second = runs.run()
-    assert sum(told.rows for told in second) == 4
-    assert max(told.greatest for told in second if told.greatest is not None) == 50
-    assert [sum(told.totals[i] for told in second) for i in (0, 1)] == [10, 6]
+    assert sum(emitted.rows for emitted in second) == 4
+    assert max(emitted.greatest for emitted in second if emitted.greatest is not None) == 50
+    assert [sum(emitted.totals[i] for emitted in second) for i in (0, 1)] == [10, 6]
 
     # As if the process had died before Spark knew that the last batch was done.
-    last = max(runs.told)
+    last = max(runs.emitted)
     for left in (tmp_path / "checkpoint/commits").iterdir():
         if left.name.lstrip(".").startswith(str(last)):
             left.unlink()
-    runs.told.clear()
+    runs.emitted.clear()
     runs.run()
-    key = lambda told: told.bucket  # noqa: E731
-    assert sorted(runs.told[last], key=key) == sorted(second, key=key)
+    key = lambda emitted: emitted.bucket  # noqa: E731
+    assert sorted(runs.emitted[last], key=key) == sorted(second, key=key)
 
 
 def test_random_tuples_are_inserted_and_deleted(spark: SparkSession, tmp_path: Path) -> None:
     options = Options(ratelimit=50_000, historyseconds=0.5, maxrows=20_000)
     monitor = Monitor(options)
-    query = start(spark, options, lambda *told: monitor.take(*told), str(tmp_path))
+    query = start(spark, options, lambda *emitted: monitor.take(*emitted), str(tmp_path))
     try:
         while len(monitor.moments) < 4 and not query.await_end(0.2):
             pass
@@ -97,7 +97,7 @@ def test_random_tuples_are_inserted_and_deleted(spark: SparkSession, tmp_path: P
     assert summary.inserted > 0
     assert summary.most_rows <= 20_000
     assert summary.deleted > 0
-    assert query.figures.counts["seen"] == summary.inserted
+    assert query.progress.counts["seen"] == summary.inserted
 
 
 def test_a_source_without_a_column_is_refused(spark: SparkSession) -> None:

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 import muntin as mt
 from muntin.spark import agents
-from muntin.spark.agent_route import RouteTask
-from muntin.spark.zones import zone_of
+from muntin.spark.agent_route import AgentStage
+from muntin.spark.host.zones import zone_of
 
 ZONE = "spark.sql.session.timeZone"
 COLUMNS = "n long, at timestamp, local timestamp_ntz, day date, s string, timestamp long"
@@ -101,8 +101,8 @@ def test_queries(messages: DataFrame) -> None:
     # In a chain each stage remembers its own.
     chain = sentence(sentence(messages, time="s").results, time="window_start").plan
     assert chain.spec.zone is None
-    assert chain.fed is not None
-    assert chain.fed.plan.spec.zone == "UTC"
+    assert chain.upstream is not None
+    assert chain.upstream.plan.spec.zone == "UTC"
 
 
 def test_joins_and_what_windows_take_of_them(messages: DataFrame) -> None:
@@ -118,11 +118,11 @@ def test_joins_and_what_windows_take_of_them(messages: DataFrame) -> None:
 def test_topics_of_agents(messages: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     stages: list[Any] = []
 
-    def noted(stage: Any, *rest: Any) -> RouteTask:
-        stages.append(stage)
-        return RouteTask(stage, *rest)
+    def noted(*parts: Any) -> AgentStage:
+        stages.append(AgentStage(*parts))
+        return stages[-1]
 
-    monkeypatch.setattr(agents, "RouteTask", noted)
+    monkeypatch.setattr(agents, "AgentStage", noted)
     for time in ("at", "s"):
         app = mt.App("app")
         app.Table("seen", default=int)

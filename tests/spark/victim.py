@@ -34,8 +34,8 @@ def main(folder: Path) -> None:
         )
     )
     query.await_end()
-    figures = {"counts": query.figures.counts, "adds_up": query.figures.adds_up()}
-    (folder / "figures.json").write_text(json.dumps(figures))
+    progress = {"counts": query.progress.counts, "adds_up": query.progress.adds_up()}
+    (folder / "figures.json").write_text(json.dumps(progress))
 
 
 if __name__ == "__main__":

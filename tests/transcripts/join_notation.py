@@ -18,7 +18,7 @@ messages on both), ``final`` where the input ends, and what must come of it, in 
 
 - A row of ``expect`` is the cells of the left side, those of the right side but its keys, and the
   emission: ``a 3 5 4 7 early``. ``-`` is a null. Semi and anti
-  joins tell the left side only.
+  joins emit the left side only.
 - A rejected message is its side, its cells, the reason and the side's watermark:
   ``left a 3 5 late 20``.
 """
@@ -191,8 +191,8 @@ def _expected(
 def _row(row: str, out: dict[str, str]) -> dict[str, Any]:
     *cells, emission = row.split()
     named = zip(cells, out.items(), strict=True)
-    told = {n: None if cell == "-" else read_cell(cell, kind) for cell, (n, kind) in named}
-    return {**told, "emission": emission}
+    emitted = {n: None if cell == "-" else read_cell(cell, kind) for cell, (n, kind) in named}
+    return {**emitted, "emission": emission}
 
 
 def _rejected(row: str, columns: dict[str, dict[str, str]]) -> dict[str, Any]:

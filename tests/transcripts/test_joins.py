@@ -10,7 +10,7 @@ from tests.join_doors import JOIN_DOORS, JoinDoor
 from tests.transcripts.comparison import unordered_differences
 from tests.transcripts.join_notation import JoinCase, JoinExpected, read_joins
 
-from muntin.engine.oracle.joins import JoinStep
+from muntin.testing.oracle.joins import JoinStep
 
 CASES = read_joins(Path(__file__).parent / "joins")
 RIGHT = [case for case in CASES if not case.wrong]
@@ -42,9 +42,9 @@ def differences(case: JoinCase, door: JoinDoor) -> list[str]:
     """Where a run differs from its transcript, step by step and in words."""
     if not door.runs(case.spec, case.steps):
         pytest.skip(f"{door.name} can't take these steps")
-    told = door.run(case.spec, case.types, case.steps)
-    found = [] if len(told) == len(case.steps) else [f"{len(told)} steps told"]
-    for number, (step, expected) in enumerate(zip(told, case.expected, strict=False), start=1):
+    emitted = door.run(case.spec, case.types, case.steps)
+    found = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
+    for number, (step, expected) in enumerate(zip(emitted, case.expected, strict=False), start=1):
         found += [f"step {number}: {text}" for text in step_differences(step, expected, door)]
     return found
 

@@ -10,8 +10,8 @@ from tests.doors import DOORS, Door
 from tests.transcripts.comparison import row_differences, unordered_differences
 from tests.transcripts.notation import Case, Expected, read_cases
 
-from muntin.engine.oracle import Step
 from muntin.model.spec import DUPLICATES
+from muntin.testing.oracle import Step
 
 CASES = read_cases(Path(__file__).parent)
 RIGHT = [case for case in CASES if not case.wrong]
@@ -43,9 +43,9 @@ def differences(case: Case, door: Door) -> list[str]:
     """Where a run differs from its transcript, step by step and in words."""
     if not door.runs(case.spec, case.steps):
         pytest.skip(f"{door.name} can't take these steps")
-    told = door.run(case.spec, case.steps)
-    found = [] if len(told) == len(case.steps) else [f"{len(told)} steps told"]
-    for number, (step, expected) in enumerate(zip(told, case.expected, strict=False), start=1):
+    emitted = door.run(case.spec, case.steps)
+    found = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
+    for number, (step, expected) in enumerate(zip(emitted, case.expected, strict=False), start=1):
         found += [f"step {number}: {text}" for text in step_differences(step, expected, door)]
     return found
 

@@ -16,8 +16,6 @@ from tests.doors import Batch, OracleDoor
 from tests.join_doors import Columns, JoinBatch, OracleJoinDoor
 from tests.transcripts.notation import product, written
 
-from muntin.engine.oracle import Step
-from muntin.engine.oracle.joins import JoinStep
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Axis, phrase
 from muntin.model.cumulating import Cumulating
@@ -29,6 +27,8 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.model.windows import Windows
+from muntin.testing.oracle import Step
+from muntin.testing.oracle.joins import JoinStep
 
 
 def transcript(name: str, spec: WindowSpec, steps: Sequence[Batch]) -> str:

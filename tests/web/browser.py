@@ -98,8 +98,8 @@ class Browser:
 
     def value(self, expression: str) -> Any:
         """What an expression is on the page."""
-        told = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        return told["result"].get("value")
+        emitted = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        return emitted["result"].get("value")
 
     def wait(self, expression: str, seconds: float = 30.0) -> None:
         """Wait until an expression is true on the page."""

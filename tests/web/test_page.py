@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def begin(feed: Feed) -> None:
     feed.add(Subject("visits", "Visits an hour.", _TILES, _CHARTS, ("key",), COLUMNS))
 
 
-def tell(feed: Feed, number: int, **more: object) -> None:
+def emit(feed: Feed, number: int, **more: object) -> None:
     windows = [
         {
             "key": key,
@@ -71,12 +72,12 @@ ROWS = "document.querySelectorAll('#windows tr').length"
 
 def test_the_page_lives(feed: Feed, browser: Browser) -> None:
     with Server(feed, port=0) as server:
-        tell(feed, 0)
+        emit(feed, 0)
         browser.open(server.address)
         browser.wait(f"{TILE} === '100'")
         assert browser.value(STATUS) == "Live"
         rejected = {"late": 2, "null_key": 0}
-        tell(feed, 1, rejected=rejected, samples=[{"id": 7, "reason": "late"}], phases={"add": 9.0})
+        emit(feed, 1, rejected=rejected, samples=[{"id": 7, "reason": "late"}], phases={"add": 9.0})
         browser.wait(f"{TILE} === '200'")
         assert browser.value(ROWS) == 6
         for emission in ("early", "full", "late"):
@@ -95,7 +96,7 @@ def test_the_page_lives(feed: Feed, browser: Browser) -> None:
         assert "disk full" in browser.value("document.querySelector('#failure').textContent")
         assert browser.value(STATUS) == "Failed"
         begin(feed)
-        tell(feed, 0)
+        emit(feed, 0)
         browser.wait(f"{STATUS} === 'Live' && {TILE} === '100'")
         assert browser.value("document.querySelector('#failure').hidden")
         assert browser.trouble == []
@@ -124,7 +125,7 @@ def test_a_look_into_the_state(feed: Feed, browser: Browser) -> None:
     ask = """(() => {{ document.querySelector('#held-key').value = '{}';
               document.querySelector('#look button').click(); }})()"""
     with Server(feed, port=0) as server:
-        tell(feed, 0)
+        emit(feed, 0)
         browser.open(server.address)
         browser.wait(f"{TILE} === '100'")
         browser.value(ask.format(""))
@@ -138,14 +139,39 @@ def test_a_look_into_the_state(feed: Feed, browser: Browser) -> None:
         assert browser.value(held) == []
 
 
+def test_a_key_of_several_columns_may_have_commas_in_it(feed: Feed, browser: Browser) -> None:
+    keys: list[Sequence[str]] = []
+
+    def look(key: Sequence[str]) -> dict[str, object]:
+        keys.append(list(key))
+        raise OptionError("key", len(keys), "isn't a key", "give another")
+
+    columns = ("city", *COLUMNS)
+    feed.add(Subject("visits", "", _TILES, _CHARTS, ("city", "key"), columns), look)
+    typed = ["Bonn, 7", '"Washington, D.C.", 7', '7,"say ""a, b"""', "Bonn,", 'a"b,"c']
+    with Server(feed, port=0) as server:
+        emit(feed, 0)
+        browser.open(server.address)
+        browser.wait(f"{TILE} === '100'")
+        for number, text in enumerate(typed, start=1):
+            browser.value(
+                f"""(() => {{ document.querySelector('#held-key').value = {json.dumps(text)};
+                document.querySelector('#look button').click(); }})()"""
+            )
+            said = "document.querySelector('#held-said').textContent"
+            browser.wait(f"{said}.includes('key={number} ')")
+    washington, quoted = ["Washington, D.C.", "7"], ["7", 'say "a, b"']
+    assert keys == [["Bonn", "7"], washington, quoted, ["Bonn", ""], ['a"b', '"c']]
+
+
 def test_values_are_shown_as_people_read_them(feed: Feed, browser: Browser) -> None:
     kinds = {"window_start": "time", "window_end": "time", "total": "count"}
     times = {"at": "time", "watermark": "time"}
     feed.add(Subject("visits", "", _TILES, _CHARTS, ("key",), COLUMNS, kinds, times))
     sample = {"user": 1795354393480, "place": '{"lat": 1.5}', "more": "x" * 500}
-    tell(feed, 0, samples=[{**sample, "at": START + 5, "reason": "late", "watermark": START}])
+    emit(feed, 0, samples=[{**sample, "at": START + 5, "reason": "late", "watermark": START}])
     odd = [1_767_225_600_000_000, 9 * 10**15, -(10**14), "57971-01-01"]
-    tell(feed, 1, samples=[{"user": 1, "at": at, "reason": "future"} for at in odd])
+    emit(feed, 1, samples=[{"user": 1, "at": at, "reason": "future"} for at in odd])
     cells = "[...document.querySelectorAll('#samples {} td')].map(c => c.textContent)"
     with Server(feed, port=0) as server:
         browser.open(server.address)
@@ -187,8 +213,8 @@ def test_values_are_shown_as_people_read_them(feed: Feed, browser: Browser) -> N
 def test_no_chart_stands_alone_in_its_row(
     feed: Feed, browser: Browser, width: int, scheme: str
 ) -> None:
-    tell(feed, 0)
-    tell(feed, 1)
+    emit(feed, 0)
+    emit(feed, 1)
     with Server(feed, port=0) as server:
         media = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.call("Emulation.setEmulatedMedia", features=media)
@@ -204,8 +230,8 @@ def test_no_chart_stands_alone_in_its_row(
 
 
 def test_a_phone_needs_no_scrolling_sideways(feed: Feed, browser: Browser) -> None:
-    tell(feed, 0)
-    tell(feed, 1)
+    emit(feed, 0)
+    emit(feed, 1)
     with Server(feed, port=0) as server:
         metrics = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
         browser.call("Emulation.setDeviceMetricsOverride", **metrics)

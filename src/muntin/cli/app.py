@@ -30,15 +30,16 @@ def build() -> typer.Typer:
     from muntin.cli.run import run
     from muntin.cli.serve import serve
     from muntin.cli.shell import sql
+    from muntin.cli.version import options
     from muntin.cli.why import why
     from muntin.cli.windowing import windowing
 
     app = typer.Typer(
-        help="Windows for streams, on Spark, from Python.",
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_show_locals=False,
     )
+    app.callback()(options)
     app.command()(run)
     app.command()(demo)
     app.command()(doctor)

@@ -15,15 +15,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from muntin.cli.failure import told
+from muntin.cli.failure import emitted
 from muntin.cli.watch import watch
 from muntin.cli.weather import OURS as OF_THE_WEATHER
 from muntin.cli.weather import weather
 from muntin.model.errors import OptionError
 
 if TYPE_CHECKING:
-    from muntin.flights.check import Verdict
-    from muntin.flights.source import Replay
+    from muntin.apps.flights.check import Verdict
+    from muntin.apps.flights.source import Replay
 
 _OF_FLIGHTS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", "flights.html")
 # What is in a folder without it isn't ours to remove.
@@ -60,7 +60,7 @@ def demo(
     """
     begun = time.monotonic()
     console = Console()
-    with told():
+    with emitted():
         _empty(out)
         if subject is Subject.WEATHER:
             if not weather(console, out, flights, pieces):
@@ -88,8 +88,8 @@ def _empty(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise OptionError("out", str(out), "isn't a folder", "give a folder")
     if out.exists() and not marker.exists() and any(out.iterdir()):
-        cure = "give a folder that is new, empty, or of an earlier demo"
-        raise OptionError("out", str(out), "holds what no demo has written", cure)
+        hint = "give a folder that is new, empty, or of an earlier demo"
+        raise OptionError("out", str(out), "holds what no demo has written", hint)
     out.mkdir(parents=True, exist_ok=True)
     marker.write_text("muntin demo writes here, and removes what an earlier run left.\n")
     for name in {*_OF_FLIGHTS, *OF_THE_WEATHER}:
@@ -101,7 +101,7 @@ def _empty(out: Path) -> None:
 
 
 def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> Replay:
-    from muntin.flights.source import in_landing_order, read_flights, write_replay
+    from muntin.apps.flights.source import in_landing_order, read_flights, write_replay
 
     with console.status("Sorting the flights by when they became known …"):
         messages = in_landing_order(read_flights())
@@ -113,7 +113,7 @@ def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> R
 def _run(console: Console, replay: Replay, out: Path) -> tuple[float, list[Any] | None]:
     """Run both queries; returns how long they ran, and no query after Ctrl-C."""
     import muntin as mt
-    from muntin.flights.pipeline import pipeline
+    from muntin.apps.flights.pipeline import pipeline
 
     with console.status("Starting Spark …"):
         spark = mt.session("muntin demo")
@@ -127,8 +127,8 @@ def _run(console: Console, replay: Replay, out: Path) -> tuple[float, list[Any] 
 
 
 def _check(console: Console, replay: Replay, out: Path) -> list[Verdict]:
-    from muntin.flights.check import check
-    from muntin.flights.pipeline import GRACE, LATENESS
+    from muntin.apps.flights.check import check
+    from muntin.apps.flights.pipeline import GRACE, LATENESS
 
     with console.status("Computing every window again with DuckDB …"):
         return check(out / "flights.duckdb", replay.folder, lateness=LATENESS, grace=GRACE)
@@ -137,9 +137,9 @@ def _check(console: Console, replay: Replay, out: Path) -> list[Verdict]:
 def _page(
     replay: Replay, out: Path, seconds: float, queries: list[Any], verdicts: list[Verdict]
 ) -> Path:
-    from muntin.flights.pipeline import GRACE, LATENESS
-    from muntin.flights.source import read_airlines
-    from muntin.report.page import Run, write_page
+    from muntin.apps.flights.pipeline import GRACE, LATENESS
+    from muntin.apps.flights.source import read_airlines
+    from muntin.apps.report.page import Run, write_page
 
     run = Run(
         flights=replay.flights,
@@ -147,7 +147,7 @@ def _page(
         seconds=seconds,
         lateness=LATENESS,
         grace=GRACE,
-        counts={q.query.name: dict(q.figures.counts) for q in queries},
+        counts={q.query.name: dict(q.progress.counts) for q in queries},
         verdicts=[(str(verdict), verdict.equal) for verdict in verdicts],
         airlines=read_airlines(),
     )
@@ -155,7 +155,7 @@ def _page(
 
 
 def _show_worst(console: Console, out: Path) -> None:
-    from muntin.report.story import worst_hours
+    from muntin.apps.report.story import worst_hours
 
     for key, title in (("origin", "airport"), ("carrier", "carrier")):
         table = Table(title=f"The worst hour of each {title}", header_style="bold", title_style="")

@@ -1,4 +1,4 @@
-"""``muntin doctor``: what is there, what is missing, and how to mend it."""
+"""``muntin doctor``: what is there, what is missing, and how to fix it."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ class Finding:
         name: What it is.
         good: Whether it is as it must be; ``None`` where it may be missing, and is.
         said: What was found.
-        cure: What to do, where something is missing.
+        hint: What to do, where something is missing.
     """
 
     name: str
     good: bool | None
     said: str
-    cure: str = ""
+    hint: str = ""
 
 
 def doctor(
     quick: bool = typer.Option(False, "--quick", help="Don't start Spark."),
 ) -> None:
-    """Look at Java, Python, Spark and the extras, and say how to mend what is missing.
+    """Look at Java, Python, Spark and the extras, and say how to fix what is missing.
 
     Ends with 0 when queries can run here, and with 1 when they can't.
     """
@@ -67,8 +67,8 @@ def doctor(
         found.append(finding)
         console.print(f"{_SIGNS[finding.good]} [bold]{finding.name}[/]  {finding.said}",
                       highlight=False)  # fmt: skip
-        if finding.cure and not finding.good:
-            console.print(f"    {finding.cure}", markup=False, highlight=False, soft_wrap=True)
+        if finding.hint and not finding.good:
+            console.print(f"    {finding.hint}", markup=False, highlight=False, soft_wrap=True)
     if any(finding.good is False for finding in found):
         raise typer.Exit(1)
 
@@ -93,30 +93,30 @@ def look(quick: bool) -> Iterator[Finding]:
 def python() -> Finding:
     """The interpreter that runs this, and the workers."""
     said = f"{sys.version.split()[0]} at {sys.executable}"
-    cure = f"use Python {_PYTHON[0]}.{_PYTHON[1]} or newer"
-    return Finding("Python", sys.version_info >= _PYTHON, said, cure)
+    hint = f"use Python {_PYTHON[0]}.{_PYTHON[1]} or newer"
+    return Finding("Python", sys.version_info >= _PYTHON, said, hint)
 
 
 def java() -> Finding:
     """The Java that Spark would start."""
     home = os.environ.get("JAVA_HOME")
     program = f"{home}/bin/java" if home else shutil.which("java")
-    cure = (
+    hint = (
         f"install Java {_JAVA} or newer (Debian: apt-get install openjdk-{_JAVA}-jre-headless), "
         "or set JAVA_HOME to one"
     )
     if program is None:
-        return Finding("Java", False, "none found", cure)
+        return Finding("Java", False, "none found", hint)
     asked = [program, "-XshowSettings:properties", "-version"]
     try:
-        told = subprocess.run(asked, capture_output=True, text=True, timeout=60).stderr
+        emitted = subprocess.run(asked, capture_output=True, text=True, timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("Java", False, f"{program} can't be started: {error}", cure)
-    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", told)
+        return Finding("Java", False, f"{program} can't be started: {error}", hint)
+    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", emitted)
     if version is None:
-        return Finding("Java", False, f"{program} doesn't say its version", cure)
+        return Finding("Java", False, f"{program} doesn't say its version", hint)
     good = int(version[1]) >= _JAVA
-    return Finding("Java", good, f"{version[1]} at {program}", cure)
+    return Finding("Java", good, f"{version[1]} at {program}", hint)
 
 
 def libraries() -> Iterator[Finding]:
@@ -145,12 +145,12 @@ def folder() -> Finding:
 def spark() -> Finding:
     """A session, a worker and a window, from one end to the other."""
     try:
-        from muntin.spark.health import window_of_three
+        from muntin.spark.inspect.health import window_of_three
 
         said = window_of_three()
     except Exception as error:
-        cure = "read the lines above; a port, a proxy or SPARK_HOME of another Spark may be why"
-        return Finding("Spark", False, words(error).partition("\n")[0], cure)
+        hint = "read the lines above; a port, a proxy or SPARK_HOME of another Spark may be why"
+        return Finding("Spark", False, words(error).partition("\n")[0], hint)
     return Finding("Spark", True, said)
 
 
@@ -158,8 +158,8 @@ def extras() -> Iterator[Finding]:
     """What may be there."""
     for extra, (module, purpose) in _EXTRAS.items():
         there = find_spec(module) is not None
-        cure = f"pip install 'muntin[{extra}]'"
-        yield Finding(f"extra {extra}", there or None, purpose, cure)
+        hint = f"pip install 'muntin[{extra}]'"
+        yield Finding(f"extra {extra}", there or None, purpose, hint)
 
 
 def connector() -> Finding:
@@ -167,11 +167,11 @@ def connector() -> Finding:
     jars = os.environ.get("MUNTIN_KAFKA_JARS")
     if jars is not None:
         good = any(Path(jars).glob("*.jar"))
-        cure = "put the connector's jars there, or unset MUNTIN_KAFKA_JARS"
-        return Finding("Kafka connector", good, f"MUNTIN_KAFKA_JARS is {jars}", cure)
+        hint = "put the connector's jars there, or unset MUNTIN_KAFKA_JARS"
+        return Finding("Kafka connector", good, f"MUNTIN_KAFKA_JARS is {jars}", hint)
     if shutil.which("mvn"):
         return Finding("Kafka connector", True, "fetched with mvn when it is needed")
-    cure = (
+    hint = (
         "set MUNTIN_KAFKA_JARS to a folder of its jars, install Maven, or use spark.jars.packages"
     )
-    return Finding("Kafka connector", None, "not found; only Kafka needs it", cure)
+    return Finding("Kafka connector", None, "not found; only Kafka needs it", hint)

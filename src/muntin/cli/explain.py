@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import told
+from muntin.cli.failure import emitted
 from muntin.cli.pipelines import check_fits, load, settings
 from muntin.explain.flows import stories
 from muntin.explain.size import Rates
@@ -33,7 +33,7 @@ def explain(
     """
     console = Console()
     rates = None if rate is None else Rates(rate, keys)
-    with told():
+    with emitted():
         given = settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
             found = list(stories(read(pipeline, given, whole=False), rates, given))
@@ -68,5 +68,5 @@ def schema() -> None:
 
     from muntin.pipelines.files import schema as made
 
-    with told():
+    with emitted():
         print(json.dumps(made(), indent=2))

@@ -1,4 +1,4 @@
-"""How an error is told on the command line: in its own words where it is one of ours."""
+"""How an error is shown on the command line: in its own words where it is one of ours."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def words(error: BaseException) -> str:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def emitted() -> Iterator[None]:
     """Tell errors of muntin without a traceback and end with exit code 1."""
     try:
         yield

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from muntin.cli.failure import told
+from muntin.cli.failure import emitted
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -30,14 +30,14 @@ def inspect(
 
     Reads what the query's last batch has committed; the query may be running.
     """
-    with told():
+    with emitted():
         if not checkpoint.is_dir():
             from muntin.model.errors import OptionError
 
-            cure = "give the folder that start(checkpoint=…) got"
-            raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", cure)
+            hint = "give the folder that start(checkpoint=…) got"
+            raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", hint)
         import muntin as mt
-        from muntin.spark.inspection import inspect as looked
+        from muntin.spark.inspect.checkpoints import inspect as looked
 
         Console(stderr=True).print("Reading the state …", style="dim")
         spark = mt.session("muntin inspect")
@@ -53,7 +53,7 @@ def inspect(
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:
-    """Print a report of ``muntin.spark.inspection.inspect`` as tables."""
+    """Print a report of ``muntin.spark.inspect.checkpoints.inspect`` as tables."""
     oldest, newest = report["kept"]
     head = {
         "checkpoint": report["checkpoint"],

@@ -38,7 +38,7 @@ class Lines:
 
     def take(self, frame: Any, _: int = 0) -> None:
         """Write the rows of a DataFrame."""
-        from muntin.spark.texts import cells, objects
+        from muntin.spark.sources.texts import cells, objects
 
         if self.form is Form.JSON:
             self.out.writelines(f"{line}\n" for line in objects(frame))

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
 from muntin.cli.failure import words
 from muntin.serve import Chart, Feed, Subject, Tile
-from muntin.windowing import Figures, Maximum, Monitor, Options
 
 Host = Annotated[str, typer.Option(help="Where the page listens; elsewhere needs --token.")]
 Port = Annotated[int, typer.Option(help="The page's port; 0 is any that is free.")]
@@ -43,7 +43,7 @@ def put(feed: Feed, query: Any) -> None:
         feed: The page's feed.
         query: The query.
     """
-    from muntin.spark.observed import looking, observe
+    from muntin.spark.inspect.observed import looking, observe
 
     name = query.query.name or str(query.query.id)
     results, *others = query.outputs
@@ -139,15 +139,15 @@ class TablePage:
         self,
         monitor: Monitor,
         batch: int,
-        figures: list[Figures],
+        progress: list[TableProgress],
         written: int,
         change: Maximum | None,
     ) -> None:
         """Show a batch."""
         seconds = None if self._last is None else max(1, written - self._last) / 1000
         self._last = written
-        inserted = sum(told.inserted for told in figures)
-        deleted = sum(told.deleted for told in figures)
+        inserted = sum(emitted.inserted for emitted in progress)
+        deleted = sum(emitted.deleted for emitted in progress)
         numbers: dict[str, float | None] = {
             "rows": monitor.rows,
             "inserted": None if seconds is None else inserted / seconds,
@@ -155,7 +155,7 @@ class TablePage:
             "backlog": monitor.backlog,
             "lag": monitor.lag,
             "maximum": monitor.maximum,
-            "megabytes": sum(told.bytes for told in figures) / 1e6,
+            "megabytes": sum(emitted.bytes for emitted in progress) / 1e6,
             **{f"{span:g} s": mean for span, mean in monitor.averages.items()},
         }
         rejected = monitor.rejected

@@ -46,14 +46,14 @@ def load(path: Path) -> Callable[..., Any]:
         OptionError: When there is no such file or function.
     """
     if not path.is_file():
-        cure = "give the path of a file in SQL or TOML, or in Python with pipeline(spark)"
-        raise OptionError("PIPELINE", str(path), "isn't a file", cure)
+        hint = "give the path of a file in SQL or TOML, or in Python with pipeline(spark)"
+        raise OptionError("PIPELINE", str(path), "isn't a file", hint)
     # What lies beside the file can be imported, as when Python itself runs it.
     sys.path.insert(0, str(path.resolve().parent))
     function = runpy.run_path(str(path), run_name="muntin_pipeline").get(_NAME)
     if not callable(function):
-        cure = "write def pipeline(spark): ... that returns what .start() gave"
-        raise OptionError("PIPELINE", str(path), "has no function pipeline", cure)
+        hint = "write def pipeline(spark): ... that returns what .start() gave"
+        raise OptionError("PIPELINE", str(path), "has no function pipeline", hint)
     return function
 
 
@@ -63,8 +63,8 @@ def settings(given: Sequence[str]) -> dict[str, str]:
     Raises:
         OptionError: When one isn't such a pair.
     """
-    cure = "write for example --set out=/data"
-    return _pairs("--set", given, str.isidentifier, "isn't name=value", cure)
+    hint = "write for example --set out=/data"
+    return _pairs("--set", given, str.isidentifier, "isn't name=value", hint)
 
 
 def spark_settings(given: Sequence[str]) -> dict[str, str]:
@@ -73,8 +73,8 @@ def spark_settings(given: Sequence[str]) -> dict[str, str]:
     Raises:
         OptionError: When one isn't such a pair.
     """
-    cure = "write for example --conf spark.executor.memory=4g"
-    return _pairs("--conf", given, _of_spark, "isn't spark.name=value", cure)
+    hint = "write for example --conf spark.executor.memory=4g"
+    return _pairs("--conf", given, _of_spark, "isn't spark.name=value", hint)
 
 
 def _of_spark(name: str) -> bool:
@@ -82,7 +82,7 @@ def _of_spark(name: str) -> bool:
 
 
 def _pairs(
-    option: str, given: Sequence[str], fits: Callable[[str], bool], problem: str, cure: str
+    option: str, given: Sequence[str], fits: Callable[[str], bool], problem: str, hint: str
 ) -> dict[str, str]:
     found = {}
     for pair in given:
@@ -90,7 +90,7 @@ def _pairs(
         if not equals or not fits(name):
             # What stands behind the name may be a secret, and all of what has no name.
             shown = f"{name}=…" if equals else name if fits(name) else "(hidden)"
-            raise OptionError(option, shown, problem, cure)
+            raise OptionError(option, shown, problem, hint)
         found[name] = value
     return found
 
@@ -106,8 +106,8 @@ def check_fits(function: Callable[..., Any], given: dict[str, str]) -> None:
         signature.bind(None, **given)
     except TypeError as error:
         takes = f"{_NAME}({', '.join(signature.parameters)})"
-        cure = f"it is {takes}, and --set name=value gives what follows spark"
-        raise OptionError("--set", ", ".join(given), f"doesn't fit: {error}", cure) from error
+        hint = f"it is {takes}, and --set name=value gives what follows spark"
+        raise OptionError("--set", ", ".join(given), f"doesn't fit: {error}", hint) from error
 
 
 def started(returned: Any) -> list[Any]:
@@ -117,7 +117,7 @@ def started(returned: Any) -> list[Any]:
         OptionError: When it didn't return started queries.
     """
     queries = list(returned) if isinstance(returned, list | tuple) else [returned]
-    if not queries or not all(hasattr(q, "figures") and hasattr(q, "await_quiet") for q in queries):
-        cure = "return what .start(...) gave, or a list of those"
-        raise OptionError("pipeline()", returned, "is no started query", cure)
+    if not queries or not all(hasattr(q, "progress") and hasattr(q, "await_idle") for q in queries):
+        hint = "return what .start(...) gave, or a list of those"
+        raise OptionError("pipeline()", returned, "is no started query", hint)
     return queries

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import told
+from muntin.cli.failure import emitted
 
 
 def rescale(
@@ -22,9 +22,9 @@ def rescale(
     The old checkpoint stays as it is. Start the query from the new one, with as many buckets.
     """
     console = Console()
-    with told():
+    with emitted():
         import muntin as mt
-        from muntin.spark.rescale import rescale as moved
+        from muntin.spark.inspect.rescale import rescale as moved
 
         console.print("Moving the state …", style="dim")
         spark = mt.session("muntin rescale")

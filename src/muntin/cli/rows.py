@@ -12,20 +12,20 @@ from rich.table import Table
 from rich.text import Text
 
 IDENTITY = ("window_start", "window_end")
-# Far more than a terminal shows: a window that speaks again is nearly always among them.
+# Far more than a terminal shows: a window that emits again is nearly always among them.
 KEPT = 10_000
 
 
 class LiveRows:
     """The newest rows of a query: of a window its greatest revision, without those taken back.
 
-    Older ones than are kept are counted only, so that a query may run for ever.
+    Older ones than are kept are counted only, so that a query may run indefinitely.
 
     Args:
         columns: The names of the columns.
         keys: The key columns; ``None`` where rows have no identity (joins).
         most: How many rows are shown.
-        kept: How many rows are kept, so that a window that speaks again takes the place of its own.
+        kept: How many rows are kept, so that a window that emits again takes the place of its own.
     """
 
     def __init__(

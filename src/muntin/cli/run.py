@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import told
+from muntin.cli.failure import emitted
 from muntin.cli.pipelines import opened, settings, spark_settings
 from muntin.cli.watch import watch
 
@@ -22,7 +22,7 @@ def run(
     until_quiet: Annotated[
         bool,
         typer.Option(
-            help="Stop when all input there is was read and every changed window has spoken."
+            help="Stop when all input there is was read and every changed window has emitted."
         ),
     ] = False,
     master: Annotated[
@@ -48,7 +48,7 @@ def run(
     queries and returns what .start() gave.
     """
     console = Console()
-    with told():
+    with emitted():
         given = settings(set_ or [])
         begin, wanted = opened(pipeline, given), spark_settings(conf or [])
         import muntin as mt

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import told
+from muntin.cli.failure import emitted
 from muntin.cli.page import Host, Port, Token, put
 from muntin.cli.pipelines import opened, settings
 from muntin.cli.watch import watch
@@ -27,11 +27,11 @@ def serve(
 ) -> None:
     """Run the queries of a pipeline, and show on a live page what they do.
 
-    Windows as they speak, watermark and lag, throughput, what was rejected and why, the size of
+    Windows as they emit, watermark and lag, throughput, what was rejected and why, the size of
     the state. Until Ctrl-C, or until the queries end.
     """
     console = Console()
-    with told():
+    with emitted():
         from muntin.serve.server import Server
 
         begin = opened(pipeline, settings(set_ or []))

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from muntin.cli.failure import told, words
+from muntin.cli.failure import emitted, words
 from muntin.cli.lines import Form, Lines
 from muntin.cli.rows import KEPT, LiveRows
 from muntin.explain.flows import said_of
@@ -53,7 +53,7 @@ def sql(
     quiet = until_quiet or not (console.is_terminal and sys.stdout.isatty())
     if not console.is_terminal:
         console.width = _WHOLE
-    with told(), closing(Shell(console, until_quiet=quiet, form=format_)) as shell:
+    with emitted(), closing(Shell(console, until_quiet=quiet, form=format_)) as shell:
         if execute:
             for text in execute:
                 shell.run(text)
@@ -130,7 +130,7 @@ class Shell:
     def _ask(self, question: Question) -> None:
         import os
 
-        from muntin.spark.sources import Surroundings
+        from muntin.spark.sources.tables import Surroundings
         from muntin.spark.statements import asked
 
         if self._spark is None:
@@ -153,7 +153,7 @@ class Shell:
             else:
                 rows.take([row.asDict() for row in frame.collect()])
 
-        if not aggregate.plan.told.isStreaming:
+        if not aggregate.plan.emitted.isStreaming:
             take(aggregate.results)
             if lines is None:
                 self.console.print(rows.table())
@@ -168,7 +168,7 @@ class Shell:
         try:
             if self.console.is_terminal and table:
                 with Live(console=self.console, refresh_per_second=4) as live:
-                    while query.is_active and not (self.until_quiet and query.await_quiet(0.2)):
+                    while query.is_active and not (self.until_quiet and query.await_idle(0.2)):
                         live.update(rows.table())
                         query.await_end(0.2)
                     live.update(rows.table())
@@ -176,7 +176,7 @@ class Shell:
                 while query.is_active:
                     if not self.until_quiet:
                         query.await_end(0.5)
-                    elif query.await_quiet(10.0):
+                    elif query.await_idle(10.0):
                         break
                 if table:
                     self.console.print(rows.table())
@@ -184,7 +184,7 @@ class Shell:
             self.console.print("Stopped", style="dim")
         finally:
             query.stop()
-        rejected = rejections_in_words(query.figures.counts)
+        rejected = rejections_in_words(query.progress.counts)
         if rejected:
             self.console.print(f"rejected: {rejected}", highlight=False)
 

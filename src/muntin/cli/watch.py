@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -45,7 +46,7 @@ def watch(
             with Live(console=console, refresh_per_second=4) as live:
                 _follow(queries, lambda: live.update(table(queries, begun, total)), _REFRESH)
         else:
-            _follow(queries, lambda: _print_lines(queries, begun, console), _LINES_EVERY)
+            _follow(queries, _Lines(queries, begun, console).show, _LINES_EVERY)
     except KeyboardInterrupt:
         console.print("Stopping …", style="dim")
         return False
@@ -74,63 +75,83 @@ def _follow(queries: Sequence[Any], show: Any, every: float) -> None:
 
 def _stop_when_quiet(query: Any) -> None:
     while query.is_active:
-        if query.await_quiet(timeout=10.0):
+        if query.await_idle(timeout=10.0):
             query.stop()
 
 
 def table(queries: Sequence[Any], begun: float, total: int | None = None) -> Table:
-    """The figures of queries as a table.
+    """The progress of queries, a line for each.
 
     Args:
         queries: Started queries.
         begun: When they started, by the monotonic clock.
         total: How many messages each will see, if that is known.
     """
-    shown = Table(header_style="bold", border_style="dim")
+    shown = Table(header_style="bold", box=None, pad_edge=False)
     shown.add_column("query")
-    titles = ["batch", "seen", "counted", "rejected", "watermark", "waiting"]
-    for title in [*titles, "early", "full", "late", "rows/s"]:
-        shown.add_column(title, justify="right", no_wrap=title != "rejected")
+    for title in ("batch", "seen", "rejected", "emitted", "waiting", "watermark", "rows/s"):
+        wraps = title in ("rejected", "emitted")
+        shown.add_column(title, justify="right", no_wrap=not wraps)
     for query in queries:
-        cells = _cells(query, begun)
+        name, progress = query.query.name or "query", query.progress
+        if progress.batch < 0:
+            shown.add_row(name, "starting")
+            continue
+        seen = f"{_seen(query):,}"
         if total:
-            cells["seen"] += f" [dim]{_seen(query) * 100 // total}%[/]"
-        shown.add_row(query.query.name or "query", *cells.values())
+            seen += f" [dim]{_seen(query) * 100 // total}%[/]"
+        emitted = ", ".join(f"{n:,} {emission}" for emission, n in progress.fired.items() if n)
+        seconds = max(time.monotonic() - begun, 0.001)
+        shown.add_row(
+            name,
+            str(progress.batch),
+            seen,
+            _rejected(progress) or "0",
+            emitted or "0",
+            f"{progress.pending:,}",
+            _moment(progress.watermark_micros),
+            f"{_seen(query) / seconds:,.0f}",
+        )
     return shown
 
 
-def _print_lines(queries: Sequence[Any], begun: float, console: Console) -> None:
-    for query in queries:
-        told = ", ".join(f"{name} {value}" for name, value in _cells(query, begun).items())
-        name = query.query.name or "query"
-        line = f"{time.monotonic() - begun:6.1f} s  {name}: {told}"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+@dataclass
+class _Lines:
+    """Progress for who reads no terminal: a line a query when there is something new."""
+
+    queries: Sequence[Any]
+    begun: float
+    console: Console
+    last: dict[int, str] = field(default_factory=dict)
+
+    def show(self) -> None:
+        for number, query in enumerate(self.queries):
+            line = f"{query.query.name or 'query'}: {self._said(query)}"
+            if self.last.get(number) == line:
+                continue
+            self.last[number] = line
+            shown = f"{time.monotonic() - self.begun:6.1f} s  {line}"
+            self.console.print(shown, highlight=False, markup=False, soft_wrap=True)
+
+    @staticmethod
+    def _said(query: Any) -> str:
+        progress = query.progress
+        if progress.batch < 0:
+            return "starting"
+        said = f"batch {progress.batch}, {_seen(query):,} seen, {sum(progress.fired.values()):,} "
+        said += f"emitted, up to {_moment(progress.watermark_micros)}"
+        rejected = _rejected(progress)
+        return f"{said}, rejected {rejected}" if rejected else said
 
 
 def _seen(query: Any) -> int:
-    return int(query.figures.counts.get("seen", 0))
+    return int(query.progress.counts.get("seen", 0))
 
 
-def _cells(query: Any, begun: float) -> dict[str, str]:
-    figures = query.figures
-    seconds = max(time.monotonic() - begun, 0.001)
-    fired = {name: f"{figures.fired.get(name, 0):,}" for name in ("early", "full", "late")}
-    return {
-        "batch": "-" if figures.batch < 0 else str(figures.batch),
-        "seen": f"{_seen(query):,}",
-        "counted": f"{figures.counts.get('counted', 0):,}",
-        "rejected": _rejected(figures),
-        "watermark": _moment(figures.watermark),
-        "waiting": f"{figures.pending:,}",
-        **fired,
-        "rows/s": f"{_seen(query) / seconds:,.0f}",
-    }
-
-
-def _rejected(figures: Any) -> str:
-    words = rejections_in_words(figures.counts)
-    unstorable = f"{figures.unstorable:,} unstorable" if figures.unstorable else ""
-    return ", ".join(filter(None, (words, unstorable))) or "0"
+def _rejected(progress: Any) -> str:
+    words = rejections_in_words(progress.counts)
+    unstorable = f"{progress.unstorable:,} unstorable" if progress.unstorable else ""
+    return ", ".join(filter(None, (words, unstorable)))
 
 
 def _moment(watermark: int | None) -> str:

@@ -13,8 +13,8 @@ from rich.table import Table
 from muntin.cli.watch import watch
 
 if TYPE_CHECKING:
-    from muntin.flights.check import Verdict
-    from muntin.flights.source import Replay
+    from muntin.apps.flights.check import Verdict
+    from muntin.apps.flights.source import Replay
 
 OURS = ("both", "checkpoints", "weather.duckdb", "weather.duckdb.wal", "weather.html")
 
@@ -28,18 +28,18 @@ def weather(console: Console, out: Path, flights: int | None, pieces: int) -> bo
         flights: Only the first so many flights.
         pieces: Into how many files each stream is cut.
     """
-    from muntin.flights.weather_check import check_weather
-    from muntin.report.weather import write_weather_page
+    from muntin.apps.flights.weather_check import check_weather
+    from muntin.apps.report.weather import write_weather_page
 
     begun = time.monotonic()
     replay = _prepare(console, out, flights, pieces)
     query = _run(console, replay, out)
     with console.status("Computing the join again with DuckDB …"):
         verdict = check_weather(out / "weather.duckdb", out / "both")
-    figures = query.figures
+    progress = query.progress
     counts = {
-        "flights and readings in": figures.join.counts["seen"],
-        "flights that the join told": figures.counts["seen"],
+        "flights and readings in": progress.join.counts["seen"],
+        "flights that the join emitted": progress.counts["seen"],
         "rejected": verdict.rejected,
         "windows": verdict.windows,
     }
@@ -66,8 +66,8 @@ def _said(verdict: Verdict) -> str:
 
 
 def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> Replay:
-    from muntin.flights.source import in_landing_order, read_flights
-    from muntin.flights.weather import read_weather, write_both
+    from muntin.apps.flights.source import in_landing_order, read_flights
+    from muntin.apps.flights.weather import read_weather, write_both
 
     with console.status("Sorting flights and readings by when they became known …"):
         messages = in_landing_order(read_flights())
@@ -84,7 +84,7 @@ def _run(console: Console, replay: Replay, out: Path) -> Any:
         typer.Exit: After Ctrl-C.
     """
     import muntin as mt
-    from muntin.flights.weather import pipeline
+    from muntin.apps.flights.weather import pipeline
 
     with console.status("Starting Spark …"):
         spark = mt.session("muntin demo weather")
@@ -98,7 +98,7 @@ def _run(console: Console, replay: Replay, out: Path) -> Any:
 
 
 def _show(console: Console, out: Path) -> None:
-    from muntin.report.weather import read_skies
+    from muntin.apps.report.weather import read_skies
 
     table = Table(title="Delays by weather", header_style="bold", title_style="")
     table.add_column("weather")

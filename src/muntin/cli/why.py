@@ -1,4 +1,4 @@
-"""``muntin why``: why a window hasn't spoken, or why a message is rejected."""
+"""``muntin why``: why a window hasn't emitted, or why a message is rejected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import told
+from muntin.cli.failure import emitted
 
 
 def why(
@@ -23,14 +23,14 @@ def why(
     Reads what the query's last batch has committed; the query may be running.
     """
     console = Console()
-    with told():
+    with emitted():
         if not checkpoint.is_dir():
             from muntin.model.errors import OptionError
 
-            cure = "give the folder that start(checkpoint=…) got"
-            raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", cure)
+            hint = "give the folder that start(checkpoint=…) got"
+            raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", hint)
         import muntin as mt
-        from muntin.spark.witness import why as lines
+        from muntin.spark.inspect.witness import why as lines
 
         console.print("Reading the state …", style="dim")
         spark = mt.session("muntin why")

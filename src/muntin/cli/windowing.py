@@ -15,19 +15,19 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from muntin.cli.failure import QueryFailedError, told, words
+from muntin.apps.windowing import Monitor, Options, TableProgress
+from muntin.apps.windowing.source import source as source_of
+from muntin.cli.failure import QueryFailedError, emitted, words
 from muntin.cli.page import Host, Port, TablePage, Token
 from muntin.cli.windowing_view import view
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.serve import Feed
-from muntin.windowing import Figures, Monitor, Options
-from muntin.windowing.source import source as source_of
 
 _Interval = Annotated[float, typer.Option(help="Seconds between reports.")]
 _Duration = Annotated[float, typer.Option(help="Seconds to run for.")]
 _Master = Annotated[str | None, typer.Option(help="The Spark cluster.")]
 _Rows = Annotated[int, typer.Option(help="Rows to keep in all; 0 is any number.")]
-_History = Annotated[float, typer.Option(help="Seconds to keep a row; 0 is for ever.")]
+_History = Annotated[float, typer.Option(help="Seconds to keep a row; 0 is indefinite.")]
 _Inline = Annotated[
     bool, typer.Option("--inline/--no-inline", help="Delete together with inserts.")
 ]
@@ -77,7 +77,7 @@ def windowing(
 
     VoltDB's windowing application, on Spark.
     """
-    with told():
+    with emitted():
         table = source_of(source)
         which = clock or ("wall" if table is None else "event")
         options = Options(
@@ -104,7 +104,7 @@ def windowing(
 def _exit(teller: Teller, *, finished: bool) -> None:
     """Tell the summary, and leave with what the exit code has to say."""
     summary = teller.monitor.summary(time.monotonic())
-    teller.tell(summary)
+    teller.emit(summary)
     if not finished:
         raise typer.Exit(130)
     if not summary.adds_up:
@@ -115,8 +115,8 @@ def _spans(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(span) for span in text.split(",") if span.strip())
     except ValueError:
-        cure = "give seconds, for example 1,5,10,30"
-        raise OptionError("averages", text, "aren't numbers", cure) from None
+        hint = "give seconds, for example 1,5,10,30"
+        raise OptionError("averages", text, "aren't numbers", hint) from None
 
 
 def _served(
@@ -153,19 +153,19 @@ class Teller:
         self.page: TablePage | None = None
         self._begun: float | None = None
 
-    def took(self, batch: int, figures: list[Figures], written: int) -> None:
+    def took(self, batch: int, progress: list[TableProgress], written: int) -> None:
         """Take in a batch."""
         if self._begun is None:
             # Spark's start isn't part of the run.
             self._begun = time.monotonic()
             self.monitor.begin(self._begun)
-        change = self.monitor.take(batch, figures, written)
+        change = self.monitor.take(batch, progress, written)
         if self.page is not None:
-            self.page.show(self.monitor, batch, figures, written, change)
+            self.page.show(self.monitor, batch, progress, written, change)
         if change is not None and not self.live:
-            self.tell(change)
+            self.emit(change)
 
-    def tell(self, what: Any) -> None:
+    def emit(self, what: Any) -> None:
         """Tell a report, a change or the summary."""
         if self.as_json:
             print(json.dumps(what.record()), flush=True)
@@ -178,7 +178,7 @@ class Teller:
         """Tell what has happened since the last report."""
         self.last = self.monitor.report(time.monotonic())
         if not self.live:
-            self.tell(self.last)
+            self.emit(self.last)
 
     @property
     def begun(self) -> bool:
@@ -196,8 +196,8 @@ def _run(
 ) -> bool:
     """Run the application; returns whether it wasn't interrupted."""
     import muntin as mt
-    from muntin.spark.sources import Surroundings, read
-    from muntin.spark.windowing import start
+    from muntin.apps.windowing.query import start
+    from muntin.spark.sources.tables import Surroundings, read
 
     Console(stderr=True).print("Starting Spark …", style="dim")
     spark = mt.session("muntin windowing", master=master)

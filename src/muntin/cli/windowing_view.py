@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from muntin.windowing import Monitor, Report
+from muntin.apps.windowing import Monitor, Report
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 40

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import columns
+from muntin.model.axis import FARTHEST
 
 FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, columns.ALL)
 
@@ -40,6 +41,11 @@ def admit(
         messages = split(messages, null, "null_key")
     if columns.FUTURE in messages.columns:
         messages = split(messages, pl.col(columns.FUTURE), "future")
+    # There is no place for the windows around such a time.
+    within = messages[columns.TIME].is_between(-FARTHEST, FARTHEST, closed="none")
+    if not within.all():
+        messages, aside = parted(messages, ~within, "malformed")
+        rejected += aside
     if edge is not None and len(messages):
         least = messages[columns.TIME].min()
         if isinstance(least, int) and least < edge:
@@ -58,7 +64,7 @@ def parted(
 
 
 def placed(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:
-    """Flag messages without partition or offset: they can't be told from others."""
+    """Flag messages without partition or offset: they can't be distinguished from others."""
     lacks = pl.any_horizontal(pl.col(partition, offset).is_null())
     if columns.MALFORMED in messages.columns:
         lacks = lacks | pl.col(columns.MALFORMED)

@@ -47,5 +47,5 @@ def partial(index: int, suffix: str) -> str:
 
 def taken(option: str, name: str, whose: str) -> OptionError:
     """What is wrong with a user's column that has the name of one of ours beside it."""
-    cure = "rename it, or leave it away"
-    return OptionError(option, name, f"is a column that {whose} have already", cure)
+    hint = "rename it, or leave it out"
+    return OptionError(option, name, f"is a column that {whose} have already", hint)

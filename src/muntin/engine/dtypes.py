@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 import polars as pl
 
-from muntin.model.accepted import Shape
+from muntin.model.shapes import Shape
 
 _PLAIN: dict[str, pl.DataType] = {
     str(dtype): dtype

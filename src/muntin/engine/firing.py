@@ -1,4 +1,4 @@
-"""What speaks when: which windows are due, from the watermark, the clock and what has changed."""
+"""What emits when: which windows are due, from the watermark, the clock and what has changed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Every, EveryRows, Policy
 from muntin.model.spec import WindowSpec
 
-# Beyond every window number that a time within 64 bits can have.
-FOREVER = 2**60
+# Beyond every window number that a time can have.
+FOREVER = 2**62
 _FLOOR = "floor"
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Clock:
     """Where a batch finds the watermark and the clock, and where it leaves them.
 
     Attributes:
@@ -45,7 +45,7 @@ class Moment:
         watermarks: tuple[int | None, int | None],
         walls: tuple[int | None, int],
         final: bool,
-    ) -> Moment:
+    ) -> Clock:
         """Say it in windows instead of times."""
 
         def ended(watermark: int | None, delay: int) -> int:
@@ -66,23 +66,23 @@ class Moment:
         return self.last_wall is not None and self.wall // period > self.last_wall // period
 
 
-def may_be_due(policy: Policy, moment: Moment) -> bool:
+def may_be_due(policy: Policy, moment: Clock) -> bool:
     """Whether some window can be due under a policy at all, before looking at any."""
     return not isinstance(policy, Every) or moment.passed(policy.period)
 
 
-def due(policy: Policy, moment: Moment, untold: str = columns.MESSAGES) -> pl.Expr:
+def due(policy: Policy, moment: Clock, unemitted: str = columns.MESSAGES) -> pl.Expr:
     """Which rows of changed windows are due.
 
     Args:
-        policy: When a window speaks.
+        policy: When a window emits.
         moment: Where the clock is.
-        untold: The column of messages since a window last spoke.
+        unemitted: The column of messages since a window last emitted.
     """
     if isinstance(policy, Each):
         return pl.lit(True)
     if isinstance(policy, EveryRows):
-        return pl.col(untold) >= policy.rows
+        return pl.col(unemitted) >= policy.rows
     return pl.lit(moment.passed(policy.period))
 
 

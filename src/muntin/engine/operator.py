@@ -1,76 +1,136 @@
-"""What runs a query: which combiner and which shard for which kind of windows."""
+"""What a host and an operator know of each other: a host knows no operator, an operator no host.
+
+A host has a stream cut into batches, tasks that read a part of a batch each, and shards that own
+some of the keys each and keep state for them. It gives every task's messages to the operator,
+brings the parts that come of it to their shards, and has the operator take a step there. What to
+keep, and what to emit when, is the operator's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
 import polars as pl
 
-from muntin.engine.arrivals import ArrivalShard
-from muntin.engine.combine import Combiner
-from muntin.engine.gather import SessionCombiner
-from muntin.engine.join import JoinShard
-from muntin.engine.join_lanes import LanesJoinShard
-from muntin.engine.joiner import Joiner
-from muntin.engine.once import LanesShard, OnceShard
-from muntin.engine.paned import PanedShard
-from muntin.engine.runs import Blobs, FrameCache
-from muntin.engine.sessions import SessionShard
-from muntin.engine.slides import SlidingShard
-from muntin.engine.told import Shard
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
-from muntin.model.spec import WindowSpec
+from muntin.state.blobs import Blobs
+from muntin.state.offsets import Offsets
+from muntin.state.runs import FrameCache
+
+# The kinds of rows that most operators emit.
+RESULTS, REJECTED = "results", "rejected"
 
 
-def combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
-    """What lifts the messages of a query.
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The watermark in force, if it is known before the shuffle.
 
-    Args:
-        spec: The query.
-        schema: Types of the input columns, with the position in ``columns.TIME``.
-
-    Raises:
-        OptionError: When a column has a type that can't be taken.
+    Attributes:
+        known: Whether it is.
+        watermark: Microseconds; ``None`` while no message has moved it.
+        taken: The source offsets taken before, where they are known here.
     """
-    made = SessionCombiner if isinstance(spec.windows, Sessions) else Combiner
-    return made(spec, schema)
+
+    known: bool
+    watermark: int | None
+    taken: Offsets | None = None
 
 
-def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
-    """Open a shard over what its store held at the last commit.
+@dataclass(frozen=True)
+class Task:
+    """A part of a batch, before the shuffle.
 
-    Args:
-        combiner: The query.
-        blobs: The store.
-        cache: Decoded blobs of this process.
-
-    Raises:
-        SpecChangedError: When the store was written by another spec.
-        StateCorruptedError: When the manifest can't be read.
+    Attributes:
+        input: Which of the operator's inputs it reads.
+        number: Its number, by which shards put messages in the order of their arrival.
+        shards: How many shards there are.
+        judged: Asks for what the shards left for this batch's tasks; that costs something.
     """
-    if combiner.spec.by_arrival:
-        return ArrivalShard(combiner, blobs, cache)
-    if combiner.forwards:
-        made = LanesShard if combiner.spec.axis == "rows" else OnceShard
-        return made(combiner, blobs, cache, _judging)
-    return _judging(combiner, blobs, cache)
+
+    input: str
+    number: int
+    shards: int
+    judged: Callable[[], Judged] = lambda: Judged(False, None)
 
 
-def _judging(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
-    """The shard of messages that come once, each with its position."""
-    if isinstance(combiner, SessionCombiner):
-        return SessionShard(combiner, blobs, cache)
-    if isinstance(combiner.numbered, Sliding):
-        return SlidingShard(combiner, blobs, cache)
-    return PanedShard(combiner, blobs, cache)
+@dataclass
+class Part:
+    """What a task sends to a shard.
 
-
-def join_shard(joiner: Joiner, blobs: Blobs, cache: FrameCache) -> JoinShard | LanesJoinShard:
-    """Open the shard of a join over what its store held at the last commit.
-
-    Raises:
-        SpecChangedError: When the store was written by another spec.
-        StateCorruptedError: When the manifest can't be read.
+    Attributes:
+        shard: The shard's number.
+        header: What it is to know; plain JSON.
+        frames: Rows, by a name of the operator's.
+        input: Which of the operator's inputs it comes from.
     """
-    if joiner.spec.axis == "rows":
-        return LanesJoinShard(joiner, blobs, cache)
-    return JoinShard(joiner, blobs, cache)
+
+    shard: int
+    header: dict[str, Any] = field(default_factory=dict)
+    frames: dict[str, pl.DataFrame] = field(default_factory=dict)
+    input: str = ""
+
+
+@dataclass(frozen=True)
+class ShardState:
+    """What a shard keeps.
+
+    Attributes:
+        operator: The identity of the operator in this run of its query.
+        shard: The shard's number.
+        blobs: Its store, committed by the host after the step.
+        cache: Decoded blobs of this process, turned to this shard.
+    """
+
+    operator: str
+    shard: int
+    blobs: Blobs
+    cache: FrameCache
+
+
+@dataclass
+class StepOutput:
+    """What a step emits.
+
+    Attributes:
+        rows: Rows by kind; which columns a kind has is agreed on when the query is built.
+        progress: What the shard has counted; plain JSON. ``counts``, ``watermark``, ``pending``,
+            ``rows`` and ``fired`` are summed up over the shards.
+        judged: What the next batch's tasks are to know; ``None`` where they don't ask.
+    """
+
+    rows: Mapping[str, pl.DataFrame]
+    progress: dict[str, Any]
+    judged: Judged | None = None
+
+
+class Step(Protocol):
+    """A shard, opened for one batch."""
+
+    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
+        """Take a batch in, and emit what is due; state is changed, and not committed.
+
+        It is a function of the state and its input alone, so that a batch that is repeated from the
+        same state emits the same again.
+
+        Args:
+            parts: What the tasks sent to this shard, in the tasks' order.
+            wall: The wall clock of the batch, microseconds; ``None`` where nothing ticks.
+            final: Whether the input ends with this batch.
+        """
+
+
+class Operator(Protocol):
+    """Something that keeps state by key, and holds none itself."""
+
+    def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
+        """Combine, partition and set aside the messages of a task; it knows no state.
+
+        Args:
+            messages: The messages, in frames of a bounded number of rows. The first task of each
+                input is asked though there are none, so that shards may say where they stand.
+            task: Which task it is.
+        """
+
+    def open(self, state: ShardState) -> Step:
+        """Open a shard over what it kept at the last commit."""

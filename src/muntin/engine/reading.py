@@ -12,77 +12,22 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.buckets import owners
-from muntin.engine.codec import decode
 from muntin.engine.dtypes import dtype_of
-from muntin.engine.join_sessions import LAST, MET, renamed
-from muntin.engine.joiner import ID
-from muntin.engine.lookup import HASH
-from muntin.engine.operator import combiner, shard
+from muntin.engine.joins.joiner import ID
+from muntin.engine.joins.sessions import LAST, MET, renamed
 from muntin.engine.results import no_results
-from muntin.engine.runs import FrameCache
-from muntin.engine.state import manifests
-from muntin.model.errors import OptionError, StateCorruptedError
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
+from muntin.engine.window_operator import combiner, shard
+from muntin.model.by_number import Moving
+from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
+from muntin.state.blobs import ReadBlobs
+from muntin.state.frames import decode
+from muntin.state.lookup import HASH
+from muntin.state.manifest import Manifest, numbers
+from muntin.state.runs import FrameCache
+from muntin.state.shards import owners
 
 CHANGE = "change"
-
-
-class Fetched:
-    """A store that can only be read: one manifest, and those of its blobs that were fetched.
-
-    Args:
-        manifest: The manifest.
-        blobs: Blobs by number.
-    """
-
-    def __init__(self, manifest: str, blobs: Mapping[int, bytes]) -> None:
-        self._manifest = manifest
-        self._blobs = blobs
-
-    def load(self) -> str | None:
-        """See ``Blobs``."""
-        return self._manifest
-
-    def save(self, manifest: str) -> None:
-        """See ``Blobs``; never here."""
-        raise NotImplementedError("state that is read from outside isn't written")
-
-    def get(self, number: int) -> bytes:
-        """See ``Blobs``."""
-        try:
-            return self._blobs[number]
-        except KeyError:
-            raise StateCorruptedError(
-                f"blob {number} of the manifest isn't in the state store"
-            ) from None
-
-    def put(self, number: int, blob: bytes) -> None:
-        """See ``Blobs``; never here."""
-        raise NotImplementedError("state that is read from outside isn't written")
-
-    def remove(self, number: int) -> None:
-        """See ``Blobs``; what is dropped while it is read is dropped for this reader alone."""
-
-
-def numbers(entries: Any, low: int | None = None, high: int | None = None) -> list[int]:
-    """The blobs of a table that reach into a stretch of its axis.
-
-    Args:
-        entries: The table's part of a manifest: a list of runs, or such lists by segment.
-        low: The least place of the stretch; ``None`` is open.
-        high: The greatest.
-    """
-    listed = (
-        entries if isinstance(entries, list) else [r for runs in entries.values() for r in runs]
-    )
-    return [
-        run[0]
-        for run in listed
-        if (low is None or run[3] >= low) and (high is None or run[2] <= high)
-    ]
 
 
 class Reading:
@@ -118,20 +63,19 @@ class Reading:
         return int(owners(key, self.combiner.keys, self.spec.buckets or 1)[0])
 
     def wanted(
-        self, manifest: Mapping[str, Any], start: int | None = None, end: int | None = None
+        self, manifest: Manifest, start: int | None = None, end: int | None = None
     ) -> list[int]:
-        """The blobs that ``standing`` needs for a stretch."""
+        """The blobs that ``snapshot`` needs for a stretch."""
         low, high = self._panes(start, end)
         found = []
-        for one in manifests(manifest):
-            tables = one["tables"]
-            found += numbers(tables.get("cells") or {}, low, high)
-            found += numbers(tables.get("sessions") or [])
+        for one in manifest.each():
+            found += numbers(one.tables.get("cells", ()), low, high)
+            found += numbers(one.tables.get("sessions", ()))
         return found
 
     def _panes(self, start: int | None, end: int | None) -> tuple[int | None, int | None]:
         windows = self.spec.windows
-        if self.spec.by_arrival or isinstance(windows, Sessions | Sliding):
+        if self.spec.by_arrival or isinstance(windows, Moving):
             return None, None
         low = high = None
         if start is not None:
@@ -140,21 +84,21 @@ class Reading:
             high = windows.last_pane(windows.last_window(windows.pane_of(end)))
         return low, high
 
-    def standing(
+    def snapshot(
         self,
         manifest: str,
         blobs: Mapping[int, bytes],
         start: int | None = None,
         end: int | None = None,
-        who: pl.DataFrame | None = None,
+        only: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
-        """What the windows of one shard hold; see ``Shard.standing``.
+        """What the windows of one shard hold; see ``Shard.snapshot``.
 
         Raises:
             StateCorruptedError: When it can't be read, or another version wrote it.
         """
-        opened = shard(self.combiner, Fetched(manifest, blobs), FrameCache())
-        return opened.standing(start, end, who)
+        opened = shard(self.combiner, ReadBlobs(manifest, lambda: blobs), FrameCache())
+        return opened.snapshot(start, end, only)
 
     def touched(self, blobs: Sequence[bytes]) -> pl.DataFrame | None:
         """The keys that some blobs have rows of, each once; ``None`` where there are none."""
@@ -178,8 +122,8 @@ def types_of(words: Mapping[str, str]) -> dict[str, pl.DataType]:
         try:
             found[name] = dtype_of(text)
         except ValueError as error:
-            cure = "read the results that the query has written"
-            raise OptionError("CHECKPOINT", f"{name}: {text}", "isn't read here", cure) from error
+            hint = "read the results that the query has written"
+            raise OptionError("CHECKPOINT", f"{name}: {text}", "isn't read here", hint) from error
     return found
 
 
@@ -198,27 +142,31 @@ def key_of(names: Sequence[str], types: Mapping[str, pl.DataType], given: Any) -
         given = tuple(given[name] for name in names)
     values = given if isinstance(given, tuple) else (given,)
     if len(values) != len(names):
-        cure = f"give ({', '.join(names)})" if names else "leave it away: there is no key"
-        raise OptionError("key", given, f"isn't {len(names)} values", cure)
+        hint = f"give ({', '.join(names)})" if names else "leave it out: there is no key"
+        raise OptionError("key", given, f"isn't {len(names)} values", hint)
     held = []
     for place, (name, value) in enumerate(zip(names, values, strict=True)):
         try:
             held.append(pl.Series(f"k{place}", [value], dtype=types[name], strict=True))
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
-            cure = f"give a value of type {types[name]}"
-            raise OptionError("key", value, f"isn't a {name}", cure) from error
+            hint = f"give a value of type {types[name]}"
+            raise OptionError("key", value, f"isn't a {name}", hint) from error
     return pl.DataFrame(held)
 
 
 def kept_messages(
-    manifest: Mapping[str, Any], side: str, blobs: Mapping[int, bytes] | None = None
+    manifest: Manifest,
+    side: str,
+    blobs: Mapping[int, bytes] | None = None,
+    since: Manifest | None = None,
 ) -> tuple[list[int], list[pl.DataFrame]]:
     """The messages that a shard of a join keeps of one side, as they were written.
 
     Args:
         manifest: The shard's manifest.
         side: ``left`` or ``right``.
-        blobs: Its blobs; without them only their numbers are told.
+        blobs: Its blobs; without them only their numbers are given.
+        since: Its manifest at an earlier batch, to leave out what was there.
 
     Returns:
         The numbers of the blobs, and a frame for each kind of table that holds messages, with a
@@ -226,11 +174,13 @@ def kept_messages(
     """
     wanted: list[int] = []
     found: list[pl.DataFrame] = []
-    for one in manifests(manifest):
-        tables = one["tables"].get(side) or {}
-        place = one.get("extra", {}).get("from", {}).get(side)
+    before = {} if since is None else since.by_part()
+    for partition, one in manifest.by_part().items():
+        # Messages are numbered as they arrive.
+        known = before[partition].extra["next"][side] if partition in before else 0
+        place = one.extra.get("from", {}).get(side)
         for name in ("messages", "held", "waiting"):
-            mine = numbers(tables.get(name) or [])
+            mine = numbers(one.tables.get(f"{side} {name}", ()))
             wanted += mine
             if blobs is None or not mine:
                 continue
@@ -242,6 +192,7 @@ def kept_messages(
             axis = LAST if LAST in rows.columns else columns.TIME
             if place is not None and name == "messages":
                 rows = rows.filter(pl.col(axis) >= place)
+            rows = rows.filter(pl.col(ID) >= known)
             found.append(
                 rows.with_columns(waits=pl.lit(name == "waiting")).drop(HASH, strict=False)
             )

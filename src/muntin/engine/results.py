@@ -5,20 +5,20 @@ from __future__ import annotations
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.combine import Combiner
 from muntin.engine.order import arranged
-from muntin.engine.panes import window_end, window_start
+from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.panes import window_end, window_start
 from muntin.model.sessions import Sessions
 
 # Whether a window is still there, as a number to sort by.
 _LIVES = "__muntin_lives"
 
 
-def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
+def results(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     """Lower partials to values, in the order of window start, then key; what vanished comes first.
 
     Args:
-        told: ``window``, the keys, the partials, ``emission`` and ``revision``.
+        emitted: ``window``, the keys, the partials, ``emission`` and ``revision``.
         combiner: The query.
 
     Returns:
@@ -26,32 +26,32 @@ def results(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
         ``emission``, ``revision``.
     """
     spec = combiner.spec
-    gone = told[columns.EMISSION] == "retract"
+    gone = emitted[columns.EMISSION] == "retract"
     if isinstance(spec.windows, Sessions):
         order = [columns.FIRST, *combiner.keys]
         if gone.any():
             # Whoever adds up must be able to take off what is replaced before the replacement. And
             # only what vanished begins where another session of its key does.
             lives = (pl.col(columns.EMISSION) != "retract").cast(pl.Int64).alias(_LIVES)
-            told, order = told.with_columns(lives), [_LIVES, *order, columns.LAST]
-        told = arranged(told, order)
-        end = told[columns.LAST] + spec.windows.gap
+            emitted, order = emitted.with_columns(lives), [_LIVES, *order, columns.LAST]
+        emitted = arranged(emitted, order)
+        end = emitted[columns.LAST] + spec.windows.gap
     else:
-        told = arranged(told, [columns.WINDOW, *combiner.keys])
-        end = window_end(told[columns.WINDOW], combiner.numbered)
-    identity = told.select(
+        emitted = arranged(emitted, [columns.WINDOW, *combiner.keys])
+        end = window_end(emitted[columns.WINDOW], combiner.numbered)
+    identity = emitted.select(
         *_named_keys(combiner),
-        _starts(told, combiner).alias(columns.WINDOW_START),
+        _starts(emitted, combiner).alias(columns.WINDOW_START),
         end.alias(columns.WINDOW_END),
     )
     named = zip(combiner.algebras, spec.aggregates, strict=True)
-    values = [algebra.lower(told).alias(name) for algebra, name in named]
+    values = [algebra.lower(emitted).alias(name) for algebra, name in named]
     if gone.any():
         # What vanished has no value, not even a count of nothing.
-        there = told[columns.EMISSION] != "retract"
+        there = emitted[columns.EMISSION] != "retract"
         values = [v.zip_with(there, v.clear(len(v))) for v in values]
     return identity.with_columns(
-        *values, told[columns.EMISSION], told[columns.REVISION].cast(pl.Int64)
+        *values, emitted[columns.EMISSION], emitted[columns.REVISION].cast(pl.Int64)
     )
 
 
@@ -76,14 +76,14 @@ def no_results(combiner: Combiner) -> pl.DataFrame:
     return results(nothing.with_columns(emission, revision), combiner)
 
 
-def overflows(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
+def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     """A rejected row for each firing with a sum or mean that doesn't fit its type.
 
     It names the key, and where there is a column for it, the window's start.
     """
-    found = [algebra.overflowed(told) for algebra in combiner.algebras]
+    found = [algebra.overflowed(emitted) for algebra in combiner.algebras]
     over = [rows.fill_null(False) for rows in found if rows is not None]
-    bad = told.filter(pl.any_horizontal(over)) if over else told.clear()
+    bad = emitted.filter(pl.any_horizontal(over)) if over else emitted.clear()
     if not len(bad):
         return combiner.nothing_rejected
     spec, start = combiner.spec, _starts(bad, combiner)
@@ -97,15 +97,15 @@ def overflows(told: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     return pl.concat([combiner.nothing_rejected, rows], how="diagonal")
 
 
-def _starts(told: pl.DataFrame, combiner: Combiner) -> pl.Series:
-    """Where windows start, as it is told."""
+def _starts(emitted: pl.DataFrame, combiner: Combiner) -> pl.Series:
+    """Where windows start, as it is emitted."""
     if isinstance(combiner.spec.windows, Sessions):
-        return told[columns.FIRST]
-    start = window_start(told[columns.WINDOW], combiner.numbered)
+        return emitted[columns.FIRST]
+    start = window_start(emitted[columns.WINDOW], combiner.numbered)
     return start.clip(lower_bound=0) if combiner.slides_by_rows else start
 
 
 def _named_keys(combiner: Combiner) -> list[pl.Expr]:
-    # Of a query without keys the engine's one key isn't told.
+    # Of a query without keys the engine's one key isn't emitted.
     pairs = zip(combiner.keys, combiner.spec.keys, strict=False)
     return [pl.col(key).alias(name) for key, name in pairs]

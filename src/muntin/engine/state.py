@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from muntin.engine.combine import Combined
-from muntin.engine.offsets import Offsets
-from muntin.engine.runs import Blobs
-from muntin.model.errors import StateCorruptedError
-
-# Format 1 had the spec in prose.
-FORMAT = 2
-_TAKEN, _LANES = "taken", "lanes"
-# The number of a run's blob, how many rows it has, and its least and greatest place.
-_OF_A_RUN = 4
+from muntin.engine.windows.combine import Combined
+from muntin.state.blobs import Blobs
+from muntin.state.manifest import Kind, Manifest, Run, load
+from muntin.state.offsets import Offsets
 
 
 class Table(Protocol):
     """A table in the store that the manifest remembers."""
 
-    def entries(self) -> Any:
-        """The table's part of the manifest; plain JSON."""
+    def entries(self) -> list[Run]:
+        """The table's part of the manifest."""
 
 
 class Spec(Protocol):
@@ -38,13 +31,20 @@ class Spec(Protocol):
 class State:
     """The manifest of a shard, read and written.
 
+    Args:
+        blobs: The store, as the last commit left it.
+        spec: The query.
+        kind: What kind of query it is.
+        inputs: The names of its inputs, where it has several.
+
     Attributes:
         watermark: The watermark in force, microseconds; ``None`` before the first message.
         wall: The wall clock of the last step, microseconds.
         counts: Messages so far, by what became of them.
         tables: What each table's ``entries`` were.
-        offsets: The source offsets taken so far; none where a query has no offsets.
+        taken: The source offsets taken so far, by input; none where it has no offsets.
         extra: What else the kind of shard keeps; plain JSON.
+        parts: The manifests of partitions that are kept apart, as text.
         written_by: The spec that wrote the store, as plain JSON; ``None`` where none did.
 
     Raises:
@@ -52,21 +52,32 @@ class State:
         StateCorruptedError: When the manifest can't be read.
     """
 
-    def __init__(self, blobs: Blobs, spec: Spec) -> None:
+    def __init__(
+        self, blobs: Blobs, spec: Spec, kind: Kind = "windows", inputs: Sequence[str] = ("",)
+    ) -> None:
         self.blobs = blobs
         self.spec = spec
-        stored = _read(blobs, spec)
-        self.watermark: int | None = stored["watermark"]
-        self.wall: int | None = stored["wall"]
-        self.counts: dict[str, int] = stored["counts"]
-        self.tables: dict[str, Any] = stored["tables"]
-        self.extra: dict[str, Any] = stored.get("extra", {})
-        self.written_by: dict[str, Any] | None = stored.get("spec")
-        self.offsets = Offsets(self.extra.pop(_TAKEN, ()))
+        self.kind: Kind = kind
+        found = load(blobs, kind)
+        self.written_by: dict[str, Any] | None = None
+        if found is None:
+            found = Manifest(kind)
+        else:
+            self.written_by = found.spec
+            spec.check_same(found.spec)
+        self.watermark, self.wall, self.counts = found.watermark, found.wall, found.counts
+        self.tables, self.extra, self.parts = found.tables, found.extra, found.parts
+        self.taken = {name: Offsets(found.offsets.get(name, ())) for name in inputs}
+
+    @property
+    def offsets(self) -> Offsets:
+        """The source offsets taken so far, where there is one input."""
+        return self.taken[""]
 
     def numbers(self) -> set[int]:
         """The numbers of all blobs that the manifest named when it was read."""
-        return set(blobs_of({"tables": self.tables, "extra": self.extra}))
+        read = Manifest(self.kind, tables=self.tables, parts=self.parts)
+        return {run.number for run in read.runs()}
 
     def clock(self, combined: Sequence[Combined], wall: int) -> int:
         """The wall clock of this step: the messages' own where they have one, and never back."""
@@ -94,57 +105,15 @@ class State:
 
     def save(self, tables: Mapping[str, Table]) -> None:
         """Write the manifest; the store isn't committed yet."""
-        manifest = {
-            "format": FORMAT,
-            "spec": self.spec.to_dict(),
-            "watermark": self.watermark,
-            "wall": self.wall,
-            "counts": self.counts,
-            "tables": {name: table.entries() for name, table in tables.items()},
-        }
-        taken = self.offsets.dumps()
-        extra = {**self.extra, _TAKEN: taken} if taken else self.extra
-        if extra:
-            manifest["extra"] = extra
-        self.blobs.save(json.dumps(manifest))
-
-
-def manifests(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A shard's manifest, or on the rows axis that of each partition in it."""
-    lanes = manifest.get("extra", {}).get(_LANES, [])
-    return [json.loads(text) for _, text in lanes] or [manifest]
-
-
-def blobs_of(manifest: Mapping[str, Any]) -> Iterator[int]:
-    """The numbers of all blobs that a shard's manifest names."""
-    for one in manifests(manifest):
-        yield from _runs(one["tables"])
-
-
-def _runs(entries: Any) -> Iterator[int]:
-    """The blobs of runs, wherever in the entries of tables they are listed."""
-    if isinstance(entries, Mapping):
-        for part in entries.values():
-            yield from _runs(part)
-    elif isinstance(entries, list):
-        yield from (run[0] for run in entries if len(run) == _OF_A_RUN)
-
-
-def _read(blobs: Blobs, spec: Spec) -> dict[str, Any]:
-    text = blobs.load()
-    if text is None:
-        return {"watermark": None, "wall": None, "counts": {}, "tables": {}}
-    try:
-        manifest: dict[str, Any] = json.loads(text)
-        version = manifest["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise StateCorruptedError(
-            "the manifest of a shard can't be read: it was damaged"
-        ) from error
-    if version != FORMAT:
-        raise StateCorruptedError(
-            f"the state has format {version}, this muntin reads format {FORMAT}: "
-            "use the muntin that wrote it"
+        manifest = Manifest(
+            self.kind,
+            self.spec.to_dict(),
+            self.watermark,
+            self.wall,
+            self.counts,
+            {name: known for name, taken in self.taken.items() if (known := taken.dumps())},
+            {name: table.entries() for name, table in tables.items()},
+            self.extra,
+            self.parts,
         )
-    spec.check_same(manifest["spec"])
-    return manifest
+        self.blobs.save(manifest.dumps())

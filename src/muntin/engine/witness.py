@@ -8,17 +8,17 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.buckets import owners
-from muntin.engine.codec import decode
-from muntin.engine.paned import FIRED, LATE
-from muntin.engine.reading import numbers
-from muntin.engine.sessions import UNTOLD
+from muntin.engine.sessions.shard import UNEMITTED
+from muntin.engine.windows.paned import FIRED, LATE
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Numbered
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.state.frames import decode
+from muntin.state.manifest import Manifest, Run, numbers
+from muntin.state.shards import owners
 
 _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
     "String": (pl.String(), str),
@@ -49,18 +49,18 @@ def key_from_text(
         given: Their values as text.
     """
     if len(given) != len(names):
-        cure = f"give --key once for each of {', '.join(names) or 'no columns'}"
-        raise OptionError("--key", ", ".join(given), f"isn't {len(names)} values", cure)
+        hint = f"give --key once for each of {', '.join(names) or 'no columns'}"
+        raise OptionError("--key", ", ".join(given), f"isn't {len(names)} values", hint)
     held: list[pl.Series] = []
     for place, (name, text) in enumerate(zip(names, given, strict=True)):
         known = _TYPES.get(types.get(name, ""))
         if known is None:
-            cure = "this command finds strings, whole numbers and booleans"
-            raise OptionError("--key", text, f"has type {types.get(name)}", cure)
+            hint = "this command finds strings, whole numbers and booleans"
+            raise OptionError("--key", text, f"has type {types.get(name)}", hint)
         try:
             held.append(pl.Series(f"k{place}", [known[1](text)], dtype=known[0]))
         except (ValueError, OverflowError, TypeError) as error:
-            raise OptionError("--key", text, f"isn't a {types[name]}", "mend it") from error
+            raise OptionError("--key", text, f"isn't a {types[name]}", "fix it") from error
     return pl.DataFrame(held) if held else pl.DataFrame({"__one": [0]})
 
 
@@ -71,7 +71,7 @@ def bucket_of(spec: WindowSpec, key: pl.DataFrame) -> int:
 
 
 def wanted(
-    spec: WindowSpec, tables: Mapping[str, Any], start: int | None, end: int | None
+    spec: WindowSpec, tables: Mapping[str, Sequence[Run]], start: int | None, end: int | None
 ) -> dict[str, list[int]]:
     """The numbers of the blobs that tell of a stretch of time, by table.
 
@@ -82,14 +82,14 @@ def wanted(
         end: Where it ends, included; ``None`` is open.
     """
     if isinstance(spec.windows, Sessions):
-        return {"sessions": numbers(tables.get("sessions") or [])}
+        return {"sessions": numbers(tables.get("sessions", ()))}
     low, high = _reach(spec, start, end)
     windows = spec.windows
     first = None if low is None else windows.first_pane(low)
     last = None if high is None else windows.last_pane(high)
     bounds = {"cells": (first, last)}
     bounds |= dict.fromkeys(("marks", "early", "late"), (low, high))
-    return {n: numbers(tables.get(n) or {}, *between) for n, between in bounds.items()}
+    return {n: numbers(tables.get(n, ()), *between) for n, between in bounds.items()}
 
 
 def _reach(spec: WindowSpec, start: int | None, end: int | None) -> tuple[int | None, int | None]:
@@ -132,9 +132,7 @@ def windows_seen(
     }
     found = []
     for number in _numbered(windows, rows, low, high):
-        first, last = windows.first_pane(number), windows.last_pane(number)
-        if isinstance(windows, Sliding):
-            first += 1  # The place just before a window makes it, and isn't in it.
+        first, last = windows.first_inside(number), windows.last_pane(number)
         mine = {n: _within(rows[n], columns.WINDOW, number, number) for n in rows if n != "cells"}
         found.append(
             WindowSeen(
@@ -185,7 +183,7 @@ def sessions_seen(
     # Of several versions of a session the last counts; one without messages has vanished.
     newest = rows.unique(columns.FIRST, keep="last", maintain_order=True)
     newest = newest.filter(pl.col(columns.MESSAGES) > 0).sort(columns.FIRST)
-    names = (columns.FIRST, columns.LAST, columns.MESSAGES, FIRED, UNTOLD)
+    names = (columns.FIRST, columns.LAST, columns.MESSAGES, FIRED, UNEMITTED)
     return [SessionSeen(*row) for row in newest.select(names).iter_rows()]
 
 
@@ -212,7 +210,7 @@ SEEN = pl.Schema(
         "messages": pl.Int64(),
         "fired": pl.Int64(),
         "late": pl.Int64(),
-        "untold": pl.Int64(),
+        "unemitted": pl.Int64(),
         "stage": pl.String(),
     }
 )
@@ -225,7 +223,7 @@ def known(
     blobs: Blobs,
     key: pl.DataFrame,
     between: tuple[int | None, int | None],
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
 ) -> pl.DataFrame:
     """What is known of the windows or sessions of a key that reach into a stretch of time.
 
@@ -238,24 +236,26 @@ def known(
         manifest: The manifest of the key's shard.
 
     Returns:
-        The columns ``SEEN``; windows that hold nothing and never spoke aren't there. Where a
+        The columns ``SEEN``; windows that hold nothing and never emitted aren't there. Where a
         window has expired, or was closed and what it emitted is forgotten, the columns are null.
     """
     start, end = between
     rows: list[tuple[object, ...]] = []
-    kind, mark, whole = spec.windows, manifest["watermark"], _whole_from(spec, manifest)
+    kind, mark, whole = spec.windows, manifest.watermark, _whole_from(spec, manifest)
     if isinstance(kind, Sessions):
         for one in sessions_seen(spec, named, blobs, key):
             over = one.last + kind.gap
             if (start is None or over > start) and (end is None or one.first <= end):
                 stage = _stage(spec, one.last, mark, whole)
-                told = (one.messages, one.fired, None, one.untold)
-                rows.append((one.first, over, *(_EXPIRED if stage == "expired" else told), stage))
+                emitted = (one.messages, one.fired, None, one.unemitted)
+                rows.append(
+                    (one.first, over, *(_EXPIRED if stage == "expired" else emitted), stage)
+                )
     else:
         for seen in windows_seen(spec, named, blobs, key, start, end):
             if seen.messages or seen.fired or seen.late:
                 stage = _stage(spec, seen.number, mark, whole)
-                rows.append((seen.start, seen.end, *_told(spec, seen, stage), stage))
+                rows.append((seen.start, seen.end, *_emitted(spec, seen, stage), stage))
     return pl.DataFrame(rows, schema=SEEN, orient="row")
 
 
@@ -263,25 +263,25 @@ def known(
 _EXPIRED = (None, None, None, 0)
 
 
-def _told(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[int | None, ...]:
+def _emitted(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[int | None, ...]:
     """Messages, firings, late messages and those that wait, as far as the state knows them."""
     if stage == "expired":
         return _EXPIRED
     if stage == "current":
-        return seen.messages, seen.fired, seen.late, seen.untold_early
+        return seen.messages, seen.fired, seen.late, seen.unemitted_early
     if stage == "closed":
         # How often a window has fired is forgotten when it closes.
         once = spec.firing.early is None and not spec.firing.grace
         return seen.messages, 1 if once else None, 0 if not spec.firing.grace else None, 0
     # Full firings leave no mark where windows lie on a grid: one that held anything but late
     # messages when its time came fired in full.
-    full = not isinstance(spec.windows, Sliding) and seen.messages > seen.late
-    return seen.messages, seen.fired + full, seen.late, seen.untold_late
+    full = not spec.windows.moves and seen.messages > seen.late
+    return seen.messages, seen.fired + full, seen.late, seen.unemitted_late
 
 
-def _whole_from(spec: WindowSpec, manifest: Mapping[str, Any]) -> int | None:
+def _whole_from(spec: WindowSpec, manifest: Manifest) -> int | None:
     """The first window (of sessions: their last place) that still has all of its messages."""
-    extra, kind, mark = manifest.get("extra", {}), spec.windows, manifest["watermark"]
+    extra, kind, mark = manifest.extra, spec.windows, manifest.watermark
     floors = [extra.get("floor")]
     kept = extra.get("kept", {}).get("floor")
     if kept is not None:

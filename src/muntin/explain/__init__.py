@@ -1,1 +1,1 @@
-"""Queries in words: what their windows look like, when they speak, and what they cost."""
+"""Queries in words: what their windows look like, when they emit, and what they cost."""

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from muntin.explain.size import Rates, amount, load
 from muntin.model.axis import phrase
-from muntin.model.kinds import Paned
+from muntin.model.by_number import Moving
 from muntin.model.pipeline import Table
 from muntin.model.policies import Each
-from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
@@ -39,17 +38,17 @@ def cautions(
 
 
 def _state(spec: WindowSpec) -> Iterator[str]:
-    whole = [name for name, aggregate in spec.aggregates.items() if aggregate.full_state]
+    whole = [name for name, aggregate in spec.aggregates.items() if aggregate.entry.full_state]
     if whole:
         names = ", ".join(whole)
         yield f"large state: {names} keeps every message of every open window"
     if spec.by_arrival:
         yield (
             "unbounded state: windows that count arrivals have no end in time, "
-            "so every key is kept for ever; offset=(partition, offset) bounds them"
+            "so every key is kept indefinitely; offset=(partition, offset) bounds them"
         )
-    if isinstance(spec.windows, Sessions) and spec.axis == "time":
-        gap = phrase(spec.windows.gap)
+    if spec.windows.retracts and spec.axis == "time":
+        gap = phrase(spec.windows.pace)
         yield (
             f"a session that is never silent for {gap} never ends: "
             "a key that a machine feeds may not be a visit"
@@ -75,7 +74,7 @@ def _time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
 
 def _output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
     windows, each = spec.windows, 1
-    if isinstance(windows, Paned):
+    if not isinstance(windows, Moving):
         each = windows.last_window(0) - windows.first_window(0) + 1
     if each > MANY_WINDOWS:
         yield (
@@ -83,14 +82,14 @@ def _output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
             "so that the output may dwarf the input"
         )
     if rates is not None:
-        told = load(spec, rates).told
-        if told > FLOOD * rates.rows:
+        emitted = load(spec, rates).emitted
+        if emitted > FLOOD * rates.rows:
             yield (
-                f"about {amount(told)} results a second for {amount(rates.rows)} messages a "
+                f"about {amount(emitted)} results a second for {amount(rates.rows)} messages a "
                 "second: a larger slide, fewer early firings or deltas() say less"
             )
     if isinstance(spec.firing.early, Each) and (each > 1 or isinstance(windows, Sliding)):
-        yield "early for each message: every batch tells all windows that it touched"
+        yield "early for each message: every batch emits all windows that it touched"
 
 
 def never_late_by(

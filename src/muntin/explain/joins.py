@@ -42,8 +42,8 @@ def explain_join(
             f"          kept {_patience(spec, name)}",
         ]
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
-    shards = "a shard a shuffle partition" if buckets is None else f"{buckets} shards"
-    lines.append(f"state     {shards}; a row a message, by {order} ({chosen})")
+    shards = "a shard a core" if buckets is None else f"{buckets} shards"
+    lines.append(f"state     {shards}; a row per message, by {order} ({chosen})")
     return "\n".join(lines)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from muntin.model.axis import (
     DAY,
@@ -17,7 +18,7 @@ from muntin.model.axis import (
 )
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
-from muntin.model.kinds import Kind
+from muntin.model.kinds import Kind, Paned
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
@@ -98,34 +99,34 @@ def ruler(windows: Kind, width: int = WIDTH) -> list[str]:
 
 def picture(windows: Kind) -> Picture:
     """What to draw of some windows."""
-    if isinstance(windows, Sessions):
-        return _sessions(windows)
-    if isinstance(windows, Sliding):
-        return _sliding(windows)
-    if isinstance(windows, Cumulating):
-        return _cumulating(windows)
-    if isinstance(windows, Days):
-        grid = Windows(windows.grid.size * DAY, windows.grid.slide * DAY)
-        note = f"whole days of {windows.zone}, 23 to 25 hours long"
-        return replace(_grid(grid), note=note)
-    return _grid(replace(windows, origin=0))
+    return _PICTURES.get(type(windows), _numbered)(windows)
 
 
-def _grid(windows: Windows) -> Picture:
-    size, slide, axis = windows.size, windows.slide, windows.axis
-    if size == slide:
-        bars = tuple(Bar(windows.start(k), windows.end(k)) for k in range(3))
-        return Picture((bars,), tuple(k * size for k in range(4)), axis=axis)
-    overlapping = -(-size // slide)
+def _numbered(windows: Paned) -> Picture:
+    """Windows by their numbers, and where they all begin and end."""
+    axis, zero = windows.axis, windows.start(0)
+
+    def bar(number: int) -> Bar:
+        return Bar(windows.start(number) - zero, windows.end(number) - zero)
+
+    overlapping = windows.last_window(windows.last_pane(0)) + 1
+    if overlapping == 1:
+        bars = tuple(bar(k) for k in range(3))
+        return Picture((bars,), (0, *(b.end for b in bars)), axis=axis)
     step = max(1, -(-overlapping // MOST_BARS))
-    shown = range(0, overlapping + 1, step)
-    lines = tuple((Bar(windows.start(k), windows.end(k)),) for k in shown)
+    shown = [bar(k) for k in range(0, overlapping + 1, step)]
+    lines = tuple((one,) for one in shown)
     if step > 1:
-        ticks = (0, size, windows.end(shown[-1]))
-        note = f"one begins every {say(slide, axis)}: {overlapping:,} hold a message"
-        return Picture(lines, ticks, axis=axis, note=note)
-    edges = {windows.start(k) for k in shown} | {windows.end(k) for k in shown}
-    return Picture(lines, tuple(sorted(edges)), tuple(sorted(edges)), axis=axis)
+        note = f"one begins every {say(windows.pace, axis)}: {overlapping:,} hold a message"
+        return Picture(lines, (0, shown[0].end, shown[-1].end), axis=axis, note=note)
+    edges = tuple(sorted({one.start for one in shown} | {one.end for one in shown}))
+    return Picture(lines, edges, edges, axis=axis)
+
+
+def _days(windows: Days) -> Picture:
+    grid = Windows(windows.grid.size * DAY, windows.grid.slide * DAY)
+    note = f"whole days of {windows.zone}, 23 to 25 hours long"
+    return replace(_numbered(grid), note=note)
 
 
 def _cumulating(windows: Cumulating) -> Picture:
@@ -163,6 +164,14 @@ def _sessions(windows: Sessions) -> Picture:
     others = " of messages of other keys" if windows.axis == "rows" else ""
     note = f"a silence of {unit}{others} ends a session"
     return Picture((bars,), ticks, messages=messages, axis=windows.axis, note=note)
+
+
+_PICTURES: dict[type, Callable[[Any], Picture]] = {
+    Cumulating: _cumulating,
+    Days: _days,
+    Sliding: _sliding,
+    Sessions: _sessions,
+}
 
 
 def drawn(made: Picture, width: int = WIDTH) -> list[str]:
@@ -222,7 +231,7 @@ def _ticks(made: Picture, column: object) -> str:
     line, free = "", 0
     for tick in sorted(set(made.ticks)):
         label, at = f"{tick // factor:,}", column(tick)
-        # A label that would run into the one before is left away.
+        # A label that would run into the one before is left out.
         if at >= free:
             line += " " * (at - len(line)) + label
             free = len(line) + 1

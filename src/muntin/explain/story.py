@@ -1,4 +1,4 @@
-"""A query in words: its windows, when they speak, its state, and what Spark does with it."""
+"""A query in words: its windows, when they emit, its state, and what Spark does with it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ from muntin.explain.cautions import cautions
 from muntin.explain.ruler import ruler
 from muntin.explain.size import Rates, amount, load, memory
 from muntin.model.axis import phrase, say
-from muntin.model.days import Days
-from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Every, EveryRows, Policy
 from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
-from muntin.model.windows import Windows
 
 _INDENT = 10
 
@@ -75,11 +71,11 @@ def _parts(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
     place = f"on {spec.time}" if spec.axis == "time" else _rows_place(spec)
     whose = f"by {', '.join(spec.keys)}" if spec.keys else "of all messages"
     yield "windows", f"{spec.windows}, {whose} {place}"
-    yield "panes", _panes(spec.windows)
+    yield "panes", spec.windows.stored
     yield "computes", ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items())
     yield from _speaking(spec)
     if known.having is not None:
-        yield "having", f"{known.having}; a window that was told and holds no more is taken back"
+        yield "having", f"{known.having}; a window that was emitted and holds no more is taken back"
     yield from _state(spec, known)
     yield "spark", _spark(spec, known)
     if known.target is not None:
@@ -103,18 +99,6 @@ def _rows_place(spec: WindowSpec) -> str:
     return f"on {spec.offset[1]} of each {spec.offset[0]}"
 
 
-def _panes(windows: Kind) -> str:
-    if isinstance(windows, Sessions):
-        return "none: stretches of activity are merged, and those that grow together told anew"
-    if isinstance(windows, Sliding):
-        return "every place is its own; at most two windows begin or end with a message"
-    grid = windows.grid if isinstance(windows, Days) else windows
-    if isinstance(grid, Windows):
-        slide = f"{grid.panes_per_window:,} a window, {grid.panes_per_slide} a slide"
-        return f"{slide}; a message is stored once a pane"
-    return f"up to {windows.panes_per_window:,} a window; a message is stored once a pane"
-
-
 def _speaking(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     firing = spec.firing
     early = "never" if firing.early is None else f"while it is current, {policy(firing.early)}"
@@ -136,7 +120,7 @@ def _speaking(spec: WindowSpec) -> Iterator[tuple[str, str]]:
 
 
 def policy(chosen: Policy) -> str:
-    """When a window speaks, as part of a sentence."""
+    """When a window emits, as part of a sentence."""
     if isinstance(chosen, Each):
         return "after each batch that changed it"
     if isinstance(chosen, EveryRows):
@@ -156,14 +140,14 @@ def _full(spec: WindowSpec) -> str:
 
 
 def _state(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
-    shards = "a shard a shuffle partition" if known.buckets is None else f"{known.buckets} shards"
+    shards = "a shard a core" if known.buckets is None else f"{known.buckets} shards"
     kept = say(spec.firing.retention, spec.axis)
     until = f"kept until {kept} after its last window"
     if spec.by_arrival:
         until = "kept until its window is full"
     if spec.firing.rows is not None:
         until += f", and at most {spec.firing.rows:,} messages of closed windows"
-    yield "state", f"{shards}; {_row(spec.windows)}, {until}"
+    yield "state", f"{shards}; {spec.windows.row}, {until}"
     if known.rates is None:
         return
     made, rates = load(spec, known.rates), known.rates
@@ -172,19 +156,13 @@ def _state(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
         "size",
         f"for {amount(rates.rows)} messages a second of {amount(rates.keys)} keys about "
         f"{amount(made.rows)} rows{panes}, {memory(made.bytes)} before compression; "
-        f"about {amount(made.told)} results a second",
+        f"about {amount(made.emitted)} results a second",
     )
 
 
-def _row(windows: Kind) -> str:
-    if isinstance(windows, Sessions):
-        return "a row a session and change"
-    return "a row a key and place" if isinstance(windows, Sliding) else "a row a key and pane"
-
-
 def _spark(spec: WindowSpec, known: Circumstances) -> str:
-    before = "combines each batch before the shuffle, a row a key and pane"
-    if spec.by_arrival or isinstance(spec.windows, Sessions) or spec.offset is not None:
+    before = "combines each batch before the shuffle, a row per key and pane"
+    if spec.by_arrival or spec.windows.retracts or spec.offset is not None:
         before = "sorts each batch by key before the shuffle"
     buckets = "each partition" if known.buckets is None else f"{known.buckets} partitions"
     said = f"{before}; then transformWithState in {buckets}, with the state in RocksDB"

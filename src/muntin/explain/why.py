@@ -1,4 +1,4 @@
-"""Why a window hasn't spoken, or why a message is rejected: watermark, policy and state."""
+"""Why a window hasn't emitted, or why a message is rejected: watermark, policy and state."""
 
 from __future__ import annotations
 
@@ -104,47 +104,48 @@ def _current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[s
         f"has the event time {moment(needed)} or later"
     )
     if not window.messages:
-        yield "holds no message of this key, and a window without messages doesn't speak"
+        yield "holds no message of this key, and a window without messages doesn't emit"
         return
-    said = "hasn't spoken early" if not window.fired else f"has spoken early {window.fired} times"
+    said = "hasn't emitted early" if not window.fired else f"has emitted early {window.fired} times"
     yield f"holds {window.messages:,} messages, and {said}: {_early(spec, clocks, window)}"
 
 
 def _early(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> str:
     if spec.firing.early is None:
         return "there is no early policy"
-    if not window.untold_early:
+    if not window.unemitted_early:
         return "nothing is new since"
-    return _waits(spec.firing.early, clocks, window.untold_early)
+    return _waits(spec.firing.early, clocks, window.unemitted_early)
 
 
-def _waits(policy: Policy, clocks: Clocks, untold: int) -> str:
+def _waits(policy: Policy, clocks: Clocks, unemitted: int) -> str:
     if isinstance(policy, EveryRows):
-        return f"{untold:,} of {policy.rows:,} new messages are there"
+        return f"{unemitted:,} of {policy.rows:,} new messages are there"
     if isinstance(policy, Every):
         wall = clocks.wall or 0
         due = (wall // policy.period + 1) * policy.period
         return (
-            f"{untold:,} new messages wait for the clock to pass {moment(due)} "
+            f"{unemitted:,} new messages wait for the clock to pass {moment(due)} "
             f"(every {phrase(policy.period)}); no batch has run since"
         )
     assert isinstance(policy, Each)
-    return f"{untold:,} new messages speak with the next batch"
+    return f"{unemitted:,} new messages emit with the next batch"
 
 
 def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
     if not window.messages:
         yield "has ended without a message of this key, and so said nothing"
     elif window.messages > window.late:
-        yield f"spoke in full when the watermark passed its end; holds {window.messages:,} messages"
+        held = f"holds {window.messages:,} messages"
+        yield f"emitted in full when the watermark passed its end; {held}"
     else:
         yield f"held only late messages when its end was passed: {window.messages:,} now"
     end = moment(window.end + spec.firing.grace + spec.lateness)
     yield f"takes late messages until one of any key has the event time {end} or later"
-    if window.untold_late:
-        yield f"not told again yet: {_waits(spec.firing.late, clocks, window.untold_late)}"
+    if window.unemitted_late:
+        yield f"not emitted again yet: {_waits(spec.firing.late, clocks, window.unemitted_late)}"
     elif window.late:
-        yield f"its {window.late:,} late messages have been told"
+        yield f"its {window.late:,} late messages have been emitted"
 
 
 def _closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
@@ -170,10 +171,10 @@ def _message(
     assert clocks.watermark is not None
     last = windows[-1]
     past = phrase(max(0, clocks.watermark - last.end - spec.firing.grace))
-    cure = "a larger lateness or grace would take it"
+    hint = "a larger lateness or grace would take it"
     return (
         f"a message at {moment(at)} is rejected as late: its last window takes nothing since the "
-        f"watermark passed {moment(last.end + spec.firing.grace)}, {past} ago; {cure}"
+        f"watermark passed {moment(last.end + spec.firing.grace)}, {past} ago; {hint}"
     )
 
 
@@ -214,18 +215,18 @@ def _session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator
     kind = spec.windows
     assert isinstance(kind, Sessions)
     mark = clocks.watermark
-    spoken = f"has spoken {session.fired} times" if session.fired else "hasn't spoken"
-    yield f"holds {session.messages:,} messages, and {spoken}"
+    emitted = f"has emitted {session.fired} times" if session.fired else "hasn't emitted"
+    yield f"holds {session.messages:,} messages, and {emitted}"
     if mark is None or session.last > kind.ended(mark):
         needed = moment(session.last + kind.reach + spec.lateness)
         yield f"lives until a message of any key has the event time {needed} or later"
-        if session.untold and spec.firing.early is not None:
-            yield f"early: {_waits(spec.firing.early, clocks, session.untold)}"
-        elif session.untold:
-            yield "there is no early policy: it speaks when it ends"
+        if session.unemitted and spec.firing.early is not None:
+            yield f"early: {_waits(spec.firing.early, clocks, session.unemitted)}"
+        elif session.unemitted:
+            yield "there is no early policy: it emits when it ends"
     elif session.last > kind.ended(mark - spec.firing.grace):
         yield "has ended, and takes late messages"
-        if session.untold:
-            yield f"not told again yet: {_waits(spec.firing.late, clocks, session.untold)}"
+        if session.unemitted:
+            yield f"not emitted again yet: {_waits(spec.firing.late, clocks, session.unemitted)}"
     else:
         yield "closed: what it had to say is said"

@@ -41,6 +41,8 @@ DAY = 24 * HOUR
 WEEK = 7 * DAY
 
 # After 400 years the calendar repeats itself.
+# A quarter of what 64 bits hold, some 73 000 years from the epoch: windows lie around a time.
+FARTHEST = 1 << 61
 _CYCLE = 146_097 * DAY
 
 _UNITS = {
@@ -207,8 +209,8 @@ def instant(option: str, value: str | datetime) -> int:
             moment = moment.replace(tzinfo=UTC)
         return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     except (AttributeError, TypeError, ValueError) as error:
-        cure = 'write for example "2026-01-01T00:00:00" or a datetime'
-        raise OptionError(option, value, "isn't a point in time", cure) from error
+        hint = 'write for example "2026-01-01T00:00:00" or a datetime'
+        raise OptionError(option, value, "isn't a point in time", hint) from error
 
 
 def moment(position: int, separator: str = " ") -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from muntin.model.axis import Axis, Length, measure, say
-from muntin.model.days import Days
 from muntin.model.errors import OptionError
 from muntin.model.kinds import KINDS, Kind, Paned
 from muntin.model.plain import Family, Plain, read_by
@@ -89,7 +88,7 @@ class Together(Plain):
     @property
     def reach(self) -> int:
         """How long the first window is; stored state is laid out by it, so it stays as it was."""
-        return min(w.end(0) - w.start(0) for w in self.windows)
+        return min(w.reach for w in self.windows)
 
     @property
     def longest(self) -> int:
@@ -99,21 +98,17 @@ class Together(Plain):
 
     def first_taken(self, watermark: int, grace: int) -> int:
         """The first place that is in an open window of each kind."""
-        return max(self._opens(windows, watermark - grace) for windows in self.windows)
+        return max(windows.opens(watermark - grace) for windows in self.windows)
 
     def first_kept(self, side: SideName, edge: int) -> int:
         """The first place that shares a window with places from ``edge`` on."""
-        return max(self._opens(windows, edge) for windows in self.windows)
+        return max(windows.opens(edge) for windows in self.windows)
 
     def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
         """Where the partners of the messages between two places lie, ends included."""
         starts = [w.start(w.first_window(w.pane_of(low))) for w in self.windows]
         ends = [w.end(w.last_window(w.pane_of(high))) for w in self.windows]
         return max(starts), min(ends) - 1
-
-    @staticmethod
-    def _opens(windows: Paned, place: int) -> int:
-        return windows.pane_start(windows.first_pane(windows.ended(place) + 1))
 
     def __str__(self) -> str:
         return "in one window: " + " and ".join(placed(windows) for windows in self.windows)
@@ -153,7 +148,7 @@ def bound_of(
         right: The right side's windows.
 
     Raises:
-        OptionError: When nothing bounds a pair, so that state would grow for ever.
+        OptionError: When nothing bounds a pair, so that state would grow indefinitely.
 
     Example:
         >>> bound_of(("1 minute", 0), None, None)
@@ -163,17 +158,17 @@ def bound_of(
         return _within(within)
     kinds = [kind for kind in (left, right) if kind is not None]
     if not kinds:
-        cure = 'give within="10 minutes", or windows to a side'
-        raise OptionError("within", None, "leaves nothing to bound a pair", cure)
+        hint = 'give within="10 minutes", or windows to a side'
+        raise OptionError("within", None, "leaves nothing to bound a pair", hint)
     if any(isinstance(kind, Sessions) for kind in kinds):
         if left != right or not isinstance(left, Sessions) or left.axis == "rows":
-            cure = "give both sides .session(…) with the same gap, on the time axis"
-            raise OptionError("session", kinds, "doesn't go with the other side", cure)
+            hint = "give both sides .session(…) with the same gap, on the time axis"
+            raise OptionError("session", kinds, "doesn't go with the other side", hint)
         return Joint(left)
     if any(isinstance(kind, Sliding) for kind in kinds):
         if left is not None and right is not None and left != right:
-            cure = "give both sides the same sliding windows, or write within="
-            raise OptionError("sliding", kinds, "doesn't go with the other side", cure)
+            hint = "give both sides the same sliding windows, or write within="
+            raise OptionError("sliding", kinds, "doesn't go with the other side", hint)
         kind = kinds[0]
         assert isinstance(kind, Sliding)
         return Within(kind.span, kind.span, kind.axis)
@@ -187,8 +182,8 @@ def _within(within: Length | Sequence[Length | int]) -> Within:
         return Within(reach, reach, axis)
     lengths = [None if isinstance(length, int) and length == 0 else length for length in within]
     if len(lengths) != 2 or lengths == [None, None]:
-        cure = 'give one length, or two: ("1 minute", 0) for before and after'
-        raise OptionError("within", within, "isn't one length or two", cure)
+        hint = 'give one length, or two: ("1 minute", 0) for before and after'
+        raise OptionError("within", within, "isn't one length or two", hint)
     axis = next(measure("within", w, zero=True)[1] for w in lengths if w is not None)  # type: ignore[arg-type]
     before, after = (0 if w is None else along("within", w, axis, zero=True) for w in lengths)  # type: ignore[arg-type]
     return Within(before, after, axis)
@@ -196,9 +191,4 @@ def _within(within: Length | Sequence[Length | int]) -> Within:
 
 def placed(windows: Kind) -> str:
     """Windows in words, and where they begin where that isn't at zero."""
-    grid, unit = (windows.grid, "day ") if isinstance(windows, Days) else (windows, "")
-    origin = getattr(grid, "origin", 0)
-    if not origin:
-        return str(windows)
-    unit = unit or ("row " if windows.axis == "rows" else "")
-    return f"{windows}, origin {unit}{origin}" + ("" if unit else " us")
+    return f"{windows}, origin {windows.begins}" if windows.origin else str(windows)

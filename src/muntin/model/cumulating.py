@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
-from muntin.model.plain import Plain
 from muntin.model.windows import along
 
 
 @dataclass(frozen=True, slots=True)
-class Cumulating(Plain):
+class Cumulating(ByNumber):
     """Windows that start every ``size`` and end at each ``step`` within it.
 
     Attributes:
@@ -46,21 +46,36 @@ class Cumulating(Plain):
         return self.size // self.step
 
     @property
+    def block(self) -> int:
+        """Windows that start together end together."""
+        return self.steps
+
+    @property
+    def length(self) -> int:
+        """How long the longest window is."""
+        return self.size
+
+    @property
+    def pace(self) -> int:
+        """The distance between two ends."""
+        return self.step
+
+    @property
     def panes_per_window(self) -> int:
         """How many panes make the longest window."""
         return self.steps
 
     def start(self, window: int) -> int:
         """Where a window starts."""
-        return self.origin + window // self.steps * self.size
+        return window // self.steps * self.size + self.origin
 
     def end(self, window: int) -> int:
         """Where a window ends (exclusive)."""
-        return self.origin + (window + 1) * self.step
+        return (window + 1) * self.step + self.origin
 
     def pane_of(self, position: int) -> int:
         """The pane that a position falls into."""
-        return (position - self.origin) // self.step
+        return (position - self.origin if self.origin else position) // self.step
 
     def pane_start(self, pane: int) -> int:
         """Where a pane starts."""
@@ -80,7 +95,11 @@ class Cumulating(Plain):
 
     def last_window(self, pane: int) -> int:
         """The latest window that contains a pane."""
-        return pane // self.steps * self.steps + self.steps - 1
+        return pane // self.steps * self.steps + (self.steps - 1)
+
+    def pattern(self, window: int) -> int:
+        """The first of the windows that start together."""
+        return window // self.steps * self.steps
 
     def ended(self, position: int) -> int:
         """The latest window whose end is at or before a position."""
@@ -103,6 +122,6 @@ def cumulating(size: Length, step: Length, *, origin: int = 0) -> Cumulating:
     length, axis = measure("size", size)
     pace = along("step", step, axis)
     if length % pace:
-        cure = f"give a step that {say(length, axis)} is a multiple of"
-        raise OptionError("step", str(step), f"doesn't divide {say(length, axis)}", cure)
+        hint = f"give a step that {say(length, axis)} is a multiple of"
+        raise OptionError("step", str(step), f"doesn't divide {say(length, axis)}", hint)
     return Cumulating(length, pace, origin % length, axis)

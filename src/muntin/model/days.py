@@ -11,8 +11,9 @@ from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from muntin.model.axis import DAY, Axis, Length, Rows, micros
+from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
-from muntin.model.plain import Plain, read_by
+from muntin.model.plain import read_by
 from muntin.model.windows import Windows
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -20,7 +21,7 @@ _FIRST_DAY = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Days(Plain):
+class Days(ByNumber):
     """Windows on a grid of local days.
 
     Attributes:
@@ -39,6 +40,7 @@ class Days(Plain):
     """
 
     KIND: ClassVar[str] = "days"
+    even: ClassVar[bool] = False
 
     grid: Windows = field(metadata=read_by(Windows.from_dict))
     zone: str
@@ -49,9 +51,43 @@ class Days(Plain):
         return "time"
 
     @property
+    def origin(self) -> int:
+        """The day that windows are counted from."""
+        return self.grid.origin
+
+    @property
+    def stored(self) -> str:
+        """The panes that messages are stored in, in words."""
+        return self.grid.stored
+
+    @property
+    def begins(self) -> str:
+        """The same in words."""
+        return f"day {self.origin}"
+
+    @property
+    def length(self) -> int:
+        """How long a window is, but for the hour that clocks are changed by."""
+        return self.grid.size * DAY
+
+    @property
+    def pace(self) -> int:
+        """The distance between two starts, but for that hour."""
+        return self.grid.slide * DAY
+
+    @property
+    def panes_per_slide(self) -> int:
+        """1, or 2 where the slide doesn't divide the size."""
+        return self.grid.panes_per_slide
+
+    @property
     def panes_per_window(self) -> int:
         """How many panes make a window."""
         return self.grid.panes_per_window
+
+    def panes_within(self, stretch: int) -> int:
+        """How many panes there are in a stretch, about."""
+        return self.grid.panes_within(-(-stretch // DAY))
 
     def midnight(self, day: int) -> int:
         """When a local day begins, microseconds since the epoch."""
@@ -140,8 +176,8 @@ def days(size: Length, zone: str, *, slide: Length | None = None, origin: int = 
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        cure = 'write an IANA name, for example "Europe/Berlin"'
-        raise OptionError("zone", zone, "isn't a known time zone", cure) from error
+        hint = 'write an IANA name, for example "Europe/Berlin"'
+        raise OptionError("zone", zone, "isn't a known time zone", hint) from error
     first = Days(Windows(1, 1), zone).day_of(origin)
     return Days(Windows(length, step, first % step, "rows"), zone)
 
@@ -149,6 +185,6 @@ def days(size: Length, zone: str, *, slide: Length | None = None, origin: int = 
 def _whole(option: str, value: Length) -> int:
     length = 0 if isinstance(value, Rows) else micros(option, value, zero=False)
     if isinstance(value, Rows) or length % DAY:
-        cure = 'give whole days, as "1 day", or leave the zone away'
-        raise OptionError(option, value, "isn't a whole number of days", cure)
+        hint = 'give whole days, as "1 day", or leave the zone away'
+        raise OptionError(option, value, "isn't a whole number of days", hint)
     return length // DAY

@@ -16,19 +16,19 @@ class OptionError(MuntinError, ValueError):
         option: The option as the user writes it, for example ``slide``.
         value: The value that was given.
         problem: What is wrong with it.
-        cure: What to write instead.
+        hint: What to write instead.
 
     Example:
         >>> print(OptionError("slide", "2 h", "is greater than the size", "use 1 hour or less"))
         slide='2 h' is greater than the size; use 1 hour or less
     """
 
-    def __init__(self, option: str, value: object, problem: str, cure: str) -> None:
+    def __init__(self, option: str, value: object, problem: str, hint: str) -> None:
         self.option = option
         self.value = value
         self.problem = problem
-        self.cure = cure
-        super().__init__(f"{option}={value!r} {problem}; {cure}")
+        self.hint = hint
+        super().__init__(f"{option}={value!r} {problem}; {hint}")
 
 
 class SqlError(MuntinError, ValueError):
@@ -38,7 +38,7 @@ class SqlError(MuntinError, ValueError):
         text: The whole text.
         span: Where in it the problem lies: the first character, and the one behind the last.
         problem: What is wrong.
-        cure: What to write instead.
+        hint: What to write instead.
 
     Example:
         >>> print(SqlError("SELECT x\nFORM t", (9, 13), "FORM isn't known here", "write FROM"))
@@ -47,12 +47,12 @@ class SqlError(MuntinError, ValueError):
           ^^^^
     """
 
-    def __init__(self, text: str, span: tuple[int, int], problem: str, cure: str) -> None:
+    def __init__(self, text: str, span: tuple[int, int], problem: str, hint: str) -> None:
         self.text = text
         self.span = span
         self.problem = problem
-        self.cure = cure
-        super().__init__(f"{problem}; {cure}")
+        self.hint = hint
+        super().__init__(f"{problem}; {hint}")
 
     def __str__(self) -> str:
         # A span behind the last character is the end of the text, which has no line of its own.
@@ -64,7 +64,7 @@ class SqlError(MuntinError, ValueError):
         width = max(1, min(self.span[1] - start, len(shown) - column))
         # Tabs stay, so that the caret stands under what it points at.
         indent = "".join("\t" if c == "\t" else " " for c in shown[:column])
-        where = f"line {line}: {self.problem}; {self.cure}"
+        where = f"line {line}: {self.problem}; {self.hint}"
         return f"{_printable(where)}\n  {_printable(shown).rstrip()}\n  {indent}{'^' * width}"
 
 
@@ -98,7 +98,7 @@ class SourceError(MuntinError):
 
 
 class SelectorDisabledError(RefusedError):
-    """An operator takes no messages while its outputs wait to be sent; the message says the cure.
+    """An operator takes no messages while its outputs wait to be sent; the message says what to do.
 
     Source: the Samza SQL window operator design (the message selector is disabled).
     """
@@ -115,5 +115,6 @@ class OutsideStreamError(MuntinError, RuntimeError):
 class MissingExtraError(MuntinError, ImportError):
     """An optional part of muntin isn't installed; the message says what to install."""
 
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an extra: pip install 'muntin[{extra}]'")
+    def __init__(self, feature: str, extra: str, instead: str = "") -> None:
+        way = f", or {instead}" if instead else ""
+        super().__init__(f"{feature} needs an extra: pip install 'muntin[{extra}]'{way}")

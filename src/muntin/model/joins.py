@@ -1,6 +1,6 @@
 """Windowed joins: which messages of two streams are partners, and how long one waits for another.
 
-A pair is told once, however many windows hold it. What bounds it is either the distance between
+A pair is emitted once, however many windows hold it. What bounds it is either the distance between
 the two (``Within``) or a window that holds both (``Together``). Each side has a watermark of its
 own: a message is kept as long as the other side may still bring a partner.
 
@@ -103,7 +103,7 @@ class JoinSpec(Query):
         left: The left input.
         right: The right input.
         bound: What else partners must have in common.
-        how: Which messages are told without a partner, or once for all of their partners.
+        how: Which messages are emitted without a partner, or once for all of their partners.
         layout: What the state is sorted by first; ``None`` leaves the choice to ``state_layout``.
         buckets: How many shards the keys are kept in, if that is known.
     """
@@ -121,45 +121,45 @@ class JoinSpec(Query):
         if self.how not in HOWS:
             raise OptionError("how", self.how, "isn't known", f"give one of {', '.join(HOWS)}")
         if len(self.left.keys) != len(self.right.keys) or not self.left.keys:
-            cure = "name at least one column that both sides have"
-            raise OptionError("on", self.left.keys, "compares nothing", cure)
+            hint = "name at least one column that both sides have"
+            raise OptionError("on", self.left.keys, "compares nothing", hint)
         for side in SIDES:
             self._check(side, self.side(side))
         if self.layout == "keys" and self.marked:
-            cure = 'leave it away, or write layout="time"'
+            hint = 'leave it out, or write layout="time"'
             text = f"can't find in time what is unmatched in a {self.how} join"
             if self.how == "semi":
                 # It is found by its place, to be marked, and is emitted no second time.
                 text = "can't mark who has a partner, which a semi join emits once"
-            raise OptionError("layout", self.layout, text, cure)
+            raise OptionError("layout", self.layout, text, hint)
 
     def _check(self, name: SideName, side: Side) -> None:
         for option, policy in (("early", side.firing.early), ("late", side.firing.late)):
             if isinstance(policy, EveryRows):
-                cure = f"give {option}(each=True) or {option}(every=DURATION)"
-                raise OptionError(option, f"{policy} on the {name}", "isn't for joins", cure)
+                hint = f"give {option}(each=True) or {option}(every=DURATION)"
+                raise OptionError(option, f"{policy} on the {name}", "isn't for joins", hint)
         if isinstance(self.bound, Joint):
             asks = [p for p in (side.firing.early, side.firing.late) if not isinstance(p, Each)]
             keeps = side.firing.retention != side.firing.grace or side.firing.rows is not None
             if asks or keeps:
                 option = "early" if asks else "keep"
                 text = "isn't for session joins: each message is let in, and kept with its session"
-                raise OptionError(option, f"on the {name}", text, "leave it away")
+                raise OptionError(option, f"on the {name}", text, "leave it out")
         self._check_kept(name, side.firing)
         rows = side.firing.rows
         if rows is not None and (self.axis == "rows" or self.layout == "keys"):
-            cure = 'leave it away; .keep(DURATION) bounds time, layout="time" goes with rows='
-            raise OptionError("rows", f"{rows} on the {name}", "can't be counted here", cure)
+            hint = 'leave it out; .keep(DURATION) bounds time, layout="time" goes with rows='
+            raise OptionError("rows", f"{rows} on the {name}", "can't be counted here", hint)
         if self.axis == "rows" and side.offset is None:
-            cure = 'give windowed(…, offset=("partition", "offset"))'
-            raise OptionError("within", self.bound, f"needs offsets on the {name}", cure)
+            hint = 'give windowed(…, offset=("partition", "offset"))'
+            raise OptionError("within", self.bound, f"needs offsets on the {name}", hint)
         if self.axis == "rows" and side.lateness:
-            cure = "leave it away: offsets say who may still come"
+            hint = "leave it out: offsets say who may still come"
             late = f"{phrase(side.lateness)} on the {name}"
-            raise OptionError("lateness", late, "isn't measured in rows", cure)
+            raise OptionError("lateness", late, "isn't measured in rows", hint)
         if self.axis == "time" and side.time is None:
-            cure = "give windowed(…, time=…)"
-            raise OptionError("time", None, f"is missing on the {name}", cure)
+            hint = "give windowed(…, time=…)"
+            raise OptionError("time", None, f"is missing on the {name}", hint)
         if side.windows is not None and side.windows.axis != self.axis:
             text = f"isn't measured in {self.axis} as the join is"
             raise OptionError("windows", f"{side.windows} on the {name}", text, "use one axis")
@@ -168,8 +168,8 @@ class JoinSpec(Query):
         # ``Side.kept`` would take it for nothing said, and keep messages for any time.
         if firing.retention < firing.grace:
             grace, kept = say(firing.grace, self.axis), say(firing.retention, self.axis)
-            cure = f"keep at least {grace}"
-            raise OptionError("keep", f"{kept} on the {name}", f"is below the grace {grace}", cure)
+            hint = f"keep at least {grace}"
+            raise OptionError("keep", f"{kept} on the {name}", f"is below the grace {grace}", hint)
 
     @property
     def axis(self) -> Axis:
@@ -178,7 +178,7 @@ class JoinSpec(Query):
 
     @property
     def lag(self) -> int | None:
-        """How far a row may lie behind rows told before it, if messages come within grace.
+        """How far a row may lie behind rows emitted before it, if messages come within grace.
 
         Either the message that has just come is as late as its side takes them, or it has met one
         that lies within reach of it; a window is open as a whole, whatever of it has passed.
@@ -202,8 +202,8 @@ class JoinSpec(Query):
         return ("right",) if self.how == "right" else ("left",)
 
     @property
-    def lonely(self) -> tuple[SideName, ...]:
-        """The sides whose messages are told when they stay without a partner."""
+    def unmatched(self) -> tuple[SideName, ...]:
+        """The sides whose messages are emitted when they stay without a partner."""
         return () if self.how == "semi" else self.marked
 
     def side(self, name: SideName) -> Side:

@@ -42,8 +42,8 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         made.close()
         said = getattr(error, "strerror", None) or error
-        cure = "give another, or 0 for any that is free"
-        raise OptionError("port", port, f"can't be listened on at {host} ({said})", cure) from error
+        hint = "give another, or 0 for any that is free"
+        raise OptionError("port", port, f"can't be listened on at {host} ({said})", hint) from error
     return made
 
 

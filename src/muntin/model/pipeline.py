@@ -125,7 +125,7 @@ class Windowing:
         keys: The key columns.
         where: Which messages to take.
         columns: What is shown of each firing, in order; ``None`` shows it as it is.
-        having: Which firings hold. One that holds no more after it was told is taken back.
+        having: Which firings hold. One that holds no more after it was emitted is taken back.
         clock: The column that says when a message arrived.
         buckets: In how many shards the keys are kept.
     """

@@ -46,8 +46,8 @@ def check_secret(option: str, value: str) -> None:
         >>> check_secret("dsn", "postgresql://me:${env:DB_PASSWORD}@host/db")
     """
     if in_sight(option, value):
-        cure = f"write {option} = '${{env:NAME}}', and set NAME in the environment"
-        raise OptionError(option, "(hidden)", "is a secret in plain sight", cure)
+        hint = f"write {option} = '${{env:NAME}}', and set NAME in the environment"
+        raise OptionError(option, "(hidden)", "is a secret in plain sight", hint)
 
 
 def filled(
@@ -74,8 +74,8 @@ def filled(
         secret, name = found.groups()
         source = environment if secret else given
         if name not in source:
-            cure = f"set {name} in the environment" if secret else f"give --set {name}=..."
-            raise OptionError(option, found.group(), "has no value", cure)
+            hint = f"set {name} in the environment" if secret else f"give --set {name}=..."
+            raise OptionError(option, found.group(), "has no value", hint)
         return source[name]
 
     return _EITHER.sub(one, value)

@@ -1,4 +1,4 @@
-"""When a window speaks: early, full and late, and how long it is kept.
+"""When a window emits: early, full and late, and how long it is kept.
 
 Source: the Samza SQL window operator design (early emission, full size and late arrival
 policies; a retention policy). A policy on the wall clock fires when the clock passes a multiple
@@ -17,7 +17,7 @@ from muntin.model.plain import Family, Plain, read_by
 
 @dataclass(frozen=True, slots=True)
 class Each(Plain):
-    """Speak after each message (on Spark: at most once a batch)."""
+    """Emit after each message (on Spark: at most once a batch)."""
 
     KIND: ClassVar[str] = "each"
 
@@ -27,7 +27,7 @@ class Each(Plain):
 
 @dataclass(frozen=True, slots=True)
 class EveryRows(Plain):
-    """Speak after so many new messages in the window."""
+    """Emit after so many new messages in the window."""
 
     KIND: ClassVar[str] = "rows"
 
@@ -39,7 +39,7 @@ class EveryRows(Plain):
 
 @dataclass(frozen=True, slots=True)
 class Every(Plain):
-    """Speak when the wall clock passes a multiple of ``period`` (microseconds)."""
+    """Emit when the wall clock passes a multiple of ``period`` (microseconds)."""
 
     KIND: ClassVar[str] = "wall clock"
 
@@ -62,8 +62,8 @@ class Firing(Plain):
     """All policies of one query.
 
     Attributes:
-        early: When a current window that has changed speaks; ``None`` is never.
-        late: When a past window that has changed speaks, within the grace.
+        early: When a current window that has changed emits; ``None`` is never.
+        late: When a past window that has changed emits, within the grace.
         grace: How long after its end a window takes late messages, on the windows' axis.
         retention: How long after its end a window's state stays readable, on the windows' axis.
         accumulate: ``True``: a firing carries the whole result so far; ``False``: only what is
@@ -92,8 +92,8 @@ def policy(option: str, each: bool, rows: int | None, every: Duration | None) ->
         OptionError: When none or more than one was asked for, or its figure is below 1.
     """
     if sum((each, rows is not None, every is not None)) != 1:
-        cure = "give exactly one of each=True, rows=N, every=DURATION"
-        raise OptionError(option, (each, rows, every), "asks for none or several policies", cure)
+        hint = "give exactly one of each=True, rows=N, every=DURATION"
+        raise OptionError(option, (each, rows, every), "asks for none or several policies", hint)
     if rows is not None:
         if rows < 1:
             raise OptionError(option, rows, "is less than one row", "give rows=1 or more")

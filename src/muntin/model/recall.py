@@ -13,7 +13,6 @@ from muntin.model.plain import Family
 from muntin.model.spec import WindowSpec
 
 QUERIES: Family[WindowSpec | JoinSpec] = Family(WindowSpec, JoinSpec)
-_OWN = {"user": "aggregate", "apply": "apply"}
 
 
 def recalled(stored: Mapping[str, Any]) -> WindowSpec | JoinSpec:
@@ -35,8 +34,8 @@ def recalled(stored: Mapping[str, Any]) -> WindowSpec | JoinSpec:
     try:
         return QUERIES.read(stored)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        cure = "use the muntin that wrote the checkpoint"
-        raise OptionError("CHECKPOINT", str(error), "can't be read back", cure) from error
+        hint = "use the muntin that wrote the checkpoint"
+        raise OptionError("CHECKPOINT", str(error), "can't be read back", hint) from error
 
 
 def with_functions(spec: WindowSpec, given: Mapping[str, Aggregate]) -> WindowSpec:
@@ -52,17 +51,18 @@ def with_functions(spec: WindowSpec, given: Mapping[str, Aggregate]) -> WindowSp
     own = {
         name: _given(name, aggregate, given)
         for name, aggregate in spec.aggregates.items()
-        if aggregate.kind in _OWN
+        if aggregate.entry.users
     }
     return replace(spec, aggregates={**spec.aggregates, **own})
 
 
 def _given(name: str, aggregate: Aggregate, given: Mapping[str, Aggregate]) -> Aggregate:
-    cure = f"give aggregates={{{name!r}: muntin.{_OWN[aggregate.kind]}(…)}} as the query has it"
+    made = aggregate.entry.make.__name__
+    hint = f"give aggregates={{{name!r}: muntin.{made}(…)}} as the query has it"
     if name not in given:
-        raise OptionError("aggregates", name, "is computed by a function, which isn't kept", cure)
+        raise OptionError("aggregates", name, "is computed by a function, which isn't kept", hint)
     # A column that is an expression has a name of its own in the state.
     found = replace(given[name], column=aggregate.column)
     if found != aggregate:
-        raise OptionError("aggregates", f"{name}={found}", f"was {aggregate} in the query", cure)
+        raise OptionError("aggregates", f"{name}={found}", f"was {aggregate} in the query", hint)
     return found

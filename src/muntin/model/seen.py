@@ -14,10 +14,10 @@ class WindowSeen:
         end: Where it ends.
         number: Its number.
         messages: How many messages its panes hold.
-        fired: How often it spoke early or late.
+        fired: How often it emitted early or late.
         late: How many late messages it has taken.
-        untold_early: New messages that wait for the early policy.
-        untold_late: Late ones that wait for the late policy.
+        unemitted_early: New messages that wait for the early policy.
+        unemitted_late: Late ones that wait for the late policy.
     """
 
     start: int
@@ -26,8 +26,8 @@ class WindowSeen:
     messages: int
     fired: int
     late: int
-    untold_early: int
-    untold_late: int
+    unemitted_early: int
+    unemitted_late: int
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class SessionSeen:
         first: Its first message.
         last: Its last one.
         messages: How many it holds.
-        fired: How often it has spoken.
-        untold: New messages since.
+        fired: How often it has emitted.
+        unemitted: New messages since.
     """
 
     first: int
     last: int
     messages: int
     fired: int
-    untold: int
+    unemitted: int

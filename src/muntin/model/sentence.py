@@ -107,7 +107,7 @@ class Sentence:
         """Windows that messages open and silence ends.
 
         A session that grows into another is taken back (``emission`` is ``retract``, the
-        aggregates are null) and told anew. ``window_end`` is the last message plus the gap.
+        aggregates are null) and emitted anew. ``window_end`` is the last message plus the gap.
 
         Args:
             gap: The silence that ends a session.
@@ -119,7 +119,7 @@ class Sentence:
     def early(
         self, *, each: bool = False, rows: int | None = None, every: Duration | None = None
     ) -> Self:
-        """Let current windows speak before they are full (``emission`` is ``early``).
+        """Let current windows emit before they are full (``emission`` is ``early``).
 
         Args:
             each: After each batch that changed the window.
@@ -137,16 +137,16 @@ class Sentence:
         rows: int | None = None,
         every: Duration | None = None,
     ) -> Self:
-        """Take late messages for a while after a window's end, and speak again for them.
+        """Take late messages for a while after a window's end, and emit again for them.
 
         Args:
             grace: How long after its end a window takes messages; ``rows(N)`` for windows that are
                 measured in rows.
-            each: Speak after each batch that changed the window.
-            rows: Speak after so many late messages in the window.
-            every: Speak when the wall clock passes a multiple of this; 10 seconds by default.
+            each: Emit after each batch that changed the window.
+            rows: Emit after so many late messages in the window.
+            every: Emit when the wall clock passes a multiple of this; 10 seconds by default.
 
-        A window that closes with something untold speaks once more.
+        A window that closes with something not yet emitted emits once more.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late
@@ -169,7 +169,7 @@ class Sentence:
         """
         measure("keep", retention, zero=True)
         if rows is not None and rows < 1:
-            raise OptionError("rows", rows, "keeps nothing", "give 1 or more, or leave it away")
+            raise OptionError("rows", rows, "keeps nothing", "give 1 or more, or leave it out")
         firing = replace(self._firing, rows=rows)
         return self._once("keep", retention, _firing=firing, _kept=retention)
 

@@ -1,4 +1,4 @@
-"""Session windows: stretches of activity of a key, parted by silence.
+"""Session windows: stretches of activity of a key, separated by silence.
 
 Source: KIP-94; sessions on the rows axis: the Samza SQL window operator design.
 """
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
-from muntin.model.plain import Plain
 
 Closed = Literal["both", "left"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sessions(Plain):
+class Sessions(Moving):
     """Windows that messages open and silence ends.
 
     Attributes:
@@ -24,14 +24,31 @@ class Sessions(Plain):
         closed: ``both``: messages exactly a gap apart share a session; ``left``: they don't.
         axis: What the gap is measured on.
 
-    A session is told as ``[first message, last message + gap]``.
+    A session is emitted as ``[first message, last message + gap]``.
     """
 
     KIND: ClassVar[str] = "session"
+    retracts: ClassVar[bool] = True
+    row: ClassVar[str] = "a row per session and change"
 
     gap: int
     closed: Closed = "both"
     axis: Axis = "time"
+
+    @property
+    def stored(self) -> str:
+        """What there is in place of panes, in words."""
+        return "none: stretches of activity are merged, and those that grow together emitted anew"
+
+    @property
+    def length(self) -> int:
+        """How long a session is, for an estimate."""
+        return 2 * self.gap
+
+    @property
+    def pace(self) -> int:
+        """How far apart sessions are at least."""
+        return self.gap
 
     @property
     def reach(self) -> int:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from muntin.model.axis import Axis, Length, measure, say
-from muntin.model.plain import Plain
+from muntin.model.by_number import ByNumber, Moving
 
 
 @dataclass(frozen=True, slots=True)
-class Sliding(Plain):
+class Sliding(Moving, ByNumber):
     """Windows that move with the messages.
 
     Attributes:
@@ -31,6 +31,7 @@ class Sliding(Plain):
     """
 
     KIND: ClassVar[str] = "sliding"
+    row: ClassVar[str] = "a row per key and place"
 
     size: int
     axis: Axis = "time"
@@ -43,6 +44,21 @@ class Sliding(Plain):
         return self.size if self.axis == "time" else self.size - 1
 
     @property
+    def stored(self) -> str:
+        """What there is in place of panes, in words."""
+        return "every place is its own; at most two windows begin or end with a message"
+
+    @property
+    def length(self) -> int:
+        """How long a window is."""
+        return self.size
+
+    @property
+    def pace(self) -> int:
+        """Windows are as far apart as messages."""
+        return 1
+
+    @property
     def panes_per_window(self) -> int:
         """How many places a window has."""
         return self.span + 1
@@ -52,12 +68,20 @@ class Sliding(Plain):
         return window
 
     def end(self, window: int) -> int:
-        """Where a window ends, as it is told: its last place; on the rows axis the one behind."""
+        """Where an emitted window ends: its last place; on the rows axis the one behind."""
         return window + self.size
 
     def pane_of(self, position: int) -> int:
         """The pane that a position falls into."""
         return position
+
+    def pane_start(self, pane: int) -> int:
+        """Where a pane starts."""
+        return pane
+
+    def first_inside(self, window: int) -> int:
+        """The first place of a window."""
+        return window
 
     def first_pane(self, window: int) -> int:
         """The earliest place that a window depends on: what it begins behind."""

@@ -12,26 +12,16 @@ from typing import Any, ClassVar
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, phrase, say
-from muntin.model.days import Days
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, Query, fact, length, named, names
 from muntin.model.kinds import KINDS, Kind
 from muntin.model.plain import read_by
 from muntin.model.policies import Firing
-from muntin.model.sessions import Sessions
 
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
 DUPLICATES = "duplicates"
 # Messages that are counted, but not in all of their windows, since some took nothing more.
 PARTLY_LATE = "partly_late"
-# Aggregates to which a message with a null says nothing, so that they may begin with any message.
-STARTS_EMPTY = frozenset(
-    (
-        "count", "count_if", "sum", "min", "max", "mean", "variance", "stddev", "bool_and",
-        "bool_or", "approx_distinct", "quantile", "top_k", "median", "exact_quantile",
-        "collect_list", "distinct",
-    )
-)  # fmt: skip
 
 
 def _aggregates(stored: Iterable[Any]) -> dict[str, Aggregate]:
@@ -47,7 +37,7 @@ class WindowSpec(Query):
         time: The event-time column; on the rows axis there may be none.
         windows: Which windows.
         aggregates: What they compute, by output name, in order.
-        firing: When they speak.
+        firing: When they emit.
         lateness: How far the watermark trails the greatest event time, microseconds.
         max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
         types: The Arrow type of every column that the aggregates and keys read, in words.
@@ -105,28 +95,28 @@ class WindowSpec(Query):
     def _check_axis(self) -> None:
         windows, firing = self.windows, self.firing
         if self.axis == "time" and self.time is None:
-            cure = "name the column of event times, or measure windows in muntin.rows(N)"
-            raise OptionError("time", None, f"is missing for {windows}", cure)
+            hint = "name the column of event times, or measure windows in muntin.rows(N)"
+            raise OptionError("time", None, f"is missing for {windows}", hint)
         if self.axis == "rows" and firing.rows is not None:
-            cure = "give the number as what is kept: keep(muntin.rows(N))"
-            raise OptionError("rows", firing.rows, f"is a second measure for {windows}", cure)
+            hint = "give the number as what is kept: keep(muntin.rows(N))"
+            raise OptionError("rows", firing.rows, f"is a second measure for {windows}", hint)
         if self.axis == "rows" and self.lateness:
-            cure = "leave it away: offsets say when a window is full"
-            raise OptionError("lateness", phrase(self.lateness), "isn't measured in rows", cure)
-        if isinstance(windows, Sessions):
+            hint = "leave it out: offsets say when a window is full"
+            raise OptionError("lateness", phrase(self.lateness), "isn't measured in rows", hint)
+        if windows.retracts:
             if not firing.accumulate:
-                cure = "leave deltas() away"
-                raise OptionError("deltas", windows, "can't take back what they told", cure)
+                hint = "leave deltas() away"
+                raise OptionError("deltas", windows, "can't take back what they emitted", hint)
             if self.by_arrival:
-                cure = 'give offset=("partition", "offset")'
-                raise OptionError("gap", windows, "counts messages of other keys too", cure)
+                hint = 'give offset=("partition", "offset")'
+                raise OptionError("gap", windows, "counts messages of other keys too", hint)
         if self.by_arrival and firing.grace:
-            cure = 'give no grace, or offset=("partition", "offset")'
-            raise OptionError("grace", firing.grace, "means nothing: no arrival is late", cure)
+            hint = 'give no grace, or offset=("partition", "offset")'
+            raise OptionError("grace", firing.grace, "means nothing: no arrival is late", hint)
         offset = self.offset if self.axis == "rows" else None
         if offset is not None and self.keys and self.keys[0] != offset[0]:
-            cure = f"let the first key be {offset[0]!r}"
-            raise OptionError("key", self.keys, "doesn't begin with the partition", cure)
+            hint = f"let the first key be {offset[0]!r}"
+            raise OptionError("key", self.keys, "doesn't begin with the partition", hint)
 
     def facts(self) -> dict[str, Fact]:
         """See ``Query``."""
@@ -134,7 +124,7 @@ class WindowSpec(Query):
         facts = {
             "key": names(self.keys),
             "time": Fact(self.time, "none" if self.time is None else named(self.time)),
-            "windows": Fact(windows, f"{windows}, origin {_origin(windows)}"),
+            "windows": Fact(windows, f"{windows}, origin {windows.begins}"),
             "early": Fact(firing.early, str(firing.early or "never")),
             "late": fact(firing.late),
             "grace": length(firing.grace, self.axis),
@@ -157,8 +147,8 @@ class WindowSpec(Query):
         """The facts that may be others than when state was written.
 
         What is kept, the late policy and (but for ``deltas()``) the early one may be others from
-        one start to the next; an early policy that was there may not be left away, since windows
-        that spoke by it would begin anew to number what they say. Aggregates may be added behind
+        one start to the next; an early policy that was there may not be left out, since windows
+        that emitted by it would begin anew to number what they say. Aggregates may be added behind
         those that were there: of messages that came before they know nothing.
         """
         free = zones(then.zone, self.zone, "zone")
@@ -186,7 +176,7 @@ class WindowSpec(Query):
         if now[: len(before)] != before or not self.firing.accumulate:
             return set()
         added = now[len(before) :]
-        if any(self.aggregates[name].kind not in STARTS_EMPTY for name in added):
+        if not all(self.aggregates[name].entry.starts_empty for name in added):
             return set()
         return {*map(_of, added), *map(_type_of, self.types.keys() - then.types.keys())}
 
@@ -202,10 +192,3 @@ def _of(aggregate: str) -> str:
 
 def _type_of(column: str) -> str:
     return f"type of {column}"
-
-
-def _origin(windows: Kind) -> str:
-    if isinstance(windows, Days):
-        return f"day {windows.grid.origin}"
-    origin = getattr(windows, "origin", 0)
-    return f"{origin} us" if windows.axis == "time" else f"row {origin}"

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
-from muntin.model.plain import Plain
 
 
 @dataclass(frozen=True, slots=True)
-class Windows(Plain):
+class Windows(ByNumber):
     """Windows of one size at a fixed distance from each other.
 
     Attributes:
@@ -49,6 +49,22 @@ class Windows(Plain):
     axis: Axis = "time"
 
     @property
+    def length(self) -> int:
+        """How long a window is."""
+        return self.size
+
+    @property
+    def pace(self) -> int:
+        """The distance between two starts."""
+        return self.slide
+
+    @property
+    def stored(self) -> str:
+        """The panes that messages are stored in, in words."""
+        each = f"{self.panes_per_window:,} a window, {self.panes_per_slide} a slide"
+        return f"{each}; a message is stored once a pane"
+
+    @property
     def remainder(self) -> int:
         """How far into a slide a window ends; 0 where the slide divides the size."""
         return self.size % self.slide
@@ -63,20 +79,24 @@ class Windows(Plain):
         """How many panes make a window."""
         return self.size // self.slide * self.panes_per_slide + (1 if self.remainder else 0)
 
+    def panes_within(self, stretch: int) -> int:
+        """How many panes there are in a stretch."""
+        return -(-stretch // self.slide) * self.panes_per_slide
+
     def start(self, window: int) -> int:
         """Where a window starts."""
-        return self.origin + window * self.slide
+        return window * self.slide + self.origin
 
     def end(self, window: int) -> int:
         """Where a window ends (exclusive)."""
-        return self.start(window) + self.size
+        return window * self.slide + (self.origin + self.size)
 
-    def pane_of(self, time: int) -> int:
-        """The pane that a time falls into."""
-        slot, within = divmod(time - self.origin, self.slide)
-        if not self.remainder:
-            return slot
-        return 2 * slot + (1 if within >= self.remainder else 0)
+    def pane_of(self, position: int) -> int:
+        """The pane that a position falls into."""
+        shifted = position - self.origin if self.origin else position
+        slot = shifted // self.slide
+        # Behind each start there is the place where another window ends.
+        return slot + (shifted - self.remainder) // self.slide + 1 if self.remainder else slot
 
     def pane_start(self, pane: int) -> int:
         """Where a pane starts."""
@@ -97,7 +117,7 @@ class Windows(Plain):
 
     def first_window(self, pane: int) -> int:
         """The earliest window that contains a pane."""
-        return -((self.panes_per_window - 1 - pane) // self.panes_per_slide)
+        return (pane - self.panes_per_window + self.panes_per_slide) // self.panes_per_slide
 
     def ended(self, position: int) -> int:
         """The latest window whose end is at or before a position."""
@@ -134,8 +154,8 @@ def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
     length, axis = measure("size", size)
     step = along("slide", slide, axis)
     if step > length:
-        cure = f"give a slide of at most {say(length, axis)}"
-        raise OptionError("slide", slide, f"is greater than the size {say(length, axis)}", cure)
+        hint = f"give a slide of at most {say(length, axis)}"
+        raise OptionError("slide", slide, f"is greater than the size {say(length, axis)}", hint)
     return Windows(length, step, origin % step, axis)
 
 
@@ -153,6 +173,6 @@ def along(option: str, value: Length, axis: Axis, *, zero: bool = False) -> int:
     """
     length, own = measure(option, value, zero=zero)
     if length and own != axis:
-        cure = "give both as durations, or both as muntin.rows(N)"
-        raise OptionError(option, str(value), f"isn't measured in {axis} as the other is", cure)
+        hint = "give both as durations, or both as muntin.rows(N)"
+        raise OptionError(option, str(value), f"isn't measured in {axis} as the other is", hint)
     return length

@@ -31,8 +31,8 @@ def read(path: Path, given: Mapping[str, str], *, whole: bool = True) -> Pipelin
         MissingExtraError: When the extra ``sql`` isn't installed.
     """
     if not path.is_file():
-        cure = f"give the path of a file that ends with {', '.join(SUFFIXES)} or .py"
-        raise OptionError("PIPELINE", str(path), "isn't a file", cure)
+        hint = f"give the path of a file that ends with {', '.join(SUFFIXES)} or .py"
+        raise OptionError("PIPELINE", str(path), "isn't a file", hint)
     text = path.read_text(encoding="utf-8")
     asked = names(text)
     for name in given:
@@ -41,8 +41,8 @@ def read(path: Path, given: Mapping[str, str], *, whole: bool = True) -> Pipelin
             raise OptionError("--set", name, f"isn't asked for by {path.name}", said)
     missing = sorted(asked - given.keys())
     if missing and whole:
-        cure = "give " + " ".join(f"--set {name}=..." for name in missing)
-        raise OptionError("--set", None, f"lacks {', '.join(missing)}", cure)
+        hint = "give " + " ".join(f"--set {name}=..." for name in missing)
+        raise OptionError("--set", None, f"lacks {', '.join(missing)}", hint)
     known = {name: f"${{{name}}}" for name in missing} | dict(given)
     if path.suffix == ".sql":
         return door.pipeline(text, known)

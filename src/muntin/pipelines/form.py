@@ -39,7 +39,7 @@ class TableForm(_Part):
 
 
 class PolicyForm(_Part):
-    """When a window speaks: one of these."""
+    """When a window emits: one of these."""
 
     each: bool = Field(False, description="After each batch that changed it.")
     rows: int | None = Field(None, ge=1, description="After so many new messages.")
@@ -75,7 +75,7 @@ class QueryForm(_Part):
     late: PolicyForm | None = None
     grace: Text | None = Field(None, description=f"How long late messages are taken. {LENGTH}")
     keep: Text | None = Field(None, description=f"How long state is kept. {LENGTH}")
-    deltas: bool = Field(False, description="Whether a firing tells only what is new.")
+    deltas: bool = Field(False, description="Whether a firing emits only what is new.")
     agg: dict[Text, Text] = Field(
         min_length=1, description='Names and aggregates in SQL, "quantile(delay, 0.95)".'
     )

@@ -191,8 +191,8 @@ class _Reader:
         def value(found: re.Match[str]) -> str:
             name = found.group(1)
             if name not in self.given:
-                cure = f"give --set {name}=..."
-                raise OptionError(name, found.group(), "has no value", cure)
+                hint = f"give --set {name}=..."
+                raise OptionError(name, found.group(), "has no value", hint)
             return self.given[name].replace("\\", "\\\\").replace("'", "\\'")
 
         return _HOLE.sub(value, text)
@@ -210,8 +210,8 @@ def _length(text: str) -> Length:
 def _windows(form: WindowsForm) -> Kind:
     chosen = [kind for kind in _KINDS if getattr(form, kind) is not None]
     if len(chosen) != 1:
-        cure = f"give exactly one of {', '.join(_KINDS)}"
-        raise OptionError("windows", ", ".join(chosen) or None, "isn't one kind", cure)
+        hint = f"give exactly one of {', '.join(_KINDS)}"
+        raise OptionError("windows", ", ".join(chosen) or None, "isn't one kind", hint)
     kind = chosen[0]
     size = _length(getattr(form, kind))
     _check_used(form, kind)
@@ -241,9 +241,7 @@ def _check_used(form: WindowsForm, kind: str) -> None:
     }[kind]
     for option in ("slide", "step", "origin", "zone", "closed"):
         if getattr(form, option) is not None and option not in uses:
-            raise OptionError(
-                option, getattr(form, option), f"isn't one of {kind}", "leave it away"
-            )
+            raise OptionError(option, getattr(form, option), f"isn't one of {kind}", "leave it out")
 
 
 def _firing(query: QueryForm, axis: Axis) -> Firing:
@@ -251,8 +249,8 @@ def _firing(query: QueryForm, axis: Axis) -> Firing:
     early = None if query.early is None else _policy("early", query.early)
     grace = 0 if query.grace is None else model.along("grace", _length(query.grace), axis)
     if query.late is not None and query.grace is None:
-        cure = 'add grace = "1 hour"'
-        raise OptionError("late", query.late.model_dump(), "means nothing without a grace", cure)
+        hint = 'add grace = "1 hour"'
+        raise OptionError("late", query.late.model_dump(), "means nothing without a grace", hint)
     late = made.late if query.late is None else _policy("late", query.late)
     keep = grace if query.keep is None else model.along("keep", _length(query.keep), axis)
     return Firing(early, late, grace, keep, made.accumulate)

@@ -1,6 +1,6 @@
 """The live page: what running queries do, batch by batch, in a browser.
 
-``Feed`` takes in what queries tell, ``application`` serves it (extra ``web``), ``Server`` runs that
+``Feed`` takes in what queries emit, ``application`` serves it (extra ``web``), ``Server`` runs that
 beside the queries. Nothing here knows Spark.
 """
 

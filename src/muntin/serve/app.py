@@ -59,7 +59,7 @@ def application(
     """The page's server.
 
     Args:
-        feed: What queries tell.
+        feed: What queries emit.
         token: What who looks has to know; ``None`` where everybody on this machine may.
         closing: Whether the server is about to end.
     """
@@ -140,8 +140,8 @@ def _json(what: Any, status: int = 200) -> Response:
     return Response(json.dumps(what), status, media_type="application/json")
 
 
-def _refused(cure: str) -> Response:
-    return Response(cure, status_code=403, media_type="text/plain")
+def _refused(hint: str) -> Response:
+    return Response(hint, status_code=403, media_type="text/plain")
 
 
 class _Looks:

@@ -1,4 +1,4 @@
-"""What running queries tell, kept for pages that look at it now or come later."""
+"""What running queries emit, kept for pages that look at it now or come later."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class _Kept:
 
 
 class Feed:
-    """Takes in what queries tell; threads may share it.
+    """Takes in what queries emit; threads may share it.
 
     Example:
         >>> feed = Feed()
@@ -151,12 +151,12 @@ class Feed:
 
         Args:
             query: Whose.
-            number: Its number; one that comes again after a failure replaces what it told.
+            number: Its number; one that comes again after a failure replaces what it emitted.
             at: When, milliseconds since the epoch.
             numbers: What tiles and charts show.
             phases: How many milliseconds each part of it took.
             rejected: How many messages were rejected so far, by reason.
-            windows: Windows that spoke.
+            windows: Windows that emitted.
             samples: Messages that were rejected.
             notes: What else is worth a line.
         """

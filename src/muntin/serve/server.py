@@ -29,7 +29,7 @@ class Server(Closes):
     """Serves the page while it is entered.
 
     Args:
-        feed: What queries tell.
+        feed: What queries emit.
         host: Where to listen. Elsewhere than on this machine's own loopback a token is needed.
         port: The port; 0 is any that is free.
         token: What who looks has to know; ``new`` makes one up.
@@ -44,11 +44,11 @@ class Server(Closes):
     ) -> None:
         # Whoever gives no token gives the empty one too.
         if token == "":
-            cure = "give --token new, or leave it away and listen on 127.0.0.1"
-            raise OptionError("token", token, "is empty, so that everybody knows it", cure)
+            hint = "give --token new, or leave it out and listen on 127.0.0.1"
+            raise OptionError("token", token, "is empty, so that everybody knows it", hint)
         if token is None and not loopback(host):
-            cure = "give --token new, or listen on 127.0.0.1"
-            raise OptionError("host", host, "lets others look without a token", cure)
+            hint = "give --token new, or listen on 127.0.0.1"
+            raise OptionError("host", host, "lets others look without a token", hint)
         self.token = secrets.token_urlsafe(16) if token == "new" else token
         self._socket = listen(host, port)
         self.port: int = self._socket.getsockname()[1]

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from muntin.engine import columns
 from muntin.engine.admission import admit
-from muntin.engine.codec import encode
-from muntin.engine.hashing import hash_rows
-from muntin.spark.agent_rows import REJECTED_FRAME
-from muntin.spark.combiner import (
-    Reader,
-    as_sent,
-    speaks_of_nothing,
-    task_number,
-    timed,
-    to_batch,
-)
-from muntin.spark.flags import NOW
-from muntin.spark.utf8 import text
+from muntin.engine.operator import REJECTED, Part, Task
+from muntin.spark.agent_rows import REJECTED_FRAME, TABLE, kind_of
+from muntin.spark.sources.flags import NOW
+from muntin.spark.sources.utf8 import text
+from muntin.state.hashing import hash_rows
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, keys_column, keys_of
 from muntin.tables.clocks import FieldClock
@@ -36,17 +25,8 @@ from muntin.tables.record import Keying
 from muntin.tables.rows import RowReader, listed
 from muntin.tables.spec import TableSpec
 
-# What a task sends to a bucket: the events of one route.
-_ROW = pa.schema(
-    [
-        ("slot", pa.int32()),
-        ("route", pa.int32()),
-        ("header", pa.string()),
-        ("messages", pa.binary()),
-        ("rejected", pa.binary()),
-    ]
-)
-ROW = from_arrow_schema(_ROW)
+# Of what a task sends: events of one route, and those that were rejected.
+MESSAGES = "messages"
 JUDGED = "__muntin_judged"
 # The route of what belongs to none.
 DOOR = -1
@@ -79,14 +59,12 @@ class Arrival:
 
     Attributes:
         schema: Polars types of the columns, without muntin's own.
-        holder: The column of times as Spark sends it; the batch's clock where there is none.
         key: What the events' own keys are.
         value: The column that is the value; ``None``: the whole row is.
         zone: The session's time zone, where events depend on it.
     """
 
     schema: dict[str, pl.DataType]
-    holder: str
     key: Keying | None
     value: str | None
     zone: str | None = None
@@ -104,24 +82,25 @@ class AgentStage:
         app: The app.
         routes: How events are partitioned.
         arrivals: How they arrive, by topic.
-        operator: The identity of this operator in this run.
-        slots: The grouping key of each bucket.
-        tell: The tables whose changes are told.
+        wanted: The kinds of rows that are emitted.
         types: What their values are, where that isn't to be found by the table.
     """
 
     app: App
     routes: tuple[Route, ...]
     arrivals: dict[str, Arrival]
-    operator: str
-    slots: tuple[int, ...]
-    tell: frozenset[str]
+    wanted: frozenset[str]
     types: Mapping[str, Any]
 
     def rules(self) -> Rules:
         """What holds for all partitions, with the zones that events depend on."""
         zones = {name: one.zone for name, one in self.arrivals.items() if one.zone is not None}
         return replace(self.app.rules(), zones=zones)
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables whose changes are emitted."""
+        return frozenset(name for name in self.app.tables if kind_of(TABLE, name) in self.wanted)
 
     def spec(self, table: str) -> TableSpec:
         """A table, with the type of its values as columns have it."""
@@ -135,26 +114,26 @@ def typed_spec(app: App, table: str, types: Mapping[str, Any]) -> TableSpec:
 
 
 class RouteTask:
-    """The function given to ``mapInArrow`` for one topic.
+    """Partitions the events of a task.
 
     Args:
         stage: What both sides of the shuffle know.
-        topic: The topic's name.
-        read: How events come out of what Spark sends.
+        task: Which task; its input is the topic.
     """
 
-    def __init__(self, stage: AgentStage, topic: str, read: Reader = as_sent) -> None:
+    def __init__(self, stage: AgentStage, task: Task) -> None:
         self.stage = stage
-        self.topic = topic
-        self.read = read
+        self.topic = task.input
+        self.shards = task.shards
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Part all events of a task."""
+    def parts(self, frames: Iterable[pl.DataFrame]) -> list[Part]:
+        """What each shard gets of the task's events."""
         arrival = self.stage.arrivals[self.topic]
-        taken, rejected, seen = [], [], 0
+        taken = [pl.DataFrame(schema={**arrival.schema, columns.TIME: pl.Int64()})]
+        rejected: list[pl.DataFrame] = []
+        seen = 0
         now: int | None = None
-        for read in self.read(batches):
-            messages = timed(read, arrival.holder, arrival.schema)
+        for messages in frames:
             # Never this machine's clock: a batch that is repeated would be another one.
             if NOW in messages.columns and len(messages):
                 now = messages[NOW][0]
@@ -162,14 +141,12 @@ class RouteTask:
             good, bad = admit(messages, [], None)
             taken.append(good.select(*arrival.schema, columns.TIME))
             rejected += [self._aside(frame, frame[columns.REASON][0]) for frame in bad]
-        if seen or speaks_of_nothing():
-            nothing = pl.DataFrame(schema={**arrival.schema, columns.TIME: pl.Int64()})
-            events = pl.concat([nothing, *taken])
-            if arrival.key is not None:
-                events, refused = self._keyed(events, arrival.key, None)
-                rejected += refused
-            judged, latest = self._judged(events, now)
-            yield self._rows(judged, latest, rejected, seen, now)
+        events = pl.concat(taken)
+        if arrival.key is not None:
+            events, refused = self._keyed(events, arrival.key, None)
+            rejected += refused
+        judged, latest = self._judged(events, now)
+        return self._sent(judged, rejected, seen, {"latest": latest, "wall": now})
 
     def _judged(self, events: pl.DataFrame, now: int | None) -> tuple[pl.DataFrame, dict[str, int]]:
         """Events with the watermarks that each finds, as far as this task knows them.
@@ -181,6 +158,10 @@ class RouteTask:
         times = {self.topic: (JUDGED, events[columns.TIME])}
         for clock in self.stage.app.clocks:
             times[clock.feed(self.topic)] = judged_by(clock), self._times(events, clock, now)
+        # What is malformed moves no clock.
+        kind = self.stage.app.topics[self.topic].value_type
+        if wrong := list(self.stage.arrivals[self.topic].reader(kind).refused(events)):
+            times = {clock: (to, at.scatter(wrong, None)) for clock, (to, at) in times.items()}
         judged = [
             (found.fill_null(BEGINNING) - lateness)
             .cum_max()
@@ -206,17 +187,15 @@ class RouteTask:
             return found
         return found.set(found > now + ahead, None)
 
-    def _rows(
+    def _sent(
         self,
         events: pl.DataFrame,
-        latest: dict[str, int],
         rejected: list[pl.DataFrame],
         seen: int,
-        now: int | None,
-    ) -> pa.RecordBatch:
+        header: dict[str, Any],
+    ) -> list[Part]:
         counts = {"seen": seen, "taken": len(events)}
-        header = {"task": task_number(), "topic": self.topic, "latest": latest, "wall": now}
-        rows: list[tuple[Any, ...]] = []
+        found = []
         for number, route in enumerate(self.stage.routes):
             if route.topic != self.topic:
                 continue
@@ -225,21 +204,20 @@ class RouteTask:
                 wanted, refused = self._keyed(events, route.by, route.agents)
                 rejected += refused
             parts = self._parts(wanted)
-            for bucket, slot in enumerate(self.stage.slots):
-                blob = encode(parts[bucket]) if bucket in parts else None
-                rows.append((slot, number, json.dumps(header), blob, None))
+            for shard in range(self.shards):
+                mine = {MESSAGES: parts[shard]} if shard in parts else {}
+                found.append(Part(shard, {**header, "route": number}, mine))
         for frame in rejected:
             reason = frame[columns.REASON][0]
             counts[reason] = counts.get(reason, 0) + len(frame)
-        # What is told once goes to one bucket.
-        header["counts"] = counts
-        aside = encode(pl.concat(rejected)) if rejected else None
-        rows.append((self.stage.slots[0], DOOR, json.dumps(header), None, aside))
-        return to_batch(rows, _ROW)
+        # What is emitted once goes to one shard.
+        aside = {REJECTED: pl.concat(rejected)} if rejected else {}
+        found.append(Part(0, {**header, "route": DOOR, "counts": counts}, aside))
+        return found
 
     def _parts(self, events: pl.DataFrame) -> dict[int, pl.DataFrame]:
         """Events by bucket, the same bucket for a key as in process; without keys, one has all."""
-        buckets = len(self.stage.slots)
+        buckets = self.shards
         names = [name for name in events.columns if name in KEYS]
         if not len(events):
             return {}
@@ -324,7 +302,7 @@ class RouteTask:
         own = [name for name in events.columns if name in KEYS]
         if not own and arrival.key is not None and arrival.key.field in arrival.schema:
             own = [arrival.key.field]
-        told = {
+        emitted = {
             "topic": pl.lit(self.topic),
             columns.REASON: pl.lit(reason),
             "agent": pl.lit(agent),
@@ -336,7 +314,8 @@ class RouteTask:
             columns.WATERMARK: pl.lit(None),
         }
         return events.select(
-            expr.cast(REJECTED_FRAME[name], strict=False).alias(name) for name, expr in told.items()
+            expr.cast(REJECTED_FRAME[name], strict=False).alias(name)
+            for name, expr in emitted.items()
         )
 
 

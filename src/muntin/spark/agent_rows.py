@@ -1,4 +1,4 @@
-"""What agents and their tables tell on Spark, as rows of DataFrames."""
+"""What agents and their tables emit on Spark, as rows of DataFrames."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from pyspark.sql.types import (
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
-from muntin.spark.schema import polars_schema
+from muntin.spark.host.schema import polars_schema
 from muntin.tables import typed
 from muntin.tables.cells import GONE
 from muntin.tables.partition import Rejected, Sent
-from muntin.tables.shard import Told
+from muntin.tables.shard import Emitted
 from muntin.tables.spec import TableSpec
 
 _TYPES: dict[Any, DataType] = {
@@ -40,6 +40,7 @@ _TYPES: dict[Any, DataType] = {
     datetime: TimestampType(),
     date: DateType(),
 }
+TABLE, RESULT, SENT = "table", "result", "sent"
 RETRACT, UPDATE, FULL = "retract", "early", "full"
 
 MESSAGE = StructType(
@@ -71,6 +72,11 @@ REJECTED_FRAME = pl.Schema(
 )
 
 
+def kind_of(what: str, name: str) -> str:
+    """The kind of rows of a table, of an agent's results, or of a topic."""
+    return f"{what}:{name}"
+
+
 def table_schema(spec: TableSpec) -> StructType:
     """The columns of a table: key, window, value, ``emission``, ``revision``."""
     key = _TYPES.get(spec.key_type, StringType())
@@ -97,7 +103,7 @@ def value_type(spec: TableSpec) -> DataType:
     return _TYPES.get(spec.value_type, StringType())
 
 
-def table_frame(spec: TableSpec, told: Sequence[Told], revision: int) -> pl.DataFrame:
+def table_frame(spec: TableSpec, emitted: Sequence[Emitted], revision: int) -> pl.DataFrame:
     """What has changed in a table.
 
     Raises:
@@ -105,17 +111,17 @@ def table_frame(spec: TableSpec, told: Sequence[Told], revision: int) -> pl.Data
     """
     schema = table_schema(spec)
     data: dict[str, Any] = {
-        "key": _column(spec, "key_type", schema["key"].dataType, [t.key for t in told])
+        "key": _column(spec, "key_type", schema["key"].dataType, [t.key for t in emitted])
     }
     if spec.windows is not None:
         for place, name in enumerate((columns.WINDOW_START, columns.WINDOW_END)):
-            data[name] = pl.Series([t.window[place] for t in told if t.window], dtype=pl.Int64)
-    values = [None if t.value is GONE else t.value for t in told]
+            data[name] = pl.Series([t.window[place] for t in emitted if t.window], dtype=pl.Int64)
+    values = [None if t.value is GONE else t.value for t in emitted]
     data["value"] = _column(spec, "value_type", schema["value"].dataType, values)
     data[columns.EMISSION] = [
-        RETRACT if t.value is GONE else FULL if t.closed else UPDATE for t in told
+        RETRACT if t.value is GONE else FULL if t.closed else UPDATE for t in emitted
     ]
-    data[columns.REVISION] = pl.Series([revision] * len(told), dtype=pl.Int64)
+    data[columns.REVISION] = pl.Series([revision] * len(emitted), dtype=pl.Int64)
     return pl.DataFrame(data)
 
 
@@ -131,10 +137,10 @@ def _column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) -> 
             if option == "value_type"
             else f"{option}=str"
         )
-        cure = f"say {said}, or whatever it is"
+        hint = f"say {said}, or whatever it is"
         what = "values" if option == "value_type" else "keys"
         problem = f"holds {what} that aren't {kind.simpleString()}"
-        raise OptionError("table", spec.name, problem, cure) from error
+        raise OptionError("table", spec.name, problem, hint) from error
 
 
 def text(value: Any) -> str:
@@ -151,15 +157,15 @@ def result_schema(result_type: Any) -> StructType:
     if result_type is None:
         return MESSAGE
     if not is_dataclass(result_type):
-        cure = "give a dataclass or a muntin.Record, or leave it away"
-        raise OptionError("result_type", result_type, "has no fields", cure)
+        hint = "give a dataclass or a muntin.Record, or leave it out"
+        raise OptionError("result_type", result_type, "has no fields", hint)
     hints = get_type_hints(result_type)
     found = []
     for field in fields(result_type):
         kind = _TYPES.get(hints[field.name])
         if kind is None:
-            cure = f"use one of {', '.join(t.__name__ for t in _TYPES)}"
-            raise OptionError("result_type", result_type, f"has {field.name}, no column", cure)
+            hint = f"use one of {', '.join(t.__name__ for t in _TYPES)}"
+            raise OptionError("result_type", result_type, f"has {field.name}, no column", hint)
         found.append(StructField(field.name, kind))
     return StructType(found)
 

@@ -8,41 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from muntin.engine.operator import REJECTED
 from muntin.model.axis import SECOND, Duration, phrase
 from muntin.model.errors import OptionError
-from muntin.spark.agent_processor import RESULT, SENT, TABLE, AgentProcessor, kind_of
-from muntin.spark.agent_route import (
-    ROW,
-    AgentStage,
-    Arrival,
-    Route,
-    RouteTask,
-    typed_spec,
+from muntin.spark.agent_route import AgentStage, Arrival, Route, typed_spec
+from muntin.spark.agent_rows import (
+    MESSAGE,
+    REJECTED_SCHEMA,
+    RESULT,
+    SENT,
+    TABLE,
+    kind_of,
+    result_schema,
+    table_schema,
 )
-from muntin.spark.agent_rows import MESSAGE, REJECTED_SCHEMA, result_schema, table_schema
-from muntin.spark.combiner import identity, slots
-from muntin.spark.flags import NOW
-from muntin.spark.inputs import OWN, WALL, Input, check_ticks, ticks
-from muntin.spark.processor import REJECTED, TOLD, buckets_of, unpacked
-from muntin.spark.schema import polars_schema
+from muntin.spark.agent_step import AgentOperator
+from muntin.spark.host.plan import Source, emitted
+from muntin.spark.host.processor import unpacked
+from muntin.spark.host.shards import buckets_of, remembered, slots
+from muntin.spark.host.task import Stage, identity
+from muntin.spark.host.zones import zone_of
 from muntin.spark.session import require
-from muntin.spark.zones import zone_of
+from muntin.spark.sources.inputs import Input, check_ticks
 from muntin.tables.agent import reads
 from muntin.tables.app import App
 from muntin.tables.loop import Loop
 from muntin.tables.record import Keying
-from muntin.tables.sources import Source, source
+from muntin.tables.sources import Source as Topic
+from muntin.tables.sources import source
 
 if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
-    from muntin.spark.sinks import SinkLike
+    from muntin.spark.sinks.files import SinkLike
 
 
 def on_spark(
@@ -64,11 +67,11 @@ def on_spark(
             time=…)``, streaming or batch. Without a key all of a topic's events are in one bucket.
         types: What values of a table are, where its columns are to have another type than its
             definition says: ``{"totals": float}``.
-        buckets: In how many partitions tables are kept; one a shuffle partition by default. It is
+        buckets: In how many partitions tables are kept; one a core by default. It is
             part of the checkpoint.
 
     Raises:
-        OptionError: Naming the option, its value and the cure, before anything runs.
+        OptionError: Naming the option, its value and how to fix it, before anything runs.
         SettingError: When the session lacks a setting that state needs.
 
     Example:
@@ -77,14 +80,14 @@ def on_spark(
     """
     routes = _routes(app)
     given = {
-        name: data if isinstance(data, Source) else source(data) for name, data in sources.items()
+        name: data if isinstance(data, Topic) else source(data) for name, data in sources.items()
     }
     _check_topics(app, routes, given)
     frames = [one.data for one in given.values()]
     require(frames[0].sparkSession)
     if len({frame.isStreaming for frame in frames}) > 1:
-        cure = "give streaming or batch DataFrames, not both"
-        raise OptionError("sources", ", ".join(given), "stream in part", cure)
+        hint = "give streaming or batch DataFrames, not both"
+        raise OptionError("sources", ", ".join(given), "stream in part", hint)
     return AgentsOnSpark(app, routes, given, dict(types or {}), buckets)
 
 
@@ -107,35 +110,35 @@ def _same(by: Keying | None) -> Any:
     return None if by is None or by.function is None else id(by)
 
 
-def _check_topics(app: App, routes: tuple[Route, ...], given: Mapping[str, Source]) -> None:
+def _check_topics(app: App, routes: tuple[Route, ...], given: Mapping[str, Topic]) -> None:
     read = {route.topic for route in routes}
     if not read:
         raise OptionError("app", app.name, "has no agents", "write @app.agent(topic)")
     for name in sorted(read - given.keys()):
-        cure = "give its DataFrame; agents on Spark can't read what other agents send"
-        raise OptionError("sources", name, "is read by an agent and isn't there", cure)
+        hint = "give its DataFrame; agents on Spark can't read what other agents send"
+        raise OptionError("sources", name, "is read by an agent and isn't there", hint)
     for name, one in given.items():
         if name not in read:
-            cure = f"give some of {', '.join(sorted(read))}"
-            raise OptionError("sources", name, "is read by no agent", cure)
+            hint = f"give some of {', '.join(sorted(read))}"
+            raise OptionError("sources", name, "is read by no agent", hint)
         if not isinstance(one.data, DataFrame):
-            cure = "give a Spark DataFrame; app.run() takes other data"
-            raise OptionError("sources", name, f"is a {type(one.data).__name__}", cure)
+            hint = "give a Spark DataFrame; app.run() takes other data"
+            raise OptionError("sources", name, f"is a {type(one.data).__name__}", hint)
         _check_columns(name, one)
 
 
-def _check_columns(topic: str, given: Source) -> None:
+def _check_columns(topic: str, given: Topic) -> None:
     columns_of = given.data.columns
     for option, by in (("key", given.key), ("time", given.time)):
         if by is not None and by.field is not None and by.field not in columns_of:
-            cure = f"give one of {', '.join(columns_of)}"
-            raise OptionError(option, by.field, f"isn't a column of {topic}", cure)
+            hint = f"give one of {', '.join(columns_of)}"
+            raise OptionError(option, by.field, f"isn't a column of {topic}", hint)
     if given.time is not None and given.time.field is None:
-        cure = "name a column; compute one with Spark before"
-        raise OptionError("time", given.time.name, "is a function", cure)
+        hint = "name a column; compute one with Spark before"
+        raise OptionError("time", given.time.name, "is a function", hint)
     if given.value is not None and given.value not in columns_of:
-        cure = f"give one of {', '.join(columns_of)}"
-        raise OptionError("value", given.value, f"isn't a column of {topic}", cure)
+        hint = f"give one of {', '.join(columns_of)}"
+        raise OptionError("value", given.value, f"isn't a column of {topic}", hint)
 
 
 class AgentsOnSpark:
@@ -145,7 +148,7 @@ class AgentsOnSpark:
         self,
         app: App,
         routes: tuple[Route, ...],
-        given: Mapping[str, Source],
+        given: Mapping[str, Topic],
         types: Mapping[str, Any],
         buckets: int | None,
     ) -> None:
@@ -158,8 +161,9 @@ class AgentsOnSpark:
         first = next(iter(given.values())).data
         self._spark = first.sparkSession
         self._streams = first.isStreaming
+        self._asked = buckets
         self.buckets = buckets_of(self._spark, buckets)
-        self._told = lru_cache(maxsize=None)(self._build)
+        self._emitted = lru_cache(maxsize=None)(self._build)
 
     def table(self, name: str) -> DataFrame:
         """A table's changes: a row for every key (and window) that a batch has changed.
@@ -173,21 +177,29 @@ class AgentsOnSpark:
         batch DataFrame gives the table as it is in the end.
         """
         self._known("table", name, self.app.tables)
-        told = self._told(frozenset([name]))
-        return unpacked(told, kind_of(TABLE, name), self._schema(name))
+        return self._rows(kind_of(TABLE, name))
 
-    def _schema(self, table: str) -> StructType:
-        return table_schema(typed_spec(self.app, table, self._types))
+    def _rows(self, kind: str) -> DataFrame:
+        emitted = self._emitted(frozenset([kind]), self.buckets)
+        return unpacked(emitted, kind, self._schema(kind))
+
+    def _schema(self, kind: str) -> StructType:
+        """The columns of a kind of rows."""
+        what, _, name = kind.partition(":")
+        if what == TABLE:
+            return table_schema(typed_spec(self.app, name, self._types))
+        if what == RESULT:
+            return result_schema(self.app.agents[name].result_type)
+        return REJECTED_SCHEMA if kind == REJECTED else MESSAGE
 
     def results(self, agent: str) -> DataFrame:
         """What an agent yields: ``result_type``'s fields, else ``key``, ``time``, ``value``."""
         self._known("agent", agent, self.app.agents)
-        schema = result_schema(self.app.agents[agent].result_type)
-        return unpacked(self._told(frozenset()), kind_of(RESULT, agent), schema)
+        return self._rows(kind_of(RESULT, agent))
 
     def sent(self, topic: str) -> DataFrame:
         """What agents send to a topic: ``key``, ``time`` and ``value`` (JSON)."""
-        return unpacked(self._told(frozenset()), kind_of(SENT, topic), MESSAGE)
+        return self._rows(kind_of(SENT, topic))
 
     @property
     def rejected(self) -> DataFrame:
@@ -196,7 +208,7 @@ class AgentsOnSpark:
         Columns: ``topic``, ``reason``, ``agent``, ``table``, ``key``, ``value`` (JSON), ``time``,
         ``detail``, ``watermark``.
         """
-        return unpacked(self._told(frozenset()), REJECTED, REJECTED_SCHEMA)
+        return self._rows(REJECTED)
 
     def start(
         self,
@@ -230,24 +242,29 @@ class AgentsOnSpark:
             SpecChangedError: When a table went by the wall clock and none does now, or the other
                 way round.
         """
-        from muntin.spark.query import Output, launch
+        from muntin.spark.query import Destination, launch
 
-        outputs = []
+        wanted: dict[str, tuple[SinkLike | None, tuple[str, ...] | None]] = {}
         for table, sink in (tables or {}).items():
             self._known("tables", table, self.app.tables)
-            outputs.append(Output(kind_of(TABLE, table), self._schema(table), ("key",), sink))
+            wanted[kind_of(TABLE, table)] = (sink, ("key",))
         for agent, sink in (results or {}).items():
             self._known("results", agent, self.app.agents)
-            schema = result_schema(self.app.agents[agent].result_type)
-            outputs.append(Output(kind_of(RESULT, agent), schema, None, sink))
+            wanted[kind_of(RESULT, agent)] = (sink, None)
         for topic, sink in (sent or {}).items():
-            outputs.append(Output(kind_of(SENT, topic), MESSAGE, None, sink))
+            wanted[kind_of(SENT, topic)] = (sink, None)
         if rejected is not None:
-            outputs.append(Output(REJECTED, REJECTED_SCHEMA, None, rejected))
-        told = self._told(frozenset(tables or ()))
-        if told.isStreaming:
-            check_ticks(told, checkpoint, None)
-        return launch(told, outputs, checkpoint, name, every, available_now)
+            wanted[REJECTED] = (rejected, None)
+        outputs = [
+            Destination(kind, self._schema(kind), keys, sink)
+            for kind, (sink, keys) in wanted.items()
+        ]
+        known = None if self._asked is not None else remembered(self._spark, checkpoint)
+        buckets = known or self.buckets
+        emitted = self._emitted(frozenset(wanted), buckets)
+        if emitted.isStreaming:
+            check_ticks(emitted, checkpoint, None)
+        return launch(emitted, outputs, checkpoint, buckets, name, every, available_now)
 
     def explain(self) -> str:
         """The topics, how they are partitioned, and the tables, in words."""
@@ -270,8 +287,8 @@ class AgentsOnSpark:
 
     def _known(self, option: str, name: str, known: Mapping[str, Any]) -> None:
         if name not in known:
-            cure = f"give one of {', '.join(known)}" if known else "define one"
-            raise OptionError(option, name, "isn't the app's", cure)
+            hint = f"give one of {', '.join(known)}" if known else "define one"
+            raise OptionError(option, name, "isn't the app's", hint)
 
     @property
     def _ticks(self) -> bool:
@@ -294,39 +311,19 @@ class AgentsOnSpark:
         )
         return Input(frame, time, max_ahead=ahead, stamped=looked_at)
 
-    def _build(self, tell: frozenset[str]) -> DataFrame:
-        """What the buckets tell: blobs and figures."""
-        arrivals, inputs, frames, holders = {}, {}, {}, {}
+    def _build(self, wanted: frozenset[str], buckets: int) -> DataFrame:
+        """What the shards emit of some kinds of rows: blobs and progress."""
+        arrivals, sources = {}, []
         for name, given in self._given.items():
             time = given.time.field if given.time is not None else None
-            inputs[name] = self._input(given.data, time)
-            sent = inputs[name].columns()
-            holders[name] = inputs[name].flag(sent)
-            frames[name] = given.data.select(*(c.alias(n) for n, c in sent.items()))
-            schema = polars_schema(frames[name].schema)
-            shown = {n: t for n, t in schema.items() if n not in OWN}
-            zone = zone_of(frames[name], time)
-            arrivals[name] = Arrival(shown, holders[name] or NOW, given.key, given.value, zone)
-        stage = AgentStage(
-            self.app,
-            self._routes,
-            arrivals,
-            identity(),
-            slots(self.buckets),
-            tell,
-            self._types,
-        )
-        parts = []
-        for name, frame in frames.items():
+            read = self._input(given.data, time)
             # Parts of a file are numbered as its rows are, so tasks are in the order of events.
-            columns_of = dict(polars_schema(frame.schema))
-            reader, rows = inputs[name].read(frame, columns_of, holders[name])
-            parts.append(rows.mapInArrow(RouteTask(stage, name, reader), ROW))
-        rows = reduce(DataFrame.unionByName, parts).withColumn(WALL, F.lit(None).cast("long"))
-        if self._ticks:
-            beats = ticks(self._spark, stage.slots, SECOND)
-            rows = rows.unionByName(beats, allowMissingColumns=True)
-        processor = AgentProcessor(stage, final=not self._streams)
-        return rows.groupBy("slot").transformWithState(
-            processor, TOLD, outputMode="append", timeMode="None"
-        )
+            source = Source.of(read, read.columns(), name)
+            zone = zone_of(source.messages, time)
+            arrivals[name] = Arrival(source.schema, given.key, given.value, zone)
+            used = frozenset(source.schema)
+            sources.append(replace(source, used=used))
+        schemas = {kind: self._schema(kind) for kind in wanted}
+        stage = AgentStage(self.app, self._routes, arrivals, wanted, self._types)
+        made = Stage(partial(AgentOperator, stage), slots(buckets), schemas, identity(), kept=False)
+        return emitted(made, tuple(sources), SECOND if self._ticks else None)

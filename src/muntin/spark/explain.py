@@ -10,25 +10,26 @@ from muntin.explain.cautions import never_late_by
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
 from muntin.explain.story import Circumstances, story
-from muntin.spark.joining import JoinPlan
-from muntin.spark.plan import Plan
+from muntin.model.joins import SIDES, JoinSpec
+from muntin.spark.host.plan import Plan
 
-Noted = list[tuple[str | None, Plan | JoinPlan]]
+Noted = list[tuple[str | None, Plan]]
 _NOTED: ContextVar[Noted | None] = ContextVar("muntin_noted", default=None)
 
 
-def explain(plan: Plan | JoinPlan, rates: Rates | None = None) -> str:
+def explain(plan: Plan, rates: Rates | None = None) -> str:
     """Say what a plan does.
 
     Args:
         plan: The plan.
         rates: What comes in, if that is known.
     """
-    if isinstance(plan, JoinPlan):
-        return explain_join(plan.spec, plan.buckets, plan.columnar)
-    never = never_late_by(plan.spec, plan.clock)
-    told = story(plan.spec, Circumstances(plan.buckets, plan.columnar, rates, never))
-    return told if plan.fed is None else f"{explain(plan.fed.plan)}\n\n{told}"
+    if isinstance(plan.spec, JoinSpec):
+        columnar = {side: s.columnar for side, s in zip(SIDES, plan.sources, strict=True)}
+        return explain_join(plan.spec, plan.buckets, columnar)
+    never = never_late_by(plan.spec, plan.sources[0].input.clock)
+    emitted = story(plan.spec, Circumstances(plan.buckets, plan.columnar, rates, never))
+    return emitted if plan.upstream is None else f"{explain(plan.upstream.plan)}\n\n{emitted}"
 
 
 @contextmanager
@@ -42,7 +43,7 @@ def only_noted() -> Iterator[Noted]:
         _NOTED.reset(token)
 
 
-def noted(plan: Plan | JoinPlan, name: str | None) -> bool:
+def noted(plan: Plan, name: str | None) -> bool:
     """Note a query that is about to start, where queries are only noted."""
     found = _NOTED.get()
     if found is not None:

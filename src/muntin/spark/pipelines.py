@@ -15,8 +15,8 @@ from muntin.model.pipeline import Flow, Pipeline
 from muntin.model.placeholders import filled
 from muntin.spark.join import Joined
 from muntin.spark.query import WindowedQuery
-from muntin.spark.sinks import Sink
-from muntin.spark.sources import Surroundings, read, sink
+from muntin.spark.sinks.files import Sink
+from muntin.spark.sources.tables import Surroundings, read, sink
 from muntin.spark.statements import bind, first_line
 from muntin.spark.windowed import WindowedAggregate
 
@@ -80,8 +80,8 @@ def start(
     """
     around = Surroundings(given, os.environ if environment is None else environment)
     if pipeline.checkpoint is None:
-        cure = "write SET checkpoint = 'folder'"
-        raise OptionError("checkpoint", None, "isn't set", cure)
+        hint = "write SET checkpoint = 'folder'"
+        raise OptionError("checkpoint", None, "isn't set", hint)
     folder = filled("checkpoint", pipeline.checkpoint, around.given, around.environment)
     built = queries(spark, pipeline, given, environment)
     sinks = {flow.name: _sinks(flow, pipeline, around) for flow in pipeline.flows}

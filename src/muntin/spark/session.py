@@ -7,11 +7,12 @@ import socket
 import sys
 from contextlib import nullcontext
 
-from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from muntin.model.errors import SettingError
 from muntin.spark.chatter import quiet_jvm
+from muntin.spark.host.internals.jvm import is_connected, is_running
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -39,7 +40,7 @@ SETTINGS = {
 
 # How the Python workers are started: with everything imported, one Polars thread for each.
 WORKERS = {
-    "spark.python.daemon.module": "muntin.spark.daemon",
+    "spark.python.daemon.module": "muntin.spark.host.daemon",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     # Over TCP a task's first Arrow batch waits 40 ms for an acknowledgement that is delayed.
     "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
@@ -55,6 +56,11 @@ LOCAL = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
     ".checkpointing.FileSystemBasedCheckpointFileManager",
 }
+
+_NO_JVM = (
+    "Spark's JVM can't be started: it needs Java 17 or newer, on the PATH or where JAVA_HOME says; "
+    "`muntin doctor` looks for it and says what to do"
+)
 
 
 def session(
@@ -75,6 +81,9 @@ def session(
 
     Returns:
         The session, with the log level at ERROR.
+
+    Raises:
+        SettingError: When there is no Java that Spark can start.
 
     Example:
         >>> spark = session(master="local[2]")  # doctest: +SKIP
@@ -99,10 +108,15 @@ def session(
     for name, value in wanted.items():
         builder = builder.config(name, value)
     # A JVM that runs already has its stderr.
-    ours = not verbose and SparkContext._gateway is None and "SPARK_REMOTE" not in os.environ
+    ours = not verbose and not is_running() and "SPARK_REMOTE" not in os.environ
     with quiet_jvm() if ours else nullcontext():
-        spark: SparkSession = builder.getOrCreate()
-    if hasattr(spark, "_jvm"):
+        try:
+            spark: SparkSession = builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            if error.getCondition() != "JAVA_GATEWAY_EXITED":
+                raise
+            raise SettingError(_NO_JVM) from error
+    if not is_connected(spark):
         spark.sparkContext.setLogLevel("ERROR")
     return spark
 

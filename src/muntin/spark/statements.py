@@ -13,6 +13,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from muntin.engine.operator import RESULTS
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import SIDES, JoinSpec, Side
@@ -26,14 +27,14 @@ from muntin.model.pipeline import (
     Windowing,
     quoted,
 )
-from muntin.spark.inputs import Input
+from muntin.spark.host.chain import fed_by
 from muntin.spark.join import Joined
-from muntin.spark.joining import build_join
-from muntin.spark.onward import fed_by
-from muntin.spark.plan import RESULTS, Request, build
-from muntin.spark.selected import PairShape, SelectedAggregate, SelectedJoin, Shape
+from muntin.spark.join_plan import build_join
 from muntin.spark.session import require
-from muntin.spark.sources import Surroundings, read
+from muntin.spark.sinks.selected import PairShape, SelectedAggregate, SelectedJoin, Shape
+from muntin.spark.sources.inputs import Input
+from muntin.spark.sources.tables import Surroundings, read
+from muntin.spark.window_plan import Request, build
 from muntin.spark.windowed import WindowedAggregate, fed_input
 from muntin.sql import door
 
@@ -63,7 +64,7 @@ def sql(
         ``.results``, ``.rejected``, ``.start(...)`` and ``.explain()``.
 
     Raises:
-        SqlError: When the statement can't be run: the place, the problem and the cure.
+        SqlError: When the statement can't be run: the place, the problem and a hint.
         MissingExtraError: When sqlglot isn't installed.
 
     Example:
@@ -117,22 +118,21 @@ def asked(
             try:
                 return spark.table(name)
             except PySparkException as error:
-                cure = "create it, or give it by its name: mt.sql(spark, statement, clicks=clicks)"
-                raise OptionError("FROM", name, f"can't be read: {plainly(error)}", cure) from error
-        cure = "give it by its name, as in mt.sql(spark, statement, clicks=clicks)"
-        raise OptionError("FROM", name, "isn't known", cure)
+                hint = "create it, or give it by its name: mt.sql(spark, statement, clicks=clicks)"
+                raise OptionError("FROM", name, f"can't be read: {plainly(error)}", hint) from error
+        hint = "give it by its name, as in mt.sql(spark, statement, clicks=clicks)"
+        raise OptionError("FROM", name, "isn't known", hint)
 
     try:
         return bind(lowered.query, find)
     except OptionError as error:
         said = f"{error.option} {error.value!r} {error.problem}"
-        raise SqlError(question.text, lowered.place(error), said, error.cure) from error
+        raise SqlError(question.text, lowered.place(error), said, error.hint) from error
     except PySparkException as error:
-        text = refused(lowered.query, find)
-        at = lowered.places.get(text or "", lowered.spans["select"])
+        text, at = question.place(refused(lowered.query, find))
         said = f"Spark doesn't take this: {plainly(error)}"
-        cure = "see what columns the table has, and of what types"
-        raise SqlError(question.text, at, said, cure) from error
+        hint = "see what columns the table has, and of what types"
+        raise SqlError(text, at, said, hint) from error
 
 
 def first_line(error: Exception) -> str:
@@ -153,7 +153,7 @@ def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
         find: Gives the DataFrame of a name.
 
     Raises:
-        OptionError: Naming the option, its value and the cure.
+        OptionError: Naming the option, its value and how to fix it.
     """
     return _joined(query, find) if isinstance(query, Joining) else _aggregated(query, find)
 
@@ -168,9 +168,9 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     aggregates = {name: _reading(frame, agg) for name, agg in spec.aggregates.items()}
     bare = replace(spec, keys=(), time=time, aggregates=aggregates, offset=offset)
     clock = None if windowing.clock is None else named(frame, windowing.clock)
-    fed = fed_by(frame)
-    given = fed_input(Input(frame, time, windowing.where, clock, spec.max_ahead, offset), fed)
-    plan = build(Request(given, keys, bare, windowing.buckets, fed))
+    upstream = fed_by(frame)
+    given = fed_input(Input(frame, time, windowing.where, clock, spec.max_ahead, offset), upstream)
+    plan = build(Request(given, keys, bare, windowing.buckets, upstream))
     shape = Shape.of(windowing)
     if shape is None:
         return WindowedAggregate(plan)
@@ -196,7 +196,7 @@ def _joined(joining: Joining, find: Find) -> Joined:
     if joining.columns is None and joining.where is None and not (both and joining.merged):
         return Joined(plan)
     shape = _pair_shape(joining, spec, frames["left"], frames["right"])
-    made = SelectedJoin(plan, shape)
+    made = SelectedJoin(plan.feeding() if shape.computes else plan, shape)
     _ = made.results.schema
     return made
 
@@ -205,15 +205,15 @@ def _side(frame: DataFrame, side: Side, name: str) -> Side:
     keys = tuple(named(frame, key) for key in side.keys)
     for key in keys:
         if key not in frame.columns:
-            cure = f"give some of {', '.join(frame.columns)}"
-            raise OptionError("on", key, f"isn't a column of {name}", cure)
+            hint = f"give some of {', '.join(frame.columns)}"
+            raise OptionError("on", key, f"isn't a column of {name}", hint)
     time = side.time and named(frame, side.time)
     offset = side.offset and (named(frame, side.offset[0]), named(frame, side.offset[1]))
     return replace(side, keys=keys, time=time, offset=offset)
 
 
 def _pair_shape(joining: Joining, spec: JoinSpec, left: DataFrame, right: DataFrame) -> PairShape:
-    told = {c: f"{c}{_SUFFIX}" if c in left.columns else c for c in right.columns}
+    emitted = {c: f"{c}{_SUFFIX}" if c in left.columns else c for c in right.columns}
     both = {c.lower() for c in left.columns} & {c.lower() for c in right.columns}
     pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
     # Equal columns of one name are one where they can't differ: where both messages are there.
@@ -221,10 +221,12 @@ def _pair_shape(joining: Joining, spec: JoinSpec, left: DataFrame, right: DataFr
     keys = {two.lower() for two, one in pairs if two.lower() == one.lower()} if one else set()
     for name in joining.bare:
         if name.lower() in both - keys:
-            cure = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
-            raise OptionError("SELECT", name, "is a column of both sides", cure)
-    merged = tuple((one, told[two]) for one, two in pairs) if joining.merged else ()
-    return PairShape(joining.columns, joining.where, ({c: c for c in left.columns}, told), merged)
+            hint = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
+            raise OptionError("SELECT", name, "is a column of both sides", hint)
+    merged = tuple((one, emitted[two]) for one, two in pairs) if joining.merged else ()
+    return PairShape(
+        joining.columns, joining.where, ({c: c for c in left.columns}, emitted), merged
+    )
 
 
 def refused(query: Query, find: Find) -> str | None:
@@ -305,8 +307,8 @@ def _key(frame: DataFrame, key: Column) -> SparkColumn | str:
     if key.bare:
         return own if own == key.name else F.col(quoted(own)).alias(key.name)
     if own in frame.columns:
-        cure = "give the key another name with AS"
-        raise OptionError("key", key.name, "is another column of the table", cure)
+        hint = "give the key another name with AS"
+        raise OptionError("key", key.name, "is another column of the table", hint)
     return F.expr(key.text).alias(key.name)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from muntin.model.errors import OptionError
-from muntin.spark.state import SparkBlobs
+from muntin.spark.host.state import SparkBlobs
 from muntin.stores.paged import PAGE_BYTES, PagedKeyValue
 
 

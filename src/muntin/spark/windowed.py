@@ -24,15 +24,14 @@ from muntin.model.joins import JoinSpec
 from muntin.model.sentence import Sentence, check_name
 from muntin.model.spec import WindowSpec
 from muntin.spark.explain import explain
-from muntin.spark.inputs import Input
-from muntin.spark.onward import Fed, fed_by, marked
-from muntin.spark.plan import REJECTED, RESULTS, Plan, Request, build
+from muntin.spark.finished import Finished
+from muntin.spark.host.chain import Upstream, fed_by, marked
 from muntin.spark.session import require
+from muntin.spark.sources.inputs import Input
+from muntin.spark.window_plan import Request, build
 
 if TYPE_CHECKING:
     from muntin.spark.join import Joined
-    from muntin.spark.query import WindowedQuery
-    from muntin.spark.sinks import SinkLike
 
 Key = Column | str | Sequence[Column | str]
 
@@ -46,7 +45,7 @@ class Windowed(Sentence):
     _where: Column | str | None
     _clock: str | None
     _buckets: int | None
-    _fed: Fed | None = None
+    _fed: Upstream | None = None
 
     def agg(self, *unnamed: Aggregate, **aggregates: Aggregate) -> WindowedAggregate:
         """Say what the windows compute; output name = aggregate.
@@ -85,11 +84,8 @@ class Windowed(Sentence):
         )
 
 
-class WindowedAggregate:
+class WindowedAggregate(Finished):
     """A finished windowed aggregation over a streaming or batch DataFrame."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
 
     @cached_property
     def results(self) -> DataFrame:
@@ -113,59 +109,16 @@ class WindowedAggregate:
         Raises:
             OptionError: When a full firing isn't a whole result (``deltas()``).
         """
+        assert isinstance(self.plan.spec, WindowSpec)
         firing = self.plan.spec.firing
         if not firing.accumulate and firing.early is not None:
-            cure = "leave out deltas() or early()"
-            raise OptionError("deltas", True, "leaves a full firing only what is new", cure)
-        fed = self._feeding(full=True)
-        return marked(self._emitted().where(str(fed.keep)), fed)
+            hint = "leave out deltas() or early()"
+            raise OptionError("deltas", True, "leaves a full firing only what is new", hint)
+        upstream = self._feeding(full=True)
+        return marked(self._emitted().where(str(upstream.keep)), upstream)
 
-    def _emitted(self) -> DataFrame:
-        return self.plan.unpacked(RESULTS)
-
-    def _feeding(self, *, full: bool = False) -> Fed:
-        return Fed(self.plan, full=full)
-
-    @cached_property
-    def rejected(self) -> DataFrame:
-        """Every message that no window took, as it came, with ``reason`` and ``watermark``.
-
-        Reasons: ``late``, ``future`` (beyond ``max_ahead``), ``null_key``, ``null_time``,
-        ``malformed`` (a time that can't be parsed) and ``overflow`` (not a message: the key and
-        start of a window whose integer sum left 64 bits).
-        """
-        return self.plan.unpacked(REJECTED)
-
-    def start(
-        self,
-        *,
-        checkpoint: str,
-        results: SinkLike | None = None,
-        rejected: SinkLike | None = None,
-        name: str | None = None,
-        every: Duration | None = None,
-        available_now: bool = False,
-    ) -> WindowedQuery:
-        """Start one streaming query that writes results and rejected messages.
-
-        Each batch reaches the sinks at least once, and a repeated batch carries the same rows; the
-        sinks of muntin make that exactly once.
-
-        Args:
-            checkpoint: Folder of the query's progress and state; the same after a restart.
-            results: A sink (``to_parquet``, ``to_duckdb``, ``to_postgres``) or a function of a
-                DataFrame and the batch number, as in ``foreachBatch``.
-            rejected: The same for rejected messages.
-            name: The query's name.
-            every: A batch at most this often; as fast as possible where it isn't given.
-            available_now: Read what is there now, then end.
-
-        Raises:
-            OptionError: When the frame is a batch frame.
-        """
-        from muntin.spark.query import start
-
-        return start(self.plan, checkpoint, results, rejected, name, every, available_now)
+    def _feeding(self, *, full: bool = False) -> Upstream:
+        return Upstream(self.plan, full=full)
 
     def explain(self, *, rate: float | None = None, keys: int = 1000) -> str:
         """The windows on a ruler, the policies, the state, and what to be careful of, in words.
@@ -213,9 +166,9 @@ def windowed(
             rejected and doesn't move the watermark. ``None`` takes anything.
         where: Which messages to take; others are counted as ``filtered``.
         clock: A timestamp column that says when a message arrived. Policies on the wall clock and
-            ``max_ahead`` go by it in place of the machine's clock, so that a replay speaks as the
+            ``max_ahead`` go by it in place of the machine's clock, so that a replay emits as the
             live stream did.
-        buckets: In how many shards the keys are kept; one a shuffle partition by default. It is
+        buckets: In how many shards the keys are kept; one a core by default. It is
             part of the checkpoint.
 
     Example:
@@ -243,18 +196,18 @@ def windowed(
         _clock=clock,
         _buckets=buckets,
         _offset=offset,
-        _fed=Fed(frame.plan) if isinstance(frame, Joined) else fed_by(rows),
+        _fed=Upstream(frame.plan.feeding()) if isinstance(frame, Joined) else fed_by(rows),
     )
 
 
-def fed_input(given: Input, fed: Fed | None) -> Input:
+def fed_input(given: Input, upstream: Upstream | None) -> Input:
     """An input with all that goes beside the results that it takes."""
-    if fed is None:
+    if upstream is None:
         return given
-    kept = [given.where, fed.keep]
+    kept = [given.where, upstream.keep]
     both = [F.expr(one) if isinstance(one, str) else one for one in kept if one is not None]
     where = reduce(Column.__and__, both) if both else None
-    return replace(given, where=where, rows=fed.rows())
+    return replace(given, where=where, rows=upstream.rows())
 
 
 def _keys_of(key: Key) -> tuple[Column | str, ...]:
@@ -266,8 +219,9 @@ def _keys_of(key: Key) -> tuple[Column | str, ...]:
     return keys
 
 
-def _lag(join: JoinSpec) -> Duration:
+def _lag(join: WindowSpec | JoinSpec) -> Duration:
+    assert isinstance(join, JoinSpec)
     if join.lag is None:
-        cure = 'say how late pairs may come: lateness="10 minutes"'
-        raise OptionError("lateness", None, "doesn't follow from this join", cure)
+        hint = 'say how late pairs may come: lateness="10 minutes"'
+        raise OptionError("lateness", None, "doesn't follow from this join", hint)
     return timedelta(microseconds=join.lag)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from sqlglot import exp
 
-from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
+from muntin.model.aggregates.entry import ENTRIES, Entry
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import Expression
 from muntin.sql.cursor import Cursor, Grammar, Span, read
@@ -17,76 +16,22 @@ from muntin.sql.expressions import Scope, walk
 from muntin.sql.lengths import length
 from muntin.sql.windowcalls import read_call
 
-_ONE: dict[str, Callable[[Any], Aggregate]] = {
-    "COUNT_IF": aggregates.count_if,
-    "SUM": aggregates.sum,
-    "MIN": aggregates.min,
-    "MAX": aggregates.max,
-    "AVG": aggregates.mean,
-    "MEAN": aggregates.mean,
-    "VARIANCE": aggregates.variance,
-    "VAR_SAMP": aggregates.variance,
-    "STDDEV": aggregates.stddev,
-    "STDDEV_SAMP": aggregates.stddev,
-    "STD": aggregates.stddev,
-    "FIRST": aggregates.first,
-    "FIRST_VALUE": aggregates.first,
-    "LAST": aggregates.last,
-    "LAST_VALUE": aggregates.last,
-    "BOOL_AND": aggregates.bool_and,
-    "EVERY": aggregates.bool_and,
-    "BOOL_OR": aggregates.bool_or,
-    "SOME": aggregates.bool_or,
-    "MEDIAN": aggregates.median,
-    "COLLECT_LIST": aggregates.collect_list,
-    "ARRAY_AGG": aggregates.collect_list,
-    "COLLECT_SET": aggregates.distinct,
-    "DISTINCT_VALUES": aggregates.distinct,
-    "APPROX_COUNT_DISTINCT": aggregates.approx_distinct,
-    "APPROX_DISTINCT": aggregates.approx_distinct,
-}
-_TWO: dict[str, Callable[[Any, Any], Aggregate]] = {
-    "MIN_BY": aggregates.arg_min,
-    "ARG_MIN": aggregates.arg_min,
-    "MAX_BY": aggregates.arg_max,
-    "ARG_MAX": aggregates.arg_max,
-}
-_FIGURED: dict[str, Callable[[Any, Any], Aggregate]] = {
-    "QUANTILE": aggregates.quantile,
-    "APPROX_PERCENTILE": aggregates.quantile,
-    "PERCENTILE_APPROX": aggregates.quantile,
-    "EXACT_QUANTILE": aggregates.exact_quantile,
-    "TOP_K": aggregates.top_k,
-}
-_ORDERED = {"PERCENTILE_DISC": aggregates.exact_quantile}
-TAKEN = ("COUNT", *_ONE, *_TWO, *_FIGURED, *_ORDERED)
+_BY_NAME = {name: entry for entry in ENTRIES.values() for name in entry.sql.names}
+_WITHIN = {name: entry for entry in ENTRIES.values() for name in entry.sql.within}
+_DISTINCT = {name: entry for entry in ENTRIES.values() for name in entry.sql.distinct}
+TAKEN = (*_BY_NAME, *_WITHIN)
 # Spark's other aggregates: named, so that they aren't taken for scalar functions.
 _OTHERS = {
     "ANY", "ANY_VALUE", "BIT_AND", "BIT_OR", "BIT_XOR", "CORR", "COUNT_MIN_SKETCH", "COVAR_POP",
     "COVAR_SAMP", "GROUPING", "GROUPING_ID", "HISTOGRAM_NUMERIC", "HLL_SKETCH_AGG", "KURTOSIS",
-    "LISTAGG", "MODE", "PERCENTILE", "PERCENTILE_CONT", "REGR_SLOPE", "SKEWNESS", "STDDEV_POP",
+    "LISTAGG", "PERCENTILE", "PERCENTILE_CONT", "REGR_SLOPE", "SKEWNESS", "STDDEV_POP",
     "STRING_AGG", "TRY_AVG", "TRY_SUM", "VAR_POP",
 }  # fmt: skip
 _ROW_FUNCTIONS = {
     "CUME_DIST", "DENSE_RANK", "LAG", "LEAD", "NTH_VALUE", "NTILE", "PERCENT_RANK", "RANK",
     "ROW_NUMBER",
 }  # fmt: skip
-# A condition turns what it leaves out into nulls, and these don't skip those.
-_SEE_NULLS = {"first", "last", "arg_min", "arg_max"}
 _KNOWN = "the aggregates are " + ", ".join(name.lower() for name in TAKEN)
-
-
-@dataclass(frozen=True)
-class Call:
-    """An aggregate that a select list asks for.
-
-    Attributes:
-        aggregate: What the window computes.
-        around: What is made of its value, with ``{}`` in its place.
-    """
-
-    aggregate: Aggregate
-    around: str = "{}"
 
 
 def name_of(node: exp.Expr) -> str:
@@ -104,7 +49,7 @@ def name_of(node: exp.Expr) -> str:
     return ""
 
 
-def call(scope: Scope, node: exp.Expr) -> Call:
+def call(scope: Scope, node: exp.Expr) -> Aggregate:
     """The aggregate that a node calls.
 
     Args:
@@ -123,22 +68,22 @@ def call(scope: Scope, node: exp.Expr) -> Call:
         ordered, node = node.expression, node.this
     name = name_of(node)
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        cure = f"write {name.lower()}(x), and WHERE x IS NOT NULL"
-        scope.fail(span, "null treatment isn't taken", cure)
+        hint = f"write {name.lower()}(x), and WHERE x IS NOT NULL"
+        scope.fail(span, "null treatment isn't taken", hint)
     if name in _ROW_FUNCTIONS:
-        cure = "give an aggregate over a frame, or number rows in the table that you write to"
-        scope.fail(span, f"{name.lower()} numbers rows of a whole partition", cure)
+        hint = "give an aggregate over a frame, or number rows in the table that you write to"
+        scope.fail(span, f"{name.lower()} numbers rows of a whole partition", hint)
     if name not in TAKEN or not isinstance(node, exp.Anonymous):
         scope.fail(span, f"{name.lower()} isn't computed in windows", _KNOWN)
     for part in node.expressions:
         for inner in walk(part):
             if name_of(inner):
-                cure = "compute the inner one in a query of its own"
-                scope.fail(scope.span(inner), "an aggregate within an aggregate", cure)
+                hint = "compute the inner one in a query of its own"
+                scope.fail(scope.span(inner), "an aggregate within an aggregate", hint)
     try:
         return _Reader(scope, name, span, node.expressions, condition).call(ordered)
     except OptionError as error:
-        raise SqlError(scope.text, span, f"{error.option} {error.problem}", error.cure) from error
+        raise SqlError(scope.text, span, f"{error.option} {error.problem}", error.hint) from error
 
 
 @dataclass(frozen=True)
@@ -149,60 +94,56 @@ class _Reader:
     arguments: list[exp.Expr]
     condition: exp.Expr | None
 
-    def call(self, ordered: exp.Expr | None) -> Call:
+    def call(self, ordered: exp.Expr | None) -> Aggregate:
         name = self.name
-        if name in _ORDERED:
-            return Call(self._percentile(ordered))
+        if name in _WITHIN:
+            return self._percentile(ordered)
         if ordered is not None:
-            self._fail("takes no WITHIN GROUP", "leave it away")
+            self._fail("takes no WITHIN GROUP", "omit it")
+        if self.arguments and isinstance(self.arguments[0], exp.Distinct):
+            if name not in _DISTINCT:
+                self._fail("takes no DISTINCT", "omit it, or write count(DISTINCT x)")
+            inner = self.arguments[0].expressions
+            self._check(inner, 1)
+            return self._sees(_DISTINCT[name], self._column(inner[0]))
+        entry = _BY_NAME[name]
+        self._check(self.arguments, 2 if entry.sql.second else 1)
         if name == "COUNT":
-            return self._count()
-        distinct = self.arguments and isinstance(self.arguments[0], exp.Distinct)
-        if distinct and name in ("COLLECT_LIST", "ARRAY_AGG"):
-            inner = self.arguments[0].expressions
-            self._check(inner, 1)
-            return Call(aggregates.distinct(self._column(inner[0])))
-        if distinct:
-            self._fail("takes no DISTINCT", "leave it away, or write count(DISTINCT x)")
-        if name in _ONE:
-            self._check(self.arguments, 1)
-            return Call(self._sees(_ONE[name](self._column(self.arguments[0]))))
-        self._check(self.arguments, 2)
-        if name in _TWO:
-            by = self._column(self.arguments[1])
-            return Call(self._sees(_TWO[name](self._column(self.arguments[0]), by)))
-        figure = self._figure(self.arguments[1])
-        if name == "TOP_K":
-            figure = int(figure) if figure == int(figure) else 0
-        return Call(_FIGURED[name](self._column(self.arguments[0]), figure))
+            return self._count(entry, self.arguments[0])
+        column = self._column(self.arguments[0])
+        if not entry.sql.second:
+            return self._sees(entry, column)
+        return self._sees(entry, column, self._second(entry))
 
-    def _count(self) -> Call:
-        if len(self.arguments) == 1 and isinstance(self.arguments[0], exp.Distinct):
-            inner = self.arguments[0].expressions
-            self._check(inner, 1)
-            values = aggregates.distinct(self._column(inner[0]))
-            return Call(values, "coalesce(size({}), 0)")
-        self._check(self.arguments, 1)
-        only = self.arguments[0]
+    def _count(self, entry: Entry, only: exp.Expr) -> Aggregate:
         everything = isinstance(only, exp.Star) or (
             isinstance(only, exp.Literal) and not only.is_string
         )
         if everything and self.condition is not None:
-            return Call(aggregates.count_if(self._text(self.condition)))
-        return Call(aggregates.count() if everything else aggregates.count(self._column(only)))
+            return _BY_NAME["COUNT_IF"].make(self._text(self.condition))
+        return entry.make() if everything else entry.make(self._column(only))
+
+    def _second(self, entry: Entry) -> Any:
+        if entry.sql.second == "column":
+            return self._column(self.arguments[1])
+        figure = self._figure(self.arguments[1])
+        if entry.sql.second == "whole number":
+            return int(figure) if figure == int(figure) else 0
+        return figure
 
     def _percentile(self, ordered: exp.Expr | None) -> Aggregate:
         self._check(self.arguments, 1)
         inner = [] if ordered is None else ordered.expressions
         if len(inner) != 1 or inner[0].args.get("desc"):
-            cure = "write percentile_disc(0.5) WITHIN GROUP (ORDER BY x)"
-            self._fail("needs one column to order by, ascending", cure)
-        return _ORDERED[self.name](self._column(inner[0].this), self._figure(self.arguments[0]))
+            hint = "write percentile_disc(0.5) WITHIN GROUP (ORDER BY x)"
+            self._fail("needs one column to order by, ascending", hint)
+        return _WITHIN[self.name].make(self._column(inner[0].this), self._figure(self.arguments[0]))
 
-    def _sees(self, aggregate: Aggregate) -> Aggregate:
-        if self.condition is not None and aggregate.kind in _SEE_NULLS:
+    def _sees(self, entry: Entry, *given: Any) -> Aggregate:
+        # A condition turns what it omits into nulls.
+        if self.condition is not None and not entry.starts_empty:
             self._fail("takes no FILTER", "put the condition into WHERE")
-        return aggregate
+        return entry.make(*given)
 
     def _column(self, node: exp.Expr) -> str | Expression:
         """A column by its name where it is one, and an expression otherwise."""
@@ -233,8 +174,8 @@ class _Reader:
             many = "one argument" if wanted == 1 else f"{wanted} arguments"
             self._fail(f"takes {many}, not {len(given)}", f"write {self.name.lower()}(x...)")
 
-    def _fail(self, problem: str, cure: str) -> NoReturn:
-        self.scope.fail(self.span, f"{self.name.lower()} {problem}", cure)
+    def _fail(self, problem: str, hint: str) -> NoReturn:
+        self.scope.fail(self.span, f"{self.name.lower()} {problem}", hint)
 
 
 def alone(text: str) -> Aggregate:
@@ -250,8 +191,4 @@ def alone(text: str) -> Aggregate:
     found, cursor = read(text, Grammar(one, read_call, length))
     if len(found) != 1 or not name_of(found[0]):
         raise SqlError(text, (0, max(1, len(text))), "this is no aggregate", _KNOWN)
-    asked = call(Scope(cursor, frozenset()), found[0])
-    if asked.around != "{}":
-        cure = "write distinct_values(x), and take its size"
-        raise SqlError(text, (0, len(text)), "this isn't one value that a window keeps", cure)
-    return asked.aggregate
+    return call(Scope(cursor, frozenset()), found[0])

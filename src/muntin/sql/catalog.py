@@ -40,8 +40,8 @@ class Marks:
         if mark is None:
             return self
         if self.time is not None:
-            cure = "leave this one away, or the one of the table"
-            raise SqlError(text, mark.span, f"{self.time} has a watermark already", cure)
+            hint = "leave this one away, or the one of the table"
+            raise SqlError(text, mark.span, f"{self.time} has a watermark already", hint)
         return replace(self, time=mark.column, lateness=mark.lateness, max_ahead=mark.ahead)
 
 
@@ -86,8 +86,8 @@ class Catalog:
         readers = [view for view, made in self.views.items() if read_by(made.relation) == name]
         if name in self.tables and (readers or name in self.used):
             reader = f"the view {readers[0]}" if readers else "a query"
-            cure = "give the new one another name"
-            raise SqlError(text, span, f"{reader} uses {table.name} as it was", cure)
+            hint = "give the new one another name"
+            raise SqlError(text, span, f"{reader} uses {table.name} as it was", hint)
         self.tables[name] = table
 
     def add_view(

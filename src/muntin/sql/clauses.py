@@ -52,8 +52,8 @@ def emit(cursor: Cursor) -> Emit | None:
     if not found and closes is None:
         cursor.fail(None, "EMIT doesn't say when", _EMIT)
     if closes is not None and ("early" in found or "changes" in found):
-        cure = "leave one of them away: on close, a window speaks when it is full"
-        cursor.fail(closes, "ON CLOSE and early firings exclude each other", cure)
+        hint = "leave one of them out: on close, a window emits when it is full"
+        cursor.fail(closes, "ON CLOSE and early firings exclude each other", hint)
     spans["emit"] = cursor.since(start)
     if closes is not None:
         spans["closes"] = closes
@@ -89,7 +89,7 @@ def _policy(cursor: Cursor) -> Policy:
     if cursor.takes("EACH"):
         cursor.takes("MESSAGE") or cursor.takes("ROW")
         return Each()
-    cursor.needs("EVERY", cure=_POLICY)
+    cursor.needs("EVERY", hint=_POLICY)
     if cursor.takes("ROW") or cursor.takes("MESSAGE"):
         return Each()
     every = lengths.length(cursor)
@@ -106,11 +106,11 @@ def watermark_of_table(cursor: Cursor) -> Watermark:
     if not cursor.takes("FOR"):
         return _delayed(cursor, start)
     column, _ = cursor.name("a column")
-    cursor.needs("AS", cure=_WATERMARK)
+    cursor.needs("AS", hint=_WATERMARK)
     again, span = cursor.name("a column")
     if again != column:
-        cure = f"write WATERMARK FOR {column} AS {column} - INTERVAL '30' SECOND"
-        cursor.fail(span, f"the watermark of {column} follows {again}", cure)
+        hint = f"write WATERMARK FOR {column} AS {column} - INTERVAL '30' SECOND"
+        cursor.fail(span, f"the watermark of {column} follows {again}", hint)
     delay = 0
     if cursor.takes_kind(TokenType.DASH):
         delay = _time(cursor, "the watermark's delay", _WATERMARK)
@@ -129,11 +129,11 @@ def offset_columns(cursor: Cursor) -> tuple[str, str] | None:
     """Read ``OFFSET FOR (partition, offset)``, if it comes next."""
     if not cursor.takes("OFFSET", "FOR"):
         return None
-    cure = "write OFFSET FOR (partition, offset)"
-    cursor.needs("(", cure=cure)
+    hint = "write OFFSET FOR (partition, offset)"
+    cursor.needs("(", hint=hint)
     first, _ = cursor.name("a column")
     if not cursor.takes_kind(TokenType.COMMA):
-        cursor.fail(None, "OFFSET has two columns", cure)
+        cursor.fail(None, "OFFSET has two columns", hint)
     second, _ = cursor.name("a column")
     if not cursor.takes_kind(TokenType.R_PAREN):
         cursor.fail(None, "OFFSET FOR isn't closed", "close its parenthesis")
@@ -142,7 +142,7 @@ def offset_columns(cursor: Cursor) -> tuple[str, str] | None:
 
 def _delayed(cursor: Cursor, start: int) -> Watermark:
     column, _ = cursor.name("a column")
-    cursor.needs("DELAY", "OF", cure=_WATERMARK)
+    cursor.needs("DELAY", "OF", hint=_WATERMARK)
     return _ahead(cursor, column, _time(cursor, "the watermark's delay", _WATERMARK), start)
 
 
@@ -150,13 +150,13 @@ def _ahead(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
     ahead: int | None = AHEAD
     says = cursor.takes("MAX", "AHEAD")
     if says:
-        cure = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
-        ahead = None if cursor.takes("ANY") else _time(cursor, "how far ahead", cure)
+        hint = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
+        ahead = None if cursor.takes("ANY") else _time(cursor, "how far ahead", hint)
     return Watermark(column, delay, ahead, bool(says), cursor.since(start))
 
 
-def _time(cursor: Cursor, what: str, cure: str) -> int:
+def _time(cursor: Cursor, what: str, hint: str) -> int:
     found = lengths.length(cursor)
     if found.axis != "time":
-        cursor.fail(found.span, f"{what} isn't a duration", cure)
+        cursor.fail(found.span, f"{what} isn't a duration", hint)
     return found.value

@@ -73,23 +73,23 @@ class Cursor(SparkParser):
     # Where what Spark is handed stands, by its text.
     places: dict[str, Span]
 
-    def fail(self, span: Span | Token | None, problem: str, cure: str) -> NoReturn:
+    def fail(self, span: Span | Token | None, problem: str, hint: str) -> NoReturn:
         """Refuse the text.
 
         Args:
             span: Where; the next token for ``None``.
             problem: What is wrong.
-            cure: What to write instead.
+            hint: What to write instead.
         """
         if span is None:
             span = self.next_span
         if isinstance(span, Token):
             span = (span.start, span.end + 1)
-        raise SqlError(self.sql, span, problem, cure)
+        raise SqlError(self.sql, span, problem, hint)
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         """Sqlglot's own complaints, in our words."""
-        self.fail(token or None, f"this can't be read: {_plain(message)}", "mend the expression")
+        self.fail(token or None, f"this can't be read: {_plain(message)}", "fix the expression")
 
     @property
     def ended(self) -> bool:
@@ -121,11 +121,11 @@ class Cursor(SparkParser):
         """Read these words, if they come next."""
         return self._match_text_seq(*words)
 
-    def needs(self, *words: str, cure: str) -> None:
+    def needs(self, *words: str, hint: str) -> None:
         """Read these words, which must come next."""
         if not self.takes(*words):
             found = "the end" if self.ended else repr(self._curr.text)
-            self.fail(None, f"{found} stands where {' '.join(words)} should", cure)
+            self.fail(None, f"{found} stands where {' '.join(words)} should", hint)
 
     def sees_kind(self, kind: TokenType) -> bool:
         """Whether a token of this kind comes next."""

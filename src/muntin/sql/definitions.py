@@ -56,8 +56,8 @@ Found = TypeVar("Found")
 
 def _alone(cursor: Cursor, found: Found) -> Found:
     if not cursor.ended:
-        cure = "end the statement with a semicolon before the next"
-        cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", cure)
+        hint = "end the statement with a semicolon before the next"
+        cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", hint)
     return found
 
 
@@ -68,10 +68,10 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
     if cursor.takes("VIEW"):
         existing = _existing(cursor, replaces)
         name, span = cursor.name("a view")
-        cursor.needs("AS", cure=f"write CREATE VIEW {name} AS SELECT ...")
+        cursor.needs("AS", hint=f"write CREATE VIEW {name} AS SELECT ...")
         return CreateView(name, query(cursor), span, existing)
     cursor.takes("STREAMING")
-    cursor.needs("TABLE", cure=_TABLE)
+    cursor.needs("TABLE", hint=_TABLE)
     existing = _existing(cursor, replaces)
     name, _ = cursor.name("a table")
     parts = _Parts()
@@ -81,7 +81,7 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
             if not cursor.takes_kind(TokenType.COMMA):
                 break
         _closed(cursor, "the list of columns")
-    cursor.needs("WITH", "(", cure=_TABLE)
+    cursor.needs("WITH", "(", hint=_TABLE)
     options, spans = _options(cursor)
     return CreateTable(
         name,
@@ -102,8 +102,8 @@ def _existing(cursor: Cursor, replaces: bool) -> Existing:
     if not cursor.takes("IF", "NOT", "EXISTS"):
         return "replace" if replaces else "refuse"
     if replaces:
-        cure = "leave one of them away"
-        cursor.fail(cursor.since(start), "OR REPLACE and IF NOT EXISTS exclude each other", cure)
+        hint = "leave one of them out"
+        cursor.fail(cursor.since(start), "OR REPLACE and IF NOT EXISTS exclude each other", hint)
     return "keep"
 
 
@@ -144,8 +144,8 @@ def _part(cursor: Cursor, parts: _Parts) -> None:
 def _refuse_constraint(cursor: Cursor) -> None:
     # The words PRIMARY KEY are one token, and so are FOREIGN KEY.
     if cursor.word.partition(" ")[0] in _CONSTRAINTS:
-        cure = "omit it; OFFSET FOR (partition, offset) takes every message once"
-        cursor.fail(None, f"{cursor.word} isn't kept here", cure)
+        hint = "omit it; OFFSET FOR (partition, offset) takes every message once"
+        cursor.fail(None, f"{cursor.word} isn't kept here", hint)
 
 
 def _column(cursor: Cursor, parts: _Parts, start: int) -> None:
@@ -159,8 +159,8 @@ def _column(cursor: Cursor, parts: _Parts, start: int) -> None:
     kind = None if cursor.ended else cursor._parse_types(schema=True)
     if kind is None:
         shown = "the end" if cursor.ended else repr(cursor._curr.text)
-        cure = f"write for example {name} STRING, {name} BIGINT or {name} AS expression"
-        cursor.fail(None, f"{shown} isn't a type", cure)
+        hint = f"write for example {name} STRING, {name} BIGINT or {name} AS expression"
+        cursor.fail(None, f"{shown} isn't a type", hint)
     if cursor.takes("METADATA"):
         cursor.fail(
             cursor.since(start), "METADATA isn't needed", "Kafka's columns have their names"
@@ -226,11 +226,11 @@ def _insert(cursor: Cursor) -> Insert:
     into, into_span = cursor.name("a table")
     rejected, rejected_span = None, None
     if cursor.takes("REJECTED"):
-        cursor.needs("INTO", cure="write INSERT INTO results REJECTED INTO rejected SELECT ...")
+        cursor.needs("INTO", hint="write INSERT INTO results REJECTED INTO rejected SELECT ...")
         rejected, rejected_span = cursor.name("a table")
     if cursor.sees_kind(TokenType.L_PAREN) or cursor.word not in ("SELECT", "WITH"):
-        cure = f"write INSERT INTO {into} SELECT ..."
-        cursor.fail(None, "INSERT takes a query, and its columns by name", cure)
+        hint = f"write INSERT INTO {into} SELECT ..."
+        cursor.fail(None, "INSERT takes a query, and its columns by name", hint)
     return Insert(into, into_span, rejected, rejected_span, query(cursor))
 
 

@@ -34,9 +34,9 @@ class Scope:
         """The whole text."""
         return self.cursor.sql
 
-    def fail(self, span: Span, problem: str, cure: str) -> NoReturn:
+    def fail(self, span: Span, problem: str, hint: str) -> NoReturn:
         """Refuse the text."""
-        raise SqlError(self.text, span, problem, cure)
+        raise SqlError(self.text, span, problem, hint)
 
     def span(self, node: exp.Expr) -> Span:
         """Where a node stands.
@@ -62,8 +62,8 @@ class Scope:
         # Names have their places from their tokens.
         found = span_of(node) if isinstance(node, exp.Column) else self.cursor.standing(node)
         if found is None:
-            cure = "put it into parentheses, or compute it in a view and name its column here"
-            self.fail(self.span(node), "this can't be separated from what stands around it", cure)
+            hint = "put it into parentheses, or compute it in a view and name its column here"
+            self.fail(self.span(node), "this can't be separated from what stands around it", hint)
         return found
 
     def own(self, column: exp.Column) -> str | None:
@@ -88,8 +88,8 @@ class Scope:
                     rest = ".".join(quoted(part.name) for part in found.parts[1:])
                     swaps[self.standing(found)] = rest
             elif isinstance(found, exp.Window):
-                cure = "compute OVER (...) in the select list, on its own"
-                self.fail(self.span(found), "OVER can't stand here", cure)
+                hint = "compute OVER (...) in the select list, on its own"
+                self.fail(self.span(found), "OVER can't stand here", hint)
         return self.rendered(node, swaps)
 
     def rendered(self, node: exp.Expr, swaps: Swaps) -> str:

@@ -39,14 +39,14 @@ def firing(text: str, emitted: Emit | None, axis: Axis, *, join: bool = False) -
     spans = emitted.spans
     for part in ("closes", "deltas") if join else ():
         if part in spans:
-            cure = "leave it away: a pair is told once, as soon as its second message is there"
-            raise SqlError(text, spans[part], "a join doesn't wait for windows to close", cure)
+            hint = "leave it out: a pair is emitted once, as soon as its second message is there"
+            raise SqlError(text, spans[part], "a join doesn't wait for windows to close", hint)
     if emitted.changes and emitted.early is not None:
-        cure = "CHANGES tells every change: leave EARLY away"
-        raise SqlError(text, spans["early"], "CHANGES and EARLY exclude each other", cure)
+        hint = "CHANGES emits every change: leave EARLY out"
+        raise SqlError(text, spans["early"], "CHANGES and EARLY exclude each other", hint)
     if emitted.late is not None and emitted.grace is None:
-        cure = "add for example GRACE 1 HOUR"
-        raise SqlError(text, spans["late"], "without a grace nothing is late, but rejected", cure)
+        hint = "add for example GRACE 1 HOUR"
+        raise SqlError(text, spans["late"], "without a grace nothing is late, but rejected", hint)
     early = Each() if emitted.changes else emitted.early
     made = replace(made, early=early, accumulate=not emitted.deltas)
     if emitted.grace is not None:
@@ -60,6 +60,6 @@ def firing(text: str, emitted: Emit | None, axis: Axis, *, join: bool = False) -
 
 def _along(text: str, found: Length, axis: Axis, what: str) -> int:
     if found.axis != axis:
-        cure = "write for example 1 HOUR" if axis == "time" else "write for example 3 ROWS"
-        raise SqlError(text, found.span, f"{what} isn't measured in {axis}", cure)
+        hint = "write for example 1 HOUR" if axis == "time" else "write for example 3 ROWS"
+        raise SqlError(text, found.span, f"{what} isn't measured in {axis}", hint)
     return found.value

@@ -24,7 +24,7 @@ class Grouping(SelectList):
         select: The query.
         window: The window call.
         from_call: Whether the call stands behind ``FROM``.
-        partition: What a session's table is parted by.
+        partition: What a session's table is partitioned by.
 
     Raises:
         SqlError: When they don't fit each other.
@@ -67,12 +67,12 @@ class Grouping(SelectList):
             else:
                 self._key(written, node)
         if not bounds:
-            cure = f"add {self._form()} to GROUP BY"
-            self.scope.fail(self.select.group_span, "the query isn't grouped by windows", cure)
+            hint = f"add {self._form()} to GROUP BY"
+            self.scope.fail(self.select.group_span, "the query isn't grouped by windows", hint)
         missing = [name for name in (START, END) if name not in bounds]
         if self.from_call and missing:
-            cure = f"add {', '.join(missing)} to GROUP BY"
-            self.scope.fail(self.select.group_span, "windows aren't grouped by their bounds", cure)
+            hint = f"add {', '.join(missing)} to GROUP BY"
+            self.scope.fail(self.select.group_span, "windows aren't grouped by their bounds", hint)
 
     def _form(self) -> str:
         if self.from_call:
@@ -87,8 +87,8 @@ class Grouping(SelectList):
         if isinstance(node, exp.Literal) and not node.is_string:
             place = int(node.name) if node.name.isdigit() else 0
             if not 1 <= place <= len(self.select.items):
-                cure = f"give a number from 1 to {len(self.select.items)}, or a column"
-                self.scope.fail(self.scope.span(node), f"there is no column {node.name}", cure)
+                hint = f"give a number from 1 to {len(self.select.items)}, or a column"
+                self.scope.fail(self.scope.span(node), f"there is no column {node.name}", hint)
             scalar = self.select.items[place - 1].scalar
             if scalar is None:
                 self.scope.fail(self.scope.span(node), "* isn't one column", "name the columns")
@@ -109,7 +109,7 @@ class Grouping(SelectList):
         span = self.scope.span(written)
         for inner in walk(node):
             if name_of(inner):
-                self.scope.fail(span, "an aggregate isn't grouped by", "leave it away")
+                self.scope.fail(span, "an aggregate isn't grouped by", "leave it out")
             if isinstance(inner, WindowNode):
                 self.scope.fail(span, "a window isn't part of a key", "group by the window alone")
         self.key(node, span)
@@ -117,8 +117,8 @@ class Grouping(SelectList):
     def _check_partition(self, partition: Sequence[exp.Expr]) -> None:
         for node in partition:
             if self.key_of(node) is None:
-                cure = "add it to GROUP BY"
-                self.scope.fail(self.scope.span(node), "sessions are parted by this", cure)
+                hint = "add it to GROUP BY"
+                self.scope.fail(self.scope.span(node), "sessions are partitioned by this", hint)
         if self.window.name != "SESSION":
             return
         # A session is of one group: a key more would make shorter ones than the call names.
@@ -126,9 +126,9 @@ class Grouping(SelectList):
         for written in self.select.group:
             node = self._meant(written)
             if self._bound(node) is None and normal(node, self.scope) not in parted:
-                cure = "add it there, as in PARTITION BY (a, b), or leave it away here"
+                hint = "add it there, as in PARTITION BY (a, b), or leave it out here"
                 span = self.scope.span(written)
-                self.scope.fail(span, "PARTITION BY doesn't part sessions by this", cure)
+                self.scope.fail(span, "PARTITION BY doesn't part sessions by this", hint)
 
     def _struct(self, node: WindowNode) -> bool:
         return call_of(node).name in SPARK
@@ -154,8 +154,8 @@ class Grouping(SelectList):
 
     def _output(self, item: Item) -> None:
         if item.scalar is None:
-            cure = "name the columns, as in SELECT key, window_start, count(*) AS n"
-            self.scope.fail(item.span, "* is no column of a group", cure)
+            hint = "name the columns, as in SELECT key, window_start, count(*) AS n"
+            self.scope.fail(item.span, "* is no column of a group", hint)
         bound = self._bound(item.scalar)
         name = item.alias
         if bound is not None:
@@ -165,11 +165,10 @@ class Grouping(SelectList):
             self.show(item, name or default, bound)
             return
         if name_of(item.scalar):
+            shown = name or self.scope.plain(item.scalar).lower()
             asked = call(self.scope, item.scalar)
-            if asked.around == "{}":
-                told = name or self.scope.plain(item.scalar).lower()
-                self.show(item, told, quoted(self.computed(asked.aggregate, item.span, told)))
-                return
+            self.show(item, shown, quoted(self.computed(asked, item.span, shown)))
+            return
         text = self._after(item.scalar)
         key = self.key_of(item.scalar)
         self.show(item, name or key or self.scope.plain(item.scalar).lower(), text)
@@ -187,12 +186,11 @@ class Grouping(SelectList):
         elif bound is not None:
             swaps[self.scope.standing(node)] = bound
         elif isinstance(node, exp.Window):
-            cure = "compute it from the table that you write to"
-            self.scope.fail(self.scope.span(node), "OVER can't stand beside GROUP BY", cure)
+            hint = "compute it from the table that you write to"
+            self.scope.fail(self.scope.span(node), "OVER can't stand beside GROUP BY", hint)
         elif name_of(node):
-            asked = call(self.scope, node)
-            span = self.scope.standing(node)
-            swaps[span] = asked.around.format(quoted(self.computed(asked.aggregate, span)))
+            asked, span = call(self.scope, node), self.scope.standing(node)
+            swaps[span] = quoted(self.computed(asked, span))
         elif isinstance(node, exp.Column):
             self._reference(node, swaps)
         else:
@@ -212,5 +210,5 @@ class Grouping(SelectList):
             return
         if own is not None and own.lower() == "window_time":
             self.scope.fail(span, "window_time isn't kept", "write window_end")
-        cure = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
-        self.scope.fail(span, "this column isn't one value in a group", cure)
+        hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
+        self.scope.fail(span, "this column isn't one value in a group", hint)

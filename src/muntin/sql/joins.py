@@ -2,7 +2,7 @@
 
 ``SELECT id, value, cost FROM Shipments JOIN Orders OVER (ROWS 3 PRECEDING) ON Orders.id =
 Shipments.id`` is the first statement of the Samza SQL window operator design. A side without a
-window would have to be kept for ever there; here its partners lie no further than the other side's
+window would have to be kept without end there; here its partners lie no farther than the other's
 window reaches, either way.
 """
 
@@ -55,8 +55,8 @@ def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, 
     left = _half(cursor, select.source, catalog, join.left_over)
     right = _half(cursor, join.source, catalog, join.over)
     if left.name.lower() == right.name.lower():
-        cure = "give one of them another name, as in JOIN t AS other"
-        raise SqlError(text, join.source.span, f"both sides are called {left.name}", cure)
+        hint = "give one of them another name, as in JOIN t AS other"
+        raise SqlError(text, join.source.span, f"both sides are called {left.name}", hint)
     bound = _bound(cursor, join, left, right)
     # The design's implicit condition: both sides have a time of the same name.
     left = replace(left, time=left.time or right.time)
@@ -80,7 +80,7 @@ def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, 
         spec = JoinSpec(sides[0], sides[1], bound, how)
     except OptionError as error:
         at = spans.get(error.option, join.span)
-        raise SqlError(text, at, f"{error.option} {error.problem}", _cure(error)) from error
+        raise SqlError(text, at, f"{error.option} {error.problem}", _hint(error)) from error
     called = (left.name.lower(), right.name.lower())
     columns, bare = _shown(cursor, select, called)
     scope = Scope(cursor, frozenset())
@@ -92,30 +92,30 @@ def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, 
     return made, spans
 
 
-def _cure(error: OptionError) -> str:
+def _hint(error: OptionError) -> str:
     if error.option == "within":
         return "write OFFSET FOR (partition, offset) behind each table"
     if error.option == "time":
         return "write WATERMARK ts DELAY OF INTERVAL '1' MINUTE behind each table"
-    return error.cure
+    return error.hint
 
 
 def _check(cursor: Cursor, select: Select) -> None:
     text = cursor.sql
     if len(select.joins) > 1:
-        cure = "join two streams here, and the third in a query of its own"
-        raise SqlError(text, select.joins[1].span, "three streams aren't joined at once", cure)
+        hint = "join two streams here, and the third in a query of its own"
+        raise SqlError(text, select.joins[1].span, "three streams aren't joined at once", hint)
     if select.group or select.having is not None:
-        cure = "write the pairs to a table, and group that"
-        raise SqlError(text, select.group_span, "GROUP BY can't stand beside JOIN", cure)
+        hint = "write the pairs to a table, and group that"
+        raise SqlError(text, select.group_span, "GROUP BY can't stand beside JOIN", hint)
     if select.distinct:
-        raise SqlError(text, select.span, "DISTINCT can't stand beside JOIN", "leave it away")
+        raise SqlError(text, select.span, "DISTINCT can't stand beside JOIN", "leave it out")
 
 
 def _half(cursor: Cursor, source: Source, catalog: Catalog, over: exp.Window | None) -> _Half:
     if not isinstance(source.item, str):
-        cure = "name it with CREATE VIEW, and join that"
-        raise SqlError(cursor.sql, source.span, "a side of a join is a table or a view", cure)
+        hint = "name it with CREATE VIEW, and join that"
+        raise SqlError(cursor.sql, source.span, "a side of a join is a table or a view", hint)
     resolved = catalog.resolve(source.item, source.alias)
     resolved = replace(resolved, marks=resolved.marks.marked(cursor.sql, source))
     name = source.alias or source.item.rpartition(".")[2]
@@ -174,8 +174,8 @@ def _shown(
             if isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides:
                 bare.append(node.parts[0].name)
             if isinstance(node, exp.Window):
-                cure = "compute it from the pairs"
-                scope.fail(scope.span(node), "OVER can't stand beside JOIN", cure)
+                hint = "compute it from the pairs"
+                scope.fail(scope.span(node), "OVER can't stand beside JOIN", hint)
     if len(select.items) == 1 and select.items[0].scalar is None:
         return None, tuple(bare)
     found: list[Column] = []
@@ -186,8 +186,8 @@ def _shown(
         last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
         name = item.alias or last or scope.rendered(item.scalar, {})
         if any(name.lower() == column.name.lower() for column in found):
-            cure = "give it another name with AS"
-            scope.fail(item.span, f"two columns are called {name}", cure)
+            hint = "give it another name with AS"
+            scope.fail(item.span, f"two columns are called {name}", hint)
         found.append(Column(name, text))
     return tuple(found), tuple(bare)
 

@@ -116,8 +116,8 @@ def _part(cursor: Cursor, start: int) -> tuple[int, bool]:
         if cursor.takes("TO"):
             return _fields(cursor, text, unit, start), False
         if unit.removesuffix("S") in _CALENDAR:
-            cure = "give days or less; whole local days take a time zone"
-            cursor.fail(cursor.since(start), f"{unit.lower()} has no fixed length", cure)
+            hint = "give days or less; whole local days take a time zone"
+            cursor.fail(cursor.since(start), f"{unit.lower()} has no fixed length", hint)
         return _times(cursor, text, unit, cursor.since(start)), False
     if quoted:
         try:
@@ -142,15 +142,15 @@ def _times(cursor: Cursor, text: str, unit: str, span: Span) -> int:
 def _fields(cursor: Cursor, text: str, unit: str, start: int) -> int:
     """``'1 02:30:00' DAY TO SECOND``."""
     last, first = cursor.word.removesuffix("S"), unit.removesuffix("S")
-    cure = "write for example INTERVAL '1:30' HOUR TO MINUTE"
+    hint = "write for example INTERVAL '1:30' HOUR TO MINUTE"
     if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
-        cursor.fail(None, f"{first.lower()} to {last.lower() or 'nothing'} isn't a length", cure)
+        cursor.fail(None, f"{first.lower()} to {last.lower() or 'nothing'} isn't a length", hint)
     cursor.takes(cursor.word)
     names = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
     parts = re.split(r"[ :]", text)
     span = cursor.since(start)
     if len(parts) != len(names):
-        cursor.fail(span, f"{text!r} doesn't have {len(names)} parts", cure)
+        cursor.fail(span, f"{text!r} doesn't have {len(names)} parts", hint)
     return sum(_times(cursor, p, name, span) for p, name in zip(parts, names, strict=True))
 
 

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import Column, Derived, Query, Windowing
-from muntin.model.sessions import Sessions
 from muntin.sql import overs
 from muntin.sql.aggregates import name_of
 from muntin.sql.catalog import Catalog, Resolved
@@ -97,8 +96,8 @@ def add_view(cursor: Cursor, view: CreateView, catalog: Catalog) -> None:
     """
     found = lower(cursor, view.select, catalog)
     if not isinstance(found, Resolved):
-        cure = _APART
-        raise SqlError(cursor.sql, view.select.span, "windows over windows aren't taken", cure)
+        hint = _APART
+        raise SqlError(cursor.sql, view.select.span, "windows over windows aren't taken", hint)
     catalog.add_view(cursor.sql, view.span, view.name, found, view.existing)
 
 
@@ -109,16 +108,16 @@ def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCal
         call = item
         meant = meaning(text, item)
         if meant.table is None:
-            cure = f"write {item.name}(TABLE t, DESCRIPTOR(ts), ...)"
-            raise SqlError(text, item.span, f"{item.name} names no table", cure)
+            hint = f"write {item.name}(TABLE t, DESCRIPTOR(ts), ...)"
+            raise SqlError(text, item.span, f"{item.name} names no table", hint)
         resolved = catalog.resolve(meant.table, None)
         qualifiers = resolved.qualifiers | ({source.alias.lower()} if source.alias else set())
         resolved = replace(resolved, qualifiers=qualifiers)
     elif isinstance(item, Select):
         found = lower(cursor, item, catalog)
         if not isinstance(found, Resolved):
-            cure = _APART
-            raise SqlError(text, item.span, "windows over windows aren't taken", cure)
+            hint = _APART
+            raise SqlError(text, item.span, "windows over windows aren't taken", hint)
         names = frozenset({source.alias.lower()} if source.alias else ())
         resolved = replace(found, qualifiers=names)
     else:
@@ -136,8 +135,8 @@ def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
         return None
     for other in calls[1:]:
         if not same_call(calls[0], other, scope.text):
-            cure = "give all of them the same column and lengths"
-            scope.fail(other.span, "a query has windows of one kind", cure)
+            hint = "give all of them the same column and lengths"
+            scope.fail(other.span, "a query has windows of one kind", hint)
     found: WindowCall = calls[0]
     return found
 
@@ -177,7 +176,7 @@ def _windowed(
     scope: Scope, select: Select, resolved: Resolved, call: WindowCall, from_call: bool
 ) -> Lowered:
     if select.distinct:
-        scope.fail(select.span, "DISTINCT isn't needed: a group is one row", "leave it away")
+        scope.fail(select.span, "DISTINCT isn't needed: a group is one row", "leave it out")
     meant = meaning(scope.text, call)
     grouping = Grouping(scope, select, call, from_call, meant.partition)
     if from_call:
@@ -199,17 +198,17 @@ def _check_order(
     columns = [node for node in walk(select.where) if isinstance(node, exp.Column)]
     for column in columns:
         if (scope.own(column) or "").lower() in (START, END):
-            cure = "put this condition into HAVING"
-            scope.fail(scope.span(column), "WHERE chooses messages, which have no window", cure)
+            hint = "put this condition into HAVING"
+            scope.fail(scope.span(column), "WHERE chooses messages, which have no window", hint)
     counted = meant.windows.axis == "rows" and (meant.offset or resolved.marks.offset) is None
-    session = isinstance(meant.windows, Sessions)
+    session = meant.windows.retracts
     alone = all(grouping.key_of(column) is not None for column in columns)
     if (session or counted) and not (columns and alone):
         what = "sessions are formed" if session else "rows are counted"
         problem = f"{what} in FROM, before WHERE, and would change by it"
         name = meant.table or "t"
-        cure = f"filter before: WITH v AS (SELECT * FROM {name} WHERE ...), and TABLE v in the call"
-        scope.fail(scope.span(select.where), problem, cure)
+        hint = f"filter before: WITH v AS (SELECT * FROM {name} WHERE ...), and TABLE v in the call"
+        scope.fail(scope.span(select.where), problem, hint)
 
 
 def _over(scope: Scope, select: Select, resolved: Resolved) -> Lowered:
@@ -235,9 +234,9 @@ def finished(
     axis = meant.windows.axis
     marks = resolved.marks
     if axis == "time" and marks.time is not None and marks.time != meant.time:
-        cure = f"measure windows on {marks.time}, or give {meant.time} the watermark"
+        hint = f"measure windows on {marks.time}, or give {meant.time} the watermark"
         problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
-        scope.fail(spans.get("timecol", select.span), problem, cure)
+        scope.fail(spans.get("timecol", select.span), problem, hint)
     offset = meant.offset or marks.offset
     spans = {"select": select.span, "FROM": select.source.span, **spans}
     where = None if select.where is None else scope.plain(select.where)
@@ -255,7 +254,7 @@ def finished(
     except OptionError as error:
         named = error.value if error.option in ("agg", "key") else error.option
         at = place_of(spans, error)
-        raise SqlError(scope.text, at, f"{named} {error.problem}", error.cure) from error
+        raise SqlError(scope.text, at, f"{named} {error.problem}", error.hint) from error
     windowing = Windowing(
         resolved.relation,
         spec,

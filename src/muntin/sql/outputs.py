@@ -18,7 +18,7 @@ CURE = "give each output a table of its own"
 
 
 @dataclass(frozen=True)
-class Output:
+class Target:
     """One place that a query writes to.
 
     Attributes:
@@ -32,7 +32,7 @@ class Output:
     table: str
 
 
-def shared(flows: Sequence[Flow], tables: Mapping[str, Table]) -> tuple[Output, Output] | None:
+def shared(flows: Sequence[Flow], tables: Mapping[str, Table]) -> tuple[Target, Target] | None:
     """The first two outputs that go to one table; names are compared without case.
 
     A topic of Kafka may take the rejected messages of several queries: it is only added to, and a
@@ -42,7 +42,7 @@ def shared(flows: Sequence[Flow], tables: Mapping[str, Table]) -> tuple[Output, 
         flows: The queries.
         tables: All tables, by name in lower case.
     """
-    taken: dict[str, Output] = {}
+    taken: dict[str, Target] = {}
     for output in _outputs(flows):
         name = output.table.lower()
         first = taken.setdefault(name, output)
@@ -52,9 +52,9 @@ def shared(flows: Sequence[Flow], tables: Mapping[str, Table]) -> tuple[Output, 
     return None
 
 
-def _outputs(flows: Sequence[Flow]) -> Iterator[Output]:
+def _outputs(flows: Sequence[Flow]) -> Iterator[Target]:
     for place, flow in enumerate(flows):
         if flow.results is not None:
-            yield Output(place, "into", flow.results)
+            yield Target(place, "into", flow.results)
         if flow.rejected is not None:
-            yield Output(place, "rejected", flow.rejected)
+            yield Target(place, "rejected", flow.rejected)

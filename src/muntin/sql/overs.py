@@ -1,7 +1,7 @@
 """Aggregates per row, ``OVER (... PRECEDING)``: windows that slide with the messages.
 
 Rows: every message has one window, so that its own columns are the last values in it. Time: every
-key and time has one, so that rows that share both are told once.
+key and time has one, so that rows that share both are emitted once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def frame_of(scope: Scope, window: exp.Window) -> tuple[str, Length]:
     """
     span, spec = scope.span(window), window.args.get("spec")
     if spec is None:
-        scope.fail(span, "without a frame every row would be kept for ever", _FRAMES)
+        scope.fail(span, "without a frame every row would be kept indefinitely", _FRAMES)
     kind = str(spec.args.get("kind")).upper()
     start, end = spec.args.get("start"), spec.args.get("end")
     sides = spec.args.get("start_side"), spec.args.get("end_side")
@@ -68,8 +68,8 @@ def order_of(scope: Scope, window: exp.Window) -> str | None:
     one = ordered[0].this if len(ordered) == 1 and not ordered[0].args.get("desc") else None
     own = scope.own(one) if isinstance(one, exp.Column) else None
     if own is None:
-        cure = "order by the event-time column alone, ascending"
-        scope.fail(scope.span(order), "OVER is ordered by something else", cure)
+        hint = "order by the event-time column alone, ascending"
+        scope.fail(scope.span(order), "OVER is ordered by something else", hint)
     return own
 
 
@@ -91,8 +91,8 @@ def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, Pe
     first = overs[0]
     for other in overs[1:]:
         if not _same(scope, first, other):
-            cure = "name one with WINDOW w AS (...) and write OVER w"
-            scope.fail(scope.span(other), "a query has frames of one kind", cure)
+            hint = "name one with WINDOW w AS (...) and write OVER w"
+            scope.fail(scope.span(other), "a query has frames of one kind", hint)
     kind, length = frame_of(scope, first)
     order = order_of(scope, first)
     try:
@@ -104,7 +104,7 @@ def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, Pe
             time = _check_range(scope, first, order, select)
             windows = sliding.sliding(phrase(length.value))
     except OptionError as error:
-        raise SqlError(scope.text, length.span, error.problem, error.cure) from error
+        raise SqlError(scope.text, length.span, error.problem, error.hint) from error
     spans = {"size": length.span}
     meant = Meant(windows, None, time, None, (), spans)
     return meant, PerRow(scope, select, first, kind, time, spans)
@@ -112,19 +112,19 @@ def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, Pe
 
 def _check_rows(scope: Scope, window: exp.Window, order: str | None, resolved: Resolved) -> None:
     if resolved.marks.offset is not None:
-        cure = "read the table without OFFSET FOR, or use RANGE"
-        scope.fail(scope.span(window), "ROWS counts rows as they arrive, not offsets", cure)
+        hint = "read the table without OFFSET FOR, or use RANGE"
+        scope.fail(scope.span(window), "ROWS counts rows as they arrive, not offsets", hint)
     if order is not None:
-        cure = "leave ORDER BY away, or use RANGE INTERVAL ... PRECEDING"
-        scope.fail(scope.span(window), "ROWS counts rows as they arrive, in no other order", cure)
+        hint = "leave ORDER BY away, or use RANGE INTERVAL ... PRECEDING"
+        scope.fail(scope.span(window), "ROWS counts rows as they arrive, in no other order", hint)
 
 
 def _check_range(scope: Scope, window: exp.Window, order: str | None, select: Select) -> str:
     if order is None:
         scope.fail(scope.span(window), "RANGE needs the column of event times", _FRAMES)
     if not select.distinct:
-        cure = "write SELECT DISTINCT: rows of the same key and time are told once"
-        scope.fail(select.span, "rows that share key and time can't be told apart", cure)
+        hint = "write SELECT DISTINCT: rows of the same key and time are emitted once"
+        scope.fail(select.span, "rows that share key and time can't be told apart", hint)
     return order
 
 
@@ -135,8 +135,8 @@ def _named(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
         return window
     found = select.named.get(alias.name.lower())
     if found is None or window.args.get("spec"):
-        cure = f"add WINDOW {alias.name} AS (...), and write OVER {alias.name}"
-        scope.fail(scope.span(window), f"there is no window {alias.name}", cure)
+        hint = f"add WINDOW {alias.name} AS (...), and write OVER {alias.name}"
+        scope.fail(scope.span(window), f"there is no window {alias.name}", hint)
     return found
 
 
@@ -193,10 +193,8 @@ class PerRow(SelectList):
         if key is not None:
             swaps[self.scope.standing(node)] = quoted(key)
         elif isinstance(node, exp.Window):
-            asked = call(self.scope, node.this)
             span = self.scope.standing(node)
-            name = self.computed(asked.aggregate, span, alone if asked.around == "{}" else None)
-            swaps[span] = asked.around.format(quoted(name))
+            swaps[span] = quoted(self.computed(call(self.scope, node.this), span, alone))
         elif isinstance(node, exp.Column):
             swaps[self.scope.standing(node)] = self._of_row(node)
         else:
@@ -210,8 +208,8 @@ class PerRow(SelectList):
         if self.kind == "RANGE":
             if own is not None and own == self.time:
                 return _AT
-            cure = "leave it away, or write an aggregate of it OVER the same frame"
+            hint = "leave it out, or write an aggregate of it OVER the same frame"
             problem = "rows that share key and time may differ in this"
-            self.scope.fail(self.scope.span(node), problem, cure)
+            self.scope.fail(self.scope.span(node), problem, hint)
         column: Any = own if own is not None else Expression(self.scope.plain(node))
         return quoted(self.computed(model.last(column), self.scope.span(node)))

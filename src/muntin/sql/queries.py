@@ -36,7 +36,7 @@ def query(cursor: Cursor) -> Select:
     if cursor.takes("WITH"):
         while True:
             name, span = cursor.name("a view")
-            cursor.needs("AS", "(", cure=f"write WITH {name} AS (SELECT ...)")
+            cursor.needs("AS", "(", hint=f"write WITH {name} AS (SELECT ...)")
             views.append(CreateView(name, query(cursor), span))
             _closed(cursor, "WITH")
             if not cursor.takes_kind(TokenType.COMMA):
@@ -46,7 +46,7 @@ def query(cursor: Cursor) -> Select:
 
 def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     start = cursor.here
-    cursor.needs("SELECT", cure=_SELECT)
+    cursor.needs("SELECT", hint=_SELECT)
     cursor.depth += 1
     if cursor.depth > 20:
         cursor.fail(None, "queries are nested too deep", "name some of them with CREATE VIEW")
@@ -56,7 +56,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     while cursor.takes_kind(TokenType.COMMA):
         items.append(_item(cursor))
     head = cursor.since(start)
-    cursor.needs("FROM", cure="write FROM and a table, or AS before a column's name")
+    cursor.needs("FROM", hint="write FROM and a table, or AS before a column's name")
     source = _source(cursor)
     joins = _joins(cursor, source.span[1])
     where = cursor.scalar("a condition") if cursor.takes_kind(TokenType.WHERE) else None
@@ -64,12 +64,12 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     having = cursor.scalar("a condition") if cursor.takes_kind(TokenType.HAVING) else None
     named = _named_windows(cursor)
     if cursor.word in _REFUSED:
-        problem, cure = _REFUSED[cursor.word]
-        cursor.fail(None, problem, cure)
+        problem, hint = _REFUSED[cursor.word]
+        cursor.fail(None, problem, hint)
     emitted = clauses.emit(cursor)
     if not cursor.ended and not cursor.sees_kind(TokenType.R_PAREN):
-        cure = "the clauses are WHERE, GROUP BY, HAVING, WINDOW and EMIT, in this order"
-        cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", cure)
+        hint = "the clauses are WHERE, GROUP BY, HAVING, WINDOW and EMIT, in this order"
+        cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", hint)
     return Select(
         tuple(items),
         bool(distinct),
@@ -95,9 +95,9 @@ def _refuse_stream(cursor: Cursor) -> None:
     if following not in (TokenType.STAR, TokenType.VAR, TokenType.IDENTIFIER, TokenType.DISTINCT):
         return
     cursor.takes("STREAM")
-    cure = "omit STREAM; of a column of that name write stream AS s, or (stream) * 2"
+    hint = "omit STREAM; of a column of that name write stream AS s, or (stream) * 2"
     cursor.fail(
-        cursor.since(start), "every table here is a stream, and SELECT doesn't say so", cure
+        cursor.since(start), "every table here is a stream, and SELECT doesn't say so", hint
     )
 
 
@@ -110,8 +110,8 @@ def _joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
         left_over = None
     if left_over is not None:
         span = cursor.since(after)
-        cure = "write an aggregate OVER (...), or JOIN a table"
-        cursor.fail(span, "a table alone has no OVER", cure)
+        hint = "write an aggregate OVER (...), or JOIN a table"
+        cursor.fail(span, "a table alone has no OVER", hint)
     return tuple(joins)
 
 
@@ -159,8 +159,8 @@ def _source(cursor: Cursor) -> Source:
             while cursor.takes_kind(TokenType.DOT):
                 item += "." + cursor.name("a table")[0]
         if cursor.sees_kind(TokenType.L_PAREN):
-            cure = f"the window functions are {', '.join(KINDS)}: {FORMS['TUMBLE']}"
-            cursor.fail(None, f"{item} isn't a function that gives rows", cure)
+            hint = f"the window functions are {', '.join(KINDS)}: {FORMS['TUMBLE']}"
+            cursor.fail(None, f"{item} isn't a function that gives rows", hint)
     del streamed  # `STREAM t` says what every table here is.
     mark, offset = clauses.watermark_of_source(cursor), clauses.offset_columns(cursor)
     alias = _alias(cursor, "a table")
@@ -172,8 +172,8 @@ def _source(cursor: Cursor) -> Source:
 def _table_function(cursor: Cursor) -> Any:
     start, name = cursor.here, cursor.word
     if name not in KINDS or cursor.second != "(":
-        cure = f"write one of {', '.join(KINDS)}: TABLE({FORMS['TUMBLE']})"
-        cursor.fail(None, f"{name or 'this'} isn't a window function", cure)
+        hint = f"write one of {', '.join(KINDS)}: TABLE({FORMS['TUMBLE']})"
+        cursor.fail(None, f"{name or 'this'} isn't a window function", hint)
     cursor._advance(2)
     call = read_call(cursor, name, start)
     _closed(cursor, name)
@@ -209,8 +209,8 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
             elif cursor.takes("USING", "("):
                 using = tuple(_names(cursor))
             else:
-                cure = "write ON Orders.id = Shipments.id, or USING (id)"
-                cursor.fail(None, "the join has no condition", cure)
+                hint = "write ON Orders.id = Shipments.id, or USING (id)"
+                cursor.fail(None, "the join has no condition", hint)
             return Join(how, source, over, left_over, on, using, cursor.since(start))
     if cursor.word in ("CROSS", "NATURAL") or cursor.sees_kind(TokenType.COMMA):
         cursor.fail(None, "a join needs equal columns", "write JOIN ... ON a.id = b.id")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from muntin.model.axis import micros
 from muntin.model.errors import OptionError, SqlError
@@ -37,12 +37,21 @@ class Question:
         lowered: The query.
         tables: Sources by name.
         explain: Whether ``EXPLAIN`` stands before it.
+        earlier: Expressions of statements before it, in texts of their own, and where they stand.
     """
 
     text: str
     lowered: Lowered
     tables: Mapping[str, Table]
     explain: bool = False
+    earlier: Mapping[str, tuple[str, Span]] = field(default_factory=dict)
+
+    def place(self, expression: str | None) -> tuple[str, Span]:
+        """Where an expression stands, and in which text; of one that stands nowhere, the query."""
+        asked = expression or ""
+        if asked in self.lowered.places:
+            return self.text, self.lowered.places[asked]
+        return self.earlier.get(asked, (self.text, self.lowered.spans["select"]))
 
 
 @dataclass
@@ -52,10 +61,12 @@ class Session:
     Attributes:
         catalog: Tables and views.
         settings: What ``SET`` said, as it was written.
+        places: Expressions by their text, with the statements that they stand in, and where.
     """
 
     catalog: Catalog
     settings: dict[str, str]
+    places: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
     def define(self, cursor: Cursor, statement: Statement) -> bool:
         """Take a statement that defines something; whether it was one."""
@@ -73,16 +84,16 @@ class Session:
     def _set(self, cursor: Cursor, setting: Setting) -> None:
         name = setting.name.lower()
         if name not in _SETTINGS:
-            cure = f"the settings are {', '.join(_SETTINGS)}"
-            raise SqlError(cursor.sql, setting.name_span, f"{setting.name} isn't a setting", cure)
+            hint = f"the settings are {', '.join(_SETTINGS)}"
+            raise SqlError(cursor.sql, setting.name_span, f"{setting.name} isn't a setting", hint)
         if name == "checkpoint":
             # Filled in when the pipeline runs, as options are.
             self.settings[name] = setting.value
             return
         value = cursor.filled(setting.value, setting.value_span)
         if name == "buckets" and not (value.isdigit() and int(value)):
-            cure = "give a whole number, 1 or more"
-            raise SqlError(cursor.sql, setting.value_span, "buckets isn't a number", cure)
+            hint = "give a whole number, 1 or more"
+            raise SqlError(cursor.sql, setting.value_span, "buckets isn't a number", hint)
         if name == "trigger" and value.lower() != "available now":
             _period(cursor.sql, value, setting.value_span)
         self.settings[name] = value
@@ -113,8 +124,8 @@ def _period(text: str, value: str, span: Span) -> int:
     try:
         return micros("trigger", value, zero=False)
     except OptionError as error:
-        cure = "write for example '5 seconds', or 'available now'"
-        raise SqlError(text, span, f"the trigger {error.problem}", cure) from error
+        hint = "write for example '5 seconds', or 'available now'"
+        raise SqlError(text, span, f"the trigger {error.problem}", hint) from error
 
 
 def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
@@ -136,15 +147,15 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
             continue
         if not isinstance(one, Insert):
             span = one.select.span if isinstance(one, Explain) else one.span
-            cure = "write INSERT INTO a_table before it, or use muntin explain or muntin sql"
-            raise SqlError(text, span, "nobody takes this query's rows", cure)
+            hint = "write INSERT INTO a_table before it, or use muntin explain or muntin sql"
+            raise SqlError(text, span, "nobody takes this query's rows", hint)
         inserts.append(one)
         flows.append(_flow(cursor, one, made))
     _check_outputs(text, inserts, flows, made.catalog.tables)
     if not flows:
         end = len(text.rstrip())
-        cure = "end it with INSERT INTO a_table SELECT ..."
-        raise SqlError(text, (end, end + 1), "the pipeline runs no query", cure)
+        hint = "end it with INSERT INTO a_table SELECT ..."
+        raise SqlError(text, (end, end + 1), "the pipeline runs no query", hint)
     holes = {h for t in made.catalog.tables.values() for v in t.options.values() for h in names(v)}
     return Pipeline(
         made.catalog.tables,
@@ -178,8 +189,8 @@ def _flow(cursor: Cursor, insert: Insert, made: Session) -> Flow:
         targets.append((insert.rejected, insert.rejected_span))
     for name, span in targets:
         if name.lower() not in made.catalog.tables:
-            cure = f"write CREATE TABLE {name} WITH (connector = 'parquet', path = '...')"
-            raise SqlError(text, span, f"there is no table {name}", cure)
+            hint = f"write CREATE TABLE {name} WITH (connector = 'parquet', path = '...')"
+            raise SqlError(text, span, f"there is no table {name}", hint)
     into = made.catalog.tables[insert.into.lower()].name
     rejected = insert.rejected and made.catalog.tables[insert.rejected.lower()].name
     written = {name.lower() for name in (into, rejected) if name is not None}
@@ -202,8 +213,8 @@ def _with_buckets(lowered: Lowered, made: Session) -> Lowered:
 def _lowered(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered:
     found = lower(cursor, select, catalog)
     if isinstance(found, Resolved):
-        cure = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
-        raise SqlError(cursor.sql, select.span, "this query has no windows", cure)
+        hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
+        raise SqlError(cursor.sql, select.span, "this query has no windows", hint)
     return found
 
 
@@ -226,20 +237,20 @@ def question(
     explain = False
     for one in statements:
         if asked is not None:
-            cure = "ask one query at a time, as the last statement"
-            raise SqlError(text, asked.span, "another statement follows this query", cure)
+            hint = "ask one query at a time, as the last statement"
+            raise SqlError(text, asked.span, "another statement follows this query", hint)
         if made.define(cursor, one):
             continue
         if isinstance(one, Insert):
-            cure = "ask with SELECT, and start() it with a sink; or run it with muntin run"
-            raise SqlError(text, one.into_span, "INSERT INTO starts a query", cure)
+            hint = "ask with SELECT, and start() it with a sink; or run it with muntin run"
+            raise SqlError(text, one.into_span, "INSERT INTO starts a query", hint)
         explain = isinstance(one, Explain)
         asked = one.select if isinstance(one, Explain) else one
     if asked is None:
         end = len(text.rstrip())
         raise SqlError(text, (end, end + 1), "no query is asked", "end with SELECT ... FROM ...")
     lowered = _with_buckets(_lowered(cursor, asked, made.catalog), made)
-    return Question(text, lowered, made.catalog.tables, explain)
+    return Question(text, lowered, made.catalog.tables, explain, made.places)
 
 
 def step(text: str, made: Session, given: Mapping[str, str] | None = None) -> Question | None:
@@ -260,6 +271,7 @@ def step(text: str, made: Session, given: Mapping[str, str] | None = None) -> Qu
     if not any(isinstance(one, Select | Explain | Insert) for one in statements):
         for one in statements:
             made.define(cursor, one)
+        made.places |= {one: (text, span) for one, span in cursor.places.items()}
         return None
     return question(text, given, made)
 
@@ -282,13 +294,13 @@ def table(cursor: Cursor, made: CreateTable) -> Table:
     options = dict(made.options)
     connector = options.pop("connector", None)
     if connector is None:
-        cure = "add connector = 'parquet', or csv, json, kafka, rate, ..."
-        raise SqlError(cursor.sql, made.span, f"{made.name} has no connector", cure)
+        hint = "add connector = 'parquet', or csv, json, kafka, rate, ..."
+        raise SqlError(cursor.sql, made.span, f"{made.name} has no connector", hint)
     connector = cursor.filled(connector, made.spans["connector"])
     mode = options.pop("mode", "stream")
     if mode not in ("stream", "batch"):
-        cure = "write 'stream' or 'batch'"
-        raise SqlError(cursor.sql, made.spans["mode"], f"mode {mode!r} isn't known", cure)
+        hint = "write 'stream' or 'batch'"
+        raise SqlError(cursor.sql, made.spans["mode"], f"mode {mode!r} isn't known", hint)
     mark, scope = made.watermark, Scope(cursor, frozenset({made.name.lower()}))
     ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in made.columns)
     return Table(

@@ -86,13 +86,13 @@ class SelectList:
         Raises:
             SqlError: When another one has its name.
         """
-        cure = "give it another name with AS"
+        hint = "give it another name with AS"
         if any(name.lower() == shown.name.lower() for shown in self.outputs):
-            self.scope.fail(item.span, f"two columns are called {name}", cure)
+            self.scope.fail(item.span, f"two columns are called {name}", hint)
         mine = {key.name.lower(): quoted(key.name) for key in self.keys}
         mine |= {START: START, END: END, **{own: own for own in OWN}}
         if name.lower() in mine and text != mine[name.lower()]:
-            self.scope.fail(item.span, f"{name} is a column of the output already", cure)
+            self.scope.fail(item.span, f"{name} is a column of the output already", hint)
         self.outputs.append(Column(name, text))
 
     def finish(self, offset: tuple[str, str] | None) -> None:
@@ -119,7 +119,7 @@ class SelectList:
         )
 
     def shown(self) -> tuple[Column, ...] | None:
-        """What is shown of a firing; ``None`` where that is how it is told anyway.
+        """What is shown of a firing; ``None`` where that is how it is emitted anyway.
 
         What identifies a window is always shown, in front of the first column that doesn't.
         """

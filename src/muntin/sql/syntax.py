@@ -125,7 +125,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Emit:
-    """``EMIT ...``: when windows speak.
+    """``EMIT ...``: when windows emit.
 
     Attributes:
         early: The early policy.
@@ -133,8 +133,8 @@ class Emit:
         grace: For how long late messages are taken.
         retain: How long state is kept.
         retain_rows: How many messages may be kept.
-        deltas: Whether a firing tells only what is new.
-        changes: Whether every change is told.
+        deltas: Whether a firing emits only what is new.
+        changes: Whether every change is emitted.
         spans: Where each of these stands.
     """
 
@@ -161,7 +161,7 @@ class Select:
         group: What they are grouped by.
         having: Which groups.
         named: Named windows of ``WINDOW w AS (...)``.
-        emit: When windows speak.
+        emit: When windows emit.
         span: Where it stands.
         group_span: Where ``GROUP BY`` stands.
         views: What ``WITH`` names.

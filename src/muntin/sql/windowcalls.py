@@ -126,7 +126,7 @@ class Meant:
         table: The table it reads, if it says so.
         time: The event-time column, if it says so.
         offset: The columns of partition and offset, for windows measured in rows by offset.
-        partition: What the table is parted by.
+        partition: What the table is partitioned by.
         spans: Where sizes stand, by the model's names of options.
     """
 
@@ -160,14 +160,14 @@ def meaning(text: str, call: WindowCall) -> Meant:
         windows = placed.windows()
     except OptionError as error:
         where = spans.get(error.option, call.span)
-        raise SqlError(text, where, placed.problem(error), error.cure) from error
+        raise SqlError(text, where, placed.problem(error), error.hint) from error
     if windows.axis == "time" and offset is not None:
         placed.refuse("TIMECOL", "names two columns", "write DESCRIPTOR(ts)")
     if windows.axis == "time" and time is None:
         raise SqlError(text, call.span, "has no time column", f"write {FORMS[name]}")
     if windows.axis == "rows" and time is not None:
-        cure = "write DESCRIPTOR(partition, offset), or leave it away to count by arrival"
-        placed.refuse("TIMECOL", "isn't needed by windows measured in rows", cure)
+        hint = "write DESCRIPTOR(partition, offset), or leave it out to count by arrival"
+        placed.refuse("TIMECOL", "isn't needed by windows measured in rows", hint)
     named = None if table is None else str(table.value)
     return Meant(windows, named, time, offset, table.partition if table else (), spans)
 
@@ -212,18 +212,18 @@ class _Placed:
         if label in _LENGTHS:
             wanted = ("length",)
         if wanted and argument.kind not in wanted:
-            cure = lengths.CURE if label in _LENGTHS else f"write {FORMS[self.name]}"
-            self._fail(argument.span, f"this is no {label.lower()} of {self.name}", cure)
+            hint = lengths.CURE if label in _LENGTHS else f"write {FORMS[self.name]}"
+            self._fail(argument.span, f"this is no {label.lower()} of {self.name}", hint)
         if isinstance(argument.value, Length) and argument.value.axis == "number":
             self._fail(argument.span, "a length needs a unit", lengths.CURE)
 
-    def _fail(self, span: Span, problem: str, cure: str) -> NoReturn:
-        raise SqlError(self.text, span, problem, cure)
+    def _fail(self, span: Span, problem: str, hint: str) -> NoReturn:
+        raise SqlError(self.text, span, problem, hint)
 
-    def refuse(self, label: str, problem: str, cure: str) -> NoReturn:
+    def refuse(self, label: str, problem: str, hint: str) -> NoReturn:
         """Refuse an argument."""
         found = self.by_label.get(label)
-        self._fail(found.span if found else self.call.span, problem, cure)
+        self._fail(found.span if found else self.call.span, problem, hint)
 
     def of(self, label: str) -> Argument | None:
         """An argument by its name; the table also where it was written as a column."""
@@ -235,8 +235,8 @@ class _Placed:
     def _column(self, argument: Argument) -> str:
         node = argument.value
         if not isinstance(node, exp.Column) or len(node.parts) > 2:
-            cure = "compute it in a view first, and name its column here"
-            self._fail(argument.span, "this isn't a column", cure)
+            hint = "compute it in a view first, and name its column here"
+            self._fail(argument.span, "this isn't a column", hint)
         assert isinstance(node, exp.Column)
         return node.name
 

@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.runs import Blobs
 from muntin.model.errors import MuntinError
 from muntin.model.spec import WindowSpec
 from muntin.standalone.aggregation import Aggregation, Spoken
@@ -19,6 +18,7 @@ from muntin.standalone.inputs import Input
 from muntin.standalone.operator import MOST_WAITING, WindowOperator, machine_clock
 from muntin.standalone.outputs import Receiver
 from muntin.standalone.screen import Screen
+from muntin.state.blobs import Blobs
 from muntin.stores import KeyValue, KeyValueBlobs
 
 
@@ -98,12 +98,12 @@ class AggregatingOperator(WindowOperator):
         """Take many messages at once.
 
         They are judged by the watermark that was in force before the batch, as on Spark; windows
-        speak after it.
+        emit after it.
 
         Args:
             batch: A Polars, pandas or Arrow table, or a list of dictionaries, with the fields of
                 the query.
-            final: Whether the input ends with this batch, so that every window speaks.
+            final: Whether the input ends with this batch, so that every window emits.
 
         Raises:
             SelectorDisabledError: When outputs wait for what is downstream.
@@ -120,13 +120,15 @@ class AggregatingOperator(WindowOperator):
         self._run(lambda: self._windows.take(messages, final=final))
         self._pass_on()
 
-    def _standing(self, start: Any, end: Any, who: Mapping[str, Any] | None = None) -> pl.DataFrame:
+    def _standing(
+        self, start: Any, end: Any, only: Mapping[str, Any] | None = None
+    ) -> pl.DataFrame:
         """What the windows hold that reach into a stretch of the axis."""
         self._drain_gladly()
         if not self._open:
             return self._nothing().results.drop(columns.EMISSION, columns.REVISION)
-        wanted = None if who is None else pl.DataFrame([dict(who)])
-        return self._windows.standing(*self._edges(start, end), wanted)
+        wanted = None if only is None else pl.DataFrame([dict(only)])
+        return self._windows.snapshot(*self._edges(start, end), wanted)
 
     def _messages(self, start: Any, end: Any) -> pl.DataFrame:
         """The kept messages from a position to another."""

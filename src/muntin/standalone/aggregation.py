@@ -11,27 +11,25 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine import columns, operator
-from muntin.engine.combine import Combiner
+from muntin.engine import columns, window_operator
+from muntin.engine.output import Output, Shard
 from muntin.engine.results import no_results
-from muntin.engine.runs import Blobs, FrameCache
-from muntin.engine.told import Shard, Told
+from muntin.engine.windows.combine import Combiner
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.standalone.buffer import ALWAYS, NEVER
 from muntin.standalone.cuts import (
     by_message,
     cuts,
-    last_end,
     late_by_message,
-    next_edge,
 )
 from muntin.standalone.inputs import Input
 from muntin.standalone.intake import JUDGED, UNREAD, Intake
 from muntin.standalone.kept import KeptMessages
 from muntin.standalone.wall import ToldClock
+from muntin.state.blobs import Blobs
+from muntin.state.runs import FrameCache
 
 _ROW = "__muntin_row"
 
@@ -66,8 +64,8 @@ class Aggregation:
 
     def __init__(self, spec: WindowSpec, blobs: Blobs, messages: Blobs | None = None) -> None:
         if messages is not None and spec.by_arrival:
-            cure = 'give offset=("partition", "offset"), or leave keep_messages away'
-            raise OptionError("keep_messages", True, "needs a position for each message", cure)
+            hint = 'give offset=("partition", "offset"), or leave keep_messages away'
+            raise OptionError("keep_messages", True, "needs a position for each message", hint)
         self.spec = spec
         self.blobs = blobs
         self.clock = ToldClock()
@@ -92,10 +90,10 @@ class Aggregation:
             schema[_ROW] = pl.Int64()
             horizon = Input.of_query(spec).reach + spec.firing.retention
             self._kept = KeptMessages(spec, self._messages, self._cache, horizon)
-        self.combiner: Combiner = operator.combiner(spec, pl.Schema(schema))
-        self.shard: Shard = operator.shard(self.combiner, self.blobs, self._cache)
+        self.combiner: Combiner = window_operator.combiner(spec, pl.Schema(schema))
+        self.shard: Shard = window_operator.shard(self.combiner, self.blobs, self._cache)
         self.clock.resume(self.shard.state)
-        nothing = Told(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
+        nothing = Output(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
         self.silence = self._spoken(nothing)
 
     @property
@@ -119,7 +117,7 @@ class Aggregation:
 
         Args:
             messages: The batch.
-            final: Whether the input ends here, so that every window speaks.
+            final: Whether the input ends here, so that every window emits.
         """
         return [self._step(messages, final)]
 
@@ -135,31 +133,32 @@ class Aggregation:
         ]
 
     def tick(self, wall: int) -> list[Spoken]:
-        """Let the clock tell what is due; it never goes back."""
-        self.clock.tell(wall)
+        """Let the clock emit what is due; it never goes back."""
+        self.clock.emit(wall)
         return [self._step(None, False)]
 
     def due(self) -> tuple[int, int]:
         """Which single messages make something due at once: those outside of two times.
 
         Returns:
-            A message before the first time, or at or after the second, may let a window speak.
+            A message before the first time, or at or after the second, may let a window emit.
         """
         spec, watermark = self.spec, self.watermark
-        moving = spec.axis == "rows" or isinstance(spec.windows, Sessions | Sliding)
+        moving = spec.axis == "rows" or spec.windows.moves
         if moving or watermark is None or by_message(spec, self.combiner):
             return NEVER, ALWAYS
-        first = last_end(spec.windows, watermark) if late_by_message(spec) else ALWAYS
-        return first, next_edge(spec.windows, spec.firing.grace, watermark) + spec.lateness
+        windows = spec.windows
+        first = windows.last_end(watermark) if late_by_message(spec) else ALWAYS
+        return first, windows.next_edge(watermark, spec.firing.grace) + spec.lateness
 
-    def standing(
-        self, start: int | None, end: int | None, who: pl.DataFrame | None = None
+    def snapshot(
+        self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """What the windows hold that reach into a stretch; see ``Shard.standing``."""
-        if who is not None:
+        """What the windows hold that reach into a stretch; see ``Shard.snapshot``."""
+        if only is not None:
             types = {key: self.combiner.schema[key] for key in self.spec.keys}
-            who = who.cast(types).rename(dict(zip(types, self.combiner.keys, strict=True)))  # type: ignore[arg-type]
-        return self._timed(self.shard.standing(start, end, who))
+            only = only.cast(types).rename(dict(zip(types, self.combiner.keys, strict=True)))  # type: ignore[arg-type]
+        return self._timed(self.shard.snapshot(start, end, only))
 
     def messages(self, start: int | None, end: int | None) -> pl.DataFrame:
         """The kept messages from a position to another, both included, by position and offset.
@@ -168,8 +167,8 @@ class Aggregation:
             OptionError: When none are kept.
         """
         if self._kept is None:
-            cure = "make the operator with keep_messages=True"
-            raise OptionError("keep_messages", False, "keeps no messages to get", cure)
+            hint = "make the operator with keep_messages=True"
+            raise OptionError("keep_messages", False, "keeps no messages to get", hint)
         self._kept.expire(self._edges)
         nothing = pl.DataFrame(schema=self.combiner.schema).select(*self._visible, columns.TIME)
         found = self._kept.between(start, end, nothing)
@@ -185,10 +184,10 @@ class Aggregation:
             messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
         new = self._new(messages)
         combined = self.combiner.combine(messages, state.watermark, state.offsets)
-        told = self.shard.step([combined], wall, final=final)
+        emitted = self.shard.step([combined], wall, final=final)
         if self._kept is not None:
-            self._keep(new, told, final)
-        return self._spoken(told)
+            self._keep(new, emitted, final)
+        return self._spoken(emitted)
 
     def _new(self, messages: pl.DataFrame) -> pl.DataFrame:
         """The messages that weren't here before; looked for only where messages are kept."""
@@ -196,12 +195,12 @@ class Aggregation:
             return messages
         return messages.filter(~self.shard.state.offsets.known(messages, *self.spec.offset))
 
-    def _keep(self, new: pl.DataFrame, told: Told, final: bool) -> None:
+    def _keep(self, new: pl.DataFrame, emitted: Output, final: bool) -> None:
         assert self._kept is not None
         if final:
             self._kept.clear()
         else:
-            taken = new.join(told.rejected.select(_ROW), on=_ROW, how="anti")
+            taken = new.join(emitted.rejected.select(_ROW), on=_ROW, how="anti")
             if self.spec.axis == "rows":
                 assert self.spec.offset is not None
                 at = pl.col(self.spec.offset[1]).cast(pl.Int64)
@@ -220,7 +219,7 @@ class Aggregation:
             numbered = self.combiner.numbered
             first, opened = (numbered.start(numbered.ended(p) + 1) for p in (past, open_from))
             return first, opened
-        held = self.shard.standing(None, None)
+        held = self.shard.snapshot(None, None)
         if partition is not None:
             held = held.filter(pl.col(self.spec.keys[0]) == partition)
         alive = windows.ended(open_from) + windows.gap
@@ -238,8 +237,8 @@ class Aggregation:
             reached = self.shard.state.offsets.reached(partition)
         return None if reached is None else reached - self.spec.firing.retention
 
-    def _spoken(self, told: Told) -> Spoken:
-        return Spoken(self._timed(told.results), self._rejected(told))
+    def _spoken(self, emitted: Output) -> Spoken:
+        return Spoken(self._timed(emitted.results), self._rejected(emitted))
 
     def _timed(self, results: pl.DataFrame) -> pl.DataFrame:
         """Window bounds in the type of the messages' times."""
@@ -251,13 +250,13 @@ class Aggregation:
     def _as_moment(self, micros: pl.Expr) -> pl.Expr:
         return micros.cast(self._moment)
 
-    def _rejected(self, told: Told) -> pl.DataFrame:
-        frame, time = told.rejected, self.spec.time
+    def _rejected(self, emitted: Output) -> pl.DataFrame:
+        frame, time = emitted.rejected, self.spec.time
         if time is not None and len(frame) and (frame[columns.REASON] == "overflow").any():
             # Rows that stand for windows have only the engine's own time.
             moment = self._as_moment(pl.col(columns.TIME)).cast(frame.schema[time])
             frame = frame.with_columns(pl.coalesce(time, moment).alias(time))
-        watermark = pl.coalesce(JUDGED, pl.lit(told.judged, dtype=pl.Int64))
+        watermark = pl.coalesce(JUDGED, pl.lit(emitted.judged, dtype=pl.Int64))
         return frame.select(
             *self._visible,
             columns.REASON,

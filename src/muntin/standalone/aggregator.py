@@ -12,7 +12,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.standalone.aggregating import AggregatingOperator
 
-Moment = int | datetime | str | None
+Clock = int | datetime | str | None
 
 
 class WindowedAggregator(AggregatingOperator):
@@ -65,12 +65,10 @@ class WindowedAggregator(AggregatingOperator):
 
     def _check(self, spec: WindowSpec) -> None:
         if isinstance(spec.windows, Sessions):
-            cure = "give it to SessionAggregator"
-            raise OptionError("spec", str(spec.windows), "is a query over sessions", cure)
+            hint = "give it to SessionAggregator"
+            raise OptionError("spec", str(spec.windows), "is a query over sessions", hint)
 
-    def get_windows(
-        self, start: Moment = None, end: Moment = None, key: Any = None
-    ) -> pl.DataFrame:
+    def get_windows(self, start: Clock = None, end: Clock = None, key: Any = None) -> pl.DataFrame:
         """The windows that cover a stretch of the axis, with what they hold now.
 
         Args:
@@ -85,7 +83,7 @@ class WindowedAggregator(AggregatingOperator):
         """
         return self._standing(start, end, _named(self.spec, key))
 
-    def get_messages(self, start: Moment = None, end: Moment = None) -> pl.DataFrame:
+    def get_messages(self, start: Clock = None, end: Clock = None) -> pl.DataFrame:
         """The messages of a stretch of the axis, both ends included, by position.
 
         Raises:
@@ -97,8 +95,8 @@ class WindowedAggregator(AggregatingOperator):
 class SessionAggregator(AggregatingOperator):
     """Sessions over messages, in this process; see ``WindowedAggregator`` for all but what differs.
 
-    A session is told as ``[first message, last message + gap]``, and taken back (``retract``) when
-    it grows after it has spoken.
+    A session is emitted as ``[first message, last message + gap]``, and taken back (``retract``)
+    when it grows after it has emitted.
 
     Source: the Samza SQL window operator design, "Session Aggregator"; KIP-94.
 
@@ -116,11 +114,11 @@ class SessionAggregator(AggregatingOperator):
 
     def _check(self, spec: WindowSpec) -> None:
         if not isinstance(spec.windows, Sessions):
-            cure = "give it to WindowedAggregator, or write .session(gap)"
-            raise OptionError("spec", str(spec.windows), "isn't a query over sessions", cure)
+            hint = "give it to WindowedAggregator, or write .session(gap)"
+            raise OptionError("spec", str(spec.windows), "isn't a query over sessions", hint)
 
     def get_windows(
-        self, start: Moment = None, end: Moment = None, *, session_key: Any = None
+        self, start: Clock = None, end: Clock = None, *, session_key: Any = None
     ) -> pl.DataFrame:
         """The sessions that overlap a stretch of the axis, with what they hold now.
 
@@ -136,7 +134,7 @@ class SessionAggregator(AggregatingOperator):
         return self._standing(start, end, _named(self.spec, session_key))
 
     def get_messages(
-        self, start: Moment = None, end: Moment = None, *, session_key: Any = None
+        self, start: Clock = None, end: Clock = None, *, session_key: Any = None
     ) -> pl.DataFrame:
         """The messages of a stretch of the axis, both ends included, by position.
 
@@ -149,10 +147,10 @@ class SessionAggregator(AggregatingOperator):
             OptionError: When the operator keeps none (``keep_messages``).
         """
         found = self._messages(start, end)
-        who = _named(self.spec, session_key)
-        if who is None:
+        only = _named(self.spec, session_key)
+        if only is None:
             return found
-        return found.filter(*(pl.col(name) == value for name, value in who.items()))
+        return found.filter(*(pl.col(name) == value for name, value in only.items()))
 
 
 def _named(spec: WindowSpec, key: Any) -> dict[str, Any] | None:
@@ -161,6 +159,6 @@ def _named(spec: WindowSpec, key: Any) -> dict[str, Any] | None:
         return None
     values = key if isinstance(key, tuple) else (key,)
     if len(values) != len(spec.keys):
-        cure = f"give a tuple: {', '.join(spec.keys)}"
-        raise OptionError("key", key, f"isn't ({', '.join(spec.keys)})", cure)
+        hint = f"give a tuple: {', '.join(spec.keys)}"
+        raise OptionError("key", key, f"isn't ({', '.join(spec.keys)})", hint)
     return dict(zip(spec.keys, values, strict=True))

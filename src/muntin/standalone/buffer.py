@@ -81,8 +81,8 @@ class Buffer:
         """
         if self.sample is None and time is not None:
             if self.input.time is None:
-                cure = 'leave it away, or write windowed(…, time="…")'
-                raise OptionError("time", time, "isn't part of the query", cure)
+                hint = 'leave it out, or write windowed(…, time="…")'
+                raise OptionError("time", time, "isn't part of the query", hint)
             self.sample = type_of_time(time)
         return micros_of(time)
 
@@ -113,8 +113,8 @@ class Buffer:
             self._places[0].append(partition)
             self._places[1].append(offset)
         elif offset is not None:
-            cure = 'write windowed(…, offset=("partition", "offset")), or leave it away'
-            raise OptionError("offset", offset, "isn't part of the query", cure)
+            hint = 'write windowed(…, offset=("partition", "offset")), or leave it out'
+            raise OptionError("offset", offset, "isn't part of the query", hint)
         if several is None:
             keys[0].append(key)
         else:
@@ -156,8 +156,8 @@ class Buffer:
         if value is None:
             return _NOTHING
         if not isinstance(value, Mapping):
-            cure = 'name its fields, for example value={"price": 5}'
-            raise OptionError("value", value, "isn't a dictionary", cure)
+            hint = 'name its fields, for example value={"price": 5}'
+            raise OptionError("value", value, "isn't a dictionary", hint)
         return value
 
     def _several(self, key: Any) -> tuple[Any, ...]:
@@ -166,8 +166,8 @@ class Buffer:
         if not self._own:
             if key is None:
                 return ()
-            cure = "leave it away: the query has no key, or the partition is the whole of it"
-            raise OptionError("key", key, "isn't part of the query", cure)
+            hint = "leave it out: the query has no key, or the partition is the whole of it"
+            raise OptionError("key", key, "isn't part of the query", hint)
         if isinstance(key, Mapping) and key.keys() == set(self._own):
             return tuple(key[name] for name in self._own)
         if isinstance(key, tuple | list) and len(key) == len(self._own):

@@ -1,10 +1,10 @@
 """Where single messages must be cut: so that steps over the parts tell what a step each would.
 
 The engine takes a batch in one step: it judges all messages by the watermark that was in force when
-the batch began, and lets windows speak at its end. That makes no difference to messages which are
+the batch began, and lets windows emit at its end. That makes no difference to messages which are
 not behind the watermark, however far they move it. So a cut is needed before a message that is
 behind the watermark when the watermark has passed the edge of a window since the last cut, and
-around each message that makes a window speak by itself.
+around each message that makes a window emit by itself.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.combine import Combiner
-from muntin.engine.told import Shard
-from muntin.model.kinds import Kind
+from muntin.engine.output import Shard
+from muntin.engine.windows.combine import Combiner
 from muntin.model.policies import Each, EveryRows
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.standalone.buffer import ALWAYS, NEVER
 
@@ -43,13 +40,13 @@ class Cuts:
 
 
 def by_message(spec: WindowSpec, combiner: Combiner) -> bool:
-    """Whether each message may make its window speak, so that it is a step of its own."""
+    """Whether each message may make its window emit, so that it is a step of its own."""
     early = None if combiner.slides_by_rows else spec.firing.early
     return isinstance(early, Each | EveryRows)
 
 
 def late_by_message(spec: WindowSpec) -> bool:
-    """Whether each late message may make its window speak."""
+    """Whether each late message may make its window emit."""
     return spec.firing.grace > 0 and isinstance(spec.firing.late, Each | EveryRows)
 
 
@@ -75,22 +72,6 @@ def cuts(messages: pl.DataFrame, combiner: Combiner, shard: Shard) -> Cuts:
     if by_message(spec, combiner):
         starts = list(range(len(messages)))
     return Cuts([start for start in starts if start < len(messages)] or [0], judged)
-
-
-def next_edge(windows: Kind, grace: int, watermark: int) -> int:
-    """The least watermark at which some window has ended or closed that hadn't."""
-    if isinstance(windows, Sessions | Sliding):
-        return watermark + 1
-    ending = windows.end(windows.ended(watermark) + 1)
-    closing = windows.end(windows.ended(watermark - grace) + 1) + grace
-    return min(ending, closing)
-
-
-def last_end(windows: Kind, watermark: int) -> int:
-    """Messages from here on belong to no window that has ended."""
-    if isinstance(windows, Sessions | Sliding):
-        return watermark
-    return windows.end(windows.ended(watermark))
 
 
 def _known(messages: pl.DataFrame, spec: WindowSpec, shard: Shard) -> NDArray[np.bool_]:
@@ -133,7 +114,7 @@ def _by_time(
     alone = late_by_message(spec)
 
     def edge_at(watermark: int) -> int:
-        return ALWAYS if watermark <= ALWAYS // 2 else next_edge(windows, grace, watermark)
+        return ALWAYS if watermark <= ALWAYS // 2 else windows.next_edge(watermark, grace)
 
     starts, edge = [0], edge_at(int(before[0]))
     for row in np.flatnonzero(counts & (times < before)).tolist():
@@ -141,7 +122,7 @@ def _by_time(
         if watermark >= edge:
             starts.append(row)
             edge = edge_at(watermark)
-        if isinstance(windows, Sessions) or (alone and time < last_end(windows, watermark)):
+        if windows.retracts or (alone and time < windows.last_end(watermark)):
             starts += [row, row + 1]
             edge = edge_at(int(after[row]))
     return sorted(set(starts))
@@ -162,7 +143,7 @@ def _by_offset(
             mine = (messages[partition] == value).fill_null(False).to_numpy()
             there = np.where(mine, np.maximum(there, reached - 1), there)
     places = messages.select(at.fill_null(NEVER)).to_series().to_numpy()
-    alone = late_by_message(spec) or isinstance(spec.windows, Sessions)
+    alone = late_by_message(spec) or spec.windows.retracts
     starts = {0}
     for row in np.flatnonzero(counts & (places < there)).tolist():
         starts |= {row, row + 1} if alone else {row}

@@ -73,8 +73,8 @@ def type_of(name: str, values: Sequence[Any]) -> pl.DataType:
     if type(first) in (int, float) and {int, float} <= kinds:
         return pl.Float64()
     if _deeper(first, _DEEPEST):
-        cure = f"give schema={{{name!r}: …}}"
-        raise OptionError("schema", name, f"is nested over {_DEEPEST} levels deep", cure)
+        hint = f"give schema={{{name!r}: …}}"
+        raise OptionError("schema", name, f"is nested over {_DEEPEST} levels deep", hint)
     dtype = pl.Null() if first is None else pl.Series([first], strict=False).dtype
     if dtype in (pl.Null, pl.Object):
         problem = "has no value yet that tells its type" if first is None else "has no known type"
@@ -184,5 +184,5 @@ def schema_of(given: Mapping[str, Any]) -> pl.Schema:
     try:
         return pl.DataFrame(schema=dict(given)).schema
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        cure = "give a type for each name: str, int, float, bool, datetime, or a Polars type"
-        raise OptionError("schema", given, "isn't a schema", cure) from error
+        hint = "give a type for each name: str, int, float, bool, datetime, or a Polars type"
+        raise OptionError("schema", given, "isn't a schema", hint) from error

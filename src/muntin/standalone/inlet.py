@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine.codec import decode, encode
 from muntin.standalone.buffer import Buffer
 from muntin.standalone.inputs import Input
 from muntin.standalone.intake import Intake
+from muntin.state.frames import decode, encode
 from muntin.stores import KeyValue, KeyValueBlobs
 
 
@@ -57,7 +57,7 @@ class Inlet:
         """The messages that wait; they go on waiting until ``buffer.clear()``.
 
         Raises:
-            OptionError: When the type of a field can't be told.
+            OptionError: When the type of a field can't be found out.
         """
         buffer = self.buffer
         return self.intake.rows(buffer.cells(), len(buffer), buffer.sample, buffer.future)

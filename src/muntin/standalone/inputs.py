@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Self
 
 from muntin.model.joins import JoinSpec, Joint, SideName
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
 
@@ -48,12 +47,7 @@ class Input:
         needed += [("offset", name) for name in spec.offset or ()]
         for name, aggregate in spec.aggregates.items():
             needed += [(f"agg {name}", str(field)) for field in aggregate.columns]
-        windows = spec.windows
-        if isinstance(windows, Sessions):
-            reach = windows.reach
-        else:
-            reach = windows.end(0) - windows.start(0)
-        keys, offset, reach = spec.keys, spec.offset, spec.lateness + reach
+        keys, offset, reach = spec.keys, spec.offset, spec.lateness + spec.windows.reach
         return cls(keys, spec.time, offset, tuple(needed), spec.lateness, spec.max_ahead, reach)
 
     @classmethod

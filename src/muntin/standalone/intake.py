@@ -80,19 +80,19 @@ class Intake:
         """
         for option, name in self.input.needed:
             if name not in schema:
-                cure = f"give messages that have it, or one of {', '.join(schema)}"
-                raise OptionError(option, name, "isn't a field of the messages", cure)
+                hint = f"give messages that have it, or one of {', '.join(schema)}"
+                raise OptionError(option, name, "isn't a field of the messages", hint)
         time, (partition, offset) = self.input.time, self.input.offset or (None, None)
         if time is not None and not _is_time(schema[time]):
-            cure = "give timestamps, whole microseconds, or ISO 8601 text"
-            raise OptionError("time", time, f"has type {schema[time]}", cure)
+            hint = "give timestamps, whole microseconds, or ISO 8601 text"
+            raise OptionError("time", time, f"has type {schema[time]}", hint)
         if offset is not None and not schema[offset].is_integer():
             raise OptionError("offset", offset, f"has type {schema[offset]}", "give integers")
         if partition is not None and not (
             schema[partition].is_integer() or schema[partition] == pl.String
         ):
-            cure = "give integers or text"
-            raise OptionError("offset", partition, f"has type {schema[partition]}", cure)
+            hint = "give integers or text"
+            raise OptionError("offset", partition, f"has type {schema[partition]}", hint)
         self.columns = schema
 
     @property
@@ -125,8 +125,8 @@ class Intake:
         try:
             frame = given if isinstance(given, pl.DataFrame) else pl.DataFrame(given)
         except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-            cure = "give a Polars, pandas or Arrow table, or a list of dictionaries"
-            raise OptionError("batch", type(given).__name__, "isn't a table", cure) from error
+            hint = "give a Polars, pandas or Arrow table, or a list of dictionaries"
+            raise OptionError("batch", type(given).__name__, "isn't a table", hint) from error
         if self.columns is None:
             self.adopt(frame.schema)
         frame = self._fitting(frame)
@@ -137,8 +137,8 @@ class Intake:
         beyond = self._beyond(place)
         if beyond is not None:
             text = (f"{time}=" + place.cast(pl.String)).alias(UNREAD)
-            told = frame.select(pl.when(~beyond).then(pl.col(time))).to_series()
-            frame = frame.with_columns(told, text.set(~beyond, None))
+            emitted = frame.select(pl.when(~beyond).then(pl.col(time))).to_series()
+            frame = frame.with_columns(emitted, text.set(~beyond, None))
             place, odd = place.set(beyond, None), beyond if odd is None else odd | beyond
         return self._finished(frame.with_columns(place.alias(columns.TIME)), malformed=odd)
 
@@ -159,7 +159,7 @@ class Intake:
                 isn't given.
 
         Raises:
-            OptionError: When the type of a field can't be told.
+            OptionError: When the type of a field can't be found out.
         """
         time = self.input.time
         if self.columns is None:
@@ -176,12 +176,12 @@ class Intake:
                 for row in beyond.arg_true():
                     unread.setdefault(row, []).append(f"{time}={place[row]}")
                 place = place.set(beyond, None)
-            made[time] = self._told_time(cells[time], place, self.columns[time])
+            made[time] = self._emitted_time(cells[time], place, self.columns[time])
         frame = pl.DataFrame([made[n] for n in self.columns])
         odd = None
         if unread:
-            told = ["; ".join(unread[row]) if row in unread else None for row in range(length)]
-            frame = frame.with_columns(pl.Series(UNREAD, told, dtype=pl.String))
+            emitted = ["; ".join(unread[row]) if row in unread else None for row in range(length)]
+            frame = frame.with_columns(pl.Series(UNREAD, emitted, dtype=pl.String))
             odd = pl.Series([row in unread for row in range(length)])
         ahead = None
         if future is not None:
@@ -210,7 +210,7 @@ class Intake:
             found[name] = given or type_of(name, values)
         return pl.Schema(found)
 
-    def _told_time(
+    def _emitted_time(
         self, given: Sequence[int | str | None], place: pl.Series, dtype: pl.DataType
     ) -> pl.Series:
         """The time field itself, out of its microseconds."""
@@ -218,8 +218,8 @@ class Intake:
         if dtype != pl.String:
             return place.cast(dtype if dtype.is_integer() else pl.Datetime("us")).cast(dtype)
         texts = place.cast(pl.Datetime("us")).cast(pl.String).to_list()
-        told = [g if isinstance(g, str) else t for g, t in zip(given, texts, strict=True)]
-        return pl.Series(time, told, dtype=pl.String)
+        emitted = [g if isinstance(g, str) else t for g, t in zip(given, texts, strict=True)]
+        return pl.Series(time, emitted, dtype=pl.String)
 
     def _finished(
         self,
@@ -240,7 +240,7 @@ class Intake:
         return frame
 
     def _beyond(self, place: pl.Series) -> pl.Series | None:
-        """Which times lie so far out that their windows can't be told; ``None`` where none do."""
+        """Which times lie so far out that their windows have no place; ``None`` where none do."""
         room = 0 if self.moment.is_integer() else self.input.reach
         least, greatest = place.min(), place.max()
         if not isinstance(least, int) or not isinstance(greatest, int):
@@ -257,8 +257,8 @@ class Intake:
         fitted = []
         for name, dtype in self.columns.items():
             if name not in frame.columns:
-                cure = "give all batches the same columns"
-                raise OptionError("batch", name, "is missing, the first messages had it", cure)
+                hint = "give all batches the same columns"
+                raise OptionError("batch", name, "is missing, the first messages had it", hint)
             found = frame[name]
             if found.dtype != dtype and not _widens(found.dtype, dtype):
                 problem = f"has type {found.dtype}, the first messages had {dtype}"

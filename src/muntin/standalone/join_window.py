@@ -8,19 +8,19 @@ import polars as pl
 
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec, Joint, SideName
-from muntin.standalone.joining import JoiningOperator, Moment
+from muntin.standalone.joining import Clock, JoiningOperator
 
 
 class JoinWindow(JoiningOperator):
     """A windowed join of two streams of messages, in this process.
 
-    Each pair is told once, as soon as its second message is there; what an outer join tells alone
-    is told when no partner can come any more. Without a ``downstream`` the operator keeps its
-    outputs until they are asked for and flushed. With one it sends them itself: in order, each
+    Each pair is emitted once, as soon as its second message is there; the unmatched of an outer
+    join are emitted when no partner can come any more. Without a ``downstream`` the operator keeps
+    its outputs until they are asked for and flushed. With one it sends them itself: in order, each
     once; while one is refused, the others wait, no message is taken, and ``timeout`` tries again
     from there. After all were sent, it flushes.
 
-    The columns of both sides must be known before anything can be told: until each side has shown
+    The columns of both sides must be known before anything is emitted: until each side has shown
     a message, what comes waits in this process, unless ``schema`` names them.
 
     Guarantees:
@@ -66,11 +66,11 @@ class JoinWindow(JoiningOperator):
 
     def _check(self, spec: JoinSpec) -> None:
         if isinstance(spec.bound, Joint):
-            cure = "give it to SessionJoinWindow"
-            raise OptionError("spec", str(spec.bound), "is a join of sessions", cure)
+            hint = "give it to SessionJoinWindow"
+            raise OptionError("spec", str(spec.bound), "is a join of sessions", hint)
 
     def get_windows(
-        self, side: SideName, start: Moment = None, end: Moment = None, *, join_keys: Any = None
+        self, side: SideName, start: Clock = None, end: Clock = None, *, join_keys: Any = None
     ) -> pl.DataFrame:
         """The windows of a side that cover a stretch of the axis.
 
@@ -93,15 +93,15 @@ class JoinWindow(JoiningOperator):
         """
         self._side(side)
         self._drain_gladly()
-        stretch, who = self._stretch(start, end), self._named(side, join_keys)
-        return self._windows.windows(side, stretch, who) if self._open else pl.DataFrame()
+        stretch, only = self._stretch(start, end), self._named(side, join_keys)
+        return self._windows.windows(side, stretch, only) if self._open else pl.DataFrame()
 
     def get_messages(
         self,
         side: SideName,
-        start_time: Moment = None,
+        start_time: Clock = None,
         start_offset: int | None = None,
-        end_time: Moment = None,
+        end_time: Clock = None,
         end_offset: int | None = None,
         *,
         join_keys: Any = None,
@@ -150,11 +150,11 @@ class SessionJoinWindow(JoiningOperator):
 
     def _check(self, spec: JoinSpec) -> None:
         if not isinstance(spec.bound, Joint):
-            cure = "give it to JoinWindow, or give both sides .session(gap)"
-            raise OptionError("spec", str(spec.bound), "isn't a join of sessions", cure)
+            hint = "give it to JoinWindow, or give both sides .session(gap)"
+            raise OptionError("spec", str(spec.bound), "isn't a join of sessions", hint)
 
     def get_windows(
-        self, start: Moment = None, end: Moment = None, *, session_key: Any = None
+        self, start: Clock = None, end: Clock = None, *, session_key: Any = None
     ) -> pl.DataFrame:
         """The sessions that overlap a stretch of time and may still grow.
 
@@ -168,15 +168,15 @@ class SessionJoinWindow(JoiningOperator):
             the ``left`` and of the ``right`` they hold; by start, then key.
         """
         self._drain_gladly()
-        stretch, who = self._stretch(start, end), self._named("left", session_key)
-        return self._windows.sessions(stretch, who) if self._open else pl.DataFrame()
+        stretch, only = self._stretch(start, end), self._named("left", session_key)
+        return self._windows.sessions(stretch, only) if self._open else pl.DataFrame()
 
     def get_messages(
         self,
         side: SideName,
-        start_time: Moment = None,
+        start_time: Clock = None,
         start_offset: int | None = None,
-        end_time: Moment = None,
+        end_time: Clock = None,
         end_offset: int | None = None,
         *,
         session_key: Any = None,

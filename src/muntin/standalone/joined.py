@@ -12,18 +12,20 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine import columns, join_reading
-from muntin.engine.join import JoinShard
-from muntin.engine.join_lanes import LanesJoinShard
-from muntin.engine.join_reading import Stretch
-from muntin.engine.joiner import SIDE, Joiner
-from muntin.engine.operator import join_shard
-from muntin.engine.runs import Blobs, FrameCache
+from muntin.engine import columns
+from muntin.engine.join_operator import join_shard
+from muntin.engine.joins import reading as join_reading
+from muntin.engine.joins.joiner import SIDE, Joiner
+from muntin.engine.joins.partitioned import PartitionedJoinShard
+from muntin.engine.joins.reading import AxisRange
+from muntin.engine.joins.shard import JoinShard
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.aggregation import Spoken
 from muntin.standalone.intake import JUDGED, UNREAD, Intake
 from muntin.standalone.join_cuts import Steps, one_by_one
 from muntin.standalone.wall import ToldClock
+from muntin.state.blobs import Blobs
+from muntin.state.runs import FrameCache
 
 Messages = Mapping[SideName, pl.DataFrame]
 
@@ -78,20 +80,22 @@ class Joined:
             types = {name: str(kind) for name, kind in known.items()}
             spec = spec.with_side(side, replace(spec.side(side), types=types))
         self.joiner = Joiner(spec, {s: intakes[s].schema for s in SIDES}, self.suffix)
-        self.shard: JoinShard | LanesJoinShard = join_shard(self.joiner, self.blobs, FrameCache())
+        self.shard: JoinShard | PartitionedJoinShard = join_shard(
+            self.joiner, self.blobs, FrameCache()
+        )
         self.clock.resume(self.shard.state)
-        results, rejected = self.joiner.nothing_told(), self.joiner.nothing_rejected
+        results, rejected = self.joiner.nothing_emitted(), self.joiner.nothing_rejected
         self.silence = Spoken(self._shown(results), self._aside(rejected))
 
     @property
     def watermark(self) -> int | None:
         """Up to where both sides are complete; ``None`` on the rows axis."""
-        return None if isinstance(self.shard, LanesJoinShard) else self.shard.watermark
+        return None if isinstance(self.shard, PartitionedJoinShard) else self.shard.watermark
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:
         """The watermark of each side; ``None`` on the rows axis."""
-        if isinstance(self.shard, LanesJoinShard):
+        if isinstance(self.shard, PartitionedJoinShard):
             return dict.fromkeys(SIDES)
         return {side: self.shard.marks[side] for side in SIDES}
 
@@ -114,29 +118,31 @@ class Joined:
         return [self._step(part, False) for part in _parts(handed.messages, steps)]
 
     def tick(self, wall: int) -> list[Spoken]:
-        """Let the clock tell what is due; it never goes back."""
-        self.clock.tell(wall)
+        """Let the clock emit what is due; it never goes back."""
+        self.clock.emit(wall)
         return [self._step({}, False)]
 
     def messages(
-        self, side: SideName, stretch: Stretch, who: Sequence[pl.DataFrame]
+        self, side: SideName, stretch: AxisRange, only: Sequence[pl.DataFrame]
     ) -> pl.DataFrame:
         """The messages of a side that are held, with their position in ``columns.TIME``."""
-        wanted = [self._typed(side, keys) for keys in who]
+        wanted = [self._typed(side, keys) for keys in only]
         found = join_reading.messages(self.shard, side, stretch, *wanted[:1])
         for keys in wanted[1:]:
             found = found.join(keys, on=keys.columns, how="semi")
         return found.select(*self._visible[side], columns.TIME)
 
-    def windows(self, side: SideName, stretch: Stretch, who: pl.DataFrame | None) -> pl.DataFrame:
+    def windows(
+        self, side: SideName, stretch: AxisRange, only: pl.DataFrame | None
+    ) -> pl.DataFrame:
         """The windows of a side that hold messages; see ``join_reading.windows``."""
-        keys = None if who is None else self._typed(side, who)
+        keys = None if only is None else self._typed(side, only)
         return self._timed(side, join_reading.windows(self.shard, side, stretch, keys))
 
-    def sessions(self, stretch: Stretch, who: pl.DataFrame | None) -> pl.DataFrame:
+    def sessions(self, stretch: AxisRange, only: pl.DataFrame | None) -> pl.DataFrame:
         """The sessions of both sides; see ``join_reading.sessions``."""
         assert isinstance(self.shard, JoinShard)
-        keys = None if who is None else self._typed("left", who)
+        keys = None if only is None else self._typed("left", only)
         return self._timed("left", join_reading.sessions(self.shard, stretch, keys))
 
     def _step(self, messages: Messages, final: bool) -> Spoken:
@@ -145,17 +151,17 @@ class Joined:
             side: [self.joiner.arrive(side, messages[side])] if side in messages else []
             for side in SIDES
         }
-        told = self.shard.step(arrived, wall, final=final)
-        return Spoken(self._shown(told.results), self._aside(told.rejected))
+        emitted = self.shard.step(arrived, wall, final=final)
+        return Spoken(self._shown(emitted.results), self._aside(emitted.rejected))
 
     def _starts(self, side: SideName) -> Any:
         """Where the watermark of a side stands, or on the rows axis that of each partition."""
-        if isinstance(self.shard, LanesJoinShard):
+        if isinstance(self.shard, PartitionedJoinShard):
             return self._reached(side)
         return self.shard.marks[side]
 
     def _reached(self, side: SideName) -> dict[Any, int]:
-        offsets = self.shard.offsets[side]
+        offsets = self.shard.state.taken[side]
         return {p: offsets.reached(p) or 0 for p in offsets.partitions}
 
     def _typed(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:

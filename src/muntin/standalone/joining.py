@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.join_reading import Stretch
+from muntin.engine.joins.reading import AxisRange
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.aggregation import Spoken
@@ -20,7 +20,7 @@ from muntin.standalone.operator import MOST_WAITING, WindowOperator, machine_clo
 from muntin.standalone.outputs import Receiver
 from muntin.stores import KeyValue, KeyValueBlobs
 
-Moment = int | datetime | str | None
+Clock = int | datetime | str | None
 
 
 class JoiningOperator(WindowOperator):
@@ -123,8 +123,8 @@ class JoiningOperator(WindowOperator):
                 messages[side] = frame
         silent = next((side for side in SIDES if not self._inlets[side].known), None)
         if final and silent is not None:
-            cure = f'give schema={{"{silent}": {{…}}}}'
-            raise OptionError("schema", silent, "has shown no message, nor its columns", cure)
+            hint = f'give schema={{"{silent}": {{…}}}}'
+            raise OptionError("schema", silent, "has shown no message, nor its columns", hint)
         if messages or final:
             self._handed.append(Handed(messages, None, final))
         self._drain()
@@ -137,7 +137,7 @@ class JoiningOperator(WindowOperator):
         return self._windows.watermarks if self._open else dict.fromkeys(SIDES)
 
     def _read_messages(
-        self, side: SideName, start: tuple[Any, Any], end: tuple[Any, Any], *who: Any
+        self, side: SideName, start: tuple[Any, Any], end: tuple[Any, Any], *only: Any
     ) -> pl.DataFrame:
         """The messages of a side between two positions; each a time and an offset."""
         self._drain_gladly()
@@ -145,8 +145,8 @@ class JoiningOperator(WindowOperator):
         low, high = self._place("start", side, *start), self._place("end", side, *end)
         if not self._open:
             return pl.DataFrame()
-        wanted = [frame for frame in (self._named(side, key) for key in who) if frame is not None]
-        found = self._windows.messages(side, Stretch(low, high), wanted)
+        wanted = [frame for frame in (self._named(side, key) for key in only) if frame is not None]
+        found = self._windows.messages(side, AxisRange(low, high), wanted)
         if self.spec.axis == "time" and inlet.intake.input.offset is not None:
             number = inlet.intake.input.offset[1]
             for edge, given, first in ((low, start[1], True), (high, end[1], False)):
@@ -159,16 +159,16 @@ class JoiningOperator(WindowOperator):
         """A position on the axis, out of a time and an offset."""
         if self.spec.axis == "rows":
             if time is not None:
-                cure = f"give {option}_offset"
-                raise OptionError(f"{option}_time", time, "isn't on the rows axis", cure)
+                hint = f"give {option}_offset"
+                raise OptionError(f"{option}_time", time, "isn't on the rows axis", hint)
             return offset
         if offset is not None and (time is None or self.spec.side(side).offset is None):
             text = f"belongs to a {option}_time, on a side with offsets"
             raise OptionError(f"{option}_offset", offset, text, f"give {option}_time alone")
         return self._position(f"{option}_time", time)
 
-    def _stretch(self, start: Any, end: Any) -> Stretch:
-        return Stretch(self._position("start", start), self._position("end", end))
+    def _stretch(self, start: Any, end: Any) -> AxisRange:
+        return AxisRange(self._position("start", start), self._position("end", end))
 
     def _named(self, side: SideName, key: Any) -> pl.DataFrame | None:
         """A key by the names of its fields."""

@@ -7,7 +7,6 @@ the operator sees to: a replayed message never gets here).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +14,18 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.kept import Kept
-from muntin.engine.runs import Blobs, FrameCache, Runs
+from muntin.engine.retention import RetentionCounter
 from muntin.model.spec import WindowSpec
+from muntin.state.blobs import Blobs
+from muntin.state.manifest import Manifest, Run, load
+from muntin.state.runs import FrameCache, Runs
 
 Edges = Callable[[Any], tuple[int, int] | None]
 """By partition, the first position that some window within retention depends on, and the first that
 some window does which still takes messages; ``None`` before there is any."""
 
 _SEGMENTS = 8
+_PARTS = "partitions"
 
 
 @dataclass
@@ -31,7 +33,7 @@ class _Table:
     """The messages of a partition: their runs, how many lie where, and the first that is kept."""
 
     runs: Runs
-    kept: Kept
+    kept: RetentionCounter
     first: int | None
 
 
@@ -52,8 +54,9 @@ class KeptMessages:
         self.span = max(1, horizon // _SEGMENTS)
         self.partition = spec.offset[0] if spec.axis == "rows" and spec.offset else None
         self._tables: dict[Any, _Table] = {}
-        for value, entries, counts, first in json.loads(blobs.load() or "[]"):
-            self._tables[value] = self._table(entries, counts, first)
+        stored = load(blobs, "messages") or Manifest("messages")
+        for number, (value, counts, first) in enumerate(stored.extra.get(_PARTS, ())):
+            self._tables[value] = self._table(stored.tables[str(number)], counts, first)
 
     def add(self, messages: pl.DataFrame) -> None:
         """Keep messages, with their position in ``columns.TIME``."""
@@ -62,7 +65,7 @@ class KeptMessages:
         else:
             parts = messages.partition_by(self.partition, as_dict=True)
         for (value,), part in parts.items():
-            table = self._tables.setdefault(value, self._table({}, None, None))
+            table = self._tables.setdefault(value, self._table([], None, None))
             table.runs.append(part)
             table.kept.add(part.with_columns(pl.lit(1).alias(columns.MESSAGES)))
 
@@ -96,11 +99,10 @@ class KeptMessages:
 
     def save(self) -> None:
         """Write down what there is; the store isn't flushed yet."""
-        listed = [
-            [value, table.runs.entries(), table.kept.entries(), table.first]
-            for value, table in self._tables.items()
-        ]
-        self.blobs.save(json.dumps(listed))
+        tables = list(self._tables.items())
+        parts = [[value, table.kept.entries(), table.first] for value, table in tables]
+        runs = {str(number): table.runs.entries() for number, (_, table) in enumerate(tables)}
+        self.blobs.save(Manifest("messages", tables=runs, extra={_PARTS: parts}).dumps())
 
     def between(self, start: int | None, end: int | None, nothing: pl.DataFrame) -> pl.DataFrame:
         """The messages from a position to another, both included, in no order.
@@ -122,12 +124,14 @@ class KeptMessages:
 
     def _table(
         self,
-        entries: dict[str, list[list[int]]],
+        entries: Sequence[Run],
         counts: dict[str, Any] | None,
         first: int | None,
     ) -> _Table:
         runs = Runs(columns.TIME, self.span, self.blobs, self.cache, _stacked, entries)
-        return _Table(runs, Kept(columns.TIME, self.span, self.spec.firing.rows, counts), first)
+        return _Table(
+            runs, RetentionCounter(columns.TIME, self.span, self.spec.firing.rows, counts), first
+        )
 
 
 def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -69,7 +69,7 @@ class StoredWindows(Protocol):
         """From where to replay what isn't in the state."""
 
     def tick(self, wall: int) -> list[Spoken]:
-        """Let the clock tell what is due."""
+        """Let the clock emit what is due."""
 
 
 class WindowOperator(Closes):
@@ -112,7 +112,7 @@ class WindowOperator(Closes):
         """Note that steps were taken."""
 
     def timeout(self, now: int | datetime | str | None = None) -> bool:
-        """Tell the time: policies on the wall clock speak, and what was refused is sent again.
+        """Tell the time: policies on the wall clock emit, and what was refused is sent again.
 
         Call it regularly: nothing else moves the operator's clock.
 
@@ -126,21 +126,21 @@ class WindowOperator(Closes):
             OptionError: When ``now`` isn't a time.
         """
         self._require_sound()
-        told = self._clock() if now is None else micros_of(now)
-        if not isinstance(told, int):
-            cure = "give microseconds since the epoch, a datetime or ISO 8601 text"
-            raise OptionError("now", now, "isn't a time", cure)
+        emitted = self._clock() if now is None else micros_of(now)
+        if not isinstance(emitted, int):
+            hint = "give microseconds since the epoch, a datetime or ISO 8601 text"
+            raise OptionError("now", now, "isn't a time", hint)
         if self._waits and not self._pass_on():  # step 1
             return False
         self._drain()
-        self._tick(told)
+        self._tick(emitted)
         return self._pass_on()
 
     def get_result(self) -> pl.DataFrame:
         """A copy of all window outputs since the last flush.
 
         Returns:
-            A row an output, in the order in which the windows spoke. Of an aggregator: the keys,
+            A row an output, in the order in which the windows emitted. Of an aggregator: the keys,
             ``window_start``, ``window_end`` (in the type of the messages' times; whole numbers for
             windows in rows), the aggregates, ``emission`` and ``revision``. Of a join: the columns
             of both sides and ``emission``. With a downstream: what wait to be sent.
@@ -232,11 +232,11 @@ class WindowOperator(Closes):
         self._drain()
 
     def _tick(self, wall: int) -> None:
-        """Let the clock tell what is due (steps 2 and 3 of timeout)."""
+        """Let the clock emit what is due (steps 2 and 3 of timeout)."""
         if self._open:
             self._run(lambda: self._windows.tick(wall))
         else:
-            self._windows.clock.tell(wall)
+            self._windows.clock.emit(wall)
 
     def _position(self, option: str, given: Any) -> int | None:
         """A position on the axis."""
@@ -245,15 +245,15 @@ class WindowOperator(Closes):
         found = micros_of(given) if self.spec.axis == "time" else None
         if isinstance(found, int):
             return found
-        cure = "give a time, or on the rows axis an offset"
-        raise OptionError(option, given, f"is no position on the {self.spec.axis} axis", cure)
+        hint = "give a time, or on the rows axis an offset"
+        raise OptionError(option, given, f"is no position on the {self.spec.axis} axis", hint)
 
     def _run(self, take: Callable[[], list[Spoken]]) -> None:
         """Run steps of the windows and let what they say wait."""
         self._failed = True  # a step that breaks off leaves its windows half changed
-        spoken = take()
+        emitted = take()
         self._failed = False
-        for said in spoken:
+        for said in emitted:
             self._results.add(said.results)
             self._rejects.add(said.rejected)
         self._spoke()

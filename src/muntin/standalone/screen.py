@@ -6,11 +6,8 @@ message is one of them is judged by its cells and its place alone, and in doubt 
 
 from __future__ import annotations
 
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.standalone.buffer import Buffer
-from muntin.standalone.cuts import last_end
 from muntin.standalone.fields import GREATEST, LEAST
 
 
@@ -25,7 +22,6 @@ class Screen:
     def __init__(self, spec: WindowSpec, buffer: Buffer) -> None:
         self._spec = spec
         self._buffer = buffer
-        self._moving = isinstance(spec.windows, Sessions | Sliding)
         # Times nearer to the ends of what a datetime holds may have windows that it doesn't.
         reach = buffer.input.reach
         self._first, self._last = LEAST + reach, GREATEST - reach
@@ -57,4 +53,5 @@ class Screen:
             self._watermark = time - spec.lateness
         if watermark is None or time >= watermark:
             return False
-        return self._moving or time < last_end(spec.windows, watermark - spec.firing.grace)
+        windows = spec.windows
+        return windows.moves or time < windows.last_end(watermark - spec.firing.grace)

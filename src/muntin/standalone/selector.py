@@ -43,7 +43,7 @@ class Selector:
         """
         if self.enabled:
             return
-        told = f"{self.name} takes no messages while its outputs wait for what is downstream"
-        _log.warning(told)
-        cure = "call timeout() until it returns True, then hand the message over again"
-        raise SelectorDisabledError(f"{told}; {cure}")
+        emitted = f"{self.name} takes no messages while its outputs wait for what is downstream"
+        _log.warning(emitted)
+        hint = "call timeout() until it returns True, then hand the message over again"
+        raise SelectorDisabledError(f"{emitted}; {hint}")

@@ -43,8 +43,8 @@ class Windowed(Sentence):
         for name, aggregate in aggregates.items():
             for column in aggregate.columns:
                 if not isinstance(column, str):
-                    cure = "name a field of the messages"
-                    raise OptionError("agg", f"{name}={aggregate}", "reads no field", cure)
+                    hint = "name a field of the messages"
+                    raise OptionError("agg", f"{name}={aggregate}", "reads no field", hint)
         return spec
 
 
@@ -123,8 +123,8 @@ def join(
     """
     for name, given in (("left", left), ("right", right)):
         if not isinstance(given, Windowed):
-            cure = "write join(windowed(time=…), …)"
-            raise OptionError(name, type(given).__name__, "isn't windowed", cure)
+            hint = "write join(windowed(time=…), …)"
+            raise OptionError(name, type(given).__name__, "isn't windowed", hint)
     pairs, bound = pairs_of(on), bound_of(within, left._windows, right._windows)
     one, other = (
         given._side(tuple(pair[number] for pair in pairs), bound.axis)

@@ -9,23 +9,23 @@ _UNTOLD = -(2**62)
 
 
 class ToldClock:
-    """A clock that stands still until it is told the time, and never goes back.
+    """A clock that stands still until it is given the time, and never goes back.
 
     Attributes:
-        wall: The latest time that was told, microseconds; ``None`` before the first.
+        wall: The latest time that was given, microseconds; ``None`` before the first.
     """
 
     def __init__(self) -> None:
         self.wall: int | None = None
 
-    def tell(self, wall: int) -> None:
+    def emit(self, wall: int) -> None:
         """Say what time it is; an earlier time than before changes nothing."""
         self.wall = wall if self.wall is None else max(self.wall, wall)
 
     def resume(self, state: State) -> None:
         """Go on from the time that a shard's last step saw."""
         if state.wall not in (None, _UNTOLD):
-            self.tell(state.wall)
+            self.emit(state.wall)
 
     def read(self, state: State) -> int:
         """The clock of a shard's next step."""

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from muntin.state.blobs import Blobs
 from muntin.stores.blobs import KeyValueBlobs
 from muntin.stores.kv import KeyValue
 from muntin.stores.layout import Layout, message_layout
 from muntin.stores.memory import Image, MemoryKeyValue
 from muntin.stores.message import Message, MessageStore
-from muntin.stores.paged import Blobs, PagedKeyValue
+from muntin.stores.paged import PagedKeyValue
 from muntin.stores.rocks import RocksKeyValue
 from muntin.stores.session import Session, SessionStore
 from muntin.stores.values import WindowMeta

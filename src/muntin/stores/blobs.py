@@ -6,16 +6,16 @@ an operator's state is flushed in the same atomic write as whatever else is in t
 
 from __future__ import annotations
 
-from muntin.model.errors import StateCorruptedError
+from muntin.state.blobs import found
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue
-from muntin.stores.shelf import Shelf
+from muntin.stores.namespace import Namespace
 
 _MANIFEST = keys.encode_part("manifest")
 
 
 class KeyValueBlobs:
-    """A place for numbered blobs and one manifest; ``muntin.engine.runs.Blobs`` is such a one.
+    """A place for numbered blobs and one manifest; ``muntin.state.blobs.Blobs`` is such a one.
 
     Nothing is durable before the ``KeyValue`` is flushed.
 
@@ -37,16 +37,16 @@ class KeyValueBlobs:
     """
 
     def __init__(self, kv: KeyValue, *, name: str = "blobs") -> None:
-        self._shelf = Shelf(kv, name, {"kind": "blobs"}, "raw")
+        self._namespace = Namespace(kv, name, {"kind": "blobs"}, "raw")
 
     def load(self) -> str | None:
         """The manifest; ``None`` where there is none."""
-        found = self._shelf.get(_MANIFEST)
-        return None if found is None else found.decode()
+        text = self._namespace.get(_MANIFEST)
+        return None if text is None else text.decode()
 
     def save(self, manifest: str) -> None:
         """Replace the manifest."""
-        self._shelf.put(_MANIFEST, manifest.encode())
+        self._namespace.put(_MANIFEST, manifest.encode())
 
     def get(self, number: int) -> bytes:
         """A blob.
@@ -54,15 +54,12 @@ class KeyValueBlobs:
         Raises:
             StateCorruptedError: When it isn't there.
         """
-        found = self._shelf.get(keys.encode_part(number))
-        if found is None:
-            raise StateCorruptedError(f"blob {number} of {self._shelf.name!r} isn't in the store")
-        return found
+        return found(number, self._namespace.get(keys.encode_part(number)))
 
     def put(self, number: int, blob: bytes) -> None:
         """Write a new blob; a number is never written twice."""
-        self._shelf.put(keys.encode_part(number), blob)
+        self._namespace.put(keys.encode_part(number), blob)
 
     def remove(self, number: int) -> None:
         """Forget a blob."""
-        self._shelf.delete(keys.encode_part(number))
+        self._namespace.delete(keys.encode_part(number))

@@ -21,7 +21,7 @@ from muntin.model.errors import MuntinError, OptionError, StateCorruptedError
 FORMAT = 1
 
 Row = tuple[bytes, bytes]
-Figures = Callable[[], dict[str, Any]]
+Counts = Callable[[], dict[str, Any]]
 
 
 class View(Protocol):
@@ -78,7 +78,7 @@ class KeyValue(Closes):
         - A snapshot, and with it a scan, is strict: no later write shows in it, and no row that
           was there vanishes from it, whatever is deleted or flushed meanwhile. It ends with the
           store: what is read of it after ``close`` is an error.
-        - ``flush`` is atomic: the rows of all stores in here, their figures and the marks become
+        - ``flush`` is atomic: the rows of all stores in here, their counts and the marks become
           durable together. Whatever is opened after a crash is the last flush, whole.
 
     Closing doesn't flush: only the caller knows whether what was written is complete.
@@ -94,7 +94,7 @@ class KeyValue(Closes):
         self.closed = False
         self._marks: dict[str, Any] = {}
         self._stored: dict[str, Any] = {}
-        self._open: dict[str, Figures] = {}
+        self._open: dict[str, Counts] = {}
         if document is not None:
             self._adopt(document)
 
@@ -158,24 +158,24 @@ class KeyValue(Closes):
         """
         self._require_open()
         kept = {**self._marks, **(marks or {})}
-        stores = {**self._stored, **{name: figures() for name, figures in self._open.items()}}
+        stores = {**self._stored, **{name: counts() for name, counts in self._open.items()}}
         try:
             document = json.dumps({"format": FORMAT, "marks": kept, "stores": stores})
         except (TypeError, ValueError) as error:
-            cure = "give text, numbers, lists and dictionaries"
-            raise OptionError("marks", marks, "can't be written as JSON", cure) from error
+            hint = "give text, numbers, lists and dictionaries"
+            raise OptionError("marks", marks, "can't be written as JSON", hint) from error
         self._commit(document)
         self._marks, self._stored = kept, stores
 
-    def admit(self, name: str, figures: Figures) -> dict[str, Any] | None:
+    def admit(self, name: str, counts: Counts) -> dict[str, Any] | None:
         """Let a store keep its rows in here.
 
         Args:
             name: The store's name; no two in here share one.
-            figures: What to keep of the store besides its rows (JSON); asked at each flush.
+            counts: What to keep of the store besides its rows (JSON); asked at each flush.
 
         Returns:
-            What the figures were at the last flush; ``None`` for a store that is new.
+            What the counts were at the last flush; ``None`` for a store that is new.
 
         Raises:
             OptionError: When a store of that name is already open in here.
@@ -183,7 +183,7 @@ class KeyValue(Closes):
         self._require_open()
         if not name or name in self._open:
             raise OptionError("name", name, "is taken by another store", "give each its own name")
-        self._open[name] = figures
+        self._open[name] = counts
         return self._stored.get(name)
 
     @contextmanager

@@ -179,8 +179,8 @@ def message_layout(
         option = "equal_fields" if equal_fields else "time_range"
         raise OptionError(option, True, "is a condition of joins", 'give use="join"')
     if axis == "rows" and time_range:
-        cure = 'give axis="time", or leave time_range out'
-        raise OptionError("time_range", True, "needs windows on the time axis", cure)
+        hint = 'give axis="time", or leave time_range out'
+        raise OptionError("time_range", True, "needs windows on the time axis", hint)
     position = ("offset",) if axis == "rows" else ("time", "offset")
     return Layout(axis, ("session",) * session + _order(position, equal_fields, time_range, window))
 

@@ -16,7 +16,7 @@ from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row
 from muntin.stores.layout import Layout, Place, Position, message_layout
-from muntin.stores.shelf import Shelf, ShelfView, length, required_key
+from muntin.stores.namespace import Namespace, ShelfView, length, required_key
 
 
 class Message(NamedTuple):
@@ -45,7 +45,7 @@ class MessageStore:
         layout: The order of keys; by default time, then offset.
         name: The store's name in ``kv``.
         retention: How long a message is kept: those with ``time > observed - retention`` (on the
-            rows axis, so many offsets); ``None`` keeps it for ever.
+            rows axis, so many offsets); ``None`` keeps it indefinitely.
         most_rows: How many messages are kept after ``retire``; ``None`` sets no bound.
         codec: ``"json"`` or ``"raw"`` (bytes).
 
@@ -78,27 +78,27 @@ class MessageStore:
         self.retention = None if retention is None else length("retention", retention)
         self.most_rows = None if most_rows is None else length("most_rows", most_rows)
         identity = {"kind": "message", "layout": f"{self.layout.axis}: {self.layout}"}
-        self._shelf = Shelf(kv, name, identity, codec)
+        self._namespace = Namespace(kv, name, identity, codec)
 
     @property
     def observed(self) -> int | None:
         """The greatest position that the store was given; ``None`` before the first."""
-        return self._shelf.observed
+        return self._namespace.observed
 
     @property
     def rows(self) -> int:
         """How many messages are stored, those that have expired and wait to be deleted included."""
-        return self._shelf.figures.get("rows", 0)
+        return self._namespace.counts.get("rows", 0)
 
     @property
     def duplicates(self) -> int:
         """How many messages were stored already when they came."""
-        return self._shelf.figures.get("duplicates", 0)
+        return self._namespace.counts.get("duplicates", 0)
 
     @property
     def expired(self) -> int:
         """How many messages came after their retention and weren't taken."""
-        return self._shelf.figures.get("expired", 0)
+        return self._namespace.counts.get("expired", 0)
 
     def add(
         self,
@@ -125,26 +125,26 @@ class MessageStore:
             OptionError: When a part of the layout's key is null, or the codec can't write it.
         """
         place = self._place(offset, time, equal, session)
-        value = self._shelf.codec.to_bytes(payload)
+        value = self._namespace.codec.to_bytes(payload)
         position = self.layout.position(place)
-        self._shelf.observe(position)
+        self._namespace.observe(position)
         key = self.layout.key(offset=offset, time=place.time, equal=equal, session=session)
-        if self._shelf.get(key) is not None:
-            self._shelf.count("duplicates")
+        if self._namespace.get(key) is not None:
+            self._namespace.count("duplicates")
             return False
         edge = self._edge()
         if edge is not None and position <= edge:
-            self._shelf.count("expired")
+            self._namespace.count("expired")
             return False
         if "equal" not in self.layout.parts:
             value = keys.encode_part(equal) + value
-        self._shelf.put(key, value)
-        self._shelf.count("rows")
+        self._namespace.put(key, value)
+        self._namespace.count("rows")
         return True
 
     def advance(self, position: int) -> None:
         """Note that the axis has come this far; what expires by it waits for ``retire``."""
-        self._shelf.observe(position)
+        self._namespace.observe(position)
 
     def get_messages(
         self,
@@ -178,7 +178,7 @@ class MessageStore:
         self._sweep(equal, session)
         start = self._alive(start)
         low, high, exact = self.layout.in_window(start, end, equal=equal, session=session)
-        view = self._shelf.rows(low, high)
+        view = self._namespace.rows(low, high)
         found = (self._read(row) for row in (reversed(view) if reverse else view))
         if exact:
             return found
@@ -206,24 +206,24 @@ class MessageStore:
             return 0
         if self.layout.along_axis:
             low, high, _ = self.layout.expired(cut)
-            self._shelf.delete_range(low, high)
-            self._shelf.count("rows", -gone)
+            self._namespace.delete_range(low, high)
+            self._namespace.count("rows", -gone)
         else:
-            gone = self._pick(self._shelf.rows(), cut)
-        self._shelf.figures["floor"] = cut
+            gone = self._pick(self._namespace.rows(), cut)
+        self._namespace.counts["floor"] = cut
         return gone
 
     def flush(self, marks: Mapping[str, Any] | None = None) -> None:
         """Make everything since the last flush durable at once, with marks (the offset, say)."""
-        self._shelf.flush(marks)
+        self._namespace.flush(marks)
 
     def _edge(self) -> int | None:
         """The greatest position that isn't kept any more."""
         edges = []
         if self.retention is not None and self.observed is not None:
             edges.append(self.observed - self.retention)
-        if "floor" in self._shelf.figures:
-            edges.append(self._shelf.figures["floor"])
+        if "floor" in self._namespace.counts:
+            edges.append(self._namespace.counts["floor"])
         return max(edges, default=None)
 
     def _alive(self, start: Position) -> Position:
@@ -242,8 +242,8 @@ class MessageStore:
 
     def _check_session(self, session: Any) -> None:
         if session is not None and "session" not in self.layout.parts:
-            cure = "choose message_layout(session=True)"
-            raise OptionError("session", session, f"isn't in the layout {self.layout}", cure)
+            hint = "choose message_layout(session=True)"
+            raise OptionError("session", session, f"isn't in the layout {self.layout}", hint)
 
     def _read(self, row: Row) -> Message:
         place = self.layout.read(row[0])
@@ -251,7 +251,7 @@ class MessageStore:
         if "equal" not in self.layout.parts:
             equal, at = keys.decode_part(value)
             value = value[at:]
-        payload = self._shelf.codec.from_bytes(value)
+        payload = self._namespace.codec.from_bytes(value)
         return Message(place.time, place.offset, payload, equal, place.session)
 
     def _wanted(
@@ -265,7 +265,7 @@ class MessageStore:
         return self.layout.holds(place, start, end)
 
     def _positions(self) -> Iterator[int]:
-        return (self.layout.position(self.layout.read(key)) for key, _ in self._shelf.rows())
+        return (self.layout.position(self.layout.read(key)) for key, _ in self._namespace.rows())
 
     def _due(self, most: int) -> tuple[int | None, int]:
         """Up to which position messages go now, and how many these are along the axis."""
@@ -292,13 +292,13 @@ class MessageStore:
         if edge is None or self.layout.along_axis or None in before.values():
             return
         low, high, _ = self.layout.expired(edge, **before)
-        self._pick(self._shelf.rows(low, high), edge)
+        self._pick(self._namespace.rows(low, high), edge)
 
     def _pick(self, view: ShelfView, cut: int) -> int:
         gone = 0
         for key, _ in view:
             if self.layout.position(self.layout.read(key)) <= cut:
-                self._shelf.delete(key)
+                self._namespace.delete(key)
                 gone += 1
-        self._shelf.count("rows", -gone)
+        self._namespace.count("rows", -gone)
         return gone

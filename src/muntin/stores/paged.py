@@ -1,6 +1,6 @@
 """The paged form: sorted pages as numbered blobs, with one manifest that lists them.
 
-This is the form for a place that commits by itself, such as Spark's state: ``muntin.engine.runs``
+This is the form for a place that commits by itself, such as Spark's state: ``muntin.state.runs``
 keeps its columns through the same protocol. A flush writes the pages that were touched, under new
 numbers, then the manifest, then forgets the pages that were replaced. So what the manifest lists
 is whole at every moment, also where the place commits nothing by itself.
@@ -12,9 +12,10 @@ import json
 import secrets
 import struct
 import zlib
-from typing import Any, Protocol
+from typing import Any
 
 from muntin.model.errors import OptionError, StateCorruptedError
+from muntin.state.blobs import Blobs
 from muntin.stores.pages import KeyValueInPages, Page, Pages, PagesView, Rows
 
 FORMAT = 1
@@ -23,25 +24,6 @@ PAGE_BYTES = 64 << 10
 _MAGIC = b"MNTP"
 _HEADER = struct.Struct("<4sHII")
 _LENGTHS = struct.Struct("<II")
-
-
-class Blobs(Protocol):
-    """A place for numbered blobs and one manifest; ``muntin.engine.runs.Blobs`` is one."""
-
-    def load(self) -> str | None:
-        """The manifest of the last commit; ``None`` where there was none."""
-
-    def save(self, manifest: str) -> None:
-        """Replace the manifest."""
-
-    def get(self, number: int) -> bytes:
-        """A blob."""
-
-    def put(self, number: int, blob: bytes) -> None:
-        """Write a new blob; a number is never written twice."""
-
-    def remove(self, number: int) -> None:
-        """Forget a blob."""
 
 
 class PagedKeyValue(KeyValueInPages):
@@ -96,11 +78,7 @@ class PagedKeyValue(KeyValueInPages):
 
     def _read(self, number: int) -> Rows:
         self._require_open()
-        try:
-            blob = self._blobs.get(number)
-        except KeyError as error:
-            raise StateCorruptedError(f"blob {number}, listed by the manifest, is gone") from error
-        return decode_page(number, blob)
+        return decode_page(number, self._blobs.get(number))
 
 
 def encode_page(rows: Rows) -> bytes:

@@ -14,7 +14,7 @@ from muntin.stores.pages import Pages, PagesView
 if TYPE_CHECKING:
     from rocksdict import Rdict
 
-# The only empty key: marks and figures, in the same write as the rows.
+# The only empty key: marks and counts, in the same write as the rows.
 _DOCUMENT = b""
 _FIRST = b"\x00"
 

@@ -13,7 +13,7 @@ from typing import Any
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.stores import keys
-from muntin.stores.shelf import Shelf, length
+from muntin.stores.namespace import Namespace, length
 
 
 def segment_interval(retention: int, segments: int, minimum: Duration | int) -> int:
@@ -43,10 +43,10 @@ class SegmentedStore(ABC):
         interval: How long a segment is.
     """
 
-    def __init__(self, shelf: Shelf, retention: int, interval: int) -> None:
+    def __init__(self, shelf: Namespace, retention: int, interval: int) -> None:
         self.retention = retention
         self.interval = interval
-        self._shelf = shelf
+        self._namespace = shelf
         self._dropped: int | None = None
 
     @abstractmethod
@@ -56,12 +56,12 @@ class SegmentedStore(ABC):
     @property
     def observed(self) -> int | None:
         """The greatest time (of a session: end) that was given; ``None`` before the first."""
-        return self._shelf.observed
+        return self._namespace.observed
 
     @property
     def expired(self) -> int:
         """How many writes came after their retention and weren't taken."""
-        return self._shelf.figures.get("expired", 0)
+        return self._namespace.counts.get("expired", 0)
 
     def segment(self, time: int) -> int:
         """The segment that a time (of a session: its end) lies in."""
@@ -69,12 +69,12 @@ class SegmentedStore(ABC):
 
     def advance(self, time: int) -> None:
         """Note that time has come this far, and drop the segments that have expired by it."""
-        self._shelf.observe(time)
+        self._namespace.observe(time)
         self._expire()
 
     def flush(self, marks: Mapping[str, Any] | None = None) -> None:
         """Make everything since the last flush durable at once, with marks (the offset, say)."""
-        self._shelf.flush(marks)
+        self._namespace.flush(marks)
 
     def _edge(self) -> int | None:
         """The greatest time that isn't kept any more."""
@@ -86,5 +86,5 @@ class SegmentedStore(ABC):
             return
         segment = self.segment(edge + 1)
         if self._dropped is None or segment > self._dropped:
-            self._shelf.delete_range(b"", keys.encode_part(self._first_part(segment)))
+            self._namespace.delete_range(b"", keys.encode_part(self._first_part(segment)))
             self._dropped = segment

@@ -14,8 +14,8 @@ from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue
+from muntin.stores.namespace import Namespace, ShelfView, length, required_key
 from muntin.stores.segments import SegmentedStore, segment_interval
-from muntin.stores.shelf import Shelf, ShelfView, length, required_key
 
 
 class Session(NamedTuple):
@@ -77,7 +77,7 @@ class SessionStore(SegmentedStore):
         kept = length("retention", retention)
         interval = segment_interval(kept, segments, minimum)
         identity = {"kind": "session", "segment interval": str(interval)}
-        super().__init__(Shelf(kv, name, identity, codec), kept, interval)
+        super().__init__(Namespace(kv, name, identity, codec), kept, interval)
 
     def put(self, session: Session, aggregate: Any) -> bool:
         """Keep the aggregate of a session; ``None`` removes the session.
@@ -90,16 +90,16 @@ class SessionStore(SegmentedStore):
                 can't write the aggregate.
         """
         row = self._row(session)
-        written = None if aggregate is None else self._shelf.codec.to_bytes(aggregate)
+        written = None if aggregate is None else self._namespace.codec.to_bytes(aggregate)
         self.advance(session.end)
         edge = self._edge()
         if edge is not None and session.end <= edge:
-            self._shelf.count("expired")
+            self._namespace.count("expired")
             return False
         if written is None:
-            self._shelf.delete(row)
+            self._namespace.delete(row)
         else:
-            self._shelf.put(row, written)
+            self._namespace.put(row, written)
         return True
 
     def remove(self, session: Session) -> None:
@@ -109,7 +109,7 @@ class SessionStore(SegmentedStore):
             OptionError: When the key is null, or the session ends before it starts.
         """
         self._expire()
-        self._shelf.delete(self._row(session))
+        self._namespace.delete(self._row(session))
 
     def find_sessions(
         self,
@@ -130,7 +130,7 @@ class SessionStore(SegmentedStore):
         within = required_key("key", key)
         self._expire()
         segments = self._segments(earliest_end, None)
-        view, first = self._shelf.rows(), self._first(earliest_end)
+        view, first = self._namespace.rows(), self._first(earliest_end)
         return self._found(view, segments, within, first, latest_start, reverse)
 
     def fetch(self, key: Any, *, reverse: bool = False) -> Iterator[Found]:
@@ -154,14 +154,14 @@ class SessionStore(SegmentedStore):
         """
         self._expire()
         segments = self._segments(earliest_end, latest_end)
-        view, first = self._shelf.rows(), self._first(earliest_end)
+        view, first = self._namespace.rows(), self._first(earliest_end)
         return self._sorted(view, segments, first, latest_end, reverse)
 
     def _row(self, session: Session) -> bytes:
         within = required_key("key", session.key)
         if session.start > session.end:
-            cure = "give the first event time as start and the last as end"
-            raise OptionError("session", session, "ends before it starts", cure)
+            hint = "give the first event time as start and the last as end"
+            raise OptionError("session", session, "ends before it starts", hint)
         segment = keys.encode_part(self.segment(session.end))
         return segment + within + keys.encode((session.end, session.start))
 
@@ -195,7 +195,7 @@ class SessionStore(SegmentedStore):
             for row, value in view.scan(low, prefix + keys.AFTER, reverse=reverse):
                 _, key, end, start = keys.decode(row)
                 if latest_start is None or start <= latest_start:
-                    yield Session(key, start, end), self._shelf.codec.from_bytes(value)
+                    yield Session(key, start, end), self._namespace.codec.from_bytes(value)
 
     def _sorted(
         self, view: ShelfView, segments: range, first: int, last: int | None, reverse: bool
@@ -209,4 +209,4 @@ class SessionStore(SegmentedStore):
                     order = (end, keys.encode_part(key), start)
                     rows.append((order, Session(key, start, end), value))
             for _, session, value in sorted(rows, key=lambda found: found[0], reverse=reverse):
-                yield session, self._shelf.codec.from_bytes(value)
+                yield session, self._namespace.codec.from_bytes(value)

@@ -95,8 +95,8 @@ def _to_json(value: Any) -> bytes:
     try:
         return json.dumps(value, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        cure = 'give text, numbers, lists and dictionaries, or bytes with codec="raw"'
-        raise OptionError("value", value, "can't be written as JSON", cure) from error
+        hint = 'give text, numbers, lists and dictionaries, or bytes with codec="raw"'
+        raise OptionError("value", value, "can't be written as JSON", hint) from error
 
 
 def _from_json(data: bytes) -> Any:

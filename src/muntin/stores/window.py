@@ -14,8 +14,8 @@ from muntin.model.axis import Duration, phrase
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row
+from muntin.stores.namespace import Namespace, ShelfView, length, required_key
 from muntin.stores.segments import SegmentedStore, segment_interval
-from muntin.stores.shelf import Shelf, ShelfView, length, required_key
 
 # How many rows of other keys are passed by before the next place is looked up.
 _NEAR = 1
@@ -86,17 +86,17 @@ class WindowStore(SegmentedStore):
         kept = length("retention", retention)
         self.grace = kept if grace is None else length("grace", grace)
         if self.grace > kept:
-            cure = f"give at most the retention, {phrase(kept)}"
-            raise OptionError("grace", grace, "is longer than rows are kept", cure)
+            hint = f"give at most the retention, {phrase(kept)}"
+            raise OptionError("grace", grace, "is longer than rows are kept", hint)
         self.retain_duplicates = retain_duplicates
         interval = segment_interval(kept, segments, minimum)
         identity = {"kind": "window", "retain_duplicates": str(retain_duplicates)}
-        super().__init__(Shelf(kv, name, identity, codec), kept, interval)
+        super().__init__(Namespace(kv, name, identity, codec), kept, interval)
 
     @property
     def late(self) -> int:
         """How many writes came after the grace, though within retention, and weren't taken."""
-        return self._shelf.figures.get("late", 0)
+        return self._namespace.counts.get("late", 0)
 
     def put(self, key: Any, time: int, value: Any) -> bool:
         """Keep a value for a window; ``None`` deletes it (nothing happens with duplicates).
@@ -108,18 +108,18 @@ class WindowStore(SegmentedStore):
             OptionError: When the key is null, or the codec can't write the value.
         """
         within = required_key("key", key)
-        written = None if value is None else self._shelf.codec.to_bytes(value)
+        written = None if value is None else self._namespace.codec.to_bytes(value)
         self.advance(time)
         if not self._takes(time):
             return False
         row = keys.encode_part(time) + within
         if written is None:
-            self._shelf.delete(row)  # finds nothing among duplicates: they are numbered
+            self._namespace.delete(row)  # finds nothing among duplicates: they are numbered
             return True
         if self.retain_duplicates:
-            row += keys.encode_part(self._shelf.figures.get("arrivals", 0))
-            self._shelf.count("arrivals")
-        self._shelf.put(row, written)
+            row += keys.encode_part(self._namespace.counts.get("arrivals", 0))
+            self._namespace.count("arrivals")
+        self._namespace.put(row, written)
         return True
 
     def delete(self, key: Any, time: int) -> bool:
@@ -138,8 +138,8 @@ class WindowStore(SegmentedStore):
         within = required_key("key", key)
         if self._live(time, time) is None:
             return None
-        found = self._shelf.get(keys.encode_part(time) + within)
-        return None if found is None else self._shelf.codec.from_bytes(found)
+        found = self._namespace.get(keys.encode_part(time) + within)
+        return None if found is None else self._namespace.codec.from_bytes(found)
 
     def fetch(
         self, key: Any, start: int | None = None, end: int | None = None, *, reverse: bool = False
@@ -157,7 +157,7 @@ class WindowStore(SegmentedStore):
             return iter(())
         low = keys.encode_part(bounds[0]) + within
         high = keys.AFTER if end is None else keys.encode_part(end) + within + keys.AFTER
-        rows = _of_key(self._shelf.rows(low, high), within, reverse)
+        rows = _of_key(self._namespace.rows(low, high), within, reverse)
         return (self._read(row) for row in rows)
 
     def fetch_all(
@@ -177,7 +177,7 @@ class WindowStore(SegmentedStore):
         if bounds is None:
             return iter(())
         high = keys.AFTER if end is None else keys.encode_part(end) + keys.AFTER
-        view = self._shelf.rows(keys.encode_part(bounds[0]), high)
+        view = self._namespace.rows(keys.encode_part(bounds[0]), high)
         rows = reversed(view) if reverse else iter(view)
         if first_key is not None or last_key is not None:
             rows = _between(rows, first_key, last_key)
@@ -189,10 +189,10 @@ class WindowStore(SegmentedStore):
     def _takes(self, time: int) -> bool:
         assert self.observed is not None
         if time <= self.observed - self.retention:
-            self._shelf.count("expired")
+            self._namespace.count("expired")
             return False
         if time <= self.observed - self.grace:
-            self._shelf.count("late")
+            self._namespace.count("late")
             return False
         return True
 
@@ -207,7 +207,7 @@ class WindowStore(SegmentedStore):
     def _read(self, row: Row) -> WindowRow:
         time, at = keys.decode_part(row[0])
         key, _ = keys.decode_part(row[0], at)
-        return WindowRow(time, key, self._shelf.codec.from_bytes(row[1]))
+        return WindowRow(time, key, self._namespace.codec.from_bytes(row[1]))
 
 
 def _of_key(view: ShelfView, wanted: bytes, reverse: bool) -> Iterator[Row]:

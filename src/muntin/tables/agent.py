@@ -9,7 +9,7 @@ from typing import Any
 
 from muntin.model.errors import MuntinError, OptionError
 from muntin.tables.current import Cursor, require
-from muntin.tables.moments import Moment
+from muntin.tables.moments import Clock
 from muntin.tables.partition import Sent
 from muntin.tables.record import Keying
 from muntin.tables.stream import RUNNING, Inbox, Reader, Stream
@@ -60,13 +60,13 @@ class Agent:
         return f"<agent {self.name}>"
 
     async def send(
-        self, value: Any = None, *, key: Any = None, timestamp: Moment | None = None
+        self, value: Any = None, *, key: Any = None, timestamp: Clock | None = None
     ) -> None:
         """Send a message to the agent's topic."""
         self._channel().post(value, key=key, timestamp=timestamp)
 
     async def cast(
-        self, value: Any = None, *, key: Any = None, timestamp: Moment | None = None
+        self, value: Any = None, *, key: Any = None, timestamp: Clock | None = None
     ) -> None:
         """The same: nobody waits for an answer."""
         self._channel().post(value, key=key, timestamp=timestamp)
@@ -182,9 +182,9 @@ class AgentRun:
 
     def ends_early(self) -> OptionError:
         """What is wrong with an agent that ends and leaves its events unread."""
-        cure = "write async for ... in stream"
+        hint = "write async for ... in stream"
         problem = "ends without reading its stream"
-        return OptionError("agent", self.agent.name, problem, cure)
+        return OptionError("agent", self.agent.name, problem, hint)
 
     async def _deliver(self, result: Any) -> None:
         for sink in self.agent.sinks:
@@ -241,5 +241,5 @@ async def reads(agent: Agent) -> tuple[str, Keying | None]:
         return traced.topic, traced.by
     finally:
         RUNNING.set(None)
-    cure = "write async for ... in stream"
-    raise OptionError("agent", agent.name, "ends without reading its stream", cure)
+    hint = "write async for ... in stream"
+    raise OptionError("agent", agent.name, "ends without reading its stream", hint)

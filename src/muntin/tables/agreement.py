@@ -37,7 +37,7 @@ def _check(name: str, parts: Sequence[Partition]) -> None:
     shards = [part.shards[name] for part in parts]
     if sum(any(entries.any() for entries in shard.kept().values()) for shard in shards) < 2:
         return
-    for key in {told.key for shard in shards for told in shard.changes()}:
+    for key in {emitted.key for shard in shards for emitted in shard.changes()}:
 
         def holds(number: int, key: Any = key) -> bool:
             return shards[number].holds(key)

@@ -184,9 +184,9 @@ class App:
             if mine and same(known.by.function, by.function):
                 return known
         if current() is not None:
-            cure = f"write other = {table}.relative_to_field(...) outside of the loop over events"
+            hint = f"write other = {table}.relative_to_field(...) outside of the loop over events"
             given = by.field or by.name
-            raise OptionError("relative_to_field", given, "is first made at an event", cure)
+            raise OptionError("relative_to_field", given, "is first made at an event", hint)
         names = {clock.name for clock in self.clocks}
         name = f"{table} by {by.name}"
         while name in names:
@@ -227,14 +227,14 @@ class App:
     def task(self, function: Callable[..., Any]) -> Agent:
         """Let a coroutine function run that opens its stream by itself: ``topic.stream()``."""
         if not inspect.iscoroutinefunction(function):
-            cure = "write async def"
-            raise OptionError("task", function, "isn't a coroutine function", cure)
+            hint = "write async def"
+            raise OptionError("task", function, "isn't a coroutine function", hint)
         return self._add(Agent(function, None, function.__name__))
 
     def _add(self, agent: Agent) -> Agent:
         if agent.name in self.agents:
-            cure = "give it another: @app.agent(topic, name=...)"
-            raise OptionError("name", agent.name, "is the name of another agent", cure)
+            hint = "give it another: @app.agent(topic, name=...)"
+            raise OptionError("name", agent.name, "is the name of another agent", hint)
         self.agents[agent.name] = agent
         return agent
 
@@ -334,6 +334,6 @@ class App:
 
 def _maker(default: Any) -> Callable[[], Any] | None:
     if default is not None and not callable(default):
-        cure = "give a function that makes the value, for example default=int"
-        raise OptionError("default", default, "can't be called", cure)
+        hint = "give a function that makes the value, for example default=int"
+        raise OptionError("default", default, "can't be called", hint)
     return default

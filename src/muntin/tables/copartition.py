@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine.hashing import hash_rows
 from muntin.model.errors import PartitionError
+from muntin.state.hashing import hash_rows
 from muntin.stores.keys import encode_part
 from muntin.tables.current import Cursor
 

@@ -143,5 +143,5 @@ def time_of(event: Any) -> int:
     try:
         return moment(event)
     except ValueError as error:
-        cure = "give the event that the agent is at, one of stream.events(), or a point in time"
-        raise OptionError("event", event, "has no time that is known", cure) from error
+        hint = "give the event that the agent is at, one of stream.events(), or a point in time"
+        raise OptionError("event", event, "has no time that is known", hint) from error

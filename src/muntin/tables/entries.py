@@ -8,10 +8,11 @@ what changed and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from muntin.engine.runs import Blobs
+from muntin.state.blobs import Blobs
+from muntin.state.manifest import Run
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.journal import Journal
 from muntin.tables.typed import Written
@@ -48,7 +49,7 @@ class Entries:
         self._dropped: int | None = None
 
     def begin(
-        self, blobs: Blobs | None, stored: dict[str, Any] | None, dropped: int | None = None
+        self, blobs: Blobs | None, stored: Sequence[Run] | None, dropped: int | None = None
     ) -> None:
         """Go on from a commit; whatever was changed since the last one is forgotten.
 
@@ -68,7 +69,7 @@ class Entries:
         if stored is None:
             self.journal.blobs = blobs
             return
-        self.journal.open(blobs, stored)
+        self.journal.open(blobs, stored, self.span)
         self._current = set()
         there = set(self.journal.segments)
         for segment in [s for s in self._applied if s not in there]:
@@ -132,7 +133,7 @@ class Entries:
         for place, values in self.changed():
             by_segment.setdefault(place // self.span, {})[place] = values
         for segment, changed in by_segment.items():
-            self.journal.append(segment, changed)
+            self.journal.write(changed)
             self._applied[segment] = [run.number for run in self.journal.runs(segment)]
             for place, values in changed.items():
                 _settle(self.base.setdefault(place, {}), values)
@@ -176,7 +177,7 @@ class Entries:
             self._applied[segment] = [run.number for run in listed]
         dropped = self._dropped
         for run in behind:
-            for place, key, value in self.journal.read(run):
+            for place, key, value in self.journal.values(run):
                 if dropped is not None and place <= dropped:
                     # Its segment isn't wholly gone.
                     continue

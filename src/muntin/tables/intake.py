@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from muntin.model.axis import FARTHEST
 from muntin.stores.keys import encode_part
 from muntin.tables import packed, typed
 from muntin.tables.clocks import Arrival
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from muntin.tables.app import App
 
 Read = Callable[[Any], Any]
-# Half of what 64 bits hold: windows lie around a time.
-_FARTHEST = 1 << 61
 
 
 class Intake:
@@ -168,7 +167,7 @@ def _position(time: Any) -> int:
         ValueError: When it lies so far out that theirs would overflow.
     """
     at = moment(time)
-    if abs(at) >= _FARTHEST:
+    if abs(at) >= FARTHEST:
         raise ValueError(f"the time {time!r} lies beyond what windows reach")
     return at
 
@@ -195,10 +194,10 @@ def _storable(key: Any) -> Any:
 def rejected_row(row: Rejected) -> dict[str, Any]:
     """A rejected event as plain JSON, whatever its value and key are."""
     named = {field.name: getattr(row, field.name) for field in fields(row)}
-    return {**named, "value": _told(row.value), "key": _told(row.key)}
+    return {**named, "value": _emitted(row.value), "key": _emitted(row.key)}
 
 
-def _told(value: Any) -> Any:
+def _emitted(value: Any) -> Any:
     """A value as JSON can hold it, or in words what it is."""
     try:
         found = typed.plain(value)

@@ -11,7 +11,7 @@ from muntin.model.errors import OptionError
 
 Seconds = float | timedelta | str
 """A length of time: seconds, a ``timedelta``, ``"10 minutes"`` or ISO 8601."""
-Moment = float | datetime | str
+Clock = float | datetime | str
 """A point in time: seconds since the epoch, a ``datetime``, or ISO 8601."""
 
 # Before and behind every time there is.
@@ -39,11 +39,11 @@ def length(option: str, value: Seconds, *, zero: bool = True) -> int:
         raise OptionError(option, value, "is too long", "give less than 1e14 seconds") from None
     except OptionError as error:
         # As it was given.
-        raise OptionError(option, value, error.problem, error.cure) from None
+        raise OptionError(option, value, error.problem, error.hint) from None
 
 
 def expiry(value: Seconds | None) -> int | None:
-    """How long a window is kept after its end; nothing and zero mean for ever, as in Faust."""
+    """How long a window is kept after its end; nothing and zero mean indefinitely, as in Faust."""
     return (length("expires", value) or None) if value is not None else None
 
 

@@ -6,18 +6,19 @@ ask it what an agent could.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.model.kinds import KINDS
+from muntin.state.blobs import ReadBlobs
+from muntin.state.manifest import loads
 from muntin.tables import packed
 from muntin.tables.app import App
 from muntin.tables.copartition import home
-from muntin.tables.partition import Partition, Rules
-from muntin.tables.shard import Shard, Told
+from muntin.tables.partition import Partition, Rules, tables_of
+from muntin.tables.shard import Emitted, Shard
 from muntin.tables.spec import PLAIN, TableSpec
 from muntin.tables.table import SetTable, Table
 from muntin.tables.windowed import WindowedTable
@@ -25,39 +26,6 @@ from muntin.tables.windowed import WindowedTable
 Numbers = Mapping[int, Sequence[int]]
 Fetch = Callable[[Numbers], Mapping[int, Mapping[int, bytes]]]
 """Gives blobs by partition and number."""
-
-
-class LazyBlobs:
-    """``muntin.engine.runs.Blobs`` that can only be read, and are fetched when one is asked for."""
-
-    def __init__(self, manifest: str, fetch: Callable[[], Mapping[int, bytes]]) -> None:
-        self._manifest = manifest
-        self._fetch = fetch
-
-    def load(self) -> str | None:
-        """See ``Blobs``."""
-        return self._manifest
-
-    def get(self, number: int) -> bytes:
-        """See ``Blobs``."""
-        try:
-            return self._fetch()[number]
-        except KeyError:
-            raise StateCorruptedError(
-                f"blob {number} of the manifest isn't in the state store"
-            ) from None
-
-    def save(self, manifest: str) -> None:
-        """See ``Blobs``; never here."""
-        raise NotImplementedError("tables that are read from outside aren't written")
-
-    def put(self, number: int, blob: bytes) -> None:
-        """See ``Blobs``; never here."""
-        raise NotImplementedError("tables that are read from outside aren't written")
-
-    def remove(self, number: int) -> None:
-        """See ``Blobs``; never here."""
-        raise NotImplementedError("tables that are read from outside aren't written")
 
 
 class Opened:
@@ -89,11 +57,11 @@ class Opened:
         self._texts = list(manifests)
         self._fetch = fetch
         self._blobs: dict[int, Mapping[int, bytes]] = {}
-        stored = [json.loads(text)["tables"] for text in manifests]
+        stored = [tables_of(loads(text, "tables")) for text in manifests]
         known = {name: part for one in stored for name, part in one.items()}
         if table not in known:
-            cure = f"give one of {', '.join(known)}"
-            raise OptionError("name", table, "isn't a table of this state", cure)
+            hint = f"give one of {', '.join(known)}"
+            raise OptionError("name", table, "isn't a table of this state", hint)
         self.spec = spec_of(table, known[table], default, value_type)
         specs = {name: spec_of(name, part) for name, part in known.items()} | {table: self.spec}
         held = [one.get(table, {}) for one in stored]
@@ -102,7 +70,7 @@ class Opened:
         rules = Rules(specs, {}, None)
         self._parts = [Partition(rules, number) for number in range(len(manifests))]
         for number, (part, text) in enumerate(zip(self._parts, self._texts, strict=True)):
-            part.begin(LazyBlobs(text, self._of(number)), part.wall)
+            part.begin(ReadBlobs(text, self._of(number)), part.wall)
         self.app = App("outside")
         self.app.define(self.spec)
         # The handles of an open app, over partitions that nobody works on.
@@ -137,11 +105,11 @@ class Opened:
         """The table in a partition."""
         return part.shards[self.spec.name]
 
-    def standing(self, key: Any = None) -> Iterator[Told]:
+    def snapshot(self, key: Any = None) -> Iterator[Emitted]:
         """Every entry, or those of a key."""
         parts = self.parts if key is None else [self.partition_of(self.spec.name, key)]
         for part in parts:
-            for one in self.shard(part).standing():
+            for one in self.shard(part).snapshot():
                 if key is None or one.key == key:
                     yield one
 
@@ -167,8 +135,7 @@ class Opened:
 
 def numbers_of(stored: Mapping[str, Any]) -> list[int]:
     """The blobs of a table's part of a manifest."""
-    journals = stored.get("runs", {}).values()
-    return [run[0] for runs in journals for segment in runs.values() for run in segment]
+    return [run.number for runs in stored.get("runs", {}).values() for run in runs]
 
 
 def spec_of(

@@ -9,17 +9,17 @@ begins from the same commit.
 from __future__ import annotations
 
 import inspect
-import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from muntin.engine.runs import Blobs
 from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
+from muntin.state.blobs import Blobs
+from muntin.state.manifest import Manifest, loads
 from muntin.tables.clocks import Arrival, FieldClock
 from muntin.tables.copartition import own
 from muntin.tables.current import CURRENT, Cursor
@@ -27,12 +27,10 @@ from muntin.tables.moments import BEGINNING
 from muntin.tables.plain_shard import PlainShard
 from muntin.tables.session_shard import SessionShard
 from muntin.tables.set_shard import SetShard, SetWindowShard
-from muntin.tables.shard import Shard, Told
+from muntin.tables.shard import Emitted, Shard
 from muntin.tables.spec import TableSpec, window_range
 from muntin.tables.window_shard import WindowShard
 
-# Format 1 had what a table is in prose.
-FORMAT = 2
 # What closed windows lead to comes behind what events do.
 _CLOSED = 1 << 62
 
@@ -95,7 +93,7 @@ class Rules:
         tables: The tables, by name.
         lateness: How far the watermark of a topic trails its greatest time, by topic.
         clocks: The times in values that tables go by.
-        idle: How long a clock may rest until no table waits for it; ``None``: for ever.
+        idle: How long a clock may rest until no table waits for it; ``None``: indefinitely.
         max_ahead: How far ahead of the wall clock a time may be; ``None``: any.
         zones: The session's time zone, by the topics whose events depend on it.
     """
@@ -173,22 +171,17 @@ class Partition:
             self.marks, self.moved, self.counts = {}, {}, Counter()
             self.batch, self._version, self._zones = 0, None, dict(self.rules.zones)
             return {}
+        manifest = loads(text, "tables")
         try:
-            manifest = json.loads(text)
-            if manifest["format"] != FORMAT:
-                raise StateCorruptedError(
-                    f"tables were written in format {manifest['format']}, this muntin reads format "
-                    f"{FORMAT}: use the muntin that wrote them"
-                )
+            extra, tables = manifest.extra, tables_of(manifest)
             # Nothing is taken for committed until this batch is: it may fail.
             mine, self._version = self._version, None
-            if manifest["version"] == mine:
+            if extra["version"] == mine:
                 return None
-            self.marks, self.moved = manifest["marks"], manifest.get("moved", {})
-            self.wall = max(self.wall, manifest["wall"])
-            self.counts, self.batch = Counter(manifest["counts"]), manifest["batch"]
-            zones, tables = manifest.get("zones", {}), manifest["tables"]
-        except (KeyError, TypeError, ValueError) as error:
+            self.marks, self.moved, zones = extra["marks"], extra["moved"], extra["zones"]
+            self.wall = max(self.wall, BEGINNING if manifest.wall is None else manifest.wall)
+            self.counts, self.batch = Counter(manifest.counts), extra["batch"]
+        except KeyError as error:
             raise StateCorruptedError("the manifest of a partition can't be read") from error
         self._zones = {**zones, **self.rules.zones}
         other = [topic for topic, zone in zones.items() if self._zones[topic] != zone]
@@ -255,14 +248,14 @@ class Partition:
         self,
         marks: Mapping[str, int],
         *,
-        tell: frozenset[str] = frozenset(),
+        emit: frozenset[str] = frozenset(),
         final: bool = False,
-    ) -> dict[str, list[Told]]:
+    ) -> dict[str, list[Emitted]]:
         """End a batch: close windows that have expired, write what has changed.
 
         Args:
             marks: The watermark of each clock from now on.
-            tell: The tables whose changes are wanted.
+            emit: The tables whose changes are wanted.
             final: Whether the input has ended, so that all windows are over.
 
         Returns:
@@ -275,23 +268,23 @@ class Partition:
             shard.settle()
             shard.advance()
             callback = shard.spec.on_window_close
-            closed[name] = shard.close(tell=name in tell or callback is not None, final=final)
+            closed[name] = shard.close(emit=name in emit or callback is not None, final=final)
             if callback is not None:
                 await self._call_back(shard, callback, closed[name])
-        told = {}
+        emitted = {}
         for name, shard in self.shards.items():
             shard.settle()
-            if name in tell:
-                told[name] = [*shard.changes(), *closed[name]]
+            if name in emit:
+                emitted[name] = [*shard.changes(), *closed[name]]
         self._commit()
-        return told
+        return emitted
 
     def _move(self, clock: str, mark: int) -> None:
         if mark > self.marks.get(clock, BEGINNING):
             self.marks[clock], self.moved[clock] = mark, self.wall
 
     async def _call_back(
-        self, shard: Shard, callback: Callable[..., Any], closed: list[Told]
+        self, shard: Shard, callback: Callable[..., Any], closed: list[Emitted]
     ) -> None:
         """Tell of closed windows; what the callback writes, it writes as of the window's end.
 
@@ -326,15 +319,36 @@ class Partition:
         if blobs is None:
             return
         self._version = f"{secrets.randbits(62):x}"
-        manifest = {
-            "format": FORMAT,
-            "version": self._version,
-            "batch": self.batch,
-            "marks": self.marks,
-            "moved": self.moved,
-            "wall": self.wall,
-            "counts": self.counts,
-            "zones": self._zones,
-            "tables": {name: shard.stored() for name, shard in self.shards.items()},
-        }
-        blobs.save(json.dumps(manifest))
+        shards = self.shards.items()
+        manifest = Manifest(
+            "tables",
+            {name: shard.spec.to_dict() for name, shard in shards},
+            wall=self.wall,
+            counts=self.counts,
+            tables={
+                f"{name} {journal}": entries.journal.entries()
+                for name, shard in shards
+                for journal, entries in shard.kept().items()
+            },
+            extra={
+                "version": self._version,
+                "batch": self.batch,
+                "marks": self.marks,
+                "moved": self.moved,
+                "zones": self._zones,
+                "tables": {name: shard.stored() for name, shard in shards},
+            },
+        )
+        blobs.save(manifest.dumps())
+
+
+def tables_of(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """What a manifest says of each table: what it is, how far it has come, and its runs."""
+    found: dict[str, dict[str, Any]] = {
+        name: {**part, "spec": manifest.spec[name], "runs": {}}
+        for name, part in manifest.extra["tables"].items()
+    }
+    for table, runs in manifest.tables.items():
+        name, _, journal = table.rpartition(" ")
+        found[name]["runs"][journal] = runs
+    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from muntin.tables.cells import MISSING
 from muntin.tables.current import Cursor
 from muntin.tables.entries import Entries
-from muntin.tables.shard import Shard, Told
+from muntin.tables.shard import Emitted, Shard
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ class PlainShard(Shard):
         stored = self.items()
         return len(stored) + len(self.begun(0, stored))
 
-    def standing(self) -> Iterator[Told]:
+    def snapshot(self) -> Iterator[Emitted]:
         """See ``Shard``."""
-        return (Told(key, None, value, False) for key, value in self.items().items())
+        return (Emitted(key, None, value, False) for key, value in self.items().items())
 
-    def changes(self) -> Iterator[Told]:
+    def changes(self) -> Iterator[Emitted]:
         """See ``Shard``."""
         for _, values in self.values.changed():
             for key, value in values.items():
-                yield Told(key, None, value, False)
+                yield Emitted(key, None, value, False)

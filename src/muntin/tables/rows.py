@@ -68,6 +68,14 @@ class RowReader:
         rows = zip(*columns, strict=True)
         return self._checked([dict(zip(self._names, row, strict=True)) for row in rows], unheld)
 
+    def refused(self, frame: pl.DataFrame) -> Malformed:
+        """Which rows are malformed, without making more values than that takes."""
+        if self._kind is not None:
+            return self(frame)[1]
+        names = self._names if self._value is None else [self._value]
+        held = [n for n in names if frame.schema[n].is_temporal() or frame.schema[n].is_nested()]
+        return {row: why for name in held for row, why in listed(frame[name])[1].items()}
+
     def _made(self, frame: pl.DataFrame, fields: dict[str, bool]) -> list[Any] | None:
         """Instances out of whole columns; ``None`` where some row needs a closer look."""
         if any(not nullable and frame[name].null_count() for name, nullable in fields.items()):

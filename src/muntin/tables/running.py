@@ -22,10 +22,10 @@ from muntin.tables.agent import AgentRun
 from muntin.tables.agreement import agree
 from muntin.tables.copartition import home
 from muntin.tables.intake import Intake, as_json, from_json, rejected_row
-from muntin.tables.kept import Kept
 from muntin.tables.loop import Loop
-from muntin.tables.moments import Moment
+from muntin.tables.moments import Clock
 from muntin.tables.partition import Partition, Rejected, Sent
+from muntin.tables.partition_store import PartitionStore
 from muntin.tables.sources import Memory, Message, Source, source
 from muntin.tables.topic import Topic
 
@@ -58,7 +58,7 @@ class Running(Closes):
             raise OptionError("partitions", partitions, "is less than one", "give 1 or more")
         self._app = app
         self._clock = clock
-        self._kept = Kept(store, app.name, partitions)
+        self._kept = PartitionStore(store, app.name, partitions)
         rules = app.rules()
         self.parts = [Partition(rules, number) for number in range(partitions)]
         self.topics = Memory()
@@ -103,7 +103,7 @@ class Running(Closes):
         return self.parts[there]
 
     def send(
-        self, topic: str, value: Any, *, key: Any = None, timestamp: Moment | None = None
+        self, topic: str, value: Any, *, key: Any = None, timestamp: Clock | None = None
     ) -> None:
         """Work through one message, and whatever agents send because of it.
 
@@ -243,8 +243,8 @@ class Running(Closes):
     def _require_read(self, topic: str) -> None:
         if not self._reads(topic):
             read = {inbox.topic for run in self._runs for inbox in run.inboxes}
-            cure = f"give one of {', '.join(sorted(read))}" if read else "let an agent read it"
-            raise OptionError("topic", topic, "is read by no agent", cure)
+            hint = f"give one of {', '.join(sorted(read))}" if read else "let an agent read it"
+            raise OptionError("topic", topic, "is read by no agent", hint)
 
     async def _start(self) -> None:
         for run in self._runs:

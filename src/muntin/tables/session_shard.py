@@ -17,7 +17,7 @@ from muntin.tables.clocks import Look, Relative
 from muntin.tables.current import Cursor
 from muntin.tables.entries import Entries
 from muntin.tables.moments import BEGINNING, END
-from muntin.tables.shard import Shard, Told, in_order
+from muntin.tables.shard import Emitted, Shard, in_order
 from muntin.tables.spec import TableSpec
 from muntin.tables.window_shard import Operation
 
@@ -233,12 +233,12 @@ class SessionShard(Shard):
         """All keys that have a session."""
         return [key for key in self._by_key() if self.seen(key, look)]
 
-    def standing(self) -> Iterator[Told]:
+    def snapshot(self) -> Iterator[Emitted]:
         """See ``Shard``; by key, then start."""
         for key in in_order(self._by_key()):
             for session in self.of(key):
                 if not self._over(session.end, self.watermark):
-                    yield Told(key, self.window(session), session.value, False)
+                    yield Emitted(key, self.window(session), session.value, False)
 
     def expired(self, window: tuple[int, int]) -> bool:
         """See ``Shard``."""
@@ -252,7 +252,7 @@ class SessionShard(Shard):
         """See ``Shard``; a session that has expired isn't found any more."""
         return False
 
-    def close(self, *, tell: bool, final: bool) -> list[Told]:
+    def close(self, *, emit: bool, final: bool) -> list[Emitted]:
         """See ``Shard``."""
         watermark = END if final else self.watermark
         if watermark == BEGINNING or (self.spec.expires is None and not final):
@@ -268,24 +268,24 @@ class SessionShard(Shard):
             self._closed_ends[key, session.start] = session.end
         self.closed = (upto + 1) // self.span - 1
         self.stored_sessions.drop_through(self.closed)
-        if not tell:
+        if not emit:
             return []
         by_start: dict[int, dict[Any, Session]] = {}
         for start, key, session in over:
             by_start.setdefault(start, {})[key] = session
         return [
-            Told(key, self.window(sessions[key]), sessions[key].value, True)
+            Emitted(key, self.window(sessions[key]), sessions[key].value, True)
             for _, sessions in sorted(by_start.items())
             for key in in_order(sessions)
         ]
 
-    def changes(self) -> Iterator[Told]:
+    def changes(self) -> Iterator[Emitted]:
         """See ``Shard``; a session that has other bounds now is gone under the old ones."""
         for touched, before in self._before.items():
             key, start = touched
             session = self._now[touched]
             end = session.end if session is not None else self._closed_ends.get(touched)
             if before is not None and before != end:
-                yield Told(key, self.window(Session(start, before, None)), GONE, False)
+                yield Emitted(key, self.window(Session(start, before, None)), GONE, False)
             if session is not None:
-                yield Told(key, self.window(session), session.value, False)
+                yield Emitted(key, self.window(session), session.value, False)

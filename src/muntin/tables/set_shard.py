@@ -13,7 +13,7 @@ from muntin.tables.clocks import Relative
 from muntin.tables.current import Cursor
 from muntin.tables.entries import Entries
 from muntin.tables.plain_shard import PlainShard
-from muntin.tables.shard import Told, in_order
+from muntin.tables.shard import Emitted, in_order
 from muntin.tables.spec import TableSpec
 from muntin.tables.window_shard import Operation, WindowShard
 
@@ -127,9 +127,9 @@ class SetShard(PlainShard):
         """See ``PlainShard``."""
         return {key: set(members) for key, members in self.members.at(0).items() if members}
 
-    def changes(self) -> Iterator[Told]:
+    def changes(self) -> Iterator[Emitted]:
         """See ``Shard``."""
-        return (Told(key, None, value, False) for _, key, value in self.members.changed())
+        return (Emitted(key, None, value, False) for _, key, value in self.members.changed())
 
 
 class SetWindowShard(WindowShard):
@@ -184,15 +184,15 @@ class SetWindowShard(WindowShard):
         """See ``WindowShard``."""
         return {key: set(found) for key, found in self.members.at(window).items() if found}
 
-    def close(self, *, tell: bool, final: bool) -> list[Told]:
+    def close(self, *, emit: bool, final: bool) -> list[Emitted]:
         """See ``Shard``."""
-        told = super().close(tell=tell, final=final)
+        emitted = super().close(emit=emit, final=final)
         if self.closed is not None:
             self.members.drop_through(self.closed)
-        return told
+        return emitted
 
-    def changes(self) -> Iterator[Told]:
+    def changes(self) -> Iterator[Emitted]:
         """See ``Shard``."""
         for window, key, value in self.members.changed():
             if not self.gone(window):
-                yield Told(key, self.window(window), value, False)
+                yield Emitted(key, self.window(window), value, False)

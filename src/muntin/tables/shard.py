@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from muntin.engine.runs import Blobs
 from muntin.model.errors import StateCorruptedError
+from muntin.state.blobs import Blobs
 from muntin.stores.keys import encode_part
 from muntin.tables import copartition
 from muntin.tables.cells import MISSING
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FROZEN = {type(None), bool, int, float, str, bytes}
 
 
-class Told(NamedTuple):
+class Emitted(NamedTuple):
     """One entry of a table as it is after a batch.
 
     Attributes:
@@ -70,7 +70,6 @@ class Shard:
         self.known: Cursor | None = None
         self.lies: dict[copartition.Lie, None] = {}
         self.span = 1
-        self._spec = spec.to_dict()
         # What agents were lent, for which clock what they change counts, and at which event, where
         # the key isn't its own.
         self._lent: dict[tuple[int, Any], Any] = {}
@@ -105,7 +104,7 @@ class Shard:
         runs = None if stored is None else stored.get("runs", {})
         dropped = self.dropped()
         for name, entries in self.kept().items():
-            entries.begin(blobs, None if runs is None else runs.get(name, {}), dropped.get(name))
+            entries.begin(blobs, None if runs is None else runs.get(name, ()), dropped.get(name))
 
     def dropped(self) -> dict[str, int | None]:
         """The greatest place that has expired, for each name in ``kept``."""
@@ -129,14 +128,12 @@ class Shard:
     def stored(self) -> dict[str, Any]:
         """The table's part of the manifest."""
         return {
-            "spec": self._spec,
             "span": self.span,
             "watermark": self.watermark,
             "closed": self.closed,
             "latest": self.latest,
             "feeds": list(self.feeds),
             "lies": list(self.lies),
-            "runs": {name: entries.journal.entries() for name, entries in self.kept().items()},
         }
 
     def placed(self, cursor: Cursor, relative: Relative) -> tuple[int, int] | None:
@@ -361,11 +358,11 @@ class Shard:
         upto = reached(self.feeds, marks, part.moved, part.wall, part.rules.idle)
         self.watermark = max(self.watermark, upto)
 
-    def close(self, *, tell: bool, final: bool) -> list[Told]:
+    def close(self, *, emit: bool, final: bool) -> list[Emitted]:
         """Let windows go that have expired.
 
         Args:
-            tell: Whether what they held is wanted.
+            emit: Whether what they held is wanted.
             final: Whether all windows have expired.
 
         Returns:
@@ -373,11 +370,11 @@ class Shard:
         """
         return []
 
-    def changes(self) -> Iterator[Told]:
+    def changes(self) -> Iterator[Emitted]:
         """Every entry that has changed since the last commit."""
         raise NotImplementedError
 
-    def standing(self) -> Iterator[Told]:
+    def snapshot(self) -> Iterator[Emitted]:
         """Every entry that hasn't expired."""
         raise NotImplementedError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from muntin.model.errors import OptionError
-from muntin.tables.moments import Moment
+from muntin.tables.moments import Clock
 from muntin.tables.record import Keying, keying
 
 _SLICE = 10_000
@@ -119,8 +119,8 @@ def rows(data: Any, start: int) -> Iterator[Any]:
         return (data[number] for number in range(start, len(data)))
     if isinstance(data, Iterable):
         return islice(iter(data), start, None)
-    cure = "give a list, a frame, the path of a file, or muntin.memory()"
-    raise OptionError("source", data, "has no rows", cure)
+    hint = "give a list, a frame, the path of a file, or muntin.memory()"
+    raise OptionError("source", data, "has no rows", hint)
 
 
 def _frame(data: Any) -> Any:
@@ -149,8 +149,8 @@ def _file(path: Path, start: int) -> Iterator[Any]:
     }
     read = readers.get(path.suffix.lower())
     if read is None:
-        cure = "give a .jsonl, .ndjson, .csv or .parquet file, or read it yourself into a frame"
-        raise OptionError("source", str(path), "isn't a kind of file that is known", cure)
+        hint = "give a .jsonl, .ndjson, .csv or .parquet file, or read it yourself into a frame"
+        raise OptionError("source", str(path), "isn't a kind of file that is known", hint)
     if not path.is_file():
         raise OptionError("source", str(path), "isn't a file", "give the path of one that is")
     return read(path, start)
@@ -186,7 +186,7 @@ class Memory:
         self._topics: dict[str, list[Message]] = {}
 
     def send(
-        self, topic: str, value: Any, *, key: Any = None, timestamp: Moment | None = None
+        self, topic: str, value: Any, *, key: Any = None, timestamp: Clock | None = None
     ) -> int:
         """Append a message.
 

@@ -21,7 +21,7 @@ from muntin.tables.moments import seconds
 
 # Windows that end within this share of their retention are stored, and dropped, together.
 SEGMENTS = 8
-# As many for windows that are kept for ever.
+# As many for windows that are kept indefinitely.
 FOREVER = 256
 # Types that have a name wherever a table is read.
 PLAIN: dict[str, type] = {
@@ -53,7 +53,7 @@ class TableSpec:
         key_type: A plain type that keys are, where it was said.
         sets: Whether a value is a set, kept member by member.
         windows: Which windows, if any.
-        expires: How long after its end a window is kept, microseconds; ``None``: for ever.
+        expires: How long after its end a window is kept, microseconds; ``None``: indefinitely.
         merge: What becomes of the values of sessions that grow together.
         key_index: Whether all keys may be walked.
         on_window_close: Called when a window has expired.
@@ -121,7 +121,7 @@ class TableSpec:
         """Refuse sessions whose values can't be merged.
 
         Raises:
-            OptionError: Naming the cure.
+            OptionError: Naming how to fix it.
         """
         if self.sets or self.merge is not operator.add or self.default is None:
             return
@@ -129,14 +129,14 @@ class TableSpec:
         try:
             self.merge(value, value)
         except TypeError as error:
-            cure = "say how: session(gap, merge=function of two values)"
+            hint = "say how: session(gap, merge=function of two values)"
             kind = type(value).__name__
             problem = f"gives values of type {kind}, and + doesn't join two of those"
-            raise OptionError("default", self.default, problem, cure) from error
+            raise OptionError("default", self.default, problem, hint) from error
 
     def __str__(self) -> str:
         kind = "no windows" if self.windows is None else str(self.windows)
-        kept = "kept for ever" if self.expires is None else f"kept for {phrase(self.expires)}"
+        kept = "kept indefinitely" if self.expires is None else f"kept for {phrase(self.expires)}"
         return f"{self.name}: {kind}" + ("" if self.windows is None else f", {kept}")
 
 

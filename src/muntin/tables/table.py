@@ -71,8 +71,8 @@ class Handle:
         shard = shards[self.name]
         if not isinstance(shard, kind):
             problem = "has windows" if self.spec.windows is not None else "has no windows"
-            cure = "use what .tumbling(), .hopping() or .session() returned"
-            raise OptionError("table", self.name, problem, cure)
+            hint = "use what .tumbling(), .hopping() or .session() returned"
+            raise OptionError("table", self.name, problem, hint)
         return shard
 
 
@@ -174,7 +174,7 @@ class Table(Handle):
 
         Args:
             size: Length of a window.
-            expires: How long after its end a window takes events and can be read; for ever where
+            expires: How long after its end a window takes events and can be read; without end where
                 it isn't given. It is measured by the table's watermark.
             key_index: Whether all keys may be walked (``len(table)``, ``for key in table``).
         """
@@ -220,7 +220,7 @@ class Table(Handle):
         closed: Closed = "both",
         key_index: bool = False,
     ) -> WindowedTable:
-        """Keep a value a session: a stretch of events of a key, parted by silence.
+        """Keep a value a session: a stretch of events of a key, separated by silence.
 
         A session begins and grows by being written (``table[key] += x``). What is changed inside of
         its value (``table[key].current().append(x)``) is kept and has no time, so it doesn't
@@ -249,8 +249,8 @@ class Table(Handle):
         from muntin.tables.windowed import WindowedTable
 
         if self.spec.windows is not None:
-            cure = "make another table"
-            raise OptionError("table", self.name, "has windows already", cure)
+            hint = "make another table"
+            raise OptionError("table", self.name, "has windows already", hint)
         self.app.define(spec)
         return WindowedTable(self.app, self.name)
 
@@ -340,5 +340,5 @@ class SetTable(Table):
         Raises:
             OptionError: Always.
         """
-        cure = "use app.Table(name, default=set).session(gap, merge=set.union)"
-        raise OptionError("SetTable", self.name, "can't be kept by sessions", cure)
+        hint = "use app.Table(name, default=set).session(gap, merge=set.union)"
+        raise OptionError("SetTable", self.name, "can't be kept by sessions", hint)

@@ -7,7 +7,7 @@ from typing import Any
 
 from muntin.model.errors import OptionError, OutsideStreamError
 from muntin.tables.current import current, time_of
-from muntin.tables.moments import Moment
+from muntin.tables.moments import Clock
 from muntin.tables.partition import Sent
 from muntin.tables.stream import RUNNING, Stream
 
@@ -44,7 +44,7 @@ class Topic:
         return Stream(reader, self.name)
 
     async def send(
-        self, *, value: Any = None, key: Any = None, timestamp: Moment | None = None
+        self, *, value: Any = None, key: Any = None, timestamp: Clock | None = None
     ) -> None:
         """Send a message; it is on its way when the batch is committed.
 
@@ -58,7 +58,7 @@ class Topic:
         """
         self.post(value, key=key, timestamp=timestamp)
 
-    def post(self, value: Any, *, key: Any = None, timestamp: Moment | None = None) -> None:
+    def post(self, value: Any, *, key: Any = None, timestamp: Clock | None = None) -> None:
         """The same, for functions that aren't coroutines."""
         cursor = current()
         if cursor is None or cursor.part is None:

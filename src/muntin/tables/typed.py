@@ -39,8 +39,8 @@ def adapter(option: str, kind: Any) -> Any:
             made.rebuild()
         return made
     except (PydanticSchemaGenerationError, PydanticUserError, NameError) as error:
-        cure = "give a dataclass, a pydantic model, or a type of Python's own"
-        raise OptionError(option, kind, "isn't a type that values can be checked by", cure) from (
+        hint = "give a dataclass, a pydantic model, or a type of Python's own"
+        raise OptionError(option, kind, "isn't a type that values can be checked by", hint) from (
             error
         )
 

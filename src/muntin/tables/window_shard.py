@@ -16,7 +16,7 @@ from muntin.tables.clocks import Look, Relative
 from muntin.tables.current import Cursor
 from muntin.tables.entries import Entries, Pair
 from muntin.tables.moments import BEGINNING, END
-from muntin.tables.shard import Shard, Told, in_order
+from muntin.tables.shard import Emitted, Shard, in_order
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -327,12 +327,12 @@ class WindowShard(Shard):
             if value is not MISSING
         }
 
-    def standing(self) -> Iterator[Told]:
+    def snapshot(self) -> Iterator[Emitted]:
         """See ``Shard``; by window, then key."""
         for window in self.live():
             values = self.values(window)
             for key in in_order(values):
-                yield Told(key, self.window(window), values[key], False)
+                yield Emitted(key, self.window(window), values[key], False)
 
     def expired(self, window: tuple[int, int]) -> bool:
         """See ``Shard``."""
@@ -342,7 +342,7 @@ class WindowShard(Shard):
         """Start and end of a window, microseconds."""
         return self.windows.start(number), self.windows.end(number)
 
-    def close(self, *, tell: bool, final: bool) -> list[Told]:
+    def close(self, *, emit: bool, final: bool) -> list[Emitted]:
         """See ``Shard``."""
         if final:
             live = self.live()
@@ -353,20 +353,20 @@ class WindowShard(Shard):
             upto = self.windows.ended(self.watermark - self.spec.expires)
         if upto is None or (self.closed is not None and upto <= self.closed):
             return []
-        told = list(self._told(upto)) if tell else []
+        emitted = list(self._emitted(upto)) if emit else []
         self.closed = upto
         self.whole.drop_through(upto)
         pane = self._closed_pane()
         if self.panes is not None and pane is not None:
             self.panes.drop_through(pane)
         self._slots = {}
-        return told
+        return emitted
 
-    def _told(self, upto: int) -> Iterator[Told]:
+    def _emitted(self, upto: int) -> Iterator[Emitted]:
         for window in self._holding(upto):
             values = self.values(window)
             for key in in_order(values):
-                yield Told(key, self.window(window), values[key], True)
+                yield Emitted(key, self.window(window), values[key], True)
 
     def _holding(self, upto: int) -> list[int]:
         """The windows up to one that hold something and haven't been closed."""
@@ -379,7 +379,7 @@ class WindowShard(Shard):
                 found.update(range(first, min(upto, self.windows.last_window(pane)) + 1))
         return sorted(k for k in found if not self.gone(k))
 
-    def changes(self) -> Iterator[Told]:
+    def changes(self) -> Iterator[Emitted]:
         """See ``Shard``."""
         touched = {window: set(values) for window, values in self.whole.changed()}
         if self.panes is not None:
@@ -392,7 +392,7 @@ class WindowShard(Shard):
                 continue
             for key in in_order(touched[window]):
                 value = self.value(window, key)
-                yield Told(key, self.window(window), GONE if value is MISSING else value, False)
+                yield Emitted(key, self.window(window), GONE if value is MISSING else value, False)
 
 
 _SUMS = (operator.add, operator.sub)

@@ -98,8 +98,8 @@ class WindowedTable(Handle):
 
     def _all_keys(self) -> list[Any]:
         if not self.spec.key_index:
-            cure = "define it with key_index=True, or ask for one window: table.keys().now()"
-            raise OptionError("key_index", False, f"doesn't let {self.name!r} be walked", cure)
+            hint = "define it with key_index=True, or ask for one window: table.keys().now()"
+            raise OptionError("key_index", False, f"doesn't let {self.name!r} be walked", hint)
         found: dict[Any, None] = {}
         for shard in self.shards(Shard):
             look = shard.look(self.relative)
@@ -303,8 +303,8 @@ class WindowSet:
         cursor = require(f"table {self.table.name!r} is written")
         shard = self._shard()
         if not isinstance(shard, SetWindowShard):
-            cure = "make it with app.SetTable(), or write table[key] |= {member}"
-            raise OptionError("table", self.table.name, "isn't a table of sets", cure)
+            hint = "make it with app.SetTable(), or write table[key] |= {member}"
+            raise OptionError("table", self.table.name, "isn't a table of sets", hint)
         shard.change(self.key, add, discard, cursor, self.table.relative)
 
     def __eq__(self, other: object) -> bool:
@@ -336,8 +336,8 @@ def _unsaid(asked: str) -> Callable[..., NoReturn]:
         name = self.table.name
         shown = asked.format(f"{name}[key]")
         problem = f"has many windows, and `{shown}` doesn't say which is meant"
-        cure = f"write {asked.format(f'{name}[key].current()')}, or .now(), .value(), .delta()"
-        raise OptionError("table", name, problem, cure)
+        hint = f"write {asked.format(f'{name}[key].current()')}, or .now(), .value(), .delta()"
+        raise OptionError("table", name, problem, hint)
 
     refuse.__doc__ = f"Which window is meant by ``{asked.format('table[key]')}`` has to be said."
     return refuse

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -35,19 +36,25 @@ def file(tmp_path: Path):
 
 
 def test_help_names_the_commands():
-    told = invoke("--help")
-    assert told.exit_code == 0
+    emitted = invoke("--help")
+    assert emitted.exit_code == 0
     for command in ("run", "explain", "schema"):
-        assert command in told.stdout
-    assert "demo" in told.stdout
+        assert command in emitted.stdout
+    assert "demo" in emitted.stdout
+
+
+def test_the_version_is_that_of_the_package():
+    told = invoke("--version")
+    assert (told.exit_code, told.stdout) == (0, f"muntin {version('muntin')}\n")
+    assert "Windows for streams" in invoke("--help").stdout
 
 
 @pytest.mark.parametrize("name", ["typer", "rich"])
 def test_a_missing_extra_is_named(name: str):
     command = [sys.executable, "-c", NONE.format(name=name)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert told.returncode == 1
-    assert told.stderr.strip() == "the command muntin needs an extra: pip install 'muntin[cli]'"
+    emitted = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert emitted.returncode == 1
+    assert emitted.stderr.strip() == "the command muntin needs an extra: pip install 'muntin[cli]'"
 
 
 def test_main_is_the_entry_point():
@@ -66,17 +73,17 @@ def test_main_is_the_entry_point():
     ],
 )
 def test_what_cannot_work_is_refused_before_spark_starts(file, text, args, said):
-    told = invoke("run", file(text), *args)
-    assert told.exit_code == 1
-    assert said in flat(told.stderr)
-    assert "Traceback" not in told.output
-    assert "Starting Spark" not in told.output
+    emitted = invoke("run", file(text), *args)
+    assert emitted.exit_code == 1
+    assert said in flat(emitted.stderr)
+    assert "Traceback" not in emitted.output
+    assert "Starting Spark" not in emitted.output
 
 
 def test_a_missing_file_is_named():
-    told = invoke("run", "nowhere.py")
-    assert told.exit_code == 1
-    assert "PIPELINE='nowhere.py' isn't a file; give the path" in flat(told.stderr)
+    emitted = invoke("run", "nowhere.py")
+    assert emitted.exit_code == 1
+    assert "PIPELINE='nowhere.py' isn't a file; give the path" in flat(emitted.stderr)
 
 
 ROOT = Path(__file__).parents[3]
@@ -84,9 +91,9 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.parametrize("suffix", ["sql", "toml"])
 def test_a_file_is_explained_as_it_stands(suffix):
-    told = invoke("explain", str(ROOT / f"examples/flights/pipeline.{suffix}"), "--rate", "100")
-    assert told.exit_code == 0
-    said = flat(told.stdout)
+    emitted = invoke("explain", str(ROOT / f"examples/flights/pipeline.{suffix}"), "--rate", "100")
+    assert emitted.exit_code == 0
+    said = flat(emitted.stdout)
     assert "hopping 1 hour by 5 minutes, by origin on scheduled" in said
     assert "for 100 messages a second of 1,000 keys about" in said
     assert "(duckdb at ${out}/flights.duckdb)" in said
@@ -104,15 +111,15 @@ def test_a_file_is_explained_as_it_stands(suffix):
 def test_sql_is_refused_at_its_place_before_spark_starts(tmp_path, text, args, said):
     path = tmp_path / "mine.sql"
     path.write_text(text)
-    told = invoke("run", str(path), *args)
-    assert told.exit_code == 1
-    assert said in flat(told.stderr)
-    assert "Starting Spark" not in told.output
+    emitted = invoke("run", str(path), *args)
+    assert emitted.exit_code == 1
+    assert said in flat(emitted.stderr)
+    assert "Starting Spark" not in emitted.output
 
 
 def test_the_schema_is_printed():
-    told = invoke("schema")
-    assert json.loads(told.stdout)["title"] == "muntin pipeline"
+    emitted = invoke("schema")
+    assert json.loads(emitted.stdout)["title"] == "muntin pipeline"
 
 
 def test_the_demo_refuses_no_flights():

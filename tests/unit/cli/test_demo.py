@@ -19,10 +19,10 @@ COMMAND = [sys.executable, "-c", "from muntin.cli.app import main; main()", "dem
 @pytest.mark.slow
 def test_a_small_demo_is_equal_to_duckdb(tmp_path: Path):
     args = ["--flights", "3000", "--pieces", "4", "--out", str(tmp_path)]
-    told = subprocess.run(COMMAND + args, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert told.stdout.count("equal DuckDB's") == 2
-    assert "3,000 flights in 4 files" in told.stdout
+    emitted = subprocess.run(COMMAND + args, capture_output=True, text=True, check=False)
+    assert emitted.returncode == 0, emitted.stdout + emitted.stderr
+    assert emitted.stdout.count("equal DuckDB's") == 2
+    assert "3,000 flights in 4 files" in emitted.stdout
     assert (tmp_path / "flights.html").stat().st_size > 10_000
 
 
@@ -30,9 +30,9 @@ def test_a_small_demo_is_equal_to_duckdb(tmp_path: Path):
 @pytest.mark.slow
 def test_a_small_demo_of_the_weather_is_equal_to_duckdb(tmp_path: Path):
     args = ["weather", "--flights", "3000", "--pieces", "3", "--out", str(tmp_path)]
-    told = subprocess.run(COMMAND + args, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "windows by weather equal DuckDB's join" in told.stdout
+    emitted = subprocess.run(COMMAND + args, capture_output=True, text=True, check=False)
+    assert emitted.returncode == 0, emitted.stdout + emitted.stderr
+    assert "windows by weather equal DuckDB's join" in emitted.stdout
     assert (tmp_path / "weather.html").stat().st_size > 5_000
 
 
@@ -40,10 +40,10 @@ def test_a_folder_that_no_demo_has_written_is_left_alone(tmp_path: Path):
     mine = tmp_path / "checkpoints" / "offsets"
     mine.parent.mkdir()
     mine.write_text("7")
-    told = CliRunner().invoke(build(), ["demo", "--out", str(tmp_path)])
-    assert told.exit_code == 1
+    emitted = CliRunner().invoke(build(), ["demo", "--out", str(tmp_path)])
+    assert emitted.exit_code == 1
     assert "holds what no demo has written; give a folder that is new" in " ".join(
-        told.stderr.split()
+        emitted.stderr.split()
     )
     assert mine.read_text() == "7"
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
@@ -52,8 +52,8 @@ def test_a_folder_that_no_demo_has_written_is_left_alone(tmp_path: Path):
 def test_a_file_is_no_folder_for_the_demo(tmp_path: Path):
     path = tmp_path / "out"
     path.write_text("mine")
-    told = CliRunner().invoke(build(), ["demo", "--out", str(path)])
-    assert "isn't a folder; give a folder" in " ".join(told.stderr.split())
+    emitted = CliRunner().invoke(build(), ["demo", "--out", str(path)])
+    assert "isn't a folder; give a folder" in " ".join(emitted.stderr.split())
     assert path.read_text() == "mine"
 
 

@@ -27,26 +27,26 @@ def java(folder: Path, says: str) -> Path:
 def test_a_machine_that_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "java.specification.version = 21"
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, said)))
-    told = invoke()
-    assert told.exit_code == 0
-    assert f"✓ Java  21 at {tmp_path}" in told.output.replace("\n", "")
+    emitted = invoke()
+    assert emitted.exit_code == 0
+    assert f"✓ Java  21 at {tmp_path}" in emitted.output.replace("\n", "")
     for name in ("Python", "pyspark", "polars", "Temporary files", "extra duckdb"):
-        assert f"✓ {name}" in told.output
+        assert f"✓ {name}" in emitted.output
 
 
 @pytest.mark.parametrize("says", ["java.specification.version = 1.8", "nothing"])
 def test_a_java_that_wont_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, says)))
-    told = invoke()
-    assert told.exit_code == 1
-    assert "✗ Java" in told.output
-    assert "openjdk-17-jre-headless" in told.output
+    emitted = invoke()
+    assert emitted.exit_code == 1
+    assert "✗ Java" in emitted.output
+    assert "openjdk-17-jre-headless" in emitted.output
 
 
 def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert doctor.java() == doctor.Finding("Java", False, "none found", doctor.java().cure)
+    assert doctor.java() == doctor.Finding("Java", False, "none found", doctor.java().hint)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     assert "can't be started" in doctor.java().said
 
@@ -55,14 +55,14 @@ def test_what_may_be_missing_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "psycopg" else object())
     found = {finding.name: finding for finding in doctor.extras()}
     assert found["extra postgres"].good is None
-    assert found["extra postgres"].cure == "pip install 'muntin[postgres]'"
+    assert found["extra postgres"].hint == "pip install 'muntin[postgres]'"
     assert found["extra duckdb"].good
 
 
 def test_a_folder_that_cant_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.tempfile, "gettempdir", lambda: "/nowhere")
     assert doctor.folder().good is False
-    assert "TMPDIR" in doctor.folder().cure
+    assert "TMPDIR" in doctor.folder().hint
 
 
 def test_where_the_connector_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

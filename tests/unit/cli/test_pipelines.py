@@ -10,9 +10,9 @@ from muntin.model.errors import OptionError
 
 
 class Query:
-    figures = None
+    progress = None
 
-    def await_quiet(self): ...
+    def await_idle(self): ...
 
 
 def test_a_file_can_import_what_lies_beside_it(tmp_path, monkeypatch):
@@ -78,5 +78,5 @@ def test_an_error_of_a_worker_is_told_in_its_own_words():
 
 def test_an_error_shows_no_secret():
     text = "can't reach postgresql://me:ses/ame@host/db with ssl.keystore.key=ses.ame, user=me"
-    told = words(RuntimeError(text))
-    assert told == text.replace("ses/ame", "*******").replace("ses.ame", "*******")
+    emitted = words(RuntimeError(text))
+    assert emitted == text.replace("ses/ame", "*******").replace("ses.ame", "*******")

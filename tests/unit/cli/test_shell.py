@@ -63,13 +63,13 @@ def test_a_view_is_defined_anew():
 
 def test_statements_come_from_the_command_line_and_from_the_standard_input():
     for args, text in (["-e", TABLE + "EXPLAIN " + QUERY], None), ([], TABLE + "EXPLAIN " + QUERY):
-        told = CliRunner().invoke(build(), ["sql", *args], input=text)
-        assert told.exit_code == 0, told.output
-        assert "tumbling 1 hour, by page on ts" in told.stdout
-    told = CliRunner().invoke(build(), ["sql", "-e", "SELEC 1"])
-    assert told.exit_code == 1
-    assert "'SELEC' doesn't begin a statement" in told.stderr
-    assert "^^^^^" in told.stderr
+        emitted = CliRunner().invoke(build(), ["sql", *args], input=text)
+        assert emitted.exit_code == 0, emitted.output
+        assert "tumbling 1 hour, by page on ts" in emitted.stdout
+    emitted = CliRunner().invoke(build(), ["sql", "-e", "SELEC 1"])
+    assert emitted.exit_code == 1
+    assert "'SELEC' doesn't begin a statement" in emitted.stderr
+    assert "^^^^^" in emitted.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from muntin.cli.failure import QueryFailedError
 from muntin.cli.watch import table, watch
 
 
-class Figures:
+class Progress:
     batch = 7
-    watermark = 1_357_000_000_000_000
+    watermark_micros = 1_357_000_000_000_000
     counts = {"seen": 1200, "counted": 1190, "filtered": 0, "late": 8, "null_key": 2}  # noqa: RUF012
     pending = 3
     unstorable = 1
@@ -28,7 +28,7 @@ class Query:
 
     def __init__(self, failure: Exception | None = None, ends: bool = False) -> None:
         self.query = self
-        self.figures = Figures()
+        self.progress = Progress()
         self.failure = failure
         self.is_active = failure is None and not ends
         self.stopped = 0
@@ -36,7 +36,7 @@ class Query:
     def exception(self):
         return self.failure
 
-    def await_quiet(self, timeout: float) -> bool:
+    def await_idle(self, timeout: float) -> bool:
         time.sleep(0.05)
         return True
 
@@ -82,5 +82,30 @@ def test_ctrl_c_stops_the_queries(monkeypatch):
 
 def test_a_query_without_a_batch_has_a_row():
     query = Query()
-    query.figures.batch, query.figures.counts, query.figures.watermark = -1, {}, None
+    query.progress.batch, query.progress.counts, query.progress.watermark_micros = -1, {}, None
     assert table([query], time.monotonic()).row_count == 1
+
+
+def test_lines_are_short_and_said_once(monkeypatch):
+    """Without a terminal: a line when there is something new, none of nothing."""
+    shown, query = console(False), Query()
+    query.progress = Progress()
+    query.progress.batch, steps = -1, iter(range(30))
+
+    def step(_: float) -> None:
+        number = next(steps)
+        if number >= 10:
+            query.progress.batch = number // 10
+        query.is_active = number < 29
+
+    monkeypatch.setattr("muntin.cli.watch._LINES_EVERY", 0.0)
+    monkeypatch.setattr("muntin.cli.watch.time.sleep", step)
+    assert watch([query], shown)
+    said = [line.partition(" s  ")[2] for line in shown.file.getvalue().splitlines()]
+    rest = "1,200 seen, 11 emitted, up to 2013-01-01 00:26, rejected 8 late, 2 null_key, "
+    assert said == [
+        "by origin: starting",
+        f"by origin: batch 1, {rest}1 unstorable",
+        f"by origin: batch 2, {rest}1 unstorable",
+    ]
+    assert max(map(len, shown.file.getvalue().splitlines())) <= 120

@@ -7,14 +7,14 @@ import json
 
 import pytest
 from rich.console import Console
-from tests.unit.windowing.test_report import figures
+from tests.unit.apps.windowing.test_report import progress
 from typer.testing import CliRunner
 
+from muntin.apps.windowing import Options
 from muntin.cli import windowing
 from muntin.cli.app import build
 from muntin.cli.failure import QueryFailedError
 from muntin.cli.windowing import Teller, follow
-from muntin.windowing import Options
 
 
 class Query:
@@ -31,7 +31,7 @@ class Query:
     def is_active(self) -> bool:
         if self.stopped or self.batch >= self.fails_after:
             return False
-        self.teller.took(self.batch, [figures(greatest=self.batch // 4)], 3_723_000)
+        self.teller.took(self.batch, [progress(greatest=self.batch // 4)], 3_723_000)
         self.batch += 1
         return True
 
@@ -80,7 +80,7 @@ def test_a_terminal_shows_one_view_that_changes():
 @pytest.mark.usefixtures("clock")
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]):
     teller, said = ran(as_json=True, displayinterval=1, duration=2)
-    teller.tell(teller.monitor.summary(1010.0))
+    teller.emit(teller.monitor.summary(1010.0))
     events = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
     assert not said
     assert events.count("report") == 2
@@ -99,7 +99,7 @@ def test_a_failure_is_told():
     ("args", "said"),
     [
         (["--maxrows", "-1"], "maxrows=-1 is less than 0"),
-        (["--historyseconds", "0"], "keep every row for ever"),
+        (["--historyseconds", "0"], "keep every row indefinitely"),
         (["--averages", "1,two"], "averages='1,two' aren't numbers"),
         (["--source", "elsewhere"], "source='elsewhere' isn't a source"),
         (["--clock", "sun"], "clock='sun' isn't a clock"),
@@ -109,7 +109,7 @@ def test_a_failure_is_told():
     ],
 )
 def test_options_are_checked_before_spark_starts(args, said):
-    told = CliRunner().invoke(build(), ["windowing", *args])
-    assert told.exit_code == 1
-    assert said in " ".join(told.stderr.split())
-    assert "Starting Spark" not in told.output
+    emitted = CliRunner().invoke(build(), ["windowing", *args])
+    assert emitted.exit_code == 1
+    assert said in " ".join(emitted.stderr.split())
+    assert "Starting Spark" not in emitted.output

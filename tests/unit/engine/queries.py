@@ -10,13 +10,13 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.combine import Combined, Combiner
-from muntin.engine.runs import MemoryBlobs
+from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
 from muntin.model.kinds import Kind
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
+from muntin.state.blobs import MemoryBlobs
 
 SCHEMA = pl.Schema(
     {

@@ -19,8 +19,8 @@ KINDS: dict[str, Any] = {
 GOOD = ("a", 5, True, False, False)
 
 
-def messages(*told: tuple[Any, ...]) -> pl.DataFrame:
-    return pl.DataFrame([(n, *row) for n, row in enumerate(told)], schema=KINDS, orient="row")
+def messages(*emitted: tuple[Any, ...]) -> pl.DataFrame:
+    return pl.DataFrame([(n, *row) for n, row in enumerate(emitted)], schema=KINDS, orient="row")
 
 
 def parted(frame: pl.DataFrame, edge: int | None = None) -> tuple[list[int], dict[str, list[int]]]:

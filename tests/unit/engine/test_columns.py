@@ -16,7 +16,7 @@ def test_the_users_names_never_clash_with_the_engines() -> None:
     aggs = {name: aggregates.sum(column) for name, column in names.items()}
     query = combiner(aggs=aggs)
     cells = query.lift(messages([("a", 1, 5, 0.5), ("a", 2, 6, 0.25)]))
-    told = query.merge([cells, cells], by=query.keys)
+    emitted = query.merge([cells, cells], by=query.keys)
     named = zip(aggs, query.algebras, strict=True)
-    values = {name: algebra.lower(told).item() for name, algebra in named}
+    values = {name: algebra.lower(emitted).item() for name, algebra in named}
     assert values == {"n": 22, "pane": 1.5, "window": 22, "k0": 22, "a0.s": 22}

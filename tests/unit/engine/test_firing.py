@@ -3,7 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from muntin.engine.firing import FOREVER, Moment, due, may_be_due
+from muntin.engine.firing import FOREVER, Clock, due, may_be_due
 from muntin.model.policies import Each, Every, EveryRows, Policy
 from muntin.model.windows import Windows
 
@@ -16,11 +16,11 @@ def moment(
     grace: int = 0,
     walls: tuple[int | None, int] = (None, 0),
     final: bool = False,
-) -> Moment:
-    return Moment.of(windows or Windows(10, 10), grace, (before, after), walls, final)
+) -> Clock:
+    return Clock.of(windows or Windows(10, 10), grace, (before, after), walls, final)
 
 
-def ended_and_closed(found: Moment) -> tuple[int, int, int, int]:
+def ended_and_closed(found: Clock) -> tuple[int, int, int, int]:
     return found.before, found.after, found.closed_before, found.closed_after
 
 
@@ -73,19 +73,19 @@ def test_a_clock_passes_multiples_of_its_period(last: int | None, wall: int, pas
     found = moment(walls=(last, wall))
     assert found.passed(10) is passed
     assert may_be_due(Every(10), found) is passed
-    assert told(Every(10), found) == ([1, 2, 3] if passed else [])
+    assert emitted(Every(10), found) == ([1, 2, 3] if passed else [])
 
 
-def told(policy: Policy, found: Moment) -> list[int]:
+def emitted(policy: Policy, found: Clock) -> list[int]:
     return pl.DataFrame({"n": [1, 2, 3]}).filter(due(policy, found))["n"].to_list()
 
 
 def test_each_is_always_due() -> None:
     assert may_be_due(Each(), moment())
-    assert told(Each(), moment()) == [1, 2, 3]
+    assert emitted(Each(), moment()) == [1, 2, 3]
 
 
 def test_rows_are_due_from_their_number_on() -> None:
     assert may_be_due(EveryRows(2), moment())
-    assert told(EveryRows(2), moment()) == [2, 3]
-    assert told(EveryRows(4), moment()) == []
+    assert emitted(EveryRows(2), moment()) == [2, 3]
+    assert emitted(EveryRows(4), moment()) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import polars as pl
@@ -10,12 +9,14 @@ import pytest
 from polars.testing import assert_frame_equal
 from tests.unit.engine.queries import batch, combiner
 
-from muntin.engine.operator import shard
 from muntin.engine.reading import Reading, differences, key_of
-from muntin.engine.runs import FrameCache, MemoryBlobs
+from muntin.engine.window_operator import shard
 from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.model.policies import Each, Firing
 from muntin.model.windows import Windows
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.manifest import loads
+from muntin.state.runs import FrameCache
 
 HOPPING = Windows(10, 5)
 FIRING = Firing(early=Each(), grace=20, retention=1000)
@@ -46,21 +47,21 @@ def test_a_stretch_needs_only_its_own_blobs(
 ) -> None:
     store, reading = stored()
     manifest = store.load() or ""
-    wanted = reading.wanted(json.loads(manifest), start, end)
-    who = None if key is None else reading.key(key)
+    wanted = reading.wanted(loads(manifest), start, end)
+    only = None if key is None else reading.key(key)
     some = {number: store.blobs[number] for number in wanted}
-    found = reading.standing(manifest, some, start, end, who)
-    direct = shard(reading.combiner, store, FrameCache()).standing(start, end, who)
+    found = reading.snapshot(manifest, some, start, end, only)
+    direct = shard(reading.combiner, store, FrameCache()).snapshot(start, end, only)
     assert_frame_equal(found, direct)
     assert len(found)
     if (start, end) != (None, None):
-        assert len(wanted) < len(reading.wanted(json.loads(manifest)))
+        assert len(wanted) < len(reading.wanted(loads(manifest)))
 
 
 def test_a_blob_that_is_not_there_is_named() -> None:
     store, reading = stored()
     with pytest.raises(StateCorruptedError, match="isn't in the state store"):
-        reading.standing(store.load() or "", {})
+        reading.snapshot(store.load() or "", {})
 
 
 def test_the_keys_of_what_was_written() -> None:

@@ -6,15 +6,15 @@ import polars as pl
 from tests.unit.engine.queries import combiner, messages
 
 from muntin.engine import columns
-from muntin.engine.combine import Combiner
-from muntin.engine.overlap import compose
 from muntin.engine.results import overflows, results
+from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.overlap import compose
 from muntin.model import aggregates
 from muntin.model.windows import Windows
 
 
-def told(query: Combiner, *rows: tuple[Any, ...]) -> pl.DataFrame:
-    """Every window as if it spoke in full now."""
+def emitted(query: Combiner, *rows: tuple[Any, ...]) -> pl.DataFrame:
+    """Every window as if it emitted in full now."""
     composed = compose(query.lift(messages(rows)), -1000, 1000, query)
     return composed.with_columns(
         pl.lit("full").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
@@ -24,7 +24,7 @@ def told(query: Combiner, *rows: tuple[Any, ...]) -> pl.DataFrame:
 def test_values_have_the_users_names_and_windows_their_times() -> None:
     # windows of 10 every 4 from 3: a message at 4 is in [-5, 5), [-1, 9) and [3, 13)
     query = combiner(Windows(10, 4, 3), {"total": aggregates.sum("value")})
-    found = results(told(query, ("a", 4, 7)), query)
+    found = results(emitted(query, ("a", 4, 7)), query)
     assert found.columns == [
         "key",
         "window_start",
@@ -54,7 +54,7 @@ def test_rows_are_in_order_of_start_then_keys() -> None:
 
 def test_nothing_has_the_same_columns_and_types() -> None:
     query = combiner(Windows(10, 5))
-    some, none = results(told(query, ("a", 1, 1)), query), results(told(query), query)
+    some, none = results(emitted(query, ("a", 1, 1)), query), results(emitted(query), query)
     assert none.is_empty()
     assert none.schema == some.schema
 
@@ -63,7 +63,7 @@ def test_every_column_that_overflows_makes_one_row_a_window() -> None:
     aggs = {"one": aggregates.sum("value"), "two": aggregates.sum("value")}
     query = combiner(Windows(10, 5), aggs)
     most = 2**63 - 1
-    frame = told(query, ("a", 6, most), ("a", 7, 1), ("b", 6, most))
+    frame = emitted(query, ("a", 6, most), ("a", 7, 1), ("b", 6, most))
     found = overflows(frame, query).sort(columns.TIME)
     assert found.select("key", columns.TIME, columns.REASON).rows() == [
         ("a", 0, "overflow"),
@@ -77,6 +77,6 @@ def test_every_column_that_overflows_makes_one_row_a_window() -> None:
 
 def test_floats_and_counts_do_not_overflow() -> None:
     query = combiner(aggs={"x": aggregates.sum("amount"), "n": aggregates.count()})
-    frame = told(query, ("a", 1, 0, 1e308), ("a", 2, 0, 1e308))
+    frame = emitted(query, ("a", 1, 0, 1e308), ("a", 2, 0, 1e308))
     assert overflows(frame, query).is_empty()
     assert results(frame, query)["x"].to_list() == [float("inf")]

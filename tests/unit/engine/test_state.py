@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.unit.engine.queries import CountingBlobs, combiner
 
-from muntin.engine.combine import Combined
-from muntin.engine.state import FORMAT, State
+from muntin.engine.state import State
+from muntin.engine.windows.combine import Combined
 from muntin.model.errors import SpecChangedError, StateCorruptedError
+from muntin.state.manifest import FORMAT, Run
 
 QUERY = combiner(lateness=5)
 
@@ -38,10 +39,10 @@ def test_what_was_saved_is_there_again() -> None:
     state.wall = 99
     state.count({"seen": 3})
     state.extra = {"rows": 7}
-    state.save({"cells": Names([1, 2]), "marks": Names()})
+    state.save({"cells": Names(Run(1, 2, 3, 4)), "marks": Names()})
     again = State(store, QUERY.spec)
     assert (again.watermark, again.wall, again.counts) == (7, 99, {"seen": 3})
-    assert (again.tables, again.extra) == ({"cells": [[1, 2]], "marks": []}, {"rows": 7})
+    assert (again.tables, again.extra) == ({"cells": [Run(1, 2, 3, 4)], "marks": []}, {"rows": 7})
 
 
 def test_the_watermark_trails_the_greatest_time_and_never_goes_back() -> None:

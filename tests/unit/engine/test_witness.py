@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import polars as pl
 import pytest
 from tests.unit.engine.queries import CountingBlobs, batch, combiner, messages
 
 from muntin.engine import witness
-from muntin.engine.buckets import split
-from muntin.engine.combine import Combiner
-from muntin.engine.operator import shard
-from muntin.engine.runs import FrameCache
+from muntin.engine.window_operator import shard
+from muntin.engine.windows.combine import Combiner
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.windows import Windows
+from muntin.state.manifest import loads
+from muntin.state.runs import FrameCache
+from muntin.state.shards import split
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 5, 64])
@@ -40,8 +39,8 @@ def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
     one = shard(query, store, FrameCache())
     for rows in batches:
         one.step(batch(query, one.state.watermark, *rows), 0)
-    manifest = json.loads(store.load() or "")
-    named = witness.wanted(facts, manifest["tables"], None, None)
+    manifest = loads(store.load() or "")
+    named = witness.wanted(facts, manifest.tables, None, None)
     key = witness.key_of(facts, ["a"])
     return witness.known(facts, named, store.blobs, key, (None, None), manifest)
 
@@ -51,7 +50,7 @@ ROWS: list[tuple[object, ...]] = [("a", 1, 1), ("a", 5, 1), ("a", 12, 1), ("a", 
 
 
 @pytest.mark.parametrize(
-    ("firing", "told"),
+    ("firing", "emitted"),
     [
         # Window 10 still needs the pane of 10 to 20, which is half of what window 0 had.
         (Firing(), [(0, None, None, "expired"), (10, 3, 0, "current")]),
@@ -70,12 +69,12 @@ ROWS: list[tuple[object, ...]] = [("a", 1, 1), ("a", 5, 1), ("a", 12, 1), ("a", 
     ],
 )
 def test_what_is_left_of_a_window_is_not_what_it_held(
-    firing: Firing, told: list[tuple[object, ...]]
+    firing: Firing, emitted: list[tuple[object, ...]]
 ) -> None:
     query = combiner(HOPPING, firing=firing, types={"key": "String"}, buckets=1)
     found = known(query, ROWS, [("a", 28, 1)])
     current = (20, 1, 1 if firing.early else 0, "current")
-    assert found.select("window_start", "messages", "fired", "stage").rows() == [*told, current]
+    assert found.select("window_start", "messages", "fired", "stage").rows() == [*emitted, current]
 
 
 def test_what_the_limit_of_rows_has_cut_is_not_what_a_window_held() -> None:
@@ -92,7 +91,7 @@ def test_what_waits_is_told_of_windows_whose_time_it_is() -> None:
     types = {"key": "String"}
     query = combiner(Windows(10, 10), firing=firing, lateness=15, types=types, buckets=1)
     found = known(query, [("a", 1, 1), ("a", 21, 1), ("a", -40, 1)], [("a", 26, 1)])
-    assert found.select("window_start", "messages", "untold", "stage").rows() == [
+    assert found.select("window_start", "messages", "unemitted", "stage").rows() == [
         (-40, 1, 0, "closed"),
         (0, 1, 0, "past"),
         (20, 2, 2, "current"),

@@ -38,8 +38,8 @@ def test_every_part_of_a_query_is_said():
         "late taken for 6 hours after the end, told after 10 new messages",
         "tells the whole result so far",
         "future rejected beyond 1 day ahead of the wall clock",
-        "having n > 2; a window that was told and holds no more is taken back",
-        "state 4 shards; a row a key and pane, kept until 1 day after its last window",
+        "having n > 2; a window that was emitted and holds no more is taken back",
+        "state 4 shards; a row per key and pane, kept until 1 day after its last window",
         "and at most 1,000 messages of closed windows",
         "transformWithState in 4 partitions, with the state in RocksDB; a heartbeat wakes",
         "writes results to out",
@@ -81,7 +81,7 @@ def test_kinds(twin, said):
             "one clock",
         ),
         (AT.hopping("1 hour", "1 second"), mt.count(), None, "counts in 3,600 windows"),
-        (HOURS.early(each=True), mt.count(), None, "every batch tells all windows"),
+        (HOURS.early(each=True), mt.count(), None, "every batch emits all windows"),
         (
             AT.hopping("1 hour", "1 minute"),
             mt.count(),
@@ -115,7 +115,7 @@ def test_sizes_follow_from_rates():
     spec = sentence(key="k", time="ts").hopping("1 hour", "5 minutes").spec(n=mt.count())
     made = load(spec, Rates(1000, 100))
     assert (made.panes, made.rows) == (12, 1200)
-    assert made.told == pytest.approx(100 / 300)
+    assert made.emitted == pytest.approx(100 / 300)
     assert made.bytes == 1200 * made.row_bytes
     longer = sentence(key="k", time="ts", lateness="1 hour").hopping("1 hour", "5 minutes")
     assert load(longer.keep("22 hours").spec(n=mt.count()), Rates(1000, 100)).panes == 24 * 12
@@ -134,8 +134,8 @@ def test_full_state_is_as_large_as_the_input():
 
 def test_early_firings_are_counted():
     spec = sentence(key="k", time="ts").tumbling("100 seconds")
-    once = load(spec.spec(n=mt.count()), Rates(1000, 10)).told
-    often = load(spec.early(every="1 second").spec(n=mt.count()), Rates(1000, 10)).told
+    once = load(spec.spec(n=mt.count()), Rates(1000, 10)).emitted
+    often = load(spec.early(every="1 second").spec(n=mt.count()), Rates(1000, 10)).emitted
     assert often == pytest.approx(101 * once)
 
 

@@ -24,7 +24,7 @@ def clocks(watermark: int | None, wall: int | None = 12) -> Clocks:
 
 
 def window(number: int, **held: int) -> WindowSeen:
-    empty = dict.fromkeys(("messages", "fired", "late", "untold_early", "untold_late"), 0)
+    empty = dict.fromkeys(("messages", "fired", "late", "unemitted_early", "unemitted_late"), 0)
     start = number * 10 * SECOND
     return WindowSeen(start=start, end=start + 10 * SECOND, number=number, **{**empty, **held})
 
@@ -40,43 +40,43 @@ TEN = AT.tumbling("10 seconds")
     ("twin", "watermark", "seen", "words"),
     [
         (TEN, None, window(0, messages=1), "event time 1970-01-01 00:00:15 or later"),
-        (TEN, 3, window(0, messages=2), "hasn't spoken early: there is no early policy"),
-        (TEN, 3, window(0), "a window without messages doesn't speak"),
+        (TEN, 3, window(0, messages=2), "hasn't emitted early: there is no early policy"),
+        (TEN, 3, window(0), "a window without messages doesn't emit"),
         (TEN.early(each=True), 3, window(0, messages=1, fired=4), "early 4 times: nothing is new"),
         (
             TEN.early(each=True),
             3,
-            window(0, messages=1, untold_early=1),
-            "1 new messages speak with the next batch",
+            window(0, messages=1, unemitted_early=1),
+            "1 new messages emit with the next batch",
         ),
         (
             TEN.early(every="10 seconds"),
             3,
-            window(0, messages=1, untold_early=1),
+            window(0, messages=1, unemitted_early=1),
             "wait for the clock to pass 1970-01-01 00:00:20 (every 10 seconds)",
         ),
         (TEN, 10, window(0), "closed: the watermark has passed its end, and"),
         (TEN, 10, window(0), "its state is gone (kept 0 seconds after its end)"),
         (TEN.keep("1 hour"), 10, window(0, messages=3), "3 messages of it are still in the state"),
-        (TEN.late(grace="5 seconds"), 11, window(0, messages=3), "spoke in full when"),
+        (TEN.late(grace="5 seconds"), 11, window(0, messages=3), "emitted in full when"),
         (TEN.late(grace="5 seconds"), 11, window(0), "has ended without a message of this key"),
         (
             TEN.late(grace="5 seconds", rows=4),
             11,
-            window(0, messages=3, late=3, untold_late=3),
+            window(0, messages=3, late=3, unemitted_late=3),
             "held only late messages when its end was passed: 3 now",
         ),
         (
             TEN.late(grace="5 seconds", rows=4),
             11,
-            window(0, messages=5, late=3, untold_late=3),
-            "not told again yet: 3 of 4 new messages are there",
+            window(0, messages=5, late=3, unemitted_late=3),
+            "not emitted again yet: 3 of 4 new messages are there",
         ),
         (
             TEN.late(grace="5 seconds", each=True),
             11,
             window(0, messages=5, late=3),
-            "its 3 late messages have been told",
+            "its 3 late messages have been emitted",
         ),
     ],
 )
@@ -122,7 +122,7 @@ GAP = AT.session("10 seconds")
             30,
             SessionSeen(0, 5 * SECOND, 2, 1, 1),
             7,
-            "not told again yet: 1 of 3 new messages are there",
+            "not emitted again yet: 1 of 3 new messages are there",
         ),
         (GAP.late(grace="1 minute"), 30, SessionSeen(0, 5 * SECOND, 2, 1, 0), 7, "late messages"),
     ],
@@ -135,10 +135,10 @@ def test_sessions(twin, watermark, session, at, words):
 def test_where_a_query_stands():
     found = facts(TEN)
     assert "none: no message has moved it" in said(about(found, clocks(None, None)))
-    told = said(about(found, clocks(10)))
-    assert "watermark 1970-01-01 00:00:10, 5 seconds behind the latest event time" in told
-    assert "clock 1970-01-01 00:00:12" in told
-    assert "rejected 2 late, of all keys so far" in told
+    emitted = said(about(found, clocks(10)))
+    assert "watermark 1970-01-01 00:00:10, 5 seconds behind the latest event time" in emitted
+    assert "clock 1970-01-01 00:00:12" in emitted
+    assert "rejected 2 late, of all keys so far" in emitted
     fates = Clocks(None, None, {"seen": 9, "taken": 3, "duplicates": 4, "filtered": 1})
     assert "rejected" not in said(about(found, fates))
 
@@ -149,6 +149,6 @@ def test_moments_far_away_are_told_too():
 
 
 def test_messages_that_came_too_late_for_some_of_their_windows_are_named() -> None:
-    told = said(about(facts(TEN), Clocks(0, None, {"seen": 9, "counted": 9, "partly_late": 4})))
-    assert "4 of the counted came too late for some of their windows" in told
-    assert "rejected" not in told
+    emitted = said(about(facts(TEN), Clocks(0, None, {"seen": 9, "counted": 9, "partly_late": 4})))
+    assert "4 of the counted came too late for some of their windows" in emitted
+    assert "rejected" not in emitted

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from muntin.model import aggregates
-from muntin.model.accepted import NESTED, ODD, SCALARS, Shape, check
+from muntin.model.accepted import check
 from muntin.model.errors import OptionError
+from muntin.model.shapes import NESTED, ODD, SCALARS, Shape
 
 LONG, MAP = Shape("bigint", "integer"), Shape("map<int,int>", "map", frozenset({"integer"}))
 

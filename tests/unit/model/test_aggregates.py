@@ -34,6 +34,9 @@ from muntin.model.errors import OptionError
         (aggregates.exact_quantile("a", 1), "exact_quantile(a, q=1.0)"),
         (aggregates.collect_list("a"), "collect_list(a)"),
         (aggregates.distinct("a"), "distinct(a)"),
+        (aggregates.mode("a"), "mode(a)"),
+        (aggregates.count_distinct("a"), "count_distinct(a)"),
+        (aggregates.sum_distinct("a"), "sum_distinct(a)"),
         (aggregates.apply(len, "a", "b"), "apply(a, b, result_type=double)"),
     ],
 )
@@ -67,9 +70,10 @@ def test_counters_of_a_size_that_cannot_be(lg_k: int) -> None:
 
 def test_what_needs_every_message() -> None:
     kept = [aggregates.median("a"), aggregates.exact_quantile("a", 0.5), aggregates.distinct("a")]
-    kept += [aggregates.collect_list("a"), aggregates.apply(len, "a")]
-    assert all(agg.full_state for agg in kept)
-    assert not any(agg.full_state for agg in (aggregates.count(), aggregates.top_k("a", 3)))
+    kept += [aggregates.collect_list("a"), aggregates.apply(len, "a"), aggregates.mode("a")]
+    kept += [aggregates.count_distinct("a"), aggregates.sum_distinct("a")]
+    assert all(agg.entry.full_state for agg in kept)
+    assert not any(agg.entry.full_state for agg in (aggregates.count(), aggregates.top_k("a", 3)))
 
 
 @pytest.mark.parametrize("k", [0, 10_001])

@@ -106,11 +106,11 @@ UNBOUNDED: dict[str, tuple[Any, Kind | None, Kind | None, str, str]] = {
 
 @pytest.mark.parametrize("case", UNBOUNDED)
 def test_what_bounds_nothing(case: str) -> None:
-    within, left, right, option, cure = UNBOUNDED[case]
+    within, left, right, option, hint = UNBOUNDED[case]
     with pytest.raises(OptionError) as refusal:
         bound_of(within, left, right)
     assert refusal.value.option == option
-    assert cure in refusal.value.cure
+    assert hint in refusal.value.hint
 
 
 def test_a_message_shares_the_longest_windows_with_the_farthest_partners() -> None:

@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no offsets": (ON_ROWS, "needs offsets on the left; give windowed(…, offset=("),
     "lateness on rows": (
         changed(offset=OFFSET, lateness=MINUTE) | ON_ROWS,
-        "lateness='1 minute on the left' isn't measured in rows; leave it away",
+        "lateness='1 minute on the left' isn't measured in rows; leave it out",
     ),
     "no time": (changed(time=None), "time=None is missing on the left; give windowed(…, time=…)"),
     "windows on another axis": (
@@ -116,7 +116,7 @@ def test_a_sentence_that_keeps_less_than_it_takes_late_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "marked", "lonely"),
+    ("how", "marked", "unmatched"),
     [
         ("inner", "", ""),
         ("left", "left", "left"),
@@ -126,10 +126,10 @@ def test_a_sentence_that_keeps_less_than_it_takes_late_is_refused() -> None:
         ("anti", "left", "left"),
     ],
 )
-def test_whose_partners_are_remembered(how: Any, marked: str, lonely: str) -> None:
+def test_whose_partners_are_remembered(how: Any, marked: str, unmatched: str) -> None:
     assert how in HOWS
     spec = replace(SPEC, how=how)
-    assert (" ".join(spec.marked), " ".join(spec.lonely)) == (marked, lonely)
+    assert (" ".join(spec.marked), " ".join(spec.unmatched)) == (marked, unmatched)
 
 
 # The rows of the Samza design's matrix that are joins on equal fields.

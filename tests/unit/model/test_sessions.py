@@ -43,7 +43,7 @@ def spec(windows: Sessions, **options: object) -> WindowSpec:
 
 
 def test_sessions_tell_no_deltas() -> None:
-    with pytest.raises(OptionError, match="can't take back what they told"):
+    with pytest.raises(OptionError, match="can't take back what they emitted"):
         spec(Sessions(5), firing=Firing(accumulate=False))
 
 

@@ -250,6 +250,13 @@ AGGREGATES = [
     ("collect_list(x)", mt.collect_list("x")),
     ("array_agg(DISTINCT x)", mt.distinct("x")),
     ("collect_set(x)", mt.distinct("x")),
+    ("count(DISTINCT x)", mt.count_distinct("x")),
+    (
+        "count(DISTINCT x) FILTER (WHERE y)",
+        mt.count_distinct(Expression("CASE WHEN y THEN x END")),
+    ),
+    ("sum(DISTINCT x)", mt.sum_distinct("x")),
+    ("mode(x)", mt.mode("x")),
     ("approx_count_distinct(x)", mt.approx_distinct("x")),
     ("approx_percentile(x, 0.95)", mt.quantile("x", 0.95)),
     ("quantile(x, 0.5)", mt.quantile("x", 0.5)),

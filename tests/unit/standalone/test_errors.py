@@ -24,7 +24,7 @@ EVENTS = windowed(key="key", time="at")
 NOW = 1_000 * SECOND
 
 
-class Told:
+class Output:
     """What both receivers took, in the order in which they took it."""
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class Told:
         return self.open
 
 
-def made(told: Told, *, downstream: bool, windows: str = "tumbling", **options: Any) -> Any:
-    given = {"errors": told.rejected, "clock": lambda: NOW, **options}
+def made(emitted: Output, *, downstream: bool, windows: str = "tumbling", **options: Any) -> Any:
+    given = {"errors": emitted.rejected, "clock": lambda: NOW, **options}
     if downstream:
-        given["downstream"] = told.result
+        given["downstream"] = emitted.result
     if windows == "session":
         spec = EVENTS.session("10 s").agg(n=count(), v=greatest("v"))
         return SessionAggregator(spec, **given)
@@ -73,25 +73,25 @@ REJECTED = [
 def test_a_rejected_message_is_heard_of_at_once(
     downstream: bool, windows: str, reason: str, message: dict[str, Any]
 ) -> None:
-    told, message = Told(), dict(message)
-    operator = made(told, downstream=downstream, windows=windows)
+    emitted, message = Output(), dict(message)
+    operator = made(emitted, downstream=downstream, windows=windows)
     operator.add_message(key="a", time=100 * SECOND, value={"v": 0, "more": 1})
     operator.add_message(key="b", time=100 * SECOND, value={"v": 1, "more": 1})
     message["value"] = {"v": 2, "more": message.pop("more", 1)}
     operator.add_message(**message)
-    assert told.taken == [(reason, 2)]
+    assert emitted.taken == [(reason, 2)]
     assert len(operator.rejected) == 0
 
 
 def test_messages_that_are_taken_wait_for_what_is_due() -> None:
-    operator = made(Told(), downstream=True)
+    operator = made(Output(), downstream=True)
     for second in range(100):
         operator.add_message(key="a", time=(100 + second % 10) * SECOND, value={"v": second})
     assert operator.counts == {"seen": 100, "counted": 100} | {
         name: 0 for name in operator.counts if name not in ("seen", "counted")
     }
-    told: list[dict[str, Any]] = []
-    operator = made(Told(), downstream=True, errors=told.append)
+    emitted: list[dict[str, Any]] = []
+    operator = made(Output(), downstream=True, errors=emitted.append)
     steps = []
     take = operator._windows.take_each
     operator._windows.take_each = lambda messages: steps.append(len(messages)) or take(messages)
@@ -102,23 +102,23 @@ def test_messages_that_are_taken_wait_for_what_is_due() -> None:
 
 @pytest.mark.parametrize("downstream", [False, True])
 def test_order_is_that_of_the_messages(downstream: bool) -> None:
-    told = Told()
-    operator = made(told, downstream=downstream)
+    emitted = Output()
+    operator = made(emitted, downstream=downstream)
     for number, second in enumerate([100, 111, 99, 112, 123, 110]):
         operator.add_message(key="a", time=second * SECOND, value={"v": number})
     results = [("result", 1)], [("result", 2)]
     first, second = results if downstream else ([], [])
-    assert told.taken == [*first, ("late", 2), *second, ("late", 5)]
+    assert emitted.taken == [*first, ("late", 2), *second, ("late", 5)]
     if not downstream:
         assert operator.get_result()["n"].to_list() == [1, 2]
 
 
 @pytest.mark.parametrize("hand_over", ["one", "batch"])
 def test_flush_and_time_send_what_was_refused_and_lose_nothing(hand_over: str) -> None:
-    told = Told()
-    operator = made(told, downstream=False)
+    emitted = Output()
+    operator = made(emitted, downstream=False)
     operator.add_message(key="a", time=100 * SECOND, value={"v": 0})
-    told.open = False
+    emitted.open = False
     if hand_over == "one":
         operator.add_message(key="a", time=1 * SECOND, value={"v": 1})
     else:
@@ -128,27 +128,27 @@ def test_flush_and_time_send_what_was_refused_and_lose_nothing(hand_over: str) -
     with pytest.raises(SelectorDisabledError):
         operator.flush()
     assert not operator.timeout(NOW)
-    told.open = True
+    emitted.open = True
     assert operator.timeout(NOW)
-    assert told.taken == [("late", 1)]
+    assert emitted.taken == [("late", 1)]
     assert len(operator.flush().rejected) == 0
 
 
 def test_late_is_late_also_after_a_restart() -> None:
-    told, image = Told(), Image()
-    operator = made(told, downstream=False, store=memory(image))
+    emitted, image = Output(), Image()
+    operator = made(emitted, downstream=False, store=memory(image))
     operator.add_message(key="a", time=100 * SECOND, value={"v": 0})
     operator.flush()
     operator.close()
-    operator = made(told, downstream=False, store=memory(image))
+    operator = made(emitted, downstream=False, store=memory(image))
     operator.add_message(key="a", time=1 * SECOND, value={"v": 1})
-    assert told.taken == [("late", 1)]
+    assert emitted.taken == [("late", 1)]
 
 
 @pytest.mark.parametrize("downstream", [False, True])
 @pytest.mark.parametrize("sessions", [False, True])
 def test_joins_hand_on_rejected_messages_at_once(downstream: bool, sessions: bool) -> None:
-    told: list[str] = []
+    emitted: list[str] = []
     side = windowed(time="at")
     kind: Any = SessionJoinWindow if sessions else JoinWindow
     spec = (
@@ -157,12 +157,12 @@ def test_joins_hand_on_rejected_messages_at_once(downstream: bool, sessions: boo
         else join(side, side, on="k", within=("0 s", "5 s"))
     )
     more = {"downstream": lambda row: None} if downstream else {}
-    operator = kind(spec, errors=lambda row: told.append(row["reason"]), **more)
+    operator = kind(spec, errors=lambda row: emitted.append(row["reason"]), **more)
     operator.add_message("left", key=1, time=100 * SECOND)
     operator.add_message("right", key=1, time=100 * SECOND)
     operator.add_message("left", key=None, time=100 * SECOND)
-    assert told == ["null_key"]
+    assert emitted == ["null_key"]
     operator.add_message("right", key=1, time="soon")
-    assert told == ["null_key", "malformed"]
+    assert emitted == ["null_key", "malformed"]
     operator.flush()
-    assert told == ["null_key", "malformed"]
+    assert emitted == ["null_key", "malformed"]

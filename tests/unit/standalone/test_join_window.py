@@ -56,10 +56,10 @@ def test_messages_are_found_by_time_offset_and_key() -> None:
 
 def test_windows_are_found_by_what_they_cover() -> None:
     op = filled()
-    told = op.get_windows("left")
+    emitted = op.get_windows("left")
     names = ["partition", "window_start", "window_end", "start_offset", "last_offset", "messages"]
-    assert told.columns == names
-    windows = [(start // SECOND, *rest) for _, start, _, *rest in told.rows()]
+    assert emitted.columns == names
+    windows = [(start // SECOND, *rest) for _, start, _, *rest in emitted.rows()]
     assert windows == [(0, 0, 1, 2), (10, 2, 2, 1), (20, 3, 3, 1)]
     found = op.get_windows("left", 9 * SECOND, 10 * SECOND)["window_start"].to_list()
     assert found == [0, 10 * SECOND]
@@ -98,7 +98,7 @@ def test_rows_tell_from_where_to_replay() -> None:
         assert op.offsets["right"] == {4: 1001}
     with JoinWindow(rows, memory(image)) as op:
         assert op.offsets == {"left": {4: 102, 1: 6}, "right": {4: 1001}}
-        # One at a time, so that a late one is told from others that come with it.
+        # One at a time, so that a late one is distinguished from others that come with it.
         for offset in (1003, 1001, 1002):
             op.add_message("right", key=8, offset=offset, partition=4)
         assert op.get_result()["offset_right"].to_list() == [1003]
@@ -113,8 +113,8 @@ def test_sessions_are_found_by_stretch_and_key() -> None:
     for user, at in [("ann", 12), ("bob", 30)]:
         op.add_message("right", key=user, value={"sale": at}, time=at * SECOND)
     rows = op.get_windows().rows()
-    told = [(user, start // SECOND, end // SECOND, *n) for user, start, end, *n in rows]
-    assert told == [("ann", 0, 22, 2, 1), ("bob", 9, 19, 1, 0), ("bob", 30, 40, 0, 1)]
+    emitted = [(user, start // SECOND, end // SECOND, *n) for user, start, end, *n in rows]
+    assert emitted == [("ann", 0, 22, 2, 1), ("bob", 9, 19, 1, 0), ("bob", 30, 40, 0, 1)]
     assert op.get_windows(20 * SECOND, 29 * SECOND)["user"].to_list() == ["ann"]
     assert op.get_windows(session_key="bob")["left"].to_list() == [1, 0]
     assert op.get_messages("left", session_key="ann")["page"].to_list() == [0, 8]
@@ -128,7 +128,7 @@ def test_what_was_flushed_is_there_after_a_crash_and_the_rest_is_replayed(tmp_pa
     expected = sorted(whole.get_result().rows(), key=repr)
     op = JoinWindow(NEAR, rocks(tmp_path / "state"), schema=TYPES)
     sent(op, "left", ORDERS)
-    told = op.flush().results.rows()
+    emitted = op.flush().results.rows()
     sent(op, "right", SHIPMENTS)
     assert len(op.get_result()) > 0
     assert op.offsets == {"left": {0: 4}, "right": {}}
@@ -140,8 +140,8 @@ def test_what_was_flushed_is_there_after_a_crash_and_the_rest_is_replayed(tmp_pa
     assert len(op.get_result()) == 0
     assert op.counts["duplicates"] == len(ORDERS)
     sent(op, "right", SHIPMENTS)
-    told += op.flush().results.rows()
-    assert sorted(told, key=repr) == expected
+    emitted += op.flush().results.rows()
+    assert sorted(emitted, key=repr) == expected
     assert offsets(op) == offsets(whole)
     op.close()
 
@@ -219,8 +219,8 @@ def test_rejected_messages_tell_side_reason_and_watermark() -> None:
         op.add_message("left", key=1, value={"price": at}, time=at)
     op.add_message("right", key=None, value={"cost": 1}, time=0)
     op.add_message("right", key=2, value={"cost": "much"}, time="soon")
-    told = op.rejected.select("side", "reason", "watermark", "unread").rows()
-    assert sorted(told) == [
+    emitted = op.rejected.select("side", "reason", "watermark", "unread").rows()
+    assert sorted(emitted) == [
         ("left", "late", 20 * SECOND, None),
         ("right", "malformed", None, "cost='much'; at='soon'"),
         ("right", "null_key", None, None),

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.engine.queries import CountingBlobs
 
-from muntin.engine.runs import Blobs as EngineBlobs
 from muntin.model.errors import OptionError, StateCorruptedError
+from muntin.state.blobs import Blobs as EngineBlobs
 from muntin.stores import Blobs, WindowStore, paged
 from muntin.stores.paged import PagedKeyValue, decode_page, encode_page
 

@@ -8,8 +8,9 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.engine import runs
-from muntin.engine.runs import MemoryBlobs
+from muntin.state import runs
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.manifest import Run
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.entries import Entries
 from muntin.tables.typed import written
@@ -35,7 +36,7 @@ class Place:
 
     def __init__(self) -> None:
         self.blobs = MemoryBlobs()
-        self.stored: dict[str, Any] = {}
+        self.stored: list[Run] = []
 
     def copy(self) -> MemoryBlobs:
         found = MemoryBlobs()
@@ -84,7 +85,7 @@ def test_three_workers_take_turns(steps: list[tuple[str, int, list[tuple[int, st
 def test_only_what_is_asked_for_is_read() -> None:
     place = Place()
     entries = Entries(SPAN, PLAIN)
-    entries.begin(place.blobs, {})
+    entries.begin(place.blobs, [])
     write(entries, [(0, "a", 1), (4, "b", 2), (9, "c", 3)], -1)
     entries.commit()
     assert len(place.blobs.blobs) == 3
@@ -105,7 +106,7 @@ def test_only_what_is_asked_for_is_read() -> None:
 def test_a_commit_writes_what_changed() -> None:
     place = Place()
     entries = Entries(1, PLAIN)
-    entries.begin(place.blobs, {})
+    entries.begin(place.blobs, [])
     write(entries, [(0, f"key {n}", n) for n in range(1000)], -1)
     entries.commit()
     entries.begin(place.blobs, None)
@@ -133,7 +134,7 @@ def test_without_blobs_nothing_is_written_and_all_is_remembered() -> None:
 def test_what_was_read_can_be_forgotten_and_read_again() -> None:
     place = Place()
     entries = Entries(SPAN, PLAIN)
-    entries.begin(place.blobs, {})
+    entries.begin(place.blobs, [])
     write(entries, [(0, "a", 1), (7, "b", 2)], -1)
     entries.commit()
     entries.shrink()

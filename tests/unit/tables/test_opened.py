@@ -11,8 +11,8 @@ import pytest
 import muntin as mt
 from muntin.stores import Image, memory
 from muntin.tables import App, WindowedTable
-from muntin.tables.kept import HeldBlobs
 from muntin.tables.opened import Numbers, Opened
+from muntin.tables.partition_store import partition_blobs
 
 PARTITIONS = 4
 EVENTS = [(f"page {n % 7}", float(n)) for n in range(60)]
@@ -50,7 +50,7 @@ def app_of(expires: Any = "1 minute") -> App:
     return app
 
 
-def fed(image: Image, app: App, events: list[tuple[str, float]] = EVENTS) -> Any:
+def upstream(image: Image, app: App, events: list[tuple[str, float]] = EVENTS) -> Any:
     running = app.open(store=memory(image), partitions=PARTITIONS)
     for page, at in events:
         running.send("clicks", page, key=page, timestamp=at)
@@ -59,7 +59,7 @@ def fed(image: Image, app: App, events: list[tuple[str, float]] = EVENTS) -> Any
 
 def opened(image: Image, table: str, asked: list[int] | None = None, **options: Any) -> Opened:
     """A table as the store has it; ``asked`` gets the partitions that were fetched."""
-    blobs = [HeldBlobs(memory(image), "app", number) for number in range(PARTITIONS)]
+    blobs = [partition_blobs(memory(image), "app", number) for number in range(PARTITIONS)]
 
     def fetch(wanted: Numbers) -> Mapping[int, Mapping[int, bytes]]:
         if asked is not None:
@@ -72,7 +72,7 @@ def opened(image: Image, table: str, asked: list[int] | None = None, **options: 
 @pytest.fixture(scope="module")
 def image() -> Image:
     image = Image()
-    fed(image, app_of()).close()
+    upstream(image, app_of()).close()
     return image
 
 
@@ -85,15 +85,15 @@ def test_windows(image: Image, table: str) -> None:
             there = WindowedTable(app, table)[page].windows()
             assert outside.handle[page].windows() == there
             assert there
-    told = {(one.key, one.window): one.value for one in outside.standing("page 3")}
-    assert list(told.values()) == list(outside.handle["page 3"].windows().values())
+    emitted = {(one.key, one.window): one.value for one in outside.snapshot("page 3")}
+    assert list(emitted.values()) == list(outside.handle["page 3"].windows().values())
 
 
 def test_values(image: Image) -> None:
     total = opened(image, "total")
     expected = {f"page {n}": sum(page == f"page {n}" for page, _ in EVENTS) for n in range(7)}
     assert dict(total.handle.items()) == expected
-    assert {one.key: one.value for one in total.standing()} == expected
+    assert {one.key: one.value for one in total.snapshot()} == expected
     assert total.handle["nobody"] == 0
     assert opened(image, "members").handle["page 1"] == {0, 1, 2}
     # Elsewhere than where such a key would be looked for.
@@ -134,9 +134,9 @@ def test_what_isnt_there(image: Image) -> None:
 def test_expires_may_change(expires: Any) -> None:
     """Entries are found, and stay where they are stored, whatever is kept from now on."""
     image, kept = Image(), app_of()
-    fed(image, kept, EVENTS[:40]).close()
+    upstream(image, kept, EVENTS[:40]).close()
     changed = app_of(expires)
-    running = fed(image, changed, EVENTS[40:])
+    running = upstream(image, changed, EVENTS[40:])
     visits = WindowedTable(changed, "visits")["page 0"].windows()
     assert list(visits.values()) == [[at for page, at in EVENTS if page == "page 0"]]
     views = WindowedTable(changed, "views")["page 0"].windows()

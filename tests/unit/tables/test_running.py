@@ -200,9 +200,9 @@ def test_agents_send_to_each_other() -> None:
 
     @app.agent()
     async def alarm(stream: Any) -> None:
-        async for told in stream.events():
-            line = told.value["line"]
-            lines.append((line, told.timestamp))
+        async for emitted in stream.events():
+            line = emitted.value["line"]
+            lines.append((line, emitted.timestamp))
 
     lines: list[Any] = []
     with app.open(partitions=3) as running:

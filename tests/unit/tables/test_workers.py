@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muntin.engine.runs import MemoryBlobs
+from muntin.state.blobs import MemoryBlobs
 from muntin.tables import App
 from muntin.tables.current import Cursor
 from muntin.tables.partition import Partition
@@ -44,7 +44,7 @@ def work(part: Partition, blobs: MemoryBlobs, key: str, at: int) -> None:
 def held(part: Partition, blobs: MemoryBlobs) -> dict[str, Any]:
     part.begin(blobs, 0)
     return {
-        name: sorted((one.key, one.window, one.value) for one in shard.standing())
+        name: sorted((one.key, one.window, one.value) for one in shard.snapshot())
         for name, shard in part.shards.items()
     }
 

@@ -1,5 +1,5 @@
 "use strict";
-// Shows what queries tell. Everything comes as server-sent events: a snapshot first, then batches.
+// Shows what queries emit. Everything comes as server-sent events: a snapshot first, then batches.
 (() => {
   const $ = (id) => document.getElementById(id);
   const KEEP = { batches: 600, windows: 500, samples: 50, notes: 100 };
@@ -63,10 +63,18 @@
     $("held").replaceChildren(...found.rows.map((r) => row(names.map((c) => cell(r[c], kind(c, r[c]))))));
   }
 
+  // The values of several columns, with commas between them; one with a comma stands in double quotes.
+  function values_of(text) {
+    const found = [], one = /\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))(,|$)/y;
+    for (let match, last = ","; last === "," && (match = one.exec(text)); last = match[3])
+      found.push(match[1] === undefined ? match[2].trim() : match[1].replaceAll('""', '"'));
+    return found;
+  }
+
   async function look() {
     const query = queries.get(chosen), text = $("held-key").value.trim();
     if (!query) return;
-    const key = text === "" ? [] : query.keys.length > 1 ? text.split(",").map((part) => part.trim()) : [text];
+    const key = text === "" ? [] : query.keys.length > 1 ? values_of(text) : [text];
     shown({ query: query.name, said: "Looking …", rows: [] });
     const asked = new URLSearchParams([["query", query.name], ...key.map((part) => ["key", part])]);
     try {

@@ -1,0 +1,1 @@
+"""Applications that muntin shows: the flights, the windowing application, and their pages."""

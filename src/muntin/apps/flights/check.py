@@ -1,0 +1,163 @@
+"""The check: every window of the demo, computed again by DuckDB from the replay files.
+
+A message counts in a window unless the window had closed when the message came. Closed means that
+the watermark in force had reached the window's end plus the grace, and the watermark in force for
+a file is the greatest scheduled departure in the files before it, less the lateness: a batch is
+one file. All of that can be said in SQL, without asking muntin for anything but its final windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from muntin.model.errors import MissingExtraError
+
+_MESSAGES = """
+CREATE TEMP TABLE message AS
+WITH arrived AS (
+    SELECT *, dense_rank() OVER (ORDER BY filename) AS file
+    FROM read_parquet('{folder}/*.parquet', filename = true)
+), reached AS (
+    SELECT file, max(max(scheduled)) OVER (
+        ORDER BY file ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) - INTERVAL '{lateness}' AS watermark
+    FROM arrived GROUP BY file
+)
+SELECT arrived.*, watermark FROM arrived JOIN reached USING (file)
+"""
+
+_EXPECTED = """
+CREATE OR REPLACE TEMP TABLE expected AS
+WITH counted AS (
+    SELECT {key}, dep_delay,
+           time_bucket(INTERVAL 5 MINUTE, scheduled) - hop * INTERVAL 5 MINUTE AS window_start
+    FROM message, range(12) AS hops(hop)
+    WHERE watermark IS NULL OR window_start + INTERVAL 1 HOUR + INTERVAL '{grace}' > watermark
+), grouped AS (
+    SELECT {key}, window_start, count(*) AS flights,
+           count(dep_delay) AS departed, avg(dep_delay) AS mean,
+           max(dep_delay) AS worst,
+           list_sort(list(dep_delay) FILTER (dep_delay IS NOT NULL)) AS delays
+    FROM counted GROUP BY ALL
+)
+SELECT * EXCLUDE (delays), delays[ceil(0.95 * len(delays))::BIGINT] AS p95 FROM grouped
+"""
+
+# A full join, so that a window which only one side has is a difference, too.
+_DIFFERENCES = """
+SELECT coalesce(e.{key}, t.{key}) AS key, coalesce(e.window_start, t.window_start) AS window_start,
+       e.flights, t.flights, e.departed, t.departed, e.mean, t.mean, e.worst, t.worst, e.p95, t.p95
+FROM expected AS e FULL JOIN {key} AS t
+  ON e.{key} = t.{key} AND e.window_start = t.window_start
+WHERE e.flights IS DISTINCT FROM t.flights
+   OR e.departed IS DISTINCT FROM t.departed
+   OR e.worst IS DISTINCT FROM t.worst
+   OR e.p95 IS DISTINCT FROM t.p95
+   OR (e.mean IS NULL) <> (t.mean IS NULL)
+   OR abs(e.mean - t.mean) > 1e-9
+   OR t.window_end <> t.window_start + INTERVAL 1 HOUR
+ORDER BY 2, 1
+"""
+
+_REJECTED = """
+SELECT count(*) FROM message
+WHERE time_bucket(INTERVAL 5 MINUTE, scheduled) + INTERVAL 1 HOUR + INTERVAL '{grace}' <= watermark
+"""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the comparison of one query's windows came to.
+
+    Attributes:
+        key: The query's key.
+        windows: How many windows were compared.
+        differences: One line a window that differs.
+        rejected: How many messages the query rejected.
+        expected: How many it should have.
+    """
+
+    key: str
+    windows: int
+    differences: list[str] = field(default_factory=list)
+    rejected: int = 0
+    expected: int = 0
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences and self.rejected == self.expected
+
+    def __str__(self) -> str:
+        if self.equal:
+            return (
+                f"{self.windows:,} windows by {self.key} equal DuckDB's, "
+                f"and the same {self.rejected:,} flights were rejected"
+            )
+        return (
+            f"{len(self.differences):,} of {self.windows:,} windows by {self.key} differ from "
+            f"DuckDB's; {self.rejected:,} flights were rejected and {self.expected:,} should be"
+        )
+
+
+def check(
+    database: Path,
+    replay: Path,
+    *,
+    lateness: str,
+    grace: str,
+    keys: tuple[str, ...] = ("origin", "carrier"),
+) -> list[Verdict]:
+    """Compare the newest state of every window with DuckDB's own computation.
+
+    Args:
+        database: The file with a table of windows a key, and ``KEY_rejected`` beside it.
+        replay: The folder of replay files.
+        lateness: The query's lateness.
+        grace: The query's grace.
+        keys: The keys to compare.
+
+    Returns:
+        One verdict a key.
+
+    Raises:
+        MissingExtraError: When ``duckdb`` isn't installed.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError("the check of the flights", "duckdb") from error
+    with duckdb.connect(str(database), read_only=True) as connection:
+        folder = str(replay).replace("'", "''")
+        connection.execute(_MESSAGES.format(folder=folder, lateness=lateness))
+        return [_compare(connection, key, grace) for key in keys]
+
+
+def _compare(connection: Any, key: str, grace: str) -> Verdict:
+    def number(query: str) -> int:
+        return int(connection.execute(query).fetchone()[0])
+
+    connection.execute(_EXPECTED.format(key=key, grace=grace))
+    found = connection.execute(_DIFFERENCES.format(key=key)).fetchall()
+    tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
+    rejected = f"{key}_rejected"
+    return Verdict(
+        key=key,
+        windows=number("SELECT count(*) FROM expected"),
+        differences=[_line(row) for row in found],
+        rejected=number(f"SELECT count(*) FROM {rejected}") if rejected in tables else 0,
+        expected=number(_REJECTED.format(grace=grace)),
+    )
+
+
+def _line(row: tuple[Any, ...]) -> str:
+    name, start, *pairs = row
+    columns = ("flights", "departed", "mean", "worst", "p95")
+    emitted = [
+        f"{column} is {theirs}, DuckDB says {ours}"
+        for column, ours, theirs in zip(columns, pairs[::2], pairs[1::2], strict=True)
+        if ours != theirs
+    ]
+    return f"{name} from {start}: " + "; ".join(emitted or ["its end is wrong"])

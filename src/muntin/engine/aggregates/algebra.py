@@ -1,0 +1,86 @@
+"""What an aggregate is in columns: lift, merge, slide and lower, each on whole frames.
+
+An **algebra** computes one aggregate. It owns a few *partial* columns and says how they come to be
+from messages (``lift``), how several rows of partials become one (``merge``), how they are combined
+over windows of consecutive panes (``slide``), and what value they stand for (``lower``). All
+merging is associative, and but for float rounding and large sketches it is also independent of
+order.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import polars as pl
+
+from muntin.engine.windows.compose import Line
+from muntin.engine.windows.dense import Places
+
+
+class Algebra(Protocol):
+    """How one aggregate is computed.
+
+    Attributes:
+        slides: Whether ``slide`` exists; else overlapping windows are merged from copied panes.
+        scatters: Whether ``scatter`` may find something.
+    """
+
+    slides: bool
+    scatters: bool
+
+    def prepare(self) -> list[pl.Expr]:
+        """Columns to add to the messages before they are grouped."""
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        """Partials of a group of these messages."""
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        """The same as ``lift`` where a group is a place; ``None`` where it must be ``lift``."""
+
+    def merge(self) -> list[pl.Expr]:
+        """Partials of a group of rows of partials."""
+
+    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Finish what a lift or merge left to be done outside of the grouping."""
+
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        """Partials of every window over laid out cells."""
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        """The aggregate's value for each row of partials; a missing partial is an empty one."""
+
+    def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
+        """For which rows of partials no value fits its type; ``None`` where all do."""
+
+
+class Plain:
+    """What most algebras don't need."""
+
+    slides = True
+    scatters = False
+
+    def prepare(self) -> list[pl.Expr]:
+        """See ``Algebra``."""
+        return []
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        """See ``Algebra``."""
+        return None
+
+    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """See ``Algebra``."""
+        return frame
+
+    def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
+        """See ``Algebra``."""
+        return None
+
+
+class Copied(Plain):
+    """What algebras have in common that overlapping windows merge from copied panes."""
+
+    slides = False
+
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        """See ``Algebra``."""
+        raise NotImplementedError

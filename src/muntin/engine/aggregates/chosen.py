@@ -1,0 +1,135 @@
+"""Aggregates that choose a value of their messages: the least, the greatest, or that of a place.
+
+Nested values have Spark's order: of arrays the first element that differs decides, of structs the
+first field, and null comes before every value.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.aggregates.algebra import Plain
+from muntin.engine.windows.compose import Line
+from muntin.engine.windows.dense import Places, numbers
+
+
+class Extreme(Plain):
+    """``min``, ``max``, ``bool_and``, ``bool_or``: of any type that has an order."""
+
+    scatters = True
+
+    def __init__(self, index: int, column: str, greatest: bool) -> None:
+        self.v = columns.partial(index, "v")
+        self.column = column
+        self.greatest = greatest
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return [self._pick(pl.col(self.column)).alias(self.v)]
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        column = messages[self.column]
+        values = numbers(column)
+        if values is None:
+            return None
+        return [pl.Series(self.v, places.extreme(values, self.greatest), dtype=column.dtype)]
+
+    def merge(self) -> list[pl.Expr]:
+        return [self._pick(pl.col(self.v)).alias(self.v)]
+
+    def _pick(self, value: pl.Expr) -> pl.Expr:
+        return value.max() if self.greatest else value.min()
+
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        values = cells[self.v]
+        if values.dtype.is_integer() and not values.null_count():
+            found = line.greatest(values.to_numpy(), self.greatest)
+            return [pl.Series(self.v, found, dtype=values.dtype)]
+        rank = values.rank("dense", descending=not self.greatest)
+        return [line.winner(rank, values).alias(self.v)]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[self.v]
+
+
+class FloatExtreme(Extreme):
+    """``min``, ``max`` of doubles, where NaN is greater than every number, as in Spark."""
+
+    def _pick(self, value: pl.Expr) -> pl.Expr:
+        return value.nan_max() if self.greatest else value.min()
+
+
+class NestedExtreme(Extreme):
+    """``min``, ``max`` of arrays and structs, which Polars orders but has no extremes of."""
+
+    def _pick(self, value: pl.Expr) -> pl.Expr:
+        return _picked(value, self.greatest)
+
+
+class Chosen(Plain):
+    """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest place."""
+
+    def __init__(self, index: int, column: str, by: str, greatest: bool, schema: pl.Schema) -> None:
+        self.v, self.at = columns.partial(index, "v"), columns.partial(index, "at")
+        self.column, self.by = column, by
+        self.greatest = greatest
+        self.floats = schema[column].is_float(), schema[by].is_float()
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return self._choose(pl.col(self.column), pl.col(self.by))
+
+    def merge(self) -> list[pl.Expr]:
+        return self._choose(pl.col(self.v), pl.col(self.at))
+
+    def _choose(self, value: pl.Expr, at: pl.Expr) -> list[pl.Expr]:
+        best = self._best(at, self.floats[1])
+        tied = self._best(value.filter(at == best), self.floats[0])
+        return [tied.alias(self.v), best.alias(self.at)]
+
+    def _best(self, values: pl.Expr, floats: bool) -> pl.Expr:
+        if not self.greatest:
+            return values.min()
+        return values.nan_max() if floats else values.max()
+
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        value, at = pl.col(self.v), pl.col(self.at)
+        # The value breaks ties of the position, and null loses them.
+        order = pl.struct(
+            at.rank("dense", descending=not self.greatest),
+            value.rank("dense", descending=not self.greatest).fill_null(0),
+        )
+        rank = cells.select(pl.when(at.is_not_null()).then(order.rank("dense"))).to_series()
+        return [line.winner(rank, cells[c]).alias(c) for c in (self.v, self.at)]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[self.v]
+
+
+class NestedChosen(Chosen):
+    """The same where the values or the places are nested, which are sorted instead."""
+
+    def _choose(self, value: pl.Expr, at: pl.Expr) -> list[pl.Expr]:
+        placed = at.is_not_null()
+        # Of several at the best place a null loses, so it comes first or last.
+        order = [at.filter(placed), value.filter(placed)]
+        sorted_ = value.filter(placed).sort_by(order, nulls_last=not self.greatest)
+        best = sorted_.last() if self.greatest else sorted_.first()
+        return [best.alias(self.v), _picked(at, self.greatest).alias(self.at)]
+
+
+def _picked(values: pl.Expr, greatest: bool) -> pl.Expr:
+    ordered = values.drop_nulls().sort()
+    return ordered.last() if greatest else ordered.first()
+
+
+def chosen(index: int, column: str, by: str, greatest: bool, schema: pl.Schema) -> Chosen:
+    """The algebra that takes the value of one column where another is greatest or least."""
+    nested = schema[column].is_nested() or schema[by].is_nested()
+    return (NestedChosen if nested else Chosen)(index, column, by, greatest, schema)
+
+
+def extreme(index: int, column: str, greatest: bool, dtype: pl.DataType) -> Extreme:
+    """The algebra of the greatest or the least value of a column."""
+    if dtype.is_nested():
+        return NestedExtreme(index, column, greatest)
+    return (FloatExtreme if dtype.is_float() else Extreme)(index, column, greatest)

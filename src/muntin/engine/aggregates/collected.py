@@ -1,0 +1,167 @@
+"""Aggregates whose partial holds values: the greatest few, or every value of the window.
+
+The latter are the message store of the Samza SQL window operator design in columns: a pane keeps
+the values of its messages as a list, and a window's list is put together when it emits. Since the
+order in which lists are put together isn't fixed, whatever depends on order is sorted at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.aggregates.algebra import Algebra, Copied
+from muntin.engine.aggregates.sketches import TYPES
+from muntin.model.aggregates import Aggregate, RowsFunction
+from muntin.model.aggregates.entry import LIST
+
+_AT, _ROW = "__at", "__row"
+
+
+class Values(Copied):
+    """An aggregate that is a formula over lists of values."""
+
+    def __init__(self, index: int, aggregate: Aggregate, dtype: pl.DataType) -> None:
+        assert aggregate.entry.formula is not None
+        self.aggregate, self.entry = aggregate, aggregate.entry
+        self.formula = aggregate.entry.formula
+        self.lists = [columns.partial(index, name) for name in self.formula.names]
+        self.column = str(aggregate.column)
+        self.dtype = dtype
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return self._named(self.formula.lift(self._known(), self.aggregate))
+
+    def merge(self) -> list[pl.Expr]:
+        joined = [pl.col(name).explode().drop_nulls() for name in self.lists]
+        return self._named(self.formula.merge(*joined, self.aggregate))
+
+    def _named(self, found: Sequence[pl.Expr]) -> list[pl.Expr]:
+        return [one.alias(name) for one, name in zip(found, self.lists, strict=True)]
+
+    def _known(self) -> pl.Expr:
+        values = pl.col(self.column).drop_nulls()
+        return values.drop_nans() if self.entry.skips_nan and self.dtype.is_float() else values
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        value = self.formula.lower(*map(pl.col, self.lists), self.aggregate)
+        if self.entry.empty is not None:
+            listed = self.entry.gives == LIST
+            value = value.fill_null(_nothing(self.dtype) if listed else self.entry.empty)
+        return frame.select(value.alias(self.lists[0])).to_series()
+
+
+class Median(Values):
+    """``median``: the mean of the middle two."""
+
+    def _known(self) -> pl.Expr:
+        values = super()._known()
+        return values.cast(pl.Float64) if self.dtype.is_decimal() else values
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        found = super().lower(frame).cast(pl.Float64)
+        wrong = found.is_nan().fill_null(False)
+        if not wrong.any():
+            return found
+        # Polars goes from one of the middle two towards the other, which infinities don't allow.
+        values = pl.col(self.lists[0]).list.sort()
+        count = values.list.len().cast(pl.Int64)
+        low, high = (values.list.get(n // 2, null_on_oob=True) for n in (count - 1, count))
+        middle = frame.select(((low + high) / 2).alias(found.name)).to_series()
+        return middle.zip_with(wrong, found)
+
+
+class OverDistinct(Values):
+    """Another aggregate over each value once; it has the values when a window is emitted."""
+
+    def __init__(
+        self, index: int, aggregate: Aggregate, dtype: pl.DataType, inner: Algebra
+    ) -> None:
+        super().__init__(index, aggregate, dtype)
+        self.inner = inner
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return self.inner.lower(self._lifted(frame))
+
+    def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
+        return self.inner.overflowed(self._lifted(frame))
+
+    def _lifted(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The other one's partials of each row's values."""
+        (held,) = self.lists
+        once = self.formula.lower(pl.col(held), self.aggregate)
+        values = frame.select(once).with_row_index(_ROW).explode(held)
+        values = values.with_columns(*self.inner.prepare())
+        lifted = values.group_by(_ROW).agg(*self.inner.lift(values))
+        return _every_row(frame).join(
+            self.inner.settle(lifted), on=_ROW, how="left", maintain_order="left"
+        )
+
+
+class Rows(Copied):
+    """All messages: their places and some columns, as lists side by side."""
+
+    def __init__(self, index: int, names: list[str], schema: pl.Schema) -> None:
+        self.at = columns.partial(index, "at")
+        self.names = names
+        self.columns = [columns.partial(index, f"c{i}") for i in range(len(names))]
+        self.types = [schema[name] for name in names]
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        pairs = zip(self.names, self.columns, strict=True)
+        return [
+            pl.col(columns.TIME).alias(self.at),
+            *(pl.col(name).alias(column) for name, column in pairs),
+        ]
+
+    def merge(self) -> list[pl.Expr]:
+        return [pl.col(c).explode() for c in (self.at, *self.columns)]
+
+    def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """All rows of all windows, with the number of the window, in order."""
+        lists = [self.at, *self.columns]
+        numbered = frame.select(lists).with_row_index(_ROW)
+        rows = numbered.explode(lists).filter(pl.col(self.at).is_not_null())
+        return rows.sort(_ROW, *lists, nulls_last=True)
+
+
+class CollectList(Rows):
+    """``collect_list``: the values that aren't null, by place, then value."""
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        value = self.columns[0]
+        rows = self.sorted(frame).filter(pl.col(value).is_not_null())
+        lists = rows.group_by(_ROW, maintain_order=True).agg(value)
+        found = _every_row(frame).join(lists, on=_ROW, how="left", maintain_order="left")
+        return found.select(pl.col(value).fill_null(_nothing(self.types[0]))).to_series()
+
+
+class Apply(Rows):
+    """``apply``: the user's function over a window's rows, called once a firing."""
+
+    def __init__(self, index: int, rows: RowsFunction, result_type: str, schema: pl.Schema) -> None:
+        super().__init__(index, [str(c) for c in rows.columns], schema)
+        self.function: Callable[[list[dict[str, Any]]], Any] = rows.function
+        self.result_type = TYPES[result_type]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        rows = self.sorted(frame)
+        named = dict(zip(self.columns, self.names, strict=True))
+        parts = rows.partition_by(_ROW, as_dict=True, include_key=False)
+        found = []
+        for number in range(len(frame)):
+            part = parts.get((number,))
+            given = [] if part is None else part.drop(self.at).rename(named).to_dicts()
+            found.append(self.function(given))
+        return pl.Series(self.at, found, dtype=self.result_type)
+
+
+def _every_row(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.select(pl.int_range(pl.len(), dtype=pl.get_index_type()).alias(_ROW))
+
+
+def _nothing(dtype: pl.DataType) -> pl.Expr:
+    return pl.lit(pl.Series([[]], dtype=pl.List(dtype)))

@@ -1,0 +1,234 @@
+"""``count``, ``sum``, and what is made of means and deviations."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.aggregates.algebra import Plain
+from muntin.engine.windows.compose import Line
+from muntin.engine.windows.dense import Places, numbers
+
+_INT64_SPAN = 2.0**64
+
+
+def _null_over_nothing(sums: list[pl.Expr], value: pl.Expr) -> list[pl.Expr]:
+    """A sum over nulls alone is null in SQL, and 0 in Polars."""
+    return [pl.when(value.count() > 0).then(total) for total in sums]
+
+
+class Tally(Plain):
+    """``count``, ``count_if``: an integer that adds."""
+
+    scatters = True
+
+    def __init__(self, index: int, counts: pl.Expr) -> None:
+        self.n = columns.partial(index, "n")
+        self.counts = counts
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return [self.counts.sum().cast(pl.Int64).alias(self.n)]
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        ones = messages.select(self.counts.fill_null(False).cast(pl.Int64)).to_series()
+        return [pl.Series(self.n, places.add(ones.to_numpy()))]
+
+    def merge(self) -> list[pl.Expr]:
+        return [pl.col(self.n).sum()]
+
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        return [pl.Series(self.n, line.add_integers(cells[self.n].to_numpy()))]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[self.n].fill_null(0)
+
+
+class Messages(Plain):
+    """``count()`` without a column: the count that every partial carries anyway."""
+
+    scatters = True
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return []
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        return []
+
+    def merge(self) -> list[pl.Expr]:
+        return []
+
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        return []
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[columns.MESSAGES].fill_null(0)
+
+
+class IntegerSum(Plain):
+    """``sum`` of integers: exact, and honest beyond 64 bits.
+
+    The sum is kept modulo 2**64 beside a rounded double; where the two are a whole span apart the
+    true sum doesn't fit.
+    """
+
+    scatters = True
+
+    def __init__(self, index: int, column: str) -> None:
+        self.s = columns.partial(index, "s")
+        self.rounded = columns.partial(index, "r")
+        self.column = column
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        value, column = pl.col(self.column), messages[self.column]
+        # Unsigned ones may lie beyond 64 bits with a sign: they wrap, as sums do.
+        total = value.cast(pl.Int64, wrap_numerical=column.dtype == pl.UInt64).sum()
+        if self._may_wrap(column):
+            rounded = value.cast(pl.Float64).sum()
+        else:
+            rounded = total.cast(pl.Float64)
+        lifted = [total.alias(self.s), rounded.alias(self.rounded)]
+        return _null_over_nothing(lifted, value) if column.null_count() else lifted
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        column = messages[self.column]
+        values = numbers(column)
+        if values is None or self._may_wrap(column):
+            return None
+        total = places.add(values.astype(np.int64, copy=False))
+        return [pl.Series(self.s, total), pl.Series(self.rounded, total.astype(np.float64))]
+
+    @staticmethod
+    def _may_wrap(column: pl.Series) -> bool:
+        """Whether some sum over the column could leave 64 bits; a cheap no spares a pass."""
+        least, greatest = column.min() or 0, column.max() or 0
+        bound = max(abs(int(least)), abs(int(greatest)))  # type: ignore[arg-type]
+        return bound * len(column) >= 2**63
+
+    def merge(self) -> list[pl.Expr]:
+        summed = [pl.col(self.s).sum(), pl.col(self.rounded).sum()]
+        return _null_over_nothing(summed, pl.col(self.s))
+
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        present = line.add_integers(cells[self.s].is_not_null().to_numpy().astype(np.int64)) > 0
+        total = line.add_integers(cells[self.s].fill_null(0).to_numpy())
+        rounded = line.add_floats(cells[self.rounded].fill_null(0.0).to_numpy())
+        pair = pl.DataFrame({self.s: total, self.rounded: rounded, "present": present})
+        kept = pair.select(pl.when("present").then(pl.col(self.s, self.rounded)))
+        return [kept[self.s], kept[self.rounded]]
+
+    def overflowed(self, frame: pl.DataFrame) -> pl.Series:
+        gap = pl.col(self.rounded) - pl.col(self.s).cast(pl.Float64)
+        return frame.select((gap / _INT64_SPAN).round() != 0).to_series()
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        fits = ~self.overflowed(frame)
+        return frame.select(pl.when(fits).then(pl.col(self.s)).alias(self.s)).to_series()
+
+
+class FloatSum(Plain):
+    """``sum`` of doubles; slid by two stacks, since differences of doubles would drift."""
+
+    scatters = True
+
+    def __init__(self, index: int, column: str) -> None:
+        self.s = columns.partial(index, "s")
+        self.column = column
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        value = pl.col(self.column).cast(pl.Float64)
+        summed = [value.sum().alias(self.s)]
+        return _null_over_nothing(summed, value) if messages[self.column].null_count() else summed
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        values = numbers(messages[self.column])
+        if values is None:
+            return None
+        return [pl.Series(self.s, places.add_floats(values.astype(np.float64, copy=False)))]
+
+    def merge(self) -> list[pl.Expr]:
+        return _null_over_nothing([pl.col(self.s).sum()], pl.col(self.s))
+
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        present = line.add_integers(cells[self.s].is_not_null().to_numpy().astype(np.int64)) > 0
+        total = line.add_floats(cells[self.s].fill_null(0.0).to_numpy())
+        frame = pl.DataFrame({self.s: total, "present": present})
+        return [frame.select(pl.when("present").then(self.s).alias(self.s)).to_series()]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[self.s]
+
+
+class Moments(Plain):
+    """``mean``, ``variance``, ``stddev``: count, mean and squared deviations, merged as Chan does.
+
+    Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm", 1979.
+    """
+
+    scatters = True
+
+    def __init__(self, index: int, column: str, kind: str) -> None:
+        self.n, self.m, self.d = (columns.partial(index, x) for x in ("n", "m", "d"))
+        self.column = column
+        self.kind = kind
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        value = pl.col(self.column).cast(pl.Float64)
+        deviations = value.var(ddof=0) * value.count()
+        return [
+            value.count().cast(pl.Int64).alias(self.n),
+            value.mean().fill_null(0.0).alias(self.m),
+            deviations.fill_null(0.0).alias(self.d),
+        ]
+
+    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+        values = numbers(messages[self.column])
+        if values is None:
+            return None
+        means, deviations = places.moments(values.astype(np.float64, copy=False))
+        found = (places.count(), means, deviations)
+        return [pl.Series(c, x) for c, x in zip((self.n, self.m, self.d), found, strict=True)]
+
+    def merge(self) -> list[pl.Expr]:
+        n, m, d = pl.col(self.n), pl.col(self.m), pl.col(self.d)
+        total = n.sum()
+        mean = pl.when(total > 0).then((n * m).sum() / total).otherwise(0.0)
+        return [
+            total.alias(self.n),
+            mean.alias(self.m),
+            (d + n * (m - mean) * (m - mean)).sum().alias(self.d),
+        ]
+
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        parts = [cells[c].cast(pl.Float64).to_numpy() for c in (self.n, self.m, self.d)]
+        n, m, d = line.combine(parts, _chan)
+        return [
+            pl.Series(self.n, n.astype(np.int64)),
+            pl.Series(self.m, m),
+            pl.Series(self.d, d),
+        ]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        n, mean = pl.col(self.n), pl.col(self.m)
+        variance = pl.when(n > 1).then(pl.col(self.d) / (n - 1))
+        value = {
+            "mean": pl.when(n > 0).then(mean),
+            "variance": variance,
+            "stddev": variance.sqrt(),
+        }[self.kind]
+        return frame.select(value.alias(self.m)).to_series()
+
+
+def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
+    (na, ma, da), (nb, mb, db) = a, b
+    n = na + nb
+    with np.errstate(invalid="ignore", over="ignore"):
+        share = np.divide(nb, n, out=np.zeros_like(n), where=n > 0)
+        gap = mb - ma
+        # The gap from or to an infinity says nothing; the mean is what its parts weigh.
+        mean = np.where(np.isfinite(gap), ma + gap * share, ma * (1 - share) + mb * share)
+        deviations = da + db + np.where(np.isinf(ma) | np.isinf(mb), np.nan, gap * gap * na * share)
+    # An empty side adds nothing, also to an infinity.
+    mean = np.where(na == 0, mb, np.where(nb == 0, ma, mean))
+    deviations = np.where(na == 0, db, np.where(nb == 0, da, deviations))
+    return [n, mean, deviations]

@@ -1,0 +1,129 @@
+"""Which algebra computes which aggregate.
+
+An aggregate that is a formula, or another one over distinct values, needs no line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.aggregates.algebra import Algebra
+from muntin.engine.aggregates.chosen import chosen, extreme
+from muntin.engine.aggregates.collected import Apply, CollectList, Median, OverDistinct, Values
+from muntin.engine.aggregates.decimals import DecimalMean, DecimalSum
+from muntin.engine.aggregates.numeric import FloatSum, IntegerSum, Messages, Moments, Tally
+from muntin.engine.aggregates.sketches import Distinct, Quantile, User
+from muntin.engine.dtypes import shape_of
+from muntin.model.accepted import check
+from muntin.model.aggregates import Aggregate
+from muntin.model.spec import WindowSpec
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An aggregate of a query.
+
+    Attributes:
+        index: Its position among the query's.
+        aggregate: The aggregate.
+        schema: The types of the columns that it reads.
+    """
+
+    index: int
+    aggregate: Aggregate
+    schema: pl.Schema
+
+    @property
+    def column(self) -> str:
+        """The column that it reads."""
+        return str(self.aggregate.column)
+
+    @property
+    def dtype(self) -> pl.DataType:
+        """The type of that."""
+        return self.schema[self.column]
+
+
+def _count(asked: Asked) -> Algebra:
+    if asked.aggregate.column is None:
+        return Messages()
+    return Tally(asked.index, pl.col(asked.column).is_not_null())
+
+
+def _sum(asked: Asked) -> Algebra:
+    if isinstance(asked.dtype, pl.Decimal):
+        return DecimalSum(asked.index, asked.column, asked.dtype)
+    return (FloatSum if asked.dtype.is_float() else IntegerSum)(asked.index, asked.column)
+
+
+def _moments(asked: Asked) -> Algebra:
+    if asked.aggregate.kind == "mean" and isinstance(asked.dtype, pl.Decimal):
+        return DecimalMean(asked.index, asked.column, asked.dtype)
+    return Moments(asked.index, asked.column, asked.aggregate.kind)
+
+
+def _extreme(asked: Asked) -> Algebra:
+    greatest = asked.aggregate.kind in ("max", "bool_or")
+    return extreme(asked.index, asked.column, greatest, asked.dtype)
+
+
+def _chosen(asked: Asked) -> Algebra:
+    greatest = asked.aggregate.kind in ("last", "arg_max")
+    by = columns.TIME if asked.aggregate.by is None else str(asked.aggregate.by)
+    return chosen(asked.index, asked.column, by, greatest, asked.schema)
+
+
+def _quantile(asked: Asked) -> Algebra:
+    q, k = (asked.aggregate.option(name) for name in ("q", "k"))
+    return Quantile(asked.index, asked.column, q, k)
+
+
+def _own(asked: Asked) -> Algebra:
+    rows, functions = asked.aggregate.rows, asked.aggregate.functions
+    if rows is not None:
+        return Apply(asked.index, rows, asked.aggregate.option("result_type"), asked.schema)
+    assert functions is not None
+    return User(asked.index, asked.column, functions)
+
+
+_ALGEBRAS: dict[str, Callable[[Asked], Algebra]] = {
+    "count": _count,
+    "count_if": lambda a: Tally(a.index, pl.col(a.column)),
+    "sum": _sum,
+    **dict.fromkeys(("mean", "variance", "stddev"), _moments),
+    **dict.fromkeys(("min", "max", "bool_and", "bool_or"), _extreme),
+    **dict.fromkeys(("first", "last", "arg_min", "arg_max"), _chosen),
+    "approx_distinct": lambda a: Distinct(a.index, a.column, a.aggregate.option("lg_k")),
+    "quantile": _quantile,
+    "median": lambda a: Median(a.index, a.aggregate, a.dtype),
+    "collect_list": lambda a: CollectList(a.index, [a.column], a.schema),
+    **dict.fromkeys(("apply", "user"), _own),
+}
+
+
+def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
+    """The algebra of an aggregate over columns of these types.
+
+    Raises:
+        OptionError: When a column has a type that the aggregate can't take.
+    """
+    check(aggregate, {str(name): shape_of(schema[name]) for name in aggregate.columns})
+    asked, entry = Asked(index, aggregate, schema), aggregate.entry
+    if entry.kind in _ALGEBRAS:
+        return _ALGEBRAS[entry.kind](asked)
+    if not entry.over:
+        return Values(index, aggregate, asked.dtype)
+    # The other one reads the values that this one keeps.
+    held = columns.partial(index, "v")
+    other = replace(aggregate, kind=entry.over, column=held)
+    inner = algebra(index, other, pl.Schema({held: asked.dtype}))
+    return OverDistinct(index, aggregate, asked.dtype, inner)
+
+
+def algebras(spec: WindowSpec, schema: pl.Schema) -> list[Algebra]:
+    """The algebras of a query, in the order of its aggregates."""
+    return [algebra(i, agg, schema) for i, agg in enumerate(spec.aggregates.values())]

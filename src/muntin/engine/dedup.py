@@ -1,0 +1,201 @@
+"""Shards that take every source offset once, whatever is delivered again.
+
+Around a shard that keeps windows, one that remembers which offsets have been here. On the time axis
+there is one inner shard; on the rows axis there is one for each partition, whose messages lie on an
+axis of their own.
+Source: the Samza SQL window operator design (exactly-once message store; tuple-based windows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import admission, columns
+from muntin.engine.output import Output, Shard
+from muntin.engine.results import no_results
+from muntin.engine.state import State
+from muntin.engine.windows.combine import Combined, Combiner
+from muntin.model.policies import Every
+from muntin.model.spec import DUPLICATES
+from muntin.state.blobs import Blobs, PartBlobs
+from muntin.state.runs import FrameCache
+
+Make = Callable[[Combiner, Blobs, FrameCache], Shard]
+
+
+class DedupShard:
+    """Windows on the time axis over messages that may come again; see ``Shard``.
+
+    Args:
+        combiner: The query.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+        make: Makes the shard inside.
+    """
+
+    def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: Make) -> None:
+        self.combiner = combiner
+        self.inner = make(combiner, blobs, cache)
+        self.state: State = self.inner.state
+
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+        """See ``Shard``."""
+        new = fresh(combined, self.state, self.combiner)
+        judged = [replace(new, raw=None)]
+        if new.raw is not None:
+            judged.append(self.combiner.judge(new.raw, self.state.watermark))
+            # The watermark and the clock follow the whole batch, not this shard's part of it.
+            judged[1].latest = judged[1].clock = None
+        return self.inner.step(judged, wall, final=final)
+
+    def snapshot(
+        self, start: int | None, end: int | None, only: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``Shard``."""
+        return self.inner.snapshot(start, end, only)
+
+
+class PartitionedShard:
+    """Windows over source offsets, each partition an axis of its own; see ``Shard``.
+
+    Args:
+        combiner: The query.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+        make: Makes the shard of a partition.
+    """
+
+    def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: Make) -> None:
+        self.combiner = combiner
+        self.spec = combiner.spec
+        self.blobs = blobs
+        self.cache = cache
+        self.make = make
+        self.state = State(blobs, self.spec)
+        self.lanes = {name: PartBlobs(blobs, manifest) for name, manifest in self.state.parts}
+
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+        """See ``Shard``."""
+        state = self.state
+        before = {p: state.offsets.reached(p) for p in state.offsets.partitions}
+        new = fresh(combined, state, self.combiner)
+        wall = state.clock([new], wall)
+        aside = self.combiner.nothing_rejected
+        parts: dict[Any, pl.DataFrame] = {}
+        if new.raw is not None:
+            taken, rejected = self.combiner.part(new.raw, None)
+            aside = self.combiner.set_aside(rejected)
+            counts = admission.counts(new.raw, taken, rejected)
+            # What is taken is counted by its lane, which may yet reject it.
+            counts.pop("counted")
+            state.count(counts)
+            parts = self._by_partition(taken)
+        emitted = [
+            self._lane_step(partition, parts.get(partition), before.get(partition), wall, final)
+            for partition in self._asked(parts, before, final)
+        ]
+        state.wall = wall
+        state.parts = [(p, lane.manifest) for p, lane in self.lanes.items() if lane.manifest]
+        state.save({})
+        return self._together(emitted, aside)
+
+    def snapshot(
+        self, start: int | None, end: int | None, only: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``Shard``."""
+        inner = [self.make(self.combiner, lane, self.cache) for lane in self.lanes.values()]
+        held = [no_results(self.combiner).drop(columns.EMISSION, columns.REVISION)]
+        held += [shard.snapshot(start, end, only) for shard in inner]
+        order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
+        return pl.concat(held).sort(order, maintain_order=True)
+
+    def _by_partition(self, taken: pl.DataFrame) -> dict[Any, pl.DataFrame]:
+        assert self.spec.offset is not None
+        partition, offset = self.spec.offset
+        flags = [c for c in (columns.KEEP, columns.MALFORMED, columns.FUTURE) if c in taken.columns]
+        placed = taken.drop(flags).with_columns(pl.col(offset).cast(pl.Int64).alias(columns.TIME))
+        parts = placed.partition_by(partition, as_dict=True, maintain_order=True)
+        return {key[0]: part for key, part in parts.items()}
+
+    def _asked(
+        self, parts: dict[Any, pl.DataFrame], before: dict[Any, int | None], final: bool
+    ) -> list[Any]:
+        """The partitions in which something may happen."""
+        lanes = dict.fromkeys([*self.lanes, *parts])
+        firing = self.spec.firing
+        ticks = isinstance(firing.early, Every) or isinstance(firing.late, Every)
+        if final or ticks:
+            return list(lanes)
+        reached = self.state.offsets.reached
+        return [p for p in lanes if p in parts or reached(p) != before.get(p)]
+
+    def _lane_step(
+        self,
+        partition: Any,
+        messages: pl.DataFrame | None,
+        before: int | None,
+        wall: int,
+        final: bool,
+    ) -> Output:
+        lane = self.lanes.setdefault(partition, PartBlobs(self.blobs, None))
+        inner = self.make(self.combiner, lane, self.cache)
+        # A lane may be new here, or have slept; its partition and the clock have gone on.
+        inner.state.watermark, inner.state.wall = before, self.state.wall
+        if messages is None:
+            judged = Combined(self.combiner.no_cells, self.combiner.nothing_rejected)
+        else:
+            judged = self.combiner.judge(messages, inner.state.watermark)
+            del judged.counts["seen"]
+        judged.latest, judged.clock = self.state.offsets.reached(partition), None
+        counted = dict(inner.state.counts)
+        emitted = inner.step([judged], wall, final=final)
+        new = {name: n - counted.get(name, 0) for name, n in emitted.counts.items()}
+        self.state.count({name: n for name, n in new.items() if n})
+        return emitted
+
+    def _together(self, emitted: Sequence[Output], aside: pl.DataFrame) -> Output:
+        results = pl.concat([no_results(self.combiner), *(t.results for t in emitted)])
+        order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
+        return Output(
+            results.sort(order, maintain_order=True),
+            pl.concat([aside, *(t.rejected for t in emitted)], how="diagonal"),
+            None,
+            None,
+            dict(self.state.counts),
+            sum(t.pending for t in emitted),
+            sum(t.rows for t in emitted),
+        )
+
+
+def fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:
+    """What is new of a batch, with its messages as they came, in the order of arrival.
+
+    The others are counted, and all offsets of the batch are taken from now on. Of several messages
+    with one offset the first counts, also where they have different keys: each part brings along
+    what it has for other shards.
+    """
+    assert combiner.spec.offset is not None
+    offsets, raw = state.offsets, []
+    latest: list[int | None] = []
+    clocks: list[int | None] = []
+    for part in combined:
+        state.count(part.counts)
+        if part.raw is not None:
+            known = offsets.known(part.raw, *combiner.spec.offset)
+            again = int(known.sum())
+            state.count({"seen": again, DUPLICATES: again} if again else {})
+            raw.append(part.raw.filter(~known))
+        latest.append(offsets.latest(part.times))
+        clocks.append(offsets.latest(part.clocks))
+        offsets.add(part.offsets)
+    return Combined(
+        combiner.no_cells,
+        combiner.nothing_rejected,
+        latest=max((t for t in latest if t is not None), default=None),
+        clock=max((t for t in clocks if t is not None), default=None),
+        raw=pl.concat(raw) if raw else None,
+    )

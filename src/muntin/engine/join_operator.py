@@ -1,0 +1,103 @@
+"""A join as an operator: both sides partitioned by key, and joined in the shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.joins.joiner import Arrived, Joiner
+from muntin.engine.joins.partitioned import PartitionedJoinShard
+from muntin.engine.joins.shard import JoinShard
+from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutput, Task
+from muntin.engine.parts import TIMES, parts_of, progress_of
+from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.state.blobs import Blobs
+from muntin.state.offsets import Offsets
+from muntin.state.runs import FrameCache
+from muntin.state.shards import split
+
+_MESSAGES = "messages"
+
+
+class JoinOperator:
+    """A join; its inputs are its sides.
+
+    Args:
+        spec: The join.
+        schemas: Types of each side's input columns, without the event time in ``columns.TIME``.
+        suffix: See ``Joiner``.
+        both_keys: See ``Joiner``.
+    """
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        schemas: Mapping[SideName, Mapping[str, pl.DataType]],
+        suffix: str,
+        *,
+        both_keys: bool,
+    ) -> None:
+        timed = {
+            side: pl.Schema({**schema, columns.TIME: pl.Int64()})
+            for side, schema in schemas.items()
+        }
+        self.joiner = Joiner(spec, timed, suffix, both_keys=both_keys)
+
+    def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
+        """See ``Operator``."""
+        joiner, side = self.joiner, cast(SideName, task.input)
+        arrived, taken = [], Offsets()
+        for frame in messages:
+            arrived.append(joiner.arrive(side, frame, taken))
+            taken.add(arrived[-1].offsets)
+        if not arrived:
+            arrived.append(Arrived(joiner.no_messages(side), joiner.nothing_aside(side)))
+        whole = pl.concat([part.messages for part in arrived])
+        keys = list(joiner.spec.side(side).keys)
+        return parts_of(arrived, {_MESSAGES: split(whole, keys, task.shards)}, task.shards)
+
+    def open(self, state: ShardState) -> JoinStep:
+        """See ``Operator``."""
+        return JoinStep(self.joiner, state)
+
+
+class JoinStep:
+    """Both sides of one shard, opened for a batch.
+
+    Args:
+        joiner: The join.
+        state: What the shard keeps.
+    """
+
+    def __init__(self, joiner: Joiner, state: ShardState) -> None:
+        self.joiner = joiner
+        self.shard = join_shard(joiner, state.blobs, state.cache)
+        state.cache.keep(self.shard.state.numbers())
+
+    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
+        """See ``Step``."""
+        arrived: dict[SideName, list[Arrived]] = {side: [] for side in SIDES}
+        for part in parts:
+            side = cast(SideName, part.input)
+            messages = part.frames.get(_MESSAGES, self.joiner.no_messages(side))
+            rejected = part.frames.get(REJECTED, self.joiner.nothing_aside(side))
+            header = {name: part.header[name] for name in TIMES}
+            arrived[side].append(Arrived(messages, rejected, **header))
+        clock = self.shard.state.wall or 0 if wall is None else wall
+        made = self.shard.step(arrived, clock, final=final)
+        return StepOutput({RESULTS: made.results, REJECTED: made.rejected}, progress_of(made))
+
+
+def join_shard(joiner: Joiner, blobs: Blobs, cache: FrameCache) -> JoinShard | PartitionedJoinShard:
+    """Open the shard of a join over what its store held at the last commit.
+
+    Raises:
+        SpecChangedError: When the store was written by another spec.
+        StateCorruptedError: When the manifest can't be read.
+    """
+    if joiner.spec.axis == "rows":
+        return PartitionedJoinShard(joiner, blobs, cache)
+    return JoinShard(joiner, blobs, cache)

@@ -1,0 +1,1 @@
+"""Joins of two streams, by distance, window or session."""

@@ -1,0 +1,297 @@
+"""A join without its data: what comes in from each side, and the rows that users see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from muntin.engine import admission, columns
+from muntin.engine.admission import admit, placed
+from muntin.model.errors import OptionError
+from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
+from muntin.model.spec import DUPLICATES
+from muntin.state.offsets import AxisRange, Offsets, Timed, greatest, stretches
+
+SIDE = "side"
+# What rejected messages have beside their own columns.
+_OF_REJECTED = (SIDE, columns.REASON, columns.WATERMARK)
+# Beside the columns of messages in a shard: a number of its own, and whether it came late.
+ID, LATE = "__muntin_id", "__muntin_late"
+
+
+@dataclass
+class Arrived:
+    """What a batch of messages of one side comes to before it meets its shard.
+
+    Attributes:
+        messages: Those that only a shard can judge: the input columns and ``columns.TIME``; where
+            messages have offsets, all that are new as far as is known here, with their flags.
+        rejected: The others: the input columns and ``reason``.
+        counts: How many were ``seen``, and of those rejected here ``filtered`` and each reason.
+        latest: The greatest event time that may move the watermark.
+        clock: The greatest arrival time, where messages carry their own clock.
+        offsets: The stretches of source offsets that the whole batch covers. Where there are
+            offsets, it depends on them which time is the latest:
+        times: The greatest event times that may move the watermark, and whose they are.
+        clocks: The greatest arrival times, and whose they are.
+    """
+
+    messages: pl.DataFrame
+    rejected: pl.DataFrame
+    counts: dict[str, int] = field(default_factory=dict)
+    latest: int | None = None
+    clock: int | None = None
+    offsets: Sequence[AxisRange] = ()
+    times: Sequence[Timed] = ()
+    clocks: Sequence[Timed] = ()
+
+
+class Joiner:
+    """One join; holds no data.
+
+    Args:
+        spec: The join.
+        schemas: Types of each side's input columns, with the event time in ``columns.TIME``.
+        suffix: What is put behind the right side's column names that the left has too.
+        both_keys: Whether results have the keys of both sides, as SQL's ``ON`` has them. Otherwise
+            the left side's keys hold those of right messages without a partner too.
+
+    Raises:
+        OptionError: When keys can't be compared, or names clash.
+    """
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        schemas: Mapping[SideName, pl.Schema],
+        suffix: str = "_right",
+        *,
+        both_keys: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.both_keys = both_keys
+        self.inputs: dict[SideName, list[str]] = {
+            side: [c for c in schemas[side].names() if c not in (*admission.FLAGS, columns.TIME)]
+            for side in SIDES
+        }
+        self.schemas: dict[SideName, pl.Schema] = {
+            side: pl.Schema({name: schemas[side][name] for name in self.inputs[side]})
+            for side in SIDES
+        }
+        self._check_keys()
+        self.names = self._names(suffix)
+        self.aside = self._aside(suffix)
+
+    def _check_keys(self) -> None:
+        left, right = (self.schemas[side] for side in SIDES)
+        for one, other in zip(self.spec.left.keys, self.spec.right.keys, strict=True):
+            kinds = left[one], right[other]
+            if kinds[0].is_nested() or kinds[0].is_float():
+                hint = "use strings, integers, dates, timestamps, booleans or decimals"
+                raise OptionError("on", one, f"has type {kinds[0]}", hint)
+            if kinds[0] != kinds[1] and not all(kind.is_integer() for kind in kinds):
+                text = f"is {kinds[0]} on the left and {kinds[1]} ({other}) on the right"
+                raise OptionError("on", one, text, "cast one of them")
+            # A key on the right that nobody on the left can have finds no partner, and where it is
+            # emitted unmatched, it is emitted as the left side's.
+            alone = "right" in self.spec.unmatched and not self.both_keys
+            if alone and not _holds(*kinds):
+                text = f"is {kinds[0]}, too narrow for {other} ({kinds[1]}) on the right"
+                raise OptionError("on", one, text, f"cast it to {kinds[1]}")
+
+    def _names(self, suffix: str) -> dict[SideName, dict[str, str]]:
+        """The output column of each input column; the right side's keys may have none."""
+        left = {name: name for name in self.inputs["left"]}
+        if columns.EMISSION in left:
+            raise columns.taken("left", columns.EMISSION, "results")
+        if self.spec.how in ("semi", "anti"):
+            return {"left": left, "right": {}}
+        right: dict[str, str] = {}
+        for name in self.inputs["right"]:
+            if name in self.spec.right.keys and not self.both_keys:
+                continue
+            given = name + suffix if name in left else name
+            if given == columns.EMISSION:
+                raise columns.taken("right", name, "results")
+            if given in left or given in right.values():
+                raise _double(suffix, given)
+            right[name] = given
+        return {"left": left, "right": right}
+
+    def _aside(self, suffix: str) -> dict[SideName, dict[str, str]]:
+        """The columns of rejected messages; one column serves both sides where types agree."""
+        left, right = (self.schemas[side] for side in SIDES)
+        shared = {
+            name: name if left.get(name, kind) == kind else name + suffix
+            for name, kind in right.items()
+        }
+        aside: dict[SideName, dict[str, str]]
+        aside = {"left": {name: name for name in left}, "right": shared}
+        for side in SIDES:
+            for name, emitted in aside[side].items():
+                # A message has its reason beside it before its columns are renamed.
+                if emitted in _OF_REJECTED or name == columns.REASON:
+                    raise columns.taken(side, name, "rejected messages")
+                if emitted != name and (emitted in left or emitted in right):
+                    raise _double(suffix, emitted)
+        return aside
+
+    @property
+    def outputs(self) -> dict[str, pl.DataType]:
+        """The columns of results but ``emission``, with their types."""
+        return {
+            out: self.schemas[side][name]
+            for side in SIDES
+            for name, out in self.names[side].items()
+        }
+
+    def no_messages(self, side: SideName) -> pl.DataFrame:
+        """No messages, with the columns and types of all others."""
+        return pl.DataFrame(schema={**self.schemas[side], columns.TIME: pl.Int64()})
+
+    @property
+    def nothing_rejected(self) -> pl.DataFrame:
+        """No rejected messages, with the columns of all others."""
+        kinds: dict[str, pl.DataType] = {SIDE: pl.String()}
+        for side in SIDES:
+            kinds |= {o: self.schemas[side][name] for name, o in self.aside[side].items()}
+        kinds |= {columns.REASON: pl.String(), columns.WATERMARK: pl.Int64()}
+        return pl.DataFrame(schema=kinds)
+
+    def arrive(
+        self, side: SideName, messages: pl.DataFrame, taken: Offsets | None = None
+    ) -> Arrived:
+        """Set aside what can be judged without a shard.
+
+        Args:
+            side: Whose messages.
+            messages: The input columns, ``columns.TIME``, and any of the flag columns.
+            taken: The offsets taken before, as far as they are known here.
+        """
+        given = self.spec.side(side)
+        if given.offset is not None:
+            return self._numbered(side, messages, taken or Offsets(), given.offset)
+        counted, rejected = admit(messages, given.keys, None)
+        latest, clock = admission.latest(counted, []), admission.clock(messages)
+        counts = admission.counts(messages, counted, rejected)
+        del counts["counted"]
+        aside = [r.select(*self.inputs[side], columns.REASON) for r in rejected]
+        wanted = counted.select(*self.inputs[side], columns.TIME)
+        nothing = self.nothing_aside(side)
+        return Arrived(wanted, pl.concat([nothing, *aside]), counts, latest, clock)
+
+    def _numbered(
+        self, side: SideName, messages: pl.DataFrame, taken: Offsets, offset: tuple[str, str]
+    ) -> Arrived:
+        """Only a shard knows which messages with offsets were here before."""
+        messages = placed(messages, *offset)
+        known = taken.known(messages, *offset)
+        new, again = messages.filter(~known), int(known.sum())
+        unjudged = new.drop(columns.CLOCK, strict=False)
+        arrived = Arrived(unjudged, self.nothing_aside(side), {"seen": len(messages)})
+        if again:
+            arrived.counts[DUPLICATES] = again
+        arrived.offsets = stretches(new, *offset)
+        # Each partition has a mark of its own on the rows axis.
+        if self.spec.axis == "time":
+            counted, _ = admit(new, self.spec.side(side).keys, None)
+            arrived.times = greatest(counted, *offset, columns.TIME)
+        if columns.CLOCK in new.columns:
+            arrived.clocks = greatest(new, *offset, columns.CLOCK)
+        return arrived
+
+    def nothing_aside(self, side: SideName) -> pl.DataFrame:
+        """No rejected messages of a side, with its own columns."""
+        return pl.DataFrame(schema={**self.schemas[side], columns.REASON: pl.String()})
+
+    def set_aside(
+        self, side: SideName, rejected: pl.DataFrame, watermark: int | None
+    ) -> pl.DataFrame:
+        """Rejected messages of one side as rows of the common frame."""
+        named = [pl.col(name).alias(out) for name, out in self.aside[side].items()]
+        return rejected.select(
+            pl.lit(side).alias(SIDE),
+            *named,
+            columns.REASON,
+            pl.lit(watermark, dtype=pl.Int64).alias(columns.WATERMARK),
+        )
+
+    def paired(self, left: pl.DataFrame, right: pl.DataFrame, final: bool) -> pl.DataFrame:
+        """Rows of results out of partners, row by row; both have ``LATE``."""
+        parts = [f.select(self._renamed(s)) for s, f in zip(SIDES, (left, right), strict=True)]
+        emitted = pl.concat(parts, how="horizontal")
+        return emitted.with_columns(_emission(left[LATE] | right[LATE], final))
+
+    def first(self, left: pl.DataFrame, final: bool) -> pl.DataFrame:
+        """Rows of results out of left messages that have just found a partner (see ``once``)."""
+        return left.select(self._renamed("left")).with_columns(_emission(left[LATE], final))
+
+    def alone(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
+        """Rows of results out of messages of one side, with nulls for the other's columns."""
+        emitted = messages.select(self._renamed(side))
+        if side == "right" and not self.both_keys:
+            keys = zip(self.spec.left.keys, self.spec.right.keys, strict=True)
+            left = self.schemas["left"]
+            emitted = emitted.with_columns(
+                messages[other].cast(left[one]).alias(one) for one, other in keys
+            )
+        missing = {out: kind for out, kind in self.outputs.items() if out not in emitted.columns}
+        nulls = [pl.lit(None, dtype=kind).alias(out) for out, kind in missing.items()]
+        emitted = emitted.with_columns(nulls).select(*self.outputs)
+        return emitted.with_columns(pl.lit("full").alias(columns.EMISSION))
+
+    def nothing_emitted(self) -> pl.DataFrame:
+        """Results of nothing."""
+        return pl.DataFrame(schema={**self.outputs, columns.EMISSION: pl.String()})
+
+    def _renamed(self, side: SideName) -> list[pl.Expr]:
+        return [pl.col(name).alias(out) for name, out in self.names[side].items()]
+
+    def wanted(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
+        """The keys of a side's messages, each once, as the other side names and types them."""
+        there = OTHER[side]
+        names = zip(self.spec.side(side).keys, self.spec.side(there).keys, strict=True)
+        kinds = self.schemas[there]
+        asked = messages.select(
+            # Who doesn't fit has no partner there.
+            pl.col(mine).cast(kinds[theirs], strict=False).alias(theirs)
+            for mine, theirs in names
+        )
+        return asked.drop_nulls().unique()
+
+
+def once(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    """Left messages out of partners, row by row, each once; both have ``LATE``.
+
+    One is late if it wouldn't have been emitted without a message that came late.
+    """
+    pairs = left.with_columns(left[LATE] | right[LATE])
+    return pairs.sort(LATE, maintain_order=True).unique(ID, keep="first", maintain_order=True)
+
+
+def _holds(one: pl.DataType, other: pl.DataType) -> bool:
+    """Whether a column of one type can have every value that one of the other may have."""
+    if one == other:
+        return True
+    (low, high), (least, greatest) = (_range(kind) for kind in (one, other))
+    return low <= least and greatest <= high
+
+
+def _range(kind: pl.DataType) -> tuple[int, int]:
+    assert isinstance(kind, pl.datatypes.IntegerType)
+    low, high = pl.select(low=kind.min(), high=kind.max()).row(0)
+    return low, high
+
+
+def _double(suffix: str, name: str) -> OptionError:
+    hint = "rename one of them, or give another suffix="
+    return OptionError("suffix", suffix, f"makes two columns {name!r}", hint)
+
+
+def _emission(late: pl.Series, final: bool) -> pl.Series:
+    def same(word: str) -> pl.Series:
+        return pl.Series(columns.EMISSION, [word]).new_from_index(0, len(late))
+
+    return same("full") if final else same("late").zip_with(late, same("early"))

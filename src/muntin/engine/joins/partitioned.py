@@ -1,0 +1,150 @@
+"""A join on the rows axis: every partition is an axis of its own, counted from recorded starts.
+
+The first offset that a side shows of a partition is recorded for good, and places are counted from
+there, so that the two sides are aligned however far apart their offsets are. Partners are in
+partitions of the same name.
+Source: the Samza SQL window operator design (the note on aligning starting offsets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import admission, columns
+from muntin.engine.admission import admit
+from muntin.engine.joins.joiner import Arrived, Joiner
+from muntin.engine.joins.shard import Batch, JoinShard, fresh, latest_of
+from muntin.engine.output import Output
+from muntin.engine.state import State
+from muntin.model.joins import SIDES, SideName
+from muntin.state.blobs import Blobs, PartBlobs
+from muntin.state.offsets import AxisRange
+from muntin.state.runs import FrameCache
+
+Starts = dict[SideName, dict[Any, int]]
+
+
+class PartitionedJoinShard:
+    """The messages of some keys on both sides, partition by partition; see ``JoinShard``.
+
+    Args:
+        joiner: The join.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+
+    Attributes:
+        starts: The recorded start offset of each partition, by side.
+    """
+
+    def __init__(self, joiner: Joiner, blobs: Blobs, cache: FrameCache) -> None:
+        self.joiner = joiner
+        self.spec = joiner.spec
+        self.blobs = blobs
+        self.cache = cache
+        self.state = State(blobs, self.spec, "join", SIDES)
+        extra = self.state.extra
+        self.starts: Starts = {side: dict(extra.get("starts", {}).get(side, ())) for side in SIDES}
+        self.lanes = {name: PartBlobs(blobs, manifest) for name, manifest in self.state.parts}
+
+    def step(self, arrived: Batch, wall: int, *, final: bool = False) -> Output:
+        """See ``JoinShard``."""
+        parts: dict[SideName, dict[Any, Arrived]] = {}
+        rejected: list[pl.DataFrame] = []
+        clocks = []
+        for side in SIDES:
+            new = fresh(self.joiner, side, arrived[side], self.state.taken[side], self.state)
+            clocks.append(new.clock)
+            covered = [stretch for part in arrived[side] for stretch in part.offsets]
+            self._record(side, covered)
+            rejected += self._lost(side, new.messages)
+            parts[side] = self._parted(side, new.messages, covered)
+        wall = latest_of(wall, self.state.wall, clocks)
+        begun = [partition for side in SIDES for partition in self.starts[side]]
+        emitted = [self._lane(p, parts, wall, final) for p in dict.fromkeys([*self.lanes, *begun])]
+        self.state.wall = wall
+        starts = {side: list(self.starts[side].items()) for side in SIDES}
+        self.state.extra["starts"] = starts
+        self.state.parts = [(p, one.manifest) for p, one in self.lanes.items() if one.manifest]
+        self.state.save({})
+        return Output(
+            pl.concat([self.joiner.nothing_emitted(), *(t.results for t in emitted)]),
+            pl.concat([self.joiner.nothing_rejected, *rejected, *(t.rejected for t in emitted)]),
+            None,
+            None,
+            self._summed([lane.counts for lane in emitted]),
+            sum(t.pending for t in emitted),
+            sum(t.rows for t in emitted),
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages so far, by what became of them."""
+        lanes = (JoinShard(self.joiner, lane, self.cache) for lane in self.lanes.values())
+        return self._summed([lane.counts for lane in lanes])
+
+    def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
+        """Each partition that a side has shown, with its start offset there and its messages."""
+        for partition, start in self.starts[side].items():
+            if partition in self.lanes:
+                yield partition, start, JoinShard(self.joiner, self.lanes[partition], self.cache)
+
+    def _lost(self, side: SideName, messages: pl.DataFrame) -> list[pl.DataFrame]:
+        """Messages that lie nowhere, since their partition or offset is missing."""
+        lost = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
+        messages = messages.filter(lost)
+        taken, rejected = admit(messages, self.spec.side(side).keys, None)
+        counts = admission.counts(messages, taken, rejected)
+        self.state.count({name: n for name, n in counts.items() if n and name != "seen"})
+        return [self.joiner.set_aside(side, frame, None) for frame in rejected]
+
+    def _record(self, side: SideName, covered: Sequence[AxisRange]) -> None:
+        """Record where the partitions begin that were not seen before."""
+        first: dict[Any, int] = {}
+        for partition, low, _ in covered:
+            first[partition] = min(low, first.get(partition, low))
+        for partition, low in first.items():
+            self.starts[side].setdefault(partition, low)
+
+    def _parted(
+        self, side: SideName, messages: pl.DataFrame, covered: Sequence[AxisRange]
+    ) -> dict[Any, Arrived]:
+        """What each partition got: its messages, their places, and how far its offsets reach."""
+        offset = self.spec.side(side).offset
+        assert offset is not None
+        partition, number = offset
+        # The others were rejected, and lie in no partition.
+        messages = messages.drop_nulls([partition, number])
+        parts = messages.partition_by(partition, as_dict=True, maintain_order=True)
+        reached: dict[Any, int] = {}
+        for name, _, high in covered:
+            reached[name] = max(high + 1, reached.get(name, high + 1))
+        found = {}
+        for name, until in reached.items():
+            start = self.starts[side][name]
+            place = (pl.col(number).cast(pl.Int64) - start).alias(columns.TIME)
+            mine = parts.get((name,), messages.clear()).with_columns(place)
+            nothing = self.joiner.nothing_aside(side)
+            found[name] = Arrived(mine, nothing, latest=until - start)
+        return found
+
+    def _lane(
+        self, partition: Any, parts: Mapping[SideName, dict[Any, Arrived]], wall: int, final: bool
+    ) -> Output:
+        lane = self.lanes.setdefault(partition, PartBlobs(self.blobs, None))
+        shard = JoinShard(self.joiner, lane, self.cache)
+        # A lane may be new here, or have slept; the clock has gone on.
+        shard.state.wall = self.state.wall
+        mine = {
+            side: [parts[side][partition]] if partition in parts[side] else [] for side in SIDES
+        }
+        return shard.step(mine, wall, final=final)
+
+    def _summed(self, lanes: Sequence[Mapping[str, int]]) -> dict[str, int]:
+        counts = dict(self.state.counts)
+        for lane in lanes:
+            for name, n in lane.items():
+                counts[name] = counts.get(name, 0) + n
+        return counts

@@ -1,0 +1,245 @@
+"""A join by places: partners lie near each other, or in one window, wherever else messages are.
+
+Which messages may still find partners follows from their places alone, so that what has expired is
+found and dropped by stretches of the axis. Only where a message waits to be let in, its partners
+are held until it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.joins.buffer import Buffer
+from muntin.engine.joins.joiner import ID, LATE, Joiner, once
+from muntin.engine.joins.pairs import pairs
+from muntin.engine.joins.strategy import FOREVER, JoinClock, Marks, Messages, Places
+from muntin.engine.state import State, Table
+from muntin.model.joins import OTHER, SIDES, Joint, SideName, Together, Within
+from muntin.model.policies import Every
+from muntin.state.runs import FrameCache
+
+
+class PlaceJoin:
+    """Joins by distance or by window; see ``JoinStrategy``.
+
+    Args:
+        joiner: The join.
+        state: What its store holds.
+        cache: Decoded blobs of this process.
+    """
+
+    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+        self.joiner = joiner
+        self.spec = joiner.spec
+        assert not isinstance(self.spec.bound, Joint)
+        self.bound: Within | Together = self.spec.bound
+        self.buffers: dict[SideName, Buffer] = {
+            side: Buffer(joiner, side, state, cache) for side in SIDES
+        }
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """See ``JoinStrategy``."""
+        return {n: t for side in SIDES for n, t in self.buffers[side].tables.items()}
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """See ``JoinStrategy``."""
+        counters = {side: self.buffers[side].kept for side in SIDES}
+        return {side: one.entries() for side, one in counters.items() if one.most is not None}
+
+    @property
+    def pending(self) -> int:
+        """See ``JoinStrategy``."""
+        return sum(buffer.waiting.rows for buffer in self.buffers.values())
+
+    @property
+    def rows(self) -> int:
+        """See ``JoinStrategy``."""
+        return sum(buffer.rows for buffer in self.buffers.values())
+
+    def late(self, messages: Messages, marks: Marks) -> dict[SideName, pl.Series]:
+        """See ``JoinStrategy``."""
+        found = {}
+        for side in SIDES:
+            edge = self._edge(side, marks[side])
+            found[side] = messages[side][columns.TIME] < (-FOREVER if edge is None else edge)
+        return found
+
+    def _edge(self, side: SideName, mark: int | None) -> int | None:
+        """The first place at which a side still takes messages."""
+        if mark is None:
+            return None
+        return self.bound.first_taken(mark, self.spec.side(side).firing.grace)
+
+    def kept_from(self, marks: Marks) -> Places:
+        """See ``JoinStrategy``."""
+        return {side: self._kept_from(side, marks) for side in SIDES}
+
+    def _kept_from(self, side: SideName, marks: Marks) -> int | None:
+        edge, places = self._edge(OTHER[side], marks[OTHER[side]]), []
+        if edge is not None:
+            places.append(self.bound.first_kept(side, edge))
+        limit = self.buffers[side].from_place
+        if limit is not None:
+            places.append(limit)
+        mark, kept = marks[side], self.spec.side(side).kept
+        if mark is not None and kept is not None:
+            places.append(mark - kept)
+        return max(places, default=None)
+
+    def drop_before(self, places: Places) -> None:
+        """See ``JoinStrategy``."""
+        for side in SIDES:
+            place, limit = places[side], self.buffers[side].from_place
+            self.buffers[side].drop_before(place if limit is None else max(limit, place or limit))
+
+    def stored(
+        self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``JoinStrategy``."""
+        return self.buffers[side].all_near(low, high, only)
+
+    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
+        """See ``JoinStrategy``."""
+        new = {side: self._let_in(side, taken[side], moment) for side in SIDES}
+        emitted, met = self._meet(new, moment.final)
+        alone = [self._close(side, new[side], met.get(side), moment) for side in SIDES]
+        return [emitted, *alone, *(self._limit(side, moment) for side in SIDES)]
+
+    def _limit(self, side: SideName, moment: JoinClock) -> pl.DataFrame:
+        """Forget the oldest messages where there are too many, and tell those that are alone."""
+        buffer = self.buffers[side]
+        buffer.drop_before(moment.after[side])
+        place = buffer.limited()
+        if place is None:
+            return self.joiner.nothing_emitted()
+        nobody = buffer.empty
+        cut = replace(moment, before=moment.after, after={**moment.after, side: place})
+        emitted = self._close(side, nobody, nobody, cut)
+        buffer.drop_before(place)
+        return emitted
+
+    def _let_in(self, side: SideName, taken: pl.DataFrame, moment: JoinClock) -> pl.DataFrame:
+        """The messages that meet the other side in this step; the others wait for their policy."""
+        firing, buffer = self.spec.side(side).firing, self.buffers[side]
+        policies = {False: firing.early, True: firing.late}
+        slow = {late: p.period for late, p in policies.items() if isinstance(p, Every)}
+        if not slow:
+            return taken
+        past, place = pl.col(LATE), pl.col(columns.TIME)
+        waits = past.is_in(list(slow))
+        buffer.waiting.append(taken.filter(waits))
+        due = [late for late, period in slow.items() if moment.passed(period)]
+        ready = past.is_in(due)
+        full, closing = self._full_before(side, moment), moment.after[side]
+        if full is not None:
+            ready = ready | (~past & (place < full))
+        if closing is not None:
+            ready = ready | (place < closing)
+        return pl.concat([taken.filter(~waits), buffer.take_waiting(ready)])
+
+    def _full_before(self, side: SideName, moment: JoinClock) -> int | None:
+        """The place before which all of a side's own windows have ended."""
+        windows, mark = self.spec.side(side).windows, moment.marks[side]
+        if windows is None or mark is None:
+            return None
+        return windows.opens(mark)
+
+    def _meet(
+        self, new: Mapping[SideName, pl.DataFrame], final: bool
+    ) -> tuple[pl.DataFrame, dict[SideName, pl.DataFrame]]:
+        """What new messages make with stored ones and with each other.
+
+        Returns:
+            Rows of results, and on each side that is marked who has found a partner.
+        """
+        stored = {side: self._asked(side, new[OTHER[side]]) for side in SIDES}
+        there = pl.concat([stored["right"], new["right"]])
+        found = [
+            self._partners(new["left"], there),
+            self._partners(stored["left"], new["right"]),
+        ]
+        left, right = (pl.concat(parts) for parts in zip(*found, strict=True))
+        met: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
+        marked = {side: met[side].unique(ID) for side in self.spec.marked}
+        if self.spec.how == "anti":
+            return self.joiner.nothing_emitted(), marked
+        if self.spec.how == "semi":
+            first = self.buffers["left"].unmatched(once(left, right), None)
+            return self.joiner.first(first, final), {"left": first}
+        return self.joiner.paired(left, right, final), marked
+
+    def _asked(self, side: SideName, asking: pl.DataFrame) -> pl.DataFrame:
+        """The stored messages of a side that may be partners of new ones of the other."""
+        buffer, there = self.buffers[side], OTHER[side]
+        if not len(asking) or not buffer.messages.rows + buffer.held.rows:
+            return buffer.empty
+        places = asking[columns.TIME]
+        low, high = self.bound.partners(there, int(places.min()), int(places.max()))  # type: ignore[arg-type]
+        return buffer.near(self.joiner.wanted(there, asking), len(asking), low, high)
+
+    def _partners(
+        self, left: pl.DataFrame, right: pl.DataFrame
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        rows = pairs(left, right, self.spec)
+        return left[rows[0]], right[rows[1]]
+
+    def _close(
+        self,
+        side: SideName,
+        new: pl.DataFrame,
+        met: pl.DataFrame | None,
+        moment: JoinClock,
+    ) -> pl.DataFrame:
+        """Store new messages, and tell those alone that can find no partner any more.
+
+        Args:
+            side: Whose messages.
+            new: What was let in.
+            met: Who has found a partner in this step, where that matters.
+            moment: What is kept from where.
+        """
+        buffer, place = self.buffers[side], pl.col(columns.TIME)
+        # Whether a message came late is stated with its own arrival only.
+        new = new.with_columns(pl.lit(False).alias(LATE))
+        before, after = moment.before[side], moment.after[side]
+        emitted = self.joiner.nothing_emitted()
+        stays = new
+        if after is not None:
+            stays, goes = new.filter(place >= after), new.filter(place < after)
+            holds = self._still_asked(side, goes, after)
+            held = buffer.hold(holds)
+            if side in self.spec.unmatched and met is not None:
+                due = pl.concat([goes, held, buffer.between(before, after - 1)])
+                due = buffer.unmatched(due, after - 1).join(
+                    pl.concat([met, holds]), on=ID, how="anti"
+                )
+                emitted = self.joiner.alone(side, due.sort(columns.TIME, ID))
+        if met is not None:
+            if self.spec.how == "semi":
+                stays = stays.join(met, on=ID, how="anti")
+            buffer.mark(met if after is None else met.filter(place >= buffer.first_of(after)))
+        buffer.append(stays)
+        return emitted
+
+    def _still_asked(self, side: SideName, goes: pl.DataFrame, after: int) -> pl.DataFrame:
+        """The messages before a place that have a partner which waits to be let in.
+
+        Args:
+            side: Whose messages.
+            goes: Those of them that aren't stored.
+            after: The first place that is kept without that.
+        """
+        waiting = self.buffers[OTHER[side]].not_let_in()
+        if not len(waiting):
+            return goes.clear()
+        over = pl.concat([goes, self._asked(side, waiting)])
+        over = over.filter(pl.col(columns.TIME) < after)
+        both = (over, waiting) if side == "left" else (waiting, over)
+        return self._partners(*both)[SIDES.index(side)].unique(ID)

@@ -1,0 +1,200 @@
+"""What a join holds: the messages of either side, and the windows that they lie in.
+
+Read is what the join still keeps since partners may come, and nothing else.
+Source: the Samza SQL window operator design (``getWindows``, ``getMessages``).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.joins.partitioned import PartitionedJoinShard
+from muntin.engine.joins.sessions import LAST
+from muntin.engine.joins.shard import JoinShard
+from muntin.engine.joins.strategy import FOREVER
+from muntin.engine.windows.panes import first_window, last_window, pane_of, window_end, window_start
+from muntin.model.by_number import Moving
+from muntin.model.errors import OptionError
+from muntin.model.joins import SIDES, JoinSpec, Joint, SideName, Together
+from muntin.model.kinds import Paned
+
+_FIRST_OFFSET, _LAST_OFFSET = "start_offset", "last_offset"
+_MESSAGES = "messages"
+
+
+class AxisRange(NamedTuple):
+    """A part of a join's axis, both ends included; ``None`` is open. On the rows axis: offsets."""
+
+    low: int | None
+    high: int | None
+
+
+def messages(
+    shard: JoinShard | PartitionedJoinShard,
+    side: SideName,
+    stretch: AxisRange,
+    only: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """The messages of a side that the join holds, in order.
+
+    Args:
+        shard: The join.
+        side: Whose messages.
+        stretch: Where they lie.
+        only: Their keys, each once; all where it isn't given.
+
+    Returns:
+        The side's columns, and the position in ``columns.TIME`` (on the rows axis the offset).
+    """
+    joiner, offset = shard.joiner, shard.spec.side(side).offset
+    found = [joiner.no_messages(side)]
+    wanted = found[0].columns
+    if isinstance(shard, PartitionedJoinShard):
+        for _, start, lane in shard.opened(side):
+            held = lane.strategy.stored(side, *_ends(stretch, start), only)
+            found.append(held.with_columns(pl.col(columns.TIME) + start).select(wanted))
+    else:
+        found.append(shard.strategy.stored(side, *_ends(stretch), only).select(wanted))
+    order = [columns.TIME, *(offset or ())[::-1]]
+    return pl.concat(found).sort(order, maintain_order=True)
+
+
+def windows(
+    shard: JoinShard | PartitionedJoinShard,
+    side: SideName,
+    stretch: AxisRange,
+    only: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """The windows of a side that reach into a stretch and hold messages, by start.
+
+    Returns:
+        ``window_start``, ``window_end``, ``messages``; where messages have offsets the partition
+        before them, and ``start_offset`` and ``last_offset`` of the window behind.
+
+    Raises:
+        OptionError: When the side's windows don't lie on a grid.
+    """
+    kind, offset = windows_of(shard.spec, side), shard.spec.side(side).offset
+    found = []
+    if isinstance(shard, PartitionedJoinShard):
+        for _, start, lane in shard.opened(side):
+            held = _held(lane, side, kind, _ends(stretch, start), only, offset)
+            bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
+            found.append(held.with_columns(bounds + start))
+    else:
+        found.append(_held(shard, side, kind, _ends(stretch), only, offset))
+    if not found:
+        found = [_grouped(shard.joiner.no_messages(side), kind, offset)]
+    order = [columns.WINDOW_START, columns.WINDOW_END, *(offset or ())[:1]]
+    return pl.concat(found).sort(order)
+
+
+def sessions(
+    shard: JoinShard, stretch: AxisRange, only: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """The sessions of both sides that overlap a stretch and may still grow.
+
+    Args:
+        shard: A join of sessions.
+        stretch: The part of the axis.
+        only: Keys of the left side, each once; all where it isn't given.
+
+    Returns:
+        The left side's keys, ``window_start``, ``window_end``, and how many messages of the
+        ``left`` and of the ``right`` they hold; by start, then keys.
+    """
+    spec, joiner = shard.spec, shard.joiner
+    assert isinstance(spec.bound, Joint)
+    keys = list(spec.left.keys)
+    parts = []
+    for name in SIDES:
+        mine = only if name == "left" or only is None else joiner.wanted("left", only)
+        held = shard.strategy.stored(name, -FOREVER, FOREVER, mine)
+        named = zip(spec.side(name).keys, keys, strict=True)
+        kinds = joiner.schemas["left"]
+        parts.append(
+            held.select(
+                *(pl.col(own).cast(kinds[key]).alias(key) for own, key in named),
+                columns.TIME,
+                LAST,
+                *(pl.lit(int(name == side), dtype=pl.Int64).alias(f"__{side}") for side in SIDES),
+            )
+        )
+    last = pl.col(LAST).first()
+    grouped = pl.concat(parts).group_by(*keys, pl.col(LAST).alias("__last"))
+    found = grouped.agg(
+        pl.col(columns.TIME).min().alias(columns.WINDOW_START),
+        (last + spec.bound.sessions.gap).alias(columns.WINDOW_END),
+        *(pl.col(f"__{side}").sum().alias(side) for side in SIDES),
+    ).drop("__last")
+    low, high = _ends(stretch)
+    # The last event belongs to a session, the gap behind it doesn't.
+    inside = pl.col(columns.WINDOW_END) > low, pl.col(columns.WINDOW_START) <= high
+    return found.filter(*inside).sort(columns.WINDOW_START, *keys)
+
+
+def windows_of(spec: JoinSpec, side: SideName) -> Paned:
+    """The windows of a side: its own, or those that partners share.
+
+    Raises:
+        OptionError: When there are none, or each message has its own.
+    """
+    kind = spec.side(side).windows
+    if kind is None and isinstance(spec.bound, Together):
+        kind = spec.bound.windows[0]
+    if kind is None or isinstance(kind, Moving):
+        text = "has no windows" if kind is None else "has a window for each message"
+        raise OptionError("side", side, text, "ask get_messages, or give it .tumbling(…)")
+    return kind
+
+
+def _ends(stretch: AxisRange, start: int = 0) -> tuple[int, int]:
+    """The ends as places, counted from a start."""
+    low = -FOREVER if stretch.low is None else stretch.low - start
+    return low, FOREVER if stretch.high is None else stretch.high - start
+
+
+def _held(
+    shard: JoinShard,
+    side: SideName,
+    kind: Paned,
+    ends: tuple[int, int],
+    only: pl.DataFrame | None,
+    offset: tuple[str, str] | None,
+) -> pl.DataFrame:
+    """The windows that reach into a stretch of places, with all that the join holds of them."""
+    low, high = ends
+    first, last = low, high
+    if low != -FOREVER:
+        first = kind.start(kind.first_window(kind.pane_of(low)))
+    if high != FOREVER:
+        last = kind.end(kind.last_window(kind.pane_of(high))) - 1
+    found = _grouped(shard.strategy.stored(side, first, last, only), kind, offset)
+    return found.filter(pl.col(columns.WINDOW_END) > low, pl.col(columns.WINDOW_START) <= high)
+
+
+def _grouped(held: pl.DataFrame, kind: Paned, offset: tuple[str, str] | None) -> pl.DataFrame:
+    pane = pane_of(pl.col(columns.TIME), kind)
+    numbers = held.with_columns(pane.alias(columns.PANE)).with_columns(
+        pl.int_ranges(
+            first_window(pl.col(columns.PANE), kind), last_window(pl.col(columns.PANE), kind) + 1
+        ).alias(columns.WINDOW)
+    )
+    by, ends = [columns.WINDOW], []
+    if offset is not None:
+        partition, number = offset
+        by = [partition, columns.WINDOW]
+        ends = [pl.col(number).min().alias(_FIRST_OFFSET), pl.col(number).max().alias(_LAST_OFFSET)]
+    exploded = numbers.explode(columns.WINDOW)
+    found = exploded.group_by(by).agg(pl.len().cast(pl.Int64).alias(_MESSAGES), *ends)
+    window = found[columns.WINDOW]
+    found = found.with_columns(
+        window_start(window, kind).alias(columns.WINDOW_START),
+        window_end(window, kind).alias(columns.WINDOW_END),
+    )
+    names = [c.meta.output_name() for c in ends]
+    bounds = [columns.WINDOW_START, columns.WINDOW_END]
+    return found.select(*by[:-1], *bounds, *names, _MESSAGES)

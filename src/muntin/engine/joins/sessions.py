@@ -1,0 +1,332 @@
+"""A shard of a session join: messages of both sides make up sessions, and partners share one.
+
+A session grows with messages of either side, and two may grow together; the pairs of a new message,
+and those between sessions that have just met, are emitted in that step. With every message the last
+place of its session is stored, so that sessions that can grow no more go by whole runs. The
+messages of a session that changes are written anew: that costs what the session holds, as telling
+its pairs does.
+
+Source: the Samza SQL window operator design (session join windows); sessions as in KIP-94.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.joins.joiner import ID, LATE, Joiner, once
+from muntin.engine.joins.pairs import compared
+from muntin.engine.joins.strategy import FOREVER, JoinClock, Marks, Messages, Places
+from muntin.engine.order import arranged
+from muntin.engine.state import State, Table
+from muntin.model.joins import OTHER, SIDES, Joint, SideName
+from muntin.state.runs import FrameCache, Runs, frames_of
+
+# Beside the columns of messages: whether one has found a partner, the last place of its session,
+# and whether it has come in this step. No user's column has such a name.
+MET, LAST, _NEW = "__muntin_met", "__muntin_last", "__muntin_new"
+_AT, _ROW, _GROUP, _PART = "at", "row", "group", "part"
+_SEGMENTS = 8
+
+
+class SessionBuffer:
+    """The messages of one side with the last place of their session.
+
+    Args:
+        joiner: The join.
+        side: Which side.
+        state: What the join's store holds.
+        cache: Decoded blobs of this process.
+        span: How many places make a segment.
+    """
+
+    def __init__(
+        self,
+        joiner: Joiner,
+        side: SideName,
+        state: State,
+        cache: FrameCache,
+        span: int,
+    ) -> None:
+        self.keys = list(joiner.spec.side(side).keys)
+        self.open_from: int | None = None
+        numbers = (pl.lit(0, dtype=pl.Int64).alias(name) for name in (ID, LAST))
+        flags = (pl.lit(False).alias(name) for name in (LATE, MET))
+        self.empty = joiner.no_messages(side).with_columns(*numbers, *flags)
+        own = joiner.inputs[side]
+        self.messages = Runs(
+            LAST,
+            None,
+            state.blobs,
+            cache,
+            self._living,
+            state.tables.get(f"{side} messages", ()),
+            self.keys,
+            lambda frame: renamed(frame, own),
+        )
+        ends = state.tables.get(f"{side} ends", ())
+        self.ends = Runs(LAST, span, state.blobs, cache, _once, ends, complete=renamed)
+        self.tables: dict[str, Table] = {
+            f"{side} messages": self.messages,
+            f"{side} ends": self.ends,
+        }
+
+    @property
+    def rows(self) -> int:
+        """How many messages are stored, one counted once a time that its session has grown."""
+        return self.messages.rows
+
+    def of(self, only: pl.DataFrame) -> pl.DataFrame:
+        """The messages of some keys whose sessions may still grow."""
+        return self._living(frames_of(self.messages.of(only)))
+
+    def ended(self, low: int | None, high: int) -> pl.DataFrame:
+        """The messages of sessions that ended within a stretch."""
+        if high == FOREVER - 1:
+            return self.everything()
+        named = [frame for frame, _, _ in self.ends.read(low, high)]
+        if not named:
+            return self.empty
+        there = self.of(pl.concat(named).select(self.keys).unique())
+        return there.filter(pl.col(LAST) <= high)
+
+    def everything(self) -> pl.DataFrame:
+        """The messages of all sessions that may still grow."""
+        return self._living(self.messages.everything())
+
+    def append(self, messages: pl.DataFrame) -> None:
+        """Store messages, or new versions of stored ones."""
+        self.messages.append(messages)
+        self.ends.append(messages.select(*self.keys, LAST).unique())
+
+    def drop_before(self, place: int | None) -> None:
+        """Forget the sessions that ended before a place."""
+        if place is None:
+            return
+        self.open_from = place
+        self.messages.drop_before(place)
+        self.ends.drop_before(place)
+
+    def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Of several versions of a message the last, where its session isn't over."""
+        if not frames:
+            return self.empty
+        rows = pl.concat(frames).unique(ID, keep="last", maintain_order=True)
+        opened = self.open_from
+        return rows if opened is None else rows.filter(pl.col(LAST) >= opened)
+
+
+class SessionJoin:
+    """Joins by session; see ``JoinStrategy``.
+
+    Args:
+        joiner: The join.
+        state: What its store holds.
+        cache: Decoded blobs of this process.
+    """
+
+    pending = 0
+    kept: Mapping[str, Any] = {}  # there is no limit of rows for sessions
+
+    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+        self.joiner = joiner
+        self.spec = joiner.spec
+        assert isinstance(self.spec.bound, Joint)
+        self.reach = self.spec.bound.sessions.reach
+        graces = [self.spec.side(side).firing.grace for side in SIDES]
+        span = max(1, (self.reach + max(graces)) // _SEGMENTS)
+        self.buffers: dict[SideName, SessionBuffer] = {
+            side: SessionBuffer(joiner, side, state, cache, span) for side in SIDES
+        }
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """See ``JoinStrategy``."""
+        return {n: t for side in SIDES for n, t in self.buffers[side].tables.items()}
+
+    @property
+    def rows(self) -> int:
+        """See ``JoinStrategy``."""
+        return sum(buffer.rows for buffer in self.buffers.values())
+
+    def late(self, messages: Messages, marks: Marks) -> dict[SideName, pl.Series]:
+        """See ``JoinStrategy``; a message is judged by the whole session that it would join."""
+        opened = self._opened(marks)
+        opened = -FOREVER if opened is None else opened
+        alone = {side: messages[side][columns.TIME] < opened for side in SIDES}
+        if not any(past.any() for past in alone.values()):
+            return alone
+        stored = (pl.lit(0, dtype=pl.Int64).alias(ID), pl.lit(False).alias(LATE))
+        new = {side: messages[side].with_columns(*stored) for side in SIDES}
+        rows = self._grouped({side: self._gathered(side, new) for side in SIDES})
+        return {side: rows[side].filter(_NEW)[LAST] < opened for side in SIDES}
+
+    def kept_from(self, marks: Marks) -> Places:
+        """The last place that a session must have reached to be open, the same on both sides."""
+        return dict.fromkeys(SIDES, self._opened(marks))
+
+    def _opened(self, marks: Marks) -> int | None:
+        edges = [
+            mark - self.spec.side(side).firing.grace
+            for side in SIDES
+            if (mark := marks[side]) is not None
+        ]
+        return min(edges) - self.reach + 1 if len(edges) == len(SIDES) else None
+
+    def drop_before(self, places: Places) -> None:
+        """See ``JoinStrategy``."""
+        for side in SIDES:
+            self.buffers[side].drop_before(places[side])
+
+    def stored(
+        self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``JoinStrategy``; with the last place of their session in ``LAST``."""
+        buffer = self.buffers[side]
+        found = buffer.everything() if only is None else buffer.of(only)
+        return found.filter(pl.col(columns.TIME).is_between(low, high))
+
+    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
+        """See ``JoinStrategy``."""
+        there = {side: self._gathered(side, taken) for side in SIDES}
+        rows = self._grouped(there)
+        pairs = [rows[side] for side in SIDES]
+        found = _pairs(*pairs)
+        emitted = self._emitted(there, found, moment.final)
+        alone = []
+        for side, met in zip(SIDES, found, strict=True):
+            grown = self._grown(there[side], rows[side], met)
+            alone.append(self._close(side, grown, moment))
+        return [emitted, *alone]
+
+    def _gathered(self, side: SideName, taken: Mapping[SideName, pl.DataFrame]) -> pl.DataFrame:
+        """The new messages of a side, behind the stored ones of all keys that have new messages."""
+        buffer, new = self.buffers[side], taken[side]
+        keys = self.spec.side(side).keys
+        only = pl.concat([new.select(keys), self.joiner.wanted(OTHER[side], taken[OTHER[side]])])
+        stored = buffer.of(only.unique()) if len(only) and buffer.rows else buffer.empty
+        last, met = pl.col(columns.TIME).alias(LAST), pl.lit(False).alias(MET)
+        return pl.concat(
+            [
+                stored.with_columns(pl.lit(False).alias(_NEW)),
+                new.with_columns(last, met, pl.lit(True).alias(_NEW)).select(
+                    *buffer.empty.columns, _NEW
+                ),
+            ]
+        )
+
+    def _grouped(self, there: Mapping[SideName, pl.DataFrame]) -> dict[SideName, pl.DataFrame]:
+        """For the messages of each side their session, the stored part of it, and its last place.
+
+        Returns:
+            ``row``, ``new``, ``group``, ``part`` (the session that was there before; a new message
+            is a part of its own) and ``last``, in the order of ``there``.
+        """
+        slim = []
+        for side in SIDES:
+            named = compared(there[side], self.spec.side(side).keys)
+            row = pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW)
+            place = pl.col(columns.TIME).alias(_AT)
+            part = pl.when(_NEW).then(None).otherwise(pl.col(LAST)).alias(_PART)
+            slim.append(
+                there[side].select(*named, place, row, _NEW, part, pl.lit(side).alias("side"))
+            )
+        rows = pl.concat(slim)
+        keys = [name for name in rows.columns if name.startswith("k")]
+        rows = arranged(rows, [*keys, _AT])
+        if len(rows):
+            changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in keys)
+            far = pl.col(_AT) - pl.col(_AT).shift(1) >= self.reach
+            begins = rows.select((changed | far).fill_null(True)).to_series().to_numpy().copy()
+            begins[0] = True
+        else:
+            begins = np.zeros(0, dtype=bool)
+        rows = rows.with_columns(pl.Series(_GROUP, np.cumsum(begins), dtype=pl.Int64))
+        rows = rows.with_columns(
+            pl.col(_AT).max().over(_GROUP).alias(LAST),
+            pl.col(_NEW).any().over(_GROUP).alias("grows"),
+        )
+        return {side: rows.filter(pl.col("side") == side).sort(_ROW) for side in SIDES}
+
+    def _emitted(
+        self, there: Mapping[SideName, pl.DataFrame], found: tuple[Any, Any], final: bool
+    ) -> pl.DataFrame:
+        """Rows of results out of pairs."""
+        if self.spec.how == "anti":
+            return self.joiner.nothing_emitted()
+        left, right = there["left"][found[0]], there["right"][found[1]]
+        if self.spec.how == "semi":
+            return self.joiner.first(once(left, right).filter(~pl.col(MET)), final)
+        return self.joiner.paired(left, right, final)
+
+    def _grown(self, messages: pl.DataFrame, rows: pl.DataFrame, met: Any) -> pl.DataFrame:
+        """The messages of sessions that have changed, as they are to be stored."""
+        found = np.zeros(len(messages), dtype=bool)
+        found[met] = True
+        messages = messages.with_columns(
+            rows[LAST], pl.col(MET) | pl.Series(found), pl.lit(False).alias(LATE)
+        )
+        return messages.filter(rows["grows"]).drop(_NEW)
+
+    def _close(self, side: SideName, grown: pl.DataFrame, moment: JoinClock) -> pl.DataFrame:
+        """Store what may grow, and tell those alone whose session is over."""
+        buffer, last = self.buffers[side], pl.col(LAST)
+        before, after = moment.before[side], moment.after[side]
+        emitted = self.joiner.nothing_emitted()
+        stays = grown
+        if after is not None:
+            stays = grown.filter(last >= after)
+            if side in self.spec.unmatched:
+                over = buffer.ended(before, after - 1).join(grown, on=ID, how="anti")
+                over = pl.concat([over.filter(last < after), grown.filter(last < after)])
+                due = over.filter(~pl.col(MET)).sort(columns.TIME, ID)
+                emitted = self.joiner.alone(side, due)
+        buffer.append(stays)
+        return emitted
+
+
+def _pairs(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Any, Any]:
+    """The rows that are partners since this step: in one session now, and not before."""
+    old = [frame.filter(~pl.col(_NEW)) for frame in (left, right)]
+    new = [frame.filter(_NEW) for frame in (left, right)]
+    parts = pl.concat(frame.select(_GROUP, _PART) for frame in old).unique()
+    several = parts.group_by(_GROUP).len().filter(pl.col("len") > 1)
+    # Sessions that have grown together: stored messages of one with those of another.
+    across = [frame.join(several, on=_GROUP, how="semi") for frame in old]
+    joined = across[0].join(across[1], on=_GROUP)
+    found = [
+        new[0].join(right, on=_GROUP),
+        old[0].join(new[1], on=_GROUP),
+        joined.filter(pl.col(_PART) != pl.col(f"{_PART}_right")),
+    ]
+    rows = pl.concat(frame.select(_ROW, f"{_ROW}_right") for frame in found)
+    return rows[_ROW].to_numpy(), rows[f"{_ROW}_right"].to_numpy()
+
+
+def renamed(frame: pl.DataFrame, own: Sequence[str] = ()) -> pl.DataFrame:
+    """A stored frame with the last place of sessions under its present name.
+
+    It was ``last`` once. Where that was a column of the user's, too, the place has taken its
+    values away, and nothing but nulls is left to say.
+
+    Args:
+        frame: Messages, or the keys of sessions with their last places.
+        own: The columns of messages that are the user's.
+    """
+    if LAST in frame.columns:
+        return frame
+    if columns.LAST not in own:
+        return frame.rename({columns.LAST: LAST})
+    place = pl.col(columns.LAST)
+    lost = pl.when(False).then(place).alias(columns.LAST)
+    names = frame.columns
+    names.insert(names.index(ID) + 1, LAST)
+    return frame.with_columns(place.alias(LAST), lost).select(names)
+
+
+def _once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames).unique()

@@ -1,0 +1,181 @@
+"""A shard of a join: partners are emitted as they meet, the unmatched when none can come any more.
+
+New messages meet the other side's stored ones and each other, so that every pair is found in the
+one step in which its second message is let in. A message is stored as long as the other side's
+watermark leaves room for a partner; then it goes, and is emitted unmatched where the join asks so.
+
+Source: the Samza SQL window operator design, join windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from muntin.engine import admission, columns
+from muntin.engine.admission import admit, parted
+from muntin.engine.joins.joiner import ID, LATE, Arrived, Joiner
+from muntin.engine.joins.places import PlaceJoin
+from muntin.engine.joins.sessions import SessionJoin
+from muntin.engine.joins.strategy import FOREVER, JoinClock, JoinStrategy
+from muntin.engine.output import Output
+from muntin.engine.state import State
+from muntin.model.joins import SIDES, Joint, SideName
+from muntin.model.spec import DUPLICATES
+from muntin.state.blobs import Blobs
+from muntin.state.offsets import Offsets
+from muntin.state.runs import FrameCache
+
+Batch = Mapping[SideName, Sequence[Arrived]]
+
+
+class JoinShard:
+    """The messages of some keys on both sides.
+
+    A step is a function of the state and its input alone: a batch that is repeated from the same
+    state emits the same rows again, in any order.
+
+    Args:
+        joiner: The join.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+
+    Raises:
+        SpecChangedError: When the store was written by another spec.
+        StateCorruptedError: When the manifest can't be read.
+    """
+
+    def __init__(self, joiner: Joiner, blobs: Blobs, cache: FrameCache) -> None:
+        self.joiner = joiner
+        self.spec = joiner.spec
+        self.state = State(blobs, self.spec, "join", SIDES)
+        extra = self.state.extra
+        self.marks: dict[SideName, int | None] = extra.get("marks", dict.fromkeys(SIDES))
+        self.next: dict[SideName, int] = extra.get("next", dict.fromkeys(SIDES, 0))
+        made = SessionJoin if isinstance(self.spec.bound, Joint) else PlaceJoin
+        self.strategy: JoinStrategy = made(joiner, self.state, cache)
+        self.strategy.drop_before(self.strategy.kept_from(self.marks))
+
+    def step(self, arrived: Batch, wall: int, *, final: bool = False) -> Output:
+        """Take a batch of both sides in, and emit what is due.
+
+        Args:
+            arrived: What came to this shard, by side.
+            wall: The wall clock, microseconds; the messages' own clock goes before it.
+            final: Whether the input has ended.
+        """
+        new = {
+            side: fresh(self.joiner, side, arrived[side], self.state.taken[side], self.state)
+            for side in SIDES
+        }
+        wall = latest_of(wall, self.state.wall, [new[side].clock for side in SIDES])
+        taken, rejected = self._admit(new)
+        before = self.strategy.kept_from(self.marks)
+        self._advance(new)
+        after = dict.fromkeys(SIDES, FOREVER) if final else self.strategy.kept_from(self.marks)
+        moment = JoinClock(self.marks, before, after, wall, self.state.wall, final)
+        emitted = self.strategy.meet(taken, moment)
+        self.strategy.drop_before(after)
+        self.state.wall = wall
+        self.state.watermark = self.watermark
+        self.state.extra |= {"marks": self.marks, "next": self.next}
+        # For whoever reads the state from outside: what lies before has expired.
+        self.state.extra["from"] = dict(self.strategy.kept_from(self.marks))
+        self.state.extra["kept"] = self.strategy.kept
+        self.state.save(self.strategy.tables)
+        return Output(
+            pl.concat([self.joiner.nothing_emitted(), *emitted]),
+            pl.concat([self.joiner.nothing_rejected, *rejected], how="diagonal"),
+            None,
+            self.watermark,
+            dict(self.state.counts),
+            self.strategy.pending,
+            self.strategy.rows,
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages so far, by what became of them."""
+        return dict(self.state.counts)
+
+    @property
+    def watermark(self) -> int | None:
+        """Up to where both sides are believed complete."""
+        marks = [mark for mark in self.marks.values() if mark is not None]
+        return min(marks) if len(marks) == len(SIDES) else None
+
+    def _admit(
+        self, new: Mapping[SideName, Arrived]
+    ) -> tuple[dict[SideName, pl.DataFrame], list[pl.DataFrame]]:
+        """New messages with their numbers, and rows of rejected ones."""
+        admitted = {
+            side: admit(new[side].messages, self.spec.side(side).keys, None) for side in SIDES
+        }
+        late = self.strategy.late({side: admitted[side][0] for side in SIDES}, self.marks)
+        taken, rejected = {}, []
+        for side in SIDES:
+            messages, aside = admitted[side]
+            messages, after = parted(messages, late[side], "late")
+            aside += after
+            counts = admission.counts(new[side].messages, messages, aside)
+            del counts["seen"]
+            self.state.count(counts)
+            aside += [new[side].rejected] if len(new[side].rejected) else []
+            emitted = self.marks[side] if self.spec.axis == "time" else None
+            rejected += [self.joiner.set_aside(side, frame, emitted) for frame in aside]
+            taken[side] = self._numbered(side, messages)
+        return taken, rejected
+
+    def _numbered(self, side: SideName, taken: pl.DataFrame) -> pl.DataFrame:
+        """Messages as they are stored: with a number, and whether they are behind the watermark."""
+        mark = self.marks[side]
+        messages = taken.select(*self.joiner.inputs[side], columns.TIME)
+        numbers = pl.int_range(pl.len(), dtype=pl.Int64) + self.next[side]
+        self.next[side] += len(messages)
+        past = pl.lit(False) if mark is None else pl.col(columns.TIME) < mark
+        return messages.with_columns(numbers.alias(ID), past.alias(LATE))
+
+    def _advance(self, new: Mapping[SideName, Arrived]) -> None:
+        for side in SIDES:
+            latest, mark = new[side].latest, self.marks[side]
+            if latest is not None:
+                reached = latest - self.spec.side(side).lateness
+                self.marks[side] = reached if mark is None else max(mark, reached)
+
+
+def fresh(
+    joiner: Joiner, side: SideName, arrived: Sequence[Arrived], offsets: Offsets, state: State
+) -> Arrived:
+    """What is new of what came from a side, in one; it is counted, and its offsets are taken.
+
+    Of several messages with one offset the first counts, also where they have different keys: each
+    part brings along the offsets of what it has for other shards.
+    """
+    offset, messages = joiner.spec.side(side).offset, []
+    latest: list[int | None] = []
+    clocks: list[int | None] = []
+    for part in arrived:
+        state.count(part.counts)
+        new = part.messages
+        if offset is not None and len(new):
+            known = offsets.known(new, *offset)
+            again = int(known.sum())
+            state.count({DUPLICATES: again} if again else {})
+            new = new.filter(~known)
+        messages += [new] if len(new) else []
+        latest += [part.latest, offsets.latest(part.times)]
+        clocks += [part.clock, offsets.latest(part.clocks)]
+        offsets.add(part.offsets)
+    return Arrived(
+        pl.concat(messages) if messages else joiner.no_messages(side),
+        pl.concat([joiner.nothing_aside(side), *(part.rejected for part in arrived)]),
+        latest=max((time for time in latest if time is not None), default=None),
+        clock=max((time for time in clocks if time is not None), default=None),
+    )
+
+
+def latest_of(wall: int, last: int | None, clocks: Sequence[int | None]) -> int:
+    """The wall clock of a step: the messages' own where they have one, and never back."""
+    own = [clock for clock in clocks if clock is not None]
+    return max([*own, *([] if last is None else [last])]) if own else wall

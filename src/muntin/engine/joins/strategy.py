@@ -1,0 +1,83 @@
+"""How the messages of both sides come together in a shard of a join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import polars as pl
+
+from muntin.engine.state import Table
+from muntin.model.joins import SideName
+
+# Beyond every place on an axis.
+FOREVER = 2**62
+Marks = Mapping[SideName, int | None]
+Messages = Mapping[SideName, pl.DataFrame]
+Places = Mapping[SideName, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinClock:
+    """Where a step finds the clocks of a join.
+
+    Attributes:
+        marks: Each side's watermark now.
+        before: The first place kept on each side when the step began.
+        after: The first place kept from now on.
+        wall: The wall clock now, microseconds.
+        last_wall: The wall clock of the step before; ``None`` at the first.
+        final: Whether the input has ended.
+    """
+
+    marks: Marks
+    before: Places
+    after: Places
+    wall: int
+    last_wall: int | None
+    final: bool
+
+    def passed(self, period: int) -> bool:
+        """Whether the clock has passed a multiple of a period since the last step."""
+        return self.last_wall is not None and self.wall // period > self.last_wall // period
+
+
+class JoinStrategy(Protocol):
+    """One way for messages to find partners.
+
+    Attributes:
+        tables: What is stored, by side and name.
+        kept: How many messages lie where, by side, where there is a limit; plain JSON.
+        pending: How many messages wait to be let in.
+        rows: How many messages are stored.
+    """
+
+    @property
+    def tables(self) -> Mapping[str, Table]: ...  # noqa: D102
+
+    @property
+    def kept(self) -> Mapping[str, Any]: ...  # noqa: D102
+
+    @property
+    def pending(self) -> int: ...  # noqa: D102
+
+    @property
+    def rows(self) -> int: ...  # noqa: D102
+
+    def late(self, messages: Messages, marks: Marks) -> Mapping[SideName, pl.Series]:
+        """Which messages come when all that they could be part of is over."""
+
+    def kept_from(self, marks: Marks) -> Places:
+        """The first place of each side that is kept; ``None`` where all are."""
+
+    def drop_before(self, places: Places) -> None:
+        """Forget what isn't kept."""
+
+    def stored(
+        self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """The messages of a side between two places, both included; of some keys or of all."""
+
+    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
+        """Take messages in, and give the rows that are emitted."""

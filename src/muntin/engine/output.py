@@ -1,0 +1,76 @@
+"""What a shard emits after a step, and what every kind of shard can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import polars as pl
+
+from muntin.engine.state import State
+from muntin.engine.windows.combine import Combined
+
+
+@dataclass
+class Output:
+    """What a step emits.
+
+    Attributes:
+        results: Keys, ``window_start``, ``window_end`` (microseconds), aggregates, ``emission``,
+            ``revision``; by window start, then key.
+        rejected: The input columns and ``reason``.
+        judged: The watermark that messages of this step were judged by.
+        watermark: The watermark now.
+        counts: Messages so far: ``seen``, ``counted``, ``filtered``, and each reason.
+        pending: How many changed windows wait for their policy.
+        rows: How many rows the state holds.
+    """
+
+    results: pl.DataFrame
+    rejected: pl.DataFrame
+    judged: int | None
+    watermark: int | None
+    counts: dict[str, int] = field(default_factory=dict)
+    pending: int = 0
+    rows: int = 0
+
+
+class Shard(Protocol):
+    """The windows of some keys.
+
+    A shard owns some of the keys. It knows no Spark and no clock: whoever drives it says what time
+    it is, and commits the store after each step. A step is a function of the state and its input
+    alone, so a batch that is repeated from the same state emits the same again.
+
+    Attributes:
+        state: The watermark in force, the clock, and the counts.
+    """
+
+    state: State
+
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+        """Take a batch in, and emit what is due.
+
+        Args:
+            combined: What the batch came to in this shard, judged by the watermark in force.
+            wall: The wall clock, microseconds; the messages' own clock goes before it.
+            final: Whether the input has ended, so that every window emits now.
+
+        Returns:
+            What is to be emitted; the store holds the new state, not yet committed.
+        """
+
+    def snapshot(
+        self, start: int | None, end: int | None, only: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """What the windows within retention hold that reach into a stretch of the axis.
+
+        Args:
+            start: Where the stretch begins; ``None`` is open.
+            end: Where it ends, included; ``None`` is open.
+            only: The keys wanted, under the engine's names and each once; all where not given.
+
+        Returns:
+            The columns of results but ``emission`` and ``revision``; by window start, then key.
+        """

@@ -1,0 +1,86 @@
+"""How many messages are kept in windows that take no more, and which go when there are too many.
+
+Messages are counted by stretches of the axis, some hundreds of them at most, and go by stretches,
+the oldest first. So a batch costs what the batch is, whatever is kept.
+Source: the VoltDB windowing application (a limit of rows; rows of one time go together, so that a
+deletion always makes progress).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+
+# Into how many stretches a segment of a table is cut, where it has so many places.
+_A_SEGMENT = 32
+
+
+def share(rows: int | None, buckets: int | None) -> int | None:
+    """Each shard's part of a limit.
+
+    Example:
+        >>> share(10, 4), share(None, 4)
+        (3, None)
+    """
+    return None if rows is None else -(-rows // (buckets or 1))
+
+
+class RetentionCounter:
+    """The messages of a shard by where they lie; counted only where there is a limit.
+
+    Args:
+        axis: The column that says where a row lies.
+        span: How many places make a segment of the table.
+        most: How many messages may be kept; ``None``: any number.
+        stored: What ``entries`` gave when the manifest was written.
+
+    Attributes:
+        floor: Before this place the limit has left nothing, or not everything; ``None`` where it
+            has never been passed. A window that begins before it can't be read any more.
+    """
+
+    def __init__(
+        self, axis: str, span: int, most: int | None, stored: dict[str, Any] | None = None
+    ) -> None:
+        self.axis = axis
+        self.most = most
+        self._width = max(1, span // _A_SEGMENT)
+        self.floor: int | None = stored["floor"] if stored else None
+        self._counts: dict[int, int] = dict(stored["counts"] if stored else ())
+
+    def entries(self) -> dict[str, Any]:
+        """The floor, and the stretches with their messages; plain JSON."""
+        return {"floor": self.floor, "counts": list(self._counts.items())}
+
+    def add(self, rows: pl.DataFrame, sign: int = 1) -> None:
+        """Count the messages of rows, or take them away again."""
+        if self.most is None or not len(rows):
+            return
+        stretch = pl.col(self.axis).floordiv(self._width).alias("stretch")
+        for at, n in rows.group_by(stretch).agg(pl.col(columns.MESSAGES).sum()).iter_rows():
+            self._counts[at] = self._counts.get(at, 0) + sign * n
+            if not self._counts[at]:
+                del self._counts[at]
+
+    def first(self, opened: int, expired: int | None) -> int | None:
+        """The first place that is kept; what lies before it is forgotten.
+
+        Args:
+            opened: The first place of windows that may still take messages.
+            expired: The first place that the retention keeps, as far as time goes.
+        """
+        if self.most is None:
+            return expired
+        past = sorted(at for at in self._counts if (at + 1) * self._width <= opened)
+        held = sum(self._counts[at] for at in past)
+        for at in past:
+            end = (at + 1) * self._width
+            if expired is None or end > expired:
+                if held <= self.most:
+                    break
+                self.floor = end
+            held -= self._counts.pop(at)
+        return max((p for p in (expired, self.floor) if p is not None), default=None)

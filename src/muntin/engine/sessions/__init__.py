@@ -1,0 +1,1 @@
+"""Sessions: made before the shuffle, merged behind it."""

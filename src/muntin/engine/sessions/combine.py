@@ -1,0 +1,132 @@
+"""Before the shuffle, for sessions: messages to short stretches of activity.
+
+Messages of a key within the same pane of one gap always share a session. So messages are lifted to
+panes as ever, with the first and the last place of each; sessions are then made of those.
+Source: KIP-94, the steps "find", "merge" and "aggregate", done for all keys of a batch at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from muntin.engine import columns
+from muntin.engine.aggregates.chosen import Extreme
+from muntin.engine.order import arranged, begins
+from muntin.engine.windows.combine import Combined, Combiner
+from muntin.model.kinds import Numbered
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
+
+
+class SessionCombiner(Combiner):
+    """Lifts messages to stretches of activity; see ``Combiner``.
+
+    A message that is late by itself may yet bridge to a live session, which only its shard can
+    know. Such messages are passed on as they are, in ``Combined.raw``.
+    """
+
+    def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
+        assert isinstance(spec.windows, Sessions)
+        self.sessions: Sessions = spec.windows
+        super().__init__(spec, schema)
+
+    @property
+    def numbered(self) -> Numbered:
+        """The panes that messages are lifted to."""
+        return Windows(self.sessions.gap, self.sessions.gap, 0, self.sessions.axis)
+
+    def _bounds(self) -> list[Extreme]:
+        first, last = (Extreme(0, columns.TIME, greatest) for greatest in (False, True))
+        first.v, last.v = columns.FIRST, columns.LAST
+        return [first, last]
+
+    def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
+        """See ``Combiner``."""
+        messages = self._keyed(messages)
+        taken, rejected = self.part(messages, None)
+        sure, doubtful = taken, None
+        if watermark is not None and len(taken):
+            late = pl.col(columns.TIME) <= watermark - self.patience
+            doubtful = taken.filter(late)
+            sure = taken.filter(~late) if len(doubtful) else taken
+        combined = self._combined(messages, taken, rejected, joined([self.lift(sure)], self))
+        if doubtful is not None and len(doubtful):
+            combined.raw = doubtful
+            combined.counts["counted"] -= len(doubtful)
+        return combined
+
+    def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """See ``Combiner``."""
+        full = [f for f in frames if len(f)]
+        if len(full) <= 1:
+            return full[0] if full else self.no_cells
+        return joined(full, self)
+
+    @property
+    def patience(self) -> int:
+        """How far the watermark must pass a session's last message for it to be final."""
+        return self.sessions.reach + self.spec.firing.grace
+
+
+def joined(frames: Sequence[pl.DataFrame], combiner: SessionCombiner) -> pl.DataFrame:
+    """One row a stretch of activity, out of rows that may touch each other.
+
+    Args:
+        frames: Keys, ``first``, ``last``, ``n`` and partials.
+        combiner: The query.
+
+    Returns:
+        The same columns; rows of one key lie farther than a gap from each other.
+    """
+    rows, group = grouped(frames, combiner)
+    if not len(rows) or int(group[-1]) == len(rows) - 1:
+        return rows
+    return merged(rows, group, combiner)
+
+
+def grouped(
+    frames: Sequence[pl.DataFrame], combiner: SessionCombiner
+) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+    """Rows in the order of key and first place, and which of them share a session."""
+    full = [f for f in frames if len(f)] or list(frames[:1])
+    rows = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
+    rows = arranged(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
+    if not len(rows):
+        return rows, np.zeros(0, dtype=np.int64)
+    new_key = begins(rows, combiner.keys)
+    first, last = rows[columns.FIRST].to_numpy(), rows[columns.LAST].to_numpy()
+    far = first[1:] - _reached(np.cumsum(new_key), last)[:-1] >= combiner.sessions.reach
+    new_key[1:] |= far
+    return rows, np.cumsum(new_key) - 1
+
+
+def _reached(key: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The greatest place up to each row, within its key; keys are numbered in their order."""
+    least = int(last.min())
+    span = int(last.max()) - least + 1
+    if span * (int(key[-1]) + 1) < 2**63:
+        ahead = key * np.int64(span) - np.int64(least)
+        reached: NDArray[np.int64] = np.maximum.accumulate(last + ahead) - ahead
+        return reached
+    there, rank = np.unique(last, return_inverse=True)
+    best = np.maximum.accumulate(key * np.int64(len(there)) + rank)
+    reached = there[best - key * np.int64(len(there))]
+    return reached
+
+
+def merged(rows: pl.DataFrame, group: NDArray[np.int64], combiner: SessionCombiner) -> pl.DataFrame:
+    """One row a group of neighbouring rows, in their order; a row alone stays as it is."""
+    begins = np.flatnonzero(np.diff(group, prepend=-1))
+    alone = np.diff(begins, append=len(rows)) == 1
+    several = ~alone[group]
+    shared = rows.filter(several).with_columns(pl.Series("__group", group[several]))
+    frame = combiner.merge([shared], by=["__group"]).sort("__group").drop("__group")
+    grown = pl.concat([rows.select(combiner.keys)[begins[~alone]], frame], how="horizontal")
+    whole: pl.DataFrame = pl.concat([rows[begins[alone]].select(grown.columns), grown])
+    place = np.where(alone, np.cumsum(alone), alone.sum() + np.cumsum(~alone)) - 1
+    return whole.select(pl.all().gather(place))

@@ -1,0 +1,182 @@
+"""Windows as an operator: combined before the shuffle, kept and fired behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.dedup import DedupShard, PartitionedShard
+from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
+from muntin.engine.output import Output, Shard
+from muntin.engine.parts import TIMES, parts_of, progress_of
+from muntin.engine.sessions.combine import SessionCombiner
+from muntin.engine.sessions.shard import SessionShard
+from muntin.engine.windows.by_count import ArrivalShard
+from muntin.engine.windows.combine import Combined, Combiner
+from muntin.engine.windows.paned import PanedShard
+from muntin.engine.windows.sliding import SlidingShard
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+from muntin.state.blobs import Blobs
+from muntin.state.offsets import Offsets
+from muntin.state.runs import FrameCache
+from muntin.state.shards import split
+
+# What a shard gets of a task: a row per key and pane, and messages that only the shard can judge.
+_CELLS, _RAW = "cells", "raw"
+# What differs from windows over panes.
+_COMBINERS: dict[type, type[Combiner]] = {Sessions: SessionCombiner}
+_SHARDS: dict[type, Callable[..., Shard]] = {Sessions: SessionShard, Sliding: SlidingShard}
+
+
+class WindowOperator:
+    """The windows of a query.
+
+    Args:
+        spec: The query.
+        schema: Types of the input columns, without the event time in ``columns.TIME``.
+    """
+
+    def __init__(self, spec: WindowSpec, schema: Mapping[str, pl.DataType]) -> None:
+        self.combiner = combiner(spec, pl.Schema({**schema, columns.TIME: pl.Int64()}))
+
+    def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
+        """See ``Operator``."""
+        combiner, judged = self.combiner, task.judged()
+        parts: list[Combined] = []
+        raw: list[pl.DataFrame] = []
+        taken = judged.taken or Offsets()
+        for frame in messages:
+            if judged.known or combiner.forwards:
+                parts.append(combiner.combine(frame, judged.watermark, taken))
+                raw += [] if parts[-1].raw is None else [parts[-1].raw]
+                taken.add(parts[-1].offsets)
+            else:
+                combined, rest = combiner.defer(frame)
+                parts.append(combined)
+                raw.append(rest)
+        parts = parts or [Combined(combiner.no_cells, combiner.nothing_rejected)]
+        cells = combiner.together([part.cells for part in parts])
+        frames = {_CELLS: split(cells, combiner.keys, task.shards)}
+        if raw:
+            frames[_RAW] = split(_alike(raw), combiner.message_keys, task.shards)
+        sent = parts_of(parts, frames, task.shards)
+        for part in sent:
+            part.header |= {"known": judged.known, "judged": judged.watermark}
+        return sent
+
+    def open(self, state: ShardState) -> WindowStep:
+        """See ``Operator``."""
+        return WindowStep(self.combiner, state)
+
+
+class WindowStep:
+    """The windows of one shard, opened for a batch.
+
+    Args:
+        combiner: The query.
+        state: What the shard keeps.
+    """
+
+    def __init__(self, combiner: Combiner, state: ShardState) -> None:
+        self.combiner = combiner
+        self.shard = shard(combiner, state.blobs, state.cache)
+        state.cache.keep(self.shard.state.numbers())
+
+    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
+        """See ``Step``."""
+        state = self.shard.state
+        combined = received(self.combiner, parts, state.watermark)
+        made = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
+        rows = {RESULTS: made.results, REJECTED: self._rejected(made)}
+        return StepOutput(
+            rows, progress_of(made), Judged(True, made.watermark, self.shard.state.offsets)
+        )
+
+    def _rejected(self, made: Output) -> pl.DataFrame:
+        frame, spec = made.rejected, self.combiner.spec
+        time = spec.time if spec.axis == "time" else None
+        if time is not None and (frame[columns.REASON] == "overflow").any():
+            # Rows made here have only the engine's own time.
+            dtype = frame.schema[time]
+            moment = pl.col(columns.TIME).cast(dtype if dtype.is_temporal() else pl.Datetime("us"))
+            frame = frame.with_columns(pl.coalesce(time, moment.cast(dtype)).alias(time))
+        return frame.with_columns(pl.lit(made.judged, dtype=pl.Int64).alias(columns.WATERMARK))
+
+
+def received(combiner: Combiner, parts: Sequence[Part], watermark: int | None) -> list[Combined]:
+    """What a shard got from the tasks, combined where a task couldn't.
+
+    Args:
+        combiner: The query.
+        parts: What the tasks sent.
+        watermark: The watermark in force, out of the shard's state.
+    """
+    combined = []
+    for part in parts:
+        header, raw = part.header, part.frames.get(_RAW)
+        if header["known"] and not combiner.forwards and header["judged"] != watermark:
+            raise RuntimeError(
+                f"a task judged by watermark {header['judged']}, the state has {watermark}"
+            )
+        cells = part.frames.get(_CELLS, combiner.no_cells)
+        rejected = part.frames.get(REJECTED, combiner.nothing_rejected)
+        passed_on = raw if header["known"] or combiner.forwards else None
+        mine = Combined(cells, rejected, raw=passed_on, **{name: header[name] for name in TIMES})
+        combined.append(mine)
+        if raw is not None and passed_on is None:
+            later = combiner.combine(raw, watermark)
+            for name in ("seen", "filtered"):
+                later.counts.pop(name, None)
+            combined.append(later)
+    return combined
+
+
+def _alike(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Frames as one, of which only some may say who is malformed."""
+    together = pl.concat(frames, how="diagonal")
+    if columns.MALFORMED in together.columns:
+        together = together.with_columns(pl.col(columns.MALFORMED).fill_null(False))
+    return together
+
+
+def combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
+    """What lifts the messages of a query.
+
+    Args:
+        spec: The query.
+        schema: Types of the input columns, with the position in ``columns.TIME``.
+
+    Raises:
+        OptionError: When a column has a type that can't be taken.
+    """
+    return _COMBINERS.get(type(spec.windows), Combiner)(spec, schema)
+
+
+def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
+    """Open a shard over what its store held at the last commit.
+
+    Args:
+        combiner: The query.
+        blobs: The store.
+        cache: Decoded blobs of this process.
+
+    Raises:
+        SpecChangedError: When the store was written by another spec.
+        StateCorruptedError: When the manifest can't be read.
+    """
+    if combiner.spec.by_arrival:
+        return ArrivalShard(combiner, blobs, cache)
+    if combiner.forwards:
+        made = PartitionedShard if combiner.spec.axis == "rows" else DedupShard
+        return made(combiner, blobs, cache, _judging)
+    return _judging(combiner, blobs, cache)
+
+
+def _judging(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
+    """The shard of messages that come once, each with its position."""
+    made = _SHARDS.get(type(combiner.spec.windows), PanedShard)
+    return made(combiner, blobs, cache)

@@ -1,0 +1,1 @@
+"""Windows of fixed places, windows by count, and sliding ones."""

@@ -1,0 +1,271 @@
+"""A shard whose windows are measured in messages of a key, in the order of their arrival.
+
+A key keeps the panes of its open windows, and how many of its messages came before. All rows of a
+key are written anew when it gets messages: of several versions the newest is the whole truth, and
+what is closed needs no deletion.
+Source: the Samza SQL window operator design (tuple-based windows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from muntin.engine import admission, columns
+from muntin.engine.firing import Clock, due, may_be_due
+from muntin.engine.output import Output
+from muntin.engine.results import described, overflows, results
+from muntin.engine.state import State
+from muntin.engine.windows.combine import Combined, Combiner
+from muntin.engine.windows.overlap import compose, in_windows
+from muntin.engine.windows.panes import first_window, in_columns, window_end, window_start
+from muntin.model.policies import Every
+from muntin.state.blobs import Blobs
+from muntin.state.runs import FrameCache, Runs, frames_of
+
+FIRED = "fired"
+# How many messages of its key a row knows of; how many there were before the batch, and how many
+# are new. These two stand beside the columns of messages, whose names are anybody's.
+HEAD, BEFORE, NEW = "head", "__muntin_before", "__muntin_new"
+_PLACE, _ZERO = "place", pl.lit(0, dtype=pl.Int64)
+
+
+class ArrivalShard:
+    """Windows by number of arrival of some keys; see ``Shard``.
+
+    Args:
+        combiner: The query.
+        blobs: The store, as the last commit left it.
+        cache: Decoded blobs of this process.
+    """
+
+    def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
+        self.combiner = combiner
+        self.spec = combiner.spec
+        self.keys = combiner.keys
+        self.windows = combiner.paned
+        self.state = State(blobs, self.spec)
+        stored = self.state.tables
+        self._identity = [columns.WINDOW, *self.keys]
+        # A window that ends with its message is full at once.
+        self._early = None if combiner.slides_by_rows else self.spec.firing.early
+        self.cells, self.changes = (
+            Runs(_PLACE, None, blobs, cache, self._newest, stored.get(name, ()), self.keys)
+            for name in ("cells", "changes")
+        )
+        # The keys that have something untold, which a clock may wake.
+        self.waiting = Runs(_PLACE, 1, blobs, cache, _once, stored.get("waiting", ()))
+
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+        """See ``Shard``."""
+        state = self.state
+        wall = state.clock(combined, wall)
+        moment = Clock(0, 0, 0, 0, wall, state.wall)
+        fresh, heads, aside = self._numbered(combined)
+        cells, heads = self._with_stored(fresh, heads, moment, final)
+        windows = self._composed(cells).join(heads, on=self.keys)
+        windows = self._full(windows, final)
+        changes = self._changed(fresh, heads)
+        emitted = self._emitted(windows, changes, moment)
+        tables = {n: getattr(self, n) for n in ("cells", "changes", "waiting")}
+        if final:
+            for table in tables.values():
+                table.drop_before(None)
+        else:
+            self._keep(cells, heads)
+            self._keep_changes(changes, emitted, heads, moment)
+        state.wall = wall
+        state.save(tables)
+        overflowed = overflows(emitted, self.combiner)
+        return Output(
+            results(emitted, self.combiner),
+            pl.concat([aside, overflowed], how="diagonal"),
+            None,
+            None,
+            dict(state.counts),
+            self.changes.rows,
+            self.cells.rows,
+        )
+
+    def snapshot(
+        self, start: int | None, end: int | None, only: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """See ``Shard``; only windows that aren't full yet are kept."""
+        frames = self.cells.everything() if only is None else frames_of(self.cells.of(only))
+        stored = self._newest(frames).drop(_PLACE)
+        heads = stored.select(*self.keys, HEAD).unique()
+        panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
+        held = self._composed(panes).join(heads, on=self.keys)
+        first = window_start(held[columns.WINDOW], self.windows)
+        after = window_end(held[columns.WINDOW], self.windows)
+        wanted = after > held[HEAD]
+        if start is not None:
+            wanted &= after > start
+        if end is not None:
+            wanted &= first <= end
+        return described(held.drop(HEAD).filter(wanted), self.combiner)
+
+    def _numbered(
+        self, combined: Sequence[Combined]
+    ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """The batch in cells by number, how far its keys have come, and the rejected messages."""
+        raw = [c.raw for c in combined if c.raw is not None]
+        counted = {HEAD: _ZERO, BEFORE: _ZERO}
+        if not raw:
+            nothing = self.combiner.no_cells
+            heads = nothing.select(self.keys).with_columns(**counted)
+            return nothing, heads, self.combiner.nothing_rejected
+        messages = pl.concat(raw)
+        taken, rejected = self.combiner.part(messages, None)
+        self.state.count(admission.counts(messages, taken, rejected))
+        names = self.combiner.message_keys
+        named = dict(zip(names, self.keys, strict=True))
+        new = taken.group_by(names).agg(pl.len().cast(pl.Int64).alias(NEW)).rename(named)
+        stored = self._newest(frames_of(self.cells.of(new))).group_by(self.keys)
+        before = stored.agg(pl.col(HEAD).max().alias(BEFORE))
+        heads = new.join(before, on=self.keys, how="left").with_columns(pl.col(BEFORE).fill_null(0))
+        heads = heads.select(*self.keys, (pl.col(BEFORE) + pl.col(NEW)).alias(HEAD), BEFORE)
+        back = {key: name for name, key in named.items()}
+        placed = taken.join(
+            heads.drop(HEAD).rename(back), on=names, how="left", maintain_order="left"
+        )
+        number = pl.col(BEFORE) + pl.int_range(pl.len()).over(names)
+        cells = self.combiner.lift(placed.with_columns(number.alias(columns.TIME)).drop(BEFORE))
+        return cells, heads, self.combiner.set_aside(rejected)
+
+    def _with_stored(
+        self, fresh: pl.DataFrame, heads: pl.DataFrame, moment: Clock, final: bool
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The open panes of all keys that may emit, the batch among them, and their heads."""
+        only = heads.select(self.keys)
+        if isinstance(self._early, Every) and may_be_due(self._early, moment):
+            asked = [frame.select(self.keys) for frame, _, _ in self.waiting.read()]
+            only = pl.concat([only, *asked]).unique()
+        found = self.cells.of(only) if len(only) else []
+        frames = self.cells.everything() if final else frames_of(found)
+        stored = self._newest(frames).drop(_PLACE)
+        silent = stored.join(heads, on=self.keys, how="anti")
+        silent = silent.select(*self.keys, HEAD).unique()
+        heads = pl.concat([heads, silent.with_columns(pl.col(HEAD).alias(BEFORE))])
+        panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
+        return self.combiner.merge([panes, fresh]), heads
+
+    def _composed(self, cells: pl.DataFrame) -> pl.DataFrame:
+        """All windows of some keys, each key counted from its own first pane."""
+        if not len(cells):
+            return self._no_changes().drop(FIRED)
+        first = first_window(pl.col(columns.PANE), self.windows).min().over(self.keys)
+        first = in_columns(self.windows.pattern)(first)
+        pane_shift = in_columns(self.windows.first_pane)(pl.col("__first"))
+        cells = cells.with_columns(first.alias("__first"))
+        bases = cells.select(*self.keys, "__first").unique()
+        moved = cells.with_columns(pl.col(columns.PANE) - pane_shift).drop("__first")
+        top = int(moved[columns.PANE].max())  # type: ignore[arg-type]
+        composed = compose(moved, 0, self.windows.last_window(top), self.combiner)
+        back = composed.join(bases, on=self.keys)
+        return back.with_columns(pl.col(columns.WINDOW) + pl.col("__first")).drop("__first")
+
+    def _full(self, windows: pl.DataFrame, final: bool) -> pl.DataFrame:
+        """Which windows have just been filled; those that were before are left out."""
+        end = window_end(windows[columns.WINDOW], self.windows)
+        windows = windows.with_columns(end.alias("__end")).filter(pl.col("__end") > pl.col(BEFORE))
+        full = pl.col("__end") <= pl.col(HEAD)
+        if final and not self.combiner.slides_by_rows:
+            full = pl.lit(True)
+        return windows.with_columns(full.alias("__full")).drop("__end", HEAD, BEFORE)
+
+    def _changed(self, fresh: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+        """What the windows of some keys have not emitted yet, and how often they have emitted."""
+        if self._early is None:
+            return self._no_changes()
+        stored = frames_of(self.changes.of(heads.select(self.keys))) if len(heads) else []
+        waiting = self._newest(stored, self._no_changes())
+        waiting = waiting.filter(pl.col(columns.WINDOW).is_not_null())
+        new = in_windows(fresh, None, None, self.combiner).drop(columns.PANE)
+        both = [waiting, new.with_columns(_ZERO.alias(FIRED))]
+        rows = pl.concat([f for f in both if len(f)] or both[:1], how="diagonal")
+        fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum())
+        merged = self.combiner.merge([rows.drop(FIRED, _PLACE, strict=False)], by=self._identity)
+        return merged.join(fired, on=self._identity)
+
+    def _emitted(self, windows: pl.DataFrame, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+        """The windows that emit."""
+        counts = changes.select(*self._identity, FIRED, unemitted=columns.MESSAGES)
+        windows = windows.join(counts, on=self._identity, how="left")
+        early = pl.lit(False)
+        if self._early is not None:
+            early = (pl.col("unemitted") > 0) & due(self._early, moment, "unemitted")
+        emission = pl.when("__full").then(pl.lit("full")).when(early).then(pl.lit("early"))
+        windows = windows.with_columns(
+            emission.alias(columns.EMISSION), pl.col(FIRED).fill_null(0).alias(columns.REVISION)
+        ).filter(pl.col(columns.EMISSION).is_not_null())
+        emitted = windows.drop("__full", "unemitted", FIRED)
+        if self.spec.firing.accumulate or self._early is None:
+            return emitted
+        emitted = emitted.select(*self._identity, columns.EMISSION, columns.REVISION)
+        return emitted.join(changes.drop(FIRED), on=self._identity, how="left")
+
+    def _keep(self, cells: pl.DataFrame, heads: pl.DataFrame) -> None:
+        """Store the open panes of the keys that got messages."""
+        got = heads.filter(pl.col(HEAD) > pl.col(BEFORE)).drop(BEFORE)
+        there = got[HEAD].unique()
+        first = [self.windows.first_pane(self.windows.ended(int(n)) + 1) for n in there]
+        opens = pl.DataFrame({HEAD: there, "__open": pl.Series(first, dtype=pl.Int64)})
+        kept = cells.join(got.join(opens, on=HEAD), on=self.keys)
+        kept = kept.filter(pl.col(columns.PANE) >= pl.col("__open")).drop("__open")
+        # A key whose windows are all closed has its number still.
+        bare = got.join(kept, on=self.keys, how="anti")
+        bare = bare.with_columns(_ZERO.alias(columns.MESSAGES), _ZERO.alias(columns.PANE))
+        rows = pl.concat([kept, bare], how="diagonal").with_columns(_ZERO.alias(_PLACE))
+        self.cells.append(rows)
+
+    def _keep_changes(
+        self, changes: pl.DataFrame, emitted: pl.DataFrame, heads: pl.DataFrame, moment: Clock
+    ) -> None:
+        """Store what is still untold of the windows that are open."""
+        if self._early is None:
+            return
+        said = emitted.select(*self._identity, columns.EMISSION)
+        after = changes.join(said, on=self._identity, how="left")
+        after = after.filter(pl.col(columns.EMISSION).ne_missing(pl.lit("full")))
+        emits = pl.col(columns.EMISSION) == "early"
+        spoke = after.filter(emits).select(*self._identity, pl.col(FIRED) + 1)
+        spoke = spoke.with_columns(_ZERO.alias(columns.MESSAGES))
+        quiet = after.filter(emits.fill_null(False).not_()).drop(columns.EMISSION)
+        rows = pl.concat([quiet, spoke], how="diagonal")
+        gone = heads.select(self.keys).join(rows, on=self.keys, how="anti")
+        gone = gone.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
+        rows = pl.concat([rows, gone], how="diagonal").with_columns(_ZERO.alias(_PLACE))
+        self.changes.append(rows)
+        if isinstance(self._early, Every):
+            if may_be_due(self._early, moment):
+                self.waiting.drop_before(None)
+            waits = quiet.filter(pl.col(columns.MESSAGES) > 0).select(self.keys).unique()
+            self.waiting.append(waits.with_columns(_ZERO.alias(_PLACE)))
+
+    def _newest(
+        self, frames: Sequence[pl.DataFrame], nothing: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """Of several versions of a key's rows the last."""
+        kept: list[pl.DataFrame] = []
+        known: pl.DataFrame | None = None
+        for frame in reversed(frames):
+            mine = frame if known is None else frame.join(known, on=self.keys, how="anti")
+            kept.append(mine)
+            only = mine.select(self.keys).unique()
+            known = only if known is None else pl.concat([known, only])
+        if not kept:
+            return self._no_versions() if nothing is None else nothing
+        return pl.concat(kept[::-1], how="diagonal")
+
+    def _no_versions(self) -> pl.DataFrame:
+        return self.combiner.no_cells.with_columns(_ZERO.alias(HEAD), _ZERO.alias(_PLACE))
+
+    def _no_changes(self) -> pl.DataFrame:
+        nothing = self.combiner.no_cells.rename({columns.PANE: columns.WINDOW})
+        return nothing.with_columns(_ZERO.alias(FIRED))
+
+
+def _once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames).unique()

@@ -1,0 +1,168 @@
+"""Sliding windows out of cells: which there are, and what they hold.
+
+Every place ``t`` of a key gives the window ``[t - span, t]``. On the time axis it also gives, if
+something lies in it, the window ``[t + 1, t + 1 + span]``. A window is numbered by its first place.
+No two hold the same messages, so there are at most two windows a place.
+Source: the sliding windows of Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from muntin.engine import columns
+from muntin.engine.order import arranged, begins
+from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.ranges import Places, Ranges, reach
+from muntin.model.sliding import Sliding
+
+
+@dataclass
+class Laid:
+    """Cells in the order of key, then place.
+
+    Attributes:
+        cells: The rows.
+        key: The number of each row's key.
+        place: The place of each row.
+    """
+
+    cells: pl.DataFrame
+    key: NDArray[np.int64]
+    place: Places
+
+    @classmethod
+    def out(cls, cells: pl.DataFrame, keys: list[str]) -> Laid:
+        """Sort cells and number their keys."""
+        cells = arranged(cells, [*keys, columns.PANE])
+        return cls(cells, np.cumsum(begins(cells, keys)) - 1, cells[columns.PANE].to_numpy())
+
+
+@dataclass
+class Found:
+    """Windows over laid out cells, each once.
+
+    Attributes:
+        window: The first place of each.
+        maker: A row that makes it: its key is the window's.
+        ranges: The rows that it holds.
+    """
+
+    window: Places
+    maker: NDArray[np.int64]
+    ranges: Ranges
+
+
+def windows_of(laid: Laid, sliding: Sliding, low: int, high: int) -> Found:
+    """All windows that cells make, from ``low`` to ``high`` (both included)."""
+    key, place, span = laid.key, laid.place, sliding.span
+    row = np.arange(len(place))
+    begin = reach(key, place, place - span, "left")
+    left = (place - span >= low) & (place - span <= high)
+    ending = Found((place - span)[left], row[left], Ranges(begin[left], (row + 1)[left]))
+    if sliding.axis == "rows":
+        return ending
+    stop = reach(key, place, place + 1 + span, "right")
+    # A window that both kinds of places make is told by the one that ends it.
+    twin = np.zeros(len(row), dtype=np.bool_)
+    has = stop > row + 1
+    twin[has] = place[stop[has] - 1] == place[has] + 1 + span
+    right = has & ~twin & (place + 1 >= low) & (place + 1 <= high)
+    return Found(
+        np.concatenate([ending.window, (place + 1)[right]]),
+        np.concatenate([ending.maker, row[right]]),
+        Ranges(
+            np.concatenate([ending.ranges.start, (row + 1)[right]]),
+            np.concatenate([ending.ranges.stop, stop[right]]),
+        ),
+    )
+
+
+def compose_records(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+    """Compose windows ``low`` to ``high`` (both included) out of cells.
+
+    Args:
+        cells: One row a key and place (each at most once), also the places just before a window
+            that make it.
+        low: The earliest window wanted.
+        high: The latest window wanted.
+        combiner: The query's algebras.
+
+    Returns:
+        ``window``, the keys, ``n`` and the partials: one row a key and window.
+    """
+    laid = Laid.out(cells, combiner.keys)
+    return emitted(laid, windows_of(laid, _sliding(combiner), low, high), combiner)
+
+
+def touched_records(
+    fresh: pl.DataFrame, stored: pl.DataFrame, low: int, high: int, combiner: Combiner
+) -> pl.DataFrame:
+    """The windows that new messages change or make, with what is new in each.
+
+    A window that didn't exist before is new with all that it holds.
+
+    Args:
+        fresh: Cells of the batch.
+        stored: Cells of the same keys from one span and one place before the first of them to
+            one span behind the last.
+        low: The earliest window wanted.
+        high: The latest window wanted.
+        combiner: The query's algebras.
+    """
+    sliding = _sliding(combiner)
+    both = combiner.merge([stored, fresh])
+    laid = Laid.out(both, combiner.keys)
+    found = windows_of(laid, sliding, low, high)
+    old = Laid.out(stored, combiner.keys)
+    before = windows_of(old, sliding, low, high)
+    identity = [columns.WINDOW, *combiner.keys]
+    known = emitted(old, before, combiner).select(identity)
+    whole = emitted(laid, found, combiner)
+    made = whole.join(known, on=identity, how="anti")
+    new = Laid.out(fresh, combiner.keys)
+    changed = whole.join(known, on=identity, how="semi").select(identity)
+    return pl.concat([made, _within(changed, new, sliding.span, combiner)], how="diagonal")
+
+
+def _within(windows: pl.DataFrame, laid: Laid, span: int, combiner: Combiner) -> pl.DataFrame:
+    """What given windows hold of some cells; a window that holds none is left out."""
+    named = laid.cells.select(combiner.keys).with_columns(pl.Series("__key", laid.key))
+    windows = windows.join(named.unique(), on=combiner.keys, how="inner", nulls_equal=True)
+    window, key = windows[columns.WINDOW].to_numpy(), windows["__key"].to_numpy()
+    start = reach(laid.key, laid.place, window, "left", key)
+    stop = reach(laid.key, laid.place, window + span, "right", key)
+    some = stop > start
+    found = Found(window[some], start[some], Ranges(start[some], stop[some]))
+    return emitted(laid, found, combiner)
+
+
+def emitted(laid: Laid, found: Found, combiner: Combiner) -> pl.DataFrame:
+    """The partials of windows."""
+    cells, ranges = laid.cells, found.ranges
+    counts = ranges.add_integers(cells[columns.MESSAGES].to_numpy())
+    series = [pl.Series(columns.WINDOW, found.window, dtype=pl.Int64)]
+    keys = cells.select(combiner.keys)[found.maker]
+    slid = [pl.Series(columns.MESSAGES, counts, dtype=pl.Int64)]
+    for algebra in combiner.algebras:
+        if algebra.slides and len(found.window):
+            slid += algebra.slide(cells, ranges)
+    frame = pl.concat([pl.DataFrame(series), keys, pl.DataFrame(slid)], how="horizontal")
+    if len(frame) and all(algebra.slides for algebra in combiner.algebras):
+        return frame
+    if not len(frame):
+        empty = combiner.no_cells.rename({columns.PANE: columns.WINDOW})
+        return empty.select(columns.WINDOW, *(c for c in empty.columns if c != columns.WINDOW))
+    copied = ranges.repeated(cells.drop(columns.PANE), "__range")
+    merged = combiner.merge([copied], by=["__range"]).sort("__range")
+    missing = [c for c in merged.columns if c not in (*frame.columns, "__range", *combiner.keys)]
+    return frame.with_columns(merged.select(missing))
+
+
+def _sliding(combiner: Combiner) -> Sliding:
+    assert isinstance(combiner.spec.windows, Sliding)
+    return combiner.spec.windows

@@ -1,0 +1,332 @@
+"""Before the shuffle: messages to one row a key and pane, and what no window may take set aside.
+
+A batch of a million messages leaves as a few thousand rows. What is decided here is decided with
+the watermark in force when the batch began, which the caller must know exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from muntin.engine import admission, columns
+from muntin.engine.admission import admit, placed
+from muntin.engine.aggregates.algebra import Algebra
+from muntin.engine.aggregates.registry import algebras
+from muntin.engine.order import Code, code_of
+from muntin.engine.windows.dense import Places
+from muntin.engine.windows.panes import closed_before, pane_of
+from muntin.model.errors import OptionError
+from muntin.model.kinds import Numbered, Paned
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
+from muntin.model.windows import Windows
+from muntin.state.offsets import AxisRange, Offsets, Timed, greatest, stretches
+from muntin.state.runs import join_runs, ranged
+
+
+@dataclass
+class Combined:
+    """What a batch of messages comes to.
+
+    Attributes:
+        cells: One row a key and pane: ``k0…``, ``pane``, ``n`` and the partials.
+        rejected: The messages that no window takes: the input columns and ``reason``.
+        counts: How many messages were ``seen``, ``counted``, ``filtered`` and each reason.
+        latest: The greatest event time that may move the watermark; ``None`` where there is none.
+        clock: The greatest arrival time, where messages carry their own clock.
+        raw: Messages that only the shard can judge, as they came; ``None`` where there are none.
+        offsets: The stretches of source offsets that these messages and those of other shards
+            cover. Where there are offsets, it depends on them which time is the latest:
+        times: The greatest event times that may move the watermark, and whose they are.
+        clocks: The greatest arrival times, and whose they are.
+    """
+
+    cells: pl.DataFrame
+    rejected: pl.DataFrame
+    counts: dict[str, int] = field(default_factory=dict)
+    latest: int | None = None
+    clock: int | None = None
+    raw: pl.DataFrame | None = None
+    offsets: Sequence[AxisRange] = ()
+    times: Sequence[Timed] = ()
+    clocks: Sequence[Timed] = ()
+
+
+class Combiner:
+    """Lifts messages and merges partials for one query; holds no data.
+
+    Args:
+        spec: The query.
+        schema: Types of the input columns, with the event time in ``columns.TIME``.
+    """
+
+    def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
+        self.spec = spec
+        self.schema = schema if spec.keys else pl.Schema({**schema, columns.ALL: pl.Int8()})
+        self.keys, self.message_keys = columns.keys(spec), columns.message_keys(spec)
+        self.algebras: list[Algebra] = algebras(spec, schema)
+        # What is kept of messages: what is computed, and where a session begins and ends.
+        self.lifted: list[Algebra] = [*self.algebras, *self._bounds()]
+        self._scatters = all(algebra.scatters for algebra in self.lifted)
+        # Only the shard knows a message's number, or whether its offset was here before.
+        self.forwards = spec.offset is not None or spec.axis == "rows"
+        for name in self._input_columns():
+            # Rejected messages are emitted with their own columns, and these beside them.
+            if name in (columns.REASON, columns.WATERMARK):
+                raise columns.taken("column", name, "rejected messages")
+        empty = pl.DataFrame(schema=self.schema)
+        self.no_cells = self.lift(empty)
+        self.nothing_rejected = empty.select(
+            *self._input_columns(), pl.lit(None, dtype=pl.String).alias(columns.REASON)
+        )
+        for key in spec.keys:
+            if schema[key].is_nested() or schema[key].is_float():
+                hint = "use strings, integers, dates, timestamps, booleans or decimals as keys"
+                raise OptionError("key", key, f"has type {schema[key]}", hint)
+
+    def _bounds(self) -> Sequence[Algebra]:
+        return []
+
+    @property
+    def numbered(self) -> Numbered:
+        """The windows, where they have numbers; arrivals slide as windows one row apart."""
+        windows = self.spec.windows
+        assert not isinstance(windows, Sessions)
+        if isinstance(windows, Sliding) and self.spec.by_arrival:
+            return Windows(windows.size, 1, 1 - windows.size, "rows")
+        return windows
+
+    @property
+    def paned(self) -> Paned:
+        """The windows, where they are unions of panes."""
+        windows = self.numbered
+        assert not isinstance(windows, Sliding)
+        return windows
+
+    @property
+    def slides_by_rows(self) -> bool:
+        """Whether every message has the one window that ends with it."""
+        return isinstance(self.spec.windows, Sliding) and self.spec.axis == "rows"
+
+    def combine(
+        self, messages: pl.DataFrame, watermark: int | None, taken: Offsets | None = None
+    ) -> Combined:
+        """What the messages of a batch come to before they meet their shard.
+
+        Args:
+            messages: See ``judge``.
+            watermark: The watermark in force; ``None`` before the first batch.
+            taken: The offsets taken before, as far as they are known here; a message whose offset
+                is among them goes no further.
+        """
+        if not self.forwards:
+            return self.judge(messages, watermark)
+        messages = self._keyed(messages)
+        nothing, offset = (self.no_cells, self.nothing_rejected), self.spec.offset
+        if offset is None:
+            return Combined(*nothing, clock=admission.clock(messages), raw=messages)
+        messages = placed(messages, *offset)
+        known = (taken or Offsets()).known(messages, *offset)
+        new, again = messages.filter(~known), int(known.sum())
+        combined = Combined(*nothing, raw=new, offsets=stretches(new, *offset))
+        combined.counts = {"seen": again, DUPLICATES: again} if again else {}
+        # Each partition has a mark of its own on the rows axis.
+        if self.spec.axis == "time":
+            combined.times = greatest(self.part(new, None)[0], *offset, columns.TIME)
+        if columns.CLOCK in new.columns:
+            combined.clocks = greatest(new, *offset, columns.CLOCK)
+        return combined
+
+    def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
+        """Classify and lift one frame of messages.
+
+        Args:
+            messages: The input columns, ``columns.TIME``, and any of the flag columns
+                ``KEEP``, ``MALFORMED``, ``FUTURE``.
+            watermark: The watermark in force; ``None`` before the first batch.
+        """
+        messages = self._keyed(messages)
+        taken, rejected = self.part(messages, watermark)
+        combined = self._combined(messages, taken, rejected, self.lift(taken))
+        partly = self._partly_late(taken, watermark)
+        if partly:
+            combined.counts[PARTLY_LATE] = partly
+        return combined
+
+    def defer(self, messages: pl.DataFrame) -> tuple[Combined, pl.DataFrame]:
+        """Set aside what can be judged without a watermark; the rest is combined where it is known.
+
+        Returns:
+            All but the cells and the count of what counts, and the messages that may still.
+        """
+        messages = self._keyed(messages)
+        taken, rejected = self.part(messages, None)
+        combined = self._combined(messages, taken, rejected, self.no_cells)
+        del combined.counts["counted"]
+        return combined, taken
+
+    def _keyed(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """A query without keys has one that is the same in all messages."""
+        if self.spec.keys or columns.ALL in messages.columns:
+            return messages
+        return messages.with_columns(pl.lit(0, dtype=pl.Int8).alias(columns.ALL))
+
+    def _combined(
+        self,
+        messages: pl.DataFrame,
+        taken: pl.DataFrame,
+        rejected: Sequence[pl.DataFrame],
+        cells: pl.DataFrame,
+    ) -> Combined:
+        return Combined(
+            cells,
+            self.set_aside(rejected),
+            admission.counts(messages, taken, rejected),
+            admission.latest(taken, rejected),
+            admission.clock(messages),
+        )
+
+    def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """The rejected messages in one frame: the input columns and ``reason``."""
+        aside = [r.select(*self._input_columns(), columns.REASON) for r in rejected]
+        return pl.concat([self.nothing_rejected, *aside])
+
+    def _input_columns(self) -> list[str]:
+        return [c for c in self.schema.names() if c not in admission.FLAGS]
+
+    def part(
+        self, messages: pl.DataFrame, watermark: int | None
+    ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+        """Part messages into those that count and those rejected for one reason each."""
+        return admit(messages, self.spec.keys, self._edge(watermark))
+
+    def _edge(self, watermark: int | None) -> int | None:
+        """The first place that some open window may hold; ``None`` where any may."""
+        windows = self.numbered
+        opened = closed_before(windows, watermark, self.spec.firing.grace)
+        if opened is None:
+            return None
+        if self.slides_by_rows:
+            # Its own window, which is numbered as the message, decides.
+            opened += windows.panes_per_window - 1
+        return windows.pane_start(opened)
+
+    def _partly_late(self, taken: pl.DataFrame, watermark: int | None) -> int:
+        """How many of the messages that count have windows that take nothing more."""
+        windows = self.numbered
+        if watermark is None or not len(taken) or self.slides_by_rows:
+            return 0
+        last = windows.last_pane(windows.ended(watermark - self.spec.firing.grace))
+        return int((taken[columns.TIME] < windows.pane_start(last + 1)).sum())
+
+    def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """One row a key and pane, out of messages that all count."""
+        code = self._code(messages)
+        if code and self._scatters and Places.worthwhile(code.size, len(messages)):
+            cells = self._scatter(messages, code)
+            if cells is not None:
+                return self._settle(cells)
+        return self._settle(self._group(messages, code))
+
+    def _scatter(self, messages: pl.DataFrame, code: Code) -> pl.DataFrame | None:
+        """Lift into arrays with a place for each key and pane, where every aggregate can."""
+        packed = messages.select(self._packed(code)).to_series()
+        places = Places(packed.to_numpy(), code.size)
+        partials: list[pl.Series] = []
+        for algebra in self.lifted:
+            found = algebra.scatter(messages, places)
+            if found is None:
+                return None
+            partials += found
+        cells = pl.DataFrame({"code": places.taken, columns.MESSAGES: places.count()})
+        return self._unpacked(cells.with_columns(*partials), code)
+
+    def _group(self, messages: pl.DataFrame, code: Code | None) -> pl.DataFrame:
+        """Lift by a hash table."""
+        prepared = [e for algebra in self.lifted for e in algebra.prepare()]
+        if prepared:
+            messages = messages.with_columns(*prepared)
+        lifted = [pl.len().cast(pl.Int64).alias(columns.MESSAGES)]
+        lifted += [e for algebra in self.lifted for e in algebra.lift(messages)]
+        if code is not None:
+            grouped = messages.group_by(self._packed(code).alias("code")).agg(*lifted)
+            return self._unpacked(grouped, code)
+        named = zip(self.message_keys, self.keys, strict=True)
+        keys = [pl.col(name).alias(key) for name, key in named]
+        pane = pane_of(pl.col(columns.TIME), self.numbered)
+        return messages.group_by(*keys, pane.alias(columns.PANE)).agg(*lifted)
+
+    def _packed(self, code: Code) -> pl.Expr:
+        sources = {k: pl.col(n) for k, n in zip(self.keys, self.message_keys, strict=True)}
+        pane = pane_of(pl.col(columns.TIME), self.numbered)
+        return code.expression({**sources, columns.PANE: pane})
+
+    def _unpacked(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
+        types = {k: self.schema[n] for k, n in zip(self.keys, self.message_keys, strict=True)}
+        return cells.with_columns(*code.columns("code")).drop("code").cast(types)  # type: ignore[arg-type]
+
+    def _code(self, messages: pl.DataFrame) -> Code | None:
+        """How integer keys and the pane fit into one integer, which groups twice as fast."""
+        code = code_of(messages, self.message_keys)
+        if code is None:
+            return None
+        windows, times = self.numbered, messages[columns.TIME]
+        panes = [windows.pane_of(int(t)) for t in (times.min(), times.max())]  # type: ignore[arg-type]
+        bounds = zip(code.least, code.spans, strict=True)
+        keys = {
+            k: (least, least + span - 1) for k, (least, span) in zip(self.keys, bounds, strict=True)
+        }
+        return Code.over({**keys, columns.PANE: (panes[0], panes[1])})
+
+    def complete(self, cells: pl.DataFrame) -> pl.DataFrame:
+        """Cells with the partials of aggregates that were added since they were stored.
+
+        Args:
+            cells: Rows of partials, with whatever else is stored beside them.
+
+        Returns:
+            The same rows; the partials that were missing are those of a message without values.
+        """
+        missing = [c for c in self.no_cells.columns if c not in cells.columns and c != columns.PANE]
+        if not missing:
+            return cells
+        if not len(cells):
+            return pl.concat([cells, self.no_cells.select(missing)], how="horizontal")
+        nothing: dict[str, list[object]] = {name: [None] for name in self.schema}
+        named = zip(self.message_keys, self.keys, strict=True)
+        key = {name: [cells[held][0]] for name, held in named}
+        message = pl.DataFrame(nothing | key | {columns.TIME: [0]}, schema=self.schema)
+        return cells.join(self.lift(message).select(missing), how="cross")
+
+    def merge(
+        self, frames: Sequence[pl.DataFrame], by: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """Merge rows of partials that have the same key and pane.
+
+        Args:
+            frames: Frames of cells, earlier ones first.
+            by: What to group by; the keys and the pane where it isn't given.
+        """
+        full = [f for f in frames if len(f)] or list(frames[:1])
+        if len(full) == 1 and by is None:
+            return full[0]
+        by = by or [*self.keys, columns.PANE]
+        merged = [pl.col(columns.MESSAGES).sum()]
+        merged += [e for algebra in self.lifted for e in algebra.merge()]
+        return self._settle(pl.concat(full, how="diagonal").group_by(*by).agg(*merged))
+
+    def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """The cells of several frames of messages as one frame."""
+        full = [ranged(f, columns.PANE) for f in frames if len(f)]
+        return join_runs(full, columns.PANE, self.merge) if full else self.no_cells
+
+    def _settle(self, cells: pl.DataFrame) -> pl.DataFrame:
+        for algebra in self.lifted:
+            cells = algebra.settle(cells)
+        order = [*self.keys, columns.PANE, columns.MESSAGES]
+        rest = [c for c in cells.columns if c not in order]
+        return cells.select(*(c for c in order if c in cells.columns), *rest)

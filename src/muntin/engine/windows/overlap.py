@@ -1,0 +1,127 @@
+"""Windows out of panes: the partial of every window that isn't empty, in a range of windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from muntin.engine import columns
+from muntin.engine.order import arranged, begins
+from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.compose import Flat
+from muntin.engine.windows.panes import first_window, in_columns, last_window
+from muntin.model.kinds import Paned
+
+
+def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+    """Compose windows ``low`` to ``high`` (both included) out of cells.
+
+    Args:
+        cells: One row a key and pane (each at most once).
+        low: The earliest window wanted.
+        high: The latest window wanted.
+        combiner: The query's algebras.
+
+    Returns:
+        ``window``, the keys, ``n`` and the partials: one row a key and window with at least one
+        message, in no order that is promised.
+    """
+    composed = _composed(cells, low, high, combiner)
+    if not combiner.slides_by_rows:
+        return composed
+    # A window ends with a message; where there is none, there is no window.
+    last = pl.col(columns.PANE) - (combiner.paned.panes_per_window - 1)
+    ends = cells.select(*combiner.keys, last.alias(columns.WINDOW))
+    return composed.join(ends, on=[*combiner.keys, columns.WINDOW], how="semi")
+
+
+def _composed(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+    windows = combiner.paned
+    within = pl.col(columns.PANE).is_between(windows.first_pane(low), windows.last_pane(high))
+    if not cells.select(within.all()).item():
+        cells = cells.filter(within)
+    if windows.panes_per_window == 1:
+        return cells.rename({columns.PANE: columns.WINDOW})
+    if not len(cells):
+        return _copied(cells, low, high, combiner)
+    panes = cells[columns.PANE]
+    low = max(low, windows.first_window(int(panes.min())))  # type: ignore[arg-type]
+    high = min(high, windows.last_window(int(panes.max())))  # type: ignore[arg-type]
+    if high - low < 3:
+        return _copied(cells, low, high, combiner)
+    cells = arranged(cells, [*combiner.keys, columns.PANE])
+    sliding = [a for a in combiner.algebras if a.slides]
+    composed = _slid(cells, low, high, combiner)
+    if len(sliding) == len(combiner.algebras):
+        return composed
+    identity = [*combiner.keys, columns.WINDOW]
+    rest = arranged(_copied(cells, low, high, combiner), identity)
+    missing = [c for c in rest.columns if c not in composed.columns]
+    return composed.with_columns(rest.select(missing))
+
+
+def _slid(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+    """Every window by sliding over the flat layout; sorted by keys, then window."""
+    new_key, pane = begins(cells, combiner.keys), cells[columns.PANE].to_numpy()
+    flat, window, wanted = _laid_out(pane, new_key, combiner.paned, low, high)
+    series = [pl.Series(columns.MESSAGES, flat.add_integers(cells[columns.MESSAGES].to_numpy()))]
+    for algebra in combiner.algebras:
+        if algebra.slides:
+            series += algebra.slide(cells, flat)
+    wanted &= (window >= low) & (window <= high) & (series[0].to_numpy() > 0)
+    places = np.flatnonzero(wanted)
+    keys = cells.select(combiner.keys)[flat.owner[places]]
+    partials = pl.DataFrame(series)[places]
+    return pl.concat(
+        [pl.DataFrame({columns.WINDOW: window[places]}), keys, partials], how="horizontal"
+    )
+
+
+def _laid_out(
+    pane: NDArray[np.int64], new_key: NDArray[np.bool_], windows: Paned, low: int, high: int
+) -> tuple[Flat, NDArray[np.int64], NDArray[np.bool_]]:
+    """The line; and for each of its places, the window that ends there, and whether one does."""
+    n = windows.panes_per_window
+    if windows.block:
+        # Each block is laid out as a key of its own.
+        block = pane // windows.block
+        flat = Flat(pane, new_key | (block != np.roll(block, 1)), n)
+    else:
+        flat = Flat(pane, new_key, n, (windows.first_pane(low), windows.last_pane(high)))
+    last = pane[flat.owner] + flat.ahead
+    window = in_columns(windows.first_window)(last)
+    wanted = in_columns(windows.last_pane)(window) == last
+    if windows.block:
+        wanted &= last // windows.block == block[flat.owner]
+    return flat, window, wanted
+
+
+def _copied(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+    """Every window by copying each cell to all windows that contain it, then merging."""
+    if low == high:
+        copied = cells.with_columns(pl.lit(low, dtype=pl.Int64).alias(columns.WINDOW))
+    else:
+        copied = in_windows(cells, low, high, combiner)
+    return combiner.merge([copied.drop(columns.PANE)], by=[columns.WINDOW, *combiner.keys])
+
+
+def in_windows(
+    cells: pl.DataFrame, low: int | None, high: int | None, combiner: Combiner
+) -> pl.DataFrame:
+    """Copy each cell to all windows that contain it, between bounds (both included)."""
+    windows = combiner.paned
+    pane = pl.col(columns.PANE)
+    first, last = first_window(pane, windows), last_window(pane, windows)
+    if low is not None:
+        first = pl.max_horizontal(first, pl.lit(low, dtype=pl.Int64))
+    if high is not None:
+        last = pl.min_horizontal(last, pl.lit(high, dtype=pl.Int64))
+    ranged = cells.with_columns(first.alias("__first"), last.alias("__last")).filter(
+        pl.col("__first") <= pl.col("__last")
+    )
+    return (
+        ranged.with_columns(pl.int_ranges("__first", pl.col("__last") + 1).alias(columns.WINDOW))
+        .drop("__first", "__last")
+        .explode(columns.WINDOW)
+    )

@@ -1,0 +1,86 @@
+"""Messages to panes: the pane of every position, and the panes of every window, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from muntin.model.axis import DAY
+from muntin.model.days import Days
+from muntin.model.kinds import Numbered, Paned
+
+Column = TypeVar("Column", pl.Expr, pl.Series, NDArray[np.int64])
+
+
+def pane_of(position: pl.Expr, windows: Numbered) -> pl.Expr:
+    """The pane of each position; every position is its own pane where windows slide."""
+    if isinstance(windows, Days):
+        return pane_of(_day_of(position, windows), windows.grid)
+    return in_columns(windows.pane_of)(position)
+
+
+def in_columns(formula: Callable[[int], int]) -> Callable[[Column], Column]:
+    """A formula of even windows, for columns of whole numbers."""
+    return cast("Callable[[Column], Column]", formula)
+
+
+def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
+    """The local day of each time, out of the midnights around the times that there are."""
+
+    def found(times: pl.Series) -> pl.Series:
+        if not len(times):
+            return times
+        # Clocks are less than a day away from UTC. Times may lie thousands of years apart, so
+        # only the days beside those that occur are looked at.
+        there = (times // DAY).unique().to_numpy()
+        days = np.unique(np.concatenate([there - 1, there, there + 1]))
+        midnights = [windows.midnight(day) for day in days.tolist()]
+        before = np.searchsorted(midnights, times.to_numpy(), side="right") - 1
+        return pl.Series(days[before], dtype=pl.Int64)
+
+    return time.map_batches(found, return_dtype=pl.Int64, is_elementwise=True)
+
+
+def first_window(pane: pl.Expr, windows: Paned) -> pl.Expr:
+    """The earliest window that contains each pane."""
+    return in_columns(windows.first_window)(pane)
+
+
+def last_window(pane: pl.Expr, windows: Paned) -> pl.Expr:
+    """The latest window that contains each pane."""
+    return in_columns(windows.last_window)(pane)
+
+
+def window_start(window: pl.Series, windows: Numbered) -> pl.Series:
+    """Where each window starts."""
+    return in_columns(windows.start)(window) if windows.even else _each(window, windows.start)
+
+
+def window_end(window: pl.Series, windows: Numbered) -> pl.Series:
+    """Where each window ends."""
+    return in_columns(windows.end)(window) if windows.even else _each(window, windows.end)
+
+
+def _each(window: pl.Series, place: Callable[[int], int]) -> pl.Series:
+    """A place for each window, asked for once for each that there is: days are few."""
+    there = window.unique()
+    places = pl.Series([place(w) for w in there], dtype=pl.Int64)
+    return window.replace_strict(there, places, return_dtype=pl.Int64)
+
+
+def closed_before(windows: Numbered, watermark: int | None, grace: int) -> int | None:
+    """The first pane that still belongs to some open window; earlier panes take nothing more."""
+    if watermark is None:
+        return None
+    return windows.first_inside(windows.ended(watermark - grace) + 1)
+
+
+def kept_from(windows: Numbered, watermark: int | None, retention: int) -> int | None:
+    """The first pane that some window within the retention depends on."""
+    if watermark is None:
+        return None
+    return windows.first_pane(windows.ended(watermark - retention) + 1)

@@ -1,0 +1,169 @@
+"""Changed windows that wait for their policy, early or late.
+
+What has changed is appended to a table, in pieces that add up. By rows, a window's turn comes with
+its own messages: so only the keys of a batch are looked up, and what was emitted is taken back by
+a piece with the sign turned round. Of partial results nothing can be taken back; where firings emit
+only what is new, the table is written anew when some window emits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.firing import Clock, due, may_be_due
+from muntin.model.policies import EveryRows, Policy
+from muntin.state.manifest import Run
+from muntin.state.runs import Merge, Runs, join_runs
+
+
+class Waiting:
+    """The windows that have changed since they last emitted.
+
+    Args:
+        table: Holds the changes of each window and key.
+        policy: When they emit; ``None`` is never.
+        late: Whether these are past windows; they emit when they close, too.
+        identity: The columns that name a window of a key.
+        additive: Whether changes are numbers of messages and nothing else.
+        counted: How many wait, as it was stored; ``None`` where it isn't known.
+    """
+
+    def __init__(
+        self,
+        table: Runs,
+        policy: Policy | None,
+        late: bool,
+        identity: Sequence[str],
+        additive: bool,
+        counted: int | None,
+    ) -> None:
+        self.table = table
+        self.policy = policy
+        self.late = late
+        self.additive = additive
+        self._identity = list(identity)
+        # Only where windows are looked up by key it is known which of them are new here.
+        self.counted = None
+        if isinstance(policy, EveryRows):
+            self.counted = 0 if table.low is None else counted
+
+    @property
+    def pending(self) -> int:
+        """How many windows wait; where that isn't counted, a window once a run that has it."""
+        return self.table.rows if self.counted is None else self.counted
+
+    @property
+    def merge(self) -> Merge:
+        """Makes one row of the changes of a window."""
+        return self.table.merge
+
+    def entries(self) -> list[Run]:
+        """The table's part of the manifest."""
+        return self.table.entries()
+
+    def drop_before(self, window: int | None) -> None:
+        """Forget the windows before one; all of them for ``None``."""
+        self.table.drop_before(window)
+
+    def read(self, low: int | None, high: int | None, nothing: pl.DataFrame) -> pl.DataFrame:
+        """The changes of some windows; ``nothing`` has the columns where there are none."""
+        frames = self.table.read(low, high)
+        return join_runs(frames, columns.WINDOW, self.merge) if frames else nothing
+
+    def take(self, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+        """Take the changes of a batch in.
+
+        Args:
+            changes: Each window once, with its new messages.
+            moment: Where the watermark and the clock are.
+
+        Returns:
+            The windows that emit now, with all that is new since they last did.
+        """
+        low = self.table.low
+        if self.policy is None or (not len(changes) and low is None):
+            return changes.clear()
+        if not may_be_due(self.policy, moment) and not self._closes(changes, moment):
+            self.table.append(changes)
+            return changes.clear()
+        if self.counted is None:
+            return self._of_all(changes, moment)
+        return self._of_changed(changes, moment)
+
+    def _closes(self, changes: pl.DataFrame, moment: Clock) -> bool:
+        """Whether some of these windows may have closed, and so must emit."""
+        lows = [self.table.low, changes[columns.WINDOW].min() if len(changes) else None]
+        return self.late and any(low is not None and low <= moment.closed_after for low in lows)  # type: ignore[operator]
+
+    def _of_all(self, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+        """Look at all that waits, and write anew what goes on waiting."""
+        waiting = self.merge([self.read(None, None, changes.clear()), changes])
+        # Beside what waits the table may hold windows whose time has passed.
+        over = moment.closed_before if self.late else moment.after
+        waiting = waiting.filter(pl.col(columns.WINDOW) > over)
+        ready = self._ready(moment)
+        speaking, rest = waiting.filter(ready), waiting.filter(~ready)
+        if self.table.low is not None or len(rest):
+            self.table.rewrite(rest)
+        if isinstance(self.policy, EveryRows):
+            self.counted = len(rest)
+        return speaking
+
+    def _of_changed(self, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+        """Look at the changed windows, and at those that the watermark has just passed."""
+        assert self.counted is not None
+        if not self.late:
+            changes = changes.filter(pl.col(columns.WINDOW) > moment.after)
+        before = self._stored(changes)
+        now = _summed([before, self._slim(changes)], self._identity)
+        passed = self._passed(changes.clear(), moment).join(changes, on=self._identity, how="anti")
+        ready = self._ready(moment)
+        speaking, waits = now.filter(ready), now.filter(~ready)
+        if self.late:
+            speaking = pl.concat([speaking, passed])
+        if len(speaking) and not self.additive:
+            return self._of_all(changes, moment)
+        self.counted += len(waits) - len(before) - len(passed)
+        rest = changes.join(speaking, on=self._identity, how="anti")
+        emitted = before.join(speaking, on=self._identity, how="semi")
+        back = emitted.with_columns(-pl.col(columns.MESSAGES))
+        self.table.append(pl.concat([rest, back], how="diagonal") if len(back) else rest)
+        return speaking
+
+    def _ready(self, moment: Clock) -> pl.Expr:
+        assert self.policy is not None
+        ready = due(self.policy, moment)
+        return ready | (pl.col(columns.WINDOW) <= moment.closed_after) if self.late else ready
+
+    def _stored(self, changes: pl.DataFrame) -> pl.DataFrame:
+        """How many messages the windows that have changed had new before."""
+        if not len(changes):
+            return self._slim(changes)
+        keys = changes.select(self.table.keys).unique()
+        window = changes[columns.WINDOW]
+        found = self.table.of(keys, int(window.min()), int(window.max()))  # type: ignore[arg-type]
+        frames = [changes.clear(), *(frame for frame, _, _ in found)]
+        there = pl.concat(self._slim(frame) for frame in frames)
+        return _summed([there.join(changes, on=self._identity, how="semi")], self._identity)
+
+    def _passed(self, nothing: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+        """The windows whose time to wait has ended in this step, with what is stored of them."""
+        low, high = moment.before, moment.after
+        if self.late:
+            low, high = moment.closed_before, moment.closed_after
+        found = self.table.read(low + 1, high) if low < high else []
+        within = pl.col(columns.WINDOW).is_between(low + 1, high)
+        frames = [nothing, *(frame.filter(within) for frame, _, _ in found)]
+        return _summed([self._slim(frame) for frame in frames], self._identity)
+
+    def _slim(self, changes: pl.DataFrame) -> pl.DataFrame:
+        return changes.select(*self._identity, columns.MESSAGES)
+
+
+def _summed(frames: Sequence[pl.DataFrame], identity: Sequence[str]) -> pl.DataFrame:
+    """How many messages of each window are untold; those of which none is are left out."""
+    whole = pl.concat(frames).group_by(identity).agg(pl.col(columns.MESSAGES).sum())
+    return whole.filter(pl.col(columns.MESSAGES) > 0)

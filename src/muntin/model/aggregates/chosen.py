@@ -1,0 +1,126 @@
+"""Aggregates that choose a value of their messages: the least, the greatest, or that of a place."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from muntin.model.aggregates.aggregate import Aggregate
+from muntin.model.aggregates.entry import SAME, Rows, Sql, entry, fixed
+from muntin.model.aggregates.plainly import rank
+from muntin.model.shapes import ORDER, TRUTH, WHOLE
+
+
+def _by_place(rows: Rows, agg: Aggregate) -> Any:
+    return _at_the_end(agg, [(place, message[agg.column]) for place, message in rows])
+
+
+def _by_column(rows: Rows, agg: Aggregate) -> Any:
+    pairs = [(message[agg.by], message[agg.column]) for _, message in rows]
+    return _at_the_end(agg, [(by, value) for by, value in pairs if by is not None])
+
+
+def _at_the_end(agg: Aggregate, rows: list[tuple[Any, Any]]) -> Any:
+    """The value where the other column is least or greatest; of several, the least or greatest."""
+    if not rows:
+        return None
+    least = agg.kind in ("first", "arg_min")
+    pick: Callable[..., Any] = builtins.min if least else builtins.max
+    best = pick(rank(at) for at, _ in rows)
+    tied = [value for at, value in rows if rank(at) == best and value is not None]
+    return pick(tied, key=rank) if tied else None
+
+
+@entry(
+    accepts=ORDER,
+    gives=SAME,
+    sql=Sql(("MIN",)),
+    size=fixed(8),
+    value=lambda values, agg: builtins.min(values, key=rank),
+)
+def min(column: Any) -> Aggregate:
+    """The least value of any type but maps; as in Spark, NaN is greater than every number."""
+    return Aggregate("min", column)
+
+
+@entry(
+    accepts=ORDER,
+    gives=SAME,
+    sql=Sql(("MAX",)),
+    size=fixed(8),
+    value=lambda values, agg: builtins.max(values, key=rank),
+)
+def max(column: Any) -> Aggregate:
+    """The greatest value of any type but maps; as in Spark, NaN is greater than every number."""
+    return Aggregate("max", column)
+
+
+@entry(
+    accepts=WHOLE,
+    gives=SAME,
+    starts_empty=False,
+    sql=Sql(("FIRST", "FIRST_VALUE")),
+    of_rows=_by_place,
+)
+def first(column: Any) -> Aggregate:
+    """The value of the earliest message by event time, also a null; of several, the least."""
+    return Aggregate("first", column)
+
+
+@entry(
+    accepts=WHOLE,
+    gives=SAME,
+    starts_empty=False,
+    sql=Sql(("LAST", "LAST_VALUE")),
+    of_rows=_by_place,
+)
+def last(column: Any) -> Aggregate:
+    """The value of the latest message by event time, also a null; of several, the greatest."""
+    return Aggregate("last", column)
+
+
+@entry(
+    accepts=WHOLE,
+    gives=SAME,
+    starts_empty=False,
+    sql=Sql(("MIN_BY", "ARG_MIN"), "column"),
+    of_rows=_by_column,
+)
+def arg_min(column: Any, by: Any) -> Aggregate:
+    """The value of ``column`` where ``by`` is least; of several, the least value."""
+    return Aggregate("arg_min", column, by)
+
+
+@entry(
+    accepts=WHOLE,
+    gives=SAME,
+    starts_empty=False,
+    sql=Sql(("MAX_BY", "ARG_MAX"), "column"),
+    of_rows=_by_column,
+)
+def arg_max(column: Any, by: Any) -> Aggregate:
+    """The value of ``column`` where ``by`` is greatest; of several, the greatest value."""
+    return Aggregate("arg_max", column, by)
+
+
+@entry(
+    accepts=TRUTH,
+    sql=Sql(("BOOL_AND", "EVERY")),
+    size=fixed(1),
+    value=lambda values, agg: all(values),
+)
+def bool_and(column: Any) -> Aggregate:
+    """Whether every value is true."""
+    return Aggregate("bool_and", column)
+
+
+@entry(
+    accepts=TRUTH,
+    sql=Sql(("BOOL_OR", "SOME")),
+    size=fixed(1),
+    value=lambda values, agg: any(values),
+)
+def bool_or(column: Any) -> Aggregate:
+    """Whether some value is true."""
+    return Aggregate("bool_or", column)

@@ -1,0 +1,179 @@
+"""What is known of an aggregate: one entry, which every door asks.
+
+An entry is registered where the aggregate is made (``@entry(...)`` above its function), and a
+module of entries by its import in ``muntin.model.aggregates``. Nothing else names the aggregate:
+types, SQL, checkpoints, explanations, the oracle and the engine go by the entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from muntin.model.aggregates.plainly import once
+from muntin.model.shapes import Rule
+
+if TYPE_CHECKING:
+    from muntin.model.aggregates.aggregate import Aggregate
+
+Make = TypeVar("Make", bound="Callable[..., Aggregate]")
+Column = Any
+"""A column in a formula: the engine's expression, of which the model only calls methods."""
+Rows = Sequence[tuple[Any, Mapping[str, Any]]]
+"""The messages of a window: place and columns, in the order in which they came."""
+
+# Of which type a value is: that of the column, an array of it, or one of the aggregate's own.
+SAME, LIST, OWN = "same", "list", "own"
+# Bytes of a short string, or of a number with what Arrow keeps beside it.
+WORD = 16
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An aggregate in formulas over columns, where its partial is made of values.
+
+    A partial is one or more lists, which the formulas have as columns without nulls: ``lift`` makes
+    them of a group's values, ``merge`` of the joined lists of several partials, and ``lower`` makes
+    the value of a row's lists. The last argument of each is the aggregate.
+
+    Attributes:
+        lift: Values to as many columns as there are names.
+        merge: The partials of several rows, end to end, to one.
+        lower: Lists to the value.
+        names: The names of the partial columns.
+    """
+
+    lift: Callable[[Column, Aggregate], tuple[Column, ...]]
+    merge: Callable[..., tuple[Column, ...]]
+    lower: Callable[..., Column]
+    names: tuple[str, ...] = ("v",)
+
+
+def _all(values: Column, agg: Aggregate) -> tuple[Column]:
+    return (values,)
+
+
+def _once(values: Column, agg: Aggregate) -> tuple[Column]:
+    return (values.unique(),)
+
+
+# Every value, and each value once.
+ALL = Formula(_all, _all, lambda lists, agg: lists)
+ONCE = Formula(_once, _once, lambda lists, agg: lists.list.unique())
+
+
+@dataclass(frozen=True)
+class Sql:
+    """How SQL calls an aggregate.
+
+    Attributes:
+        names: Its names, in capitals.
+        second: What its second argument is: ``"column"``, ``"number"`` or ``"whole number"``.
+        within: The names of ``name(number) WITHIN GROUP (ORDER BY column)``.
+        distinct: The names of ``name(DISTINCT column)``.
+    """
+
+    names: tuple[str, ...] = ()
+    second: str = ""
+    within: tuple[str, ...] = ()
+    distinct: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """An aggregate.
+
+    Attributes:
+        kind: Its name in specs and checkpoints.
+        make: The function that makes one.
+        accepts: What it asks of the column that it reads.
+        gives: Of which type its value is: ``SAME``, ``LIST`` or ``OWN``.
+        empty: Its value over nothing.
+        full_state: Whether it needs all messages (or all values) of a window.
+        starts_empty: Whether a null says nothing to it, so that it may begin with any message.
+        skips_nan: Whether NaN is skipped as null is.
+        overflows: Whether a whole number that it gives may leave 64 bits.
+        users: Whether it runs a function of the user's, which no checkpoint keeps.
+        sql: How SQL calls it.
+        size: Bytes of a partial before compression, of so many messages.
+        over: The aggregate that it is over distinct values.
+        value: What it comes to, of all values by place; what the engine is tested against.
+        of_rows: The same of whole messages, where it needs more than the values.
+        formula: How its columns are computed, where the engine has no algebra for it alone.
+    """
+
+    kind: str
+    make: Callable[..., Aggregate]
+    accepts: Rule
+    gives: str = OWN
+    empty: Any = None
+    full_state: bool = False
+    starts_empty: bool = True
+    skips_nan: bool = False
+    overflows: bool = False
+    users: bool = False
+    sql: Sql = Sql()
+    size: Callable[[Aggregate, float], float] = lambda agg, messages: WORD
+    over: str = ""
+    value: Callable[[list[Any], Aggregate], Any] | None = None
+    of_rows: Callable[[Rows, Aggregate], Any] | None = None
+    formula: Formula | None = None
+
+
+ENTRIES: dict[str, Entry] = {}
+"""All aggregates by their kinds."""
+
+
+def entry(kind: str = "", **known: Any) -> Callable[[Make], Make]:
+    """Register the aggregate that a function makes.
+
+    Args:
+        kind: Its name in specs; the function's where it isn't given.
+        **known: See ``Entry``.
+    """
+
+    def registered(make: Make) -> Make:
+        name = kind or make.__name__
+        ENTRIES[name] = Entry(kind=name, make=make, **known)
+        return make
+
+    return registered
+
+
+def over_distinct(other: Callable[..., Aggregate], accepts: Rule) -> Callable[[Make], Make]:
+    """Register an aggregate that is another one over distinct values.
+
+    Args:
+        other: The function that makes the other one.
+        accepts: What it asks of its column; what is told apart needs an order.
+    """
+    inner = ENTRIES[other.__name__]
+
+    def value(values: list[Any], agg: Aggregate) -> Any:
+        assert inner.value is not None
+        return inner.value(once(values), agg)
+
+    return entry(
+        accepts=accepts,
+        gives=inner.gives,
+        empty=inner.empty,
+        full_state=True,
+        skips_nan=inner.skips_nan,
+        overflows=inner.overflows,
+        sql=Sql(distinct=inner.sql.names),
+        size=every_value,
+        over=inner.kind,
+        value=value,
+        formula=ONCE,
+    )
+
+
+def every_value(agg: Aggregate, messages: float) -> float:
+    """The size of a partial that keeps a value of each message."""
+    return WORD * messages
+
+
+def fixed(size: float) -> Callable[[Aggregate, float], float]:
+    """The size of a partial that is the same for any number of messages."""
+    return lambda agg, messages: size

@@ -1,0 +1,46 @@
+"""``collect_list`` and ``distinct``: lists of values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from muntin.model.aggregates.aggregate import Aggregate
+from muntin.model.aggregates.entry import LIST, ONCE, Rows, Sql, entry, every_value
+from muntin.model.aggregates.plainly import once, rank
+from muntin.model.shapes import ORDER, WHOLE
+
+
+def _in_order(rows: Rows, agg: Aggregate) -> list[Any]:
+    known = [(place, message[agg.column]) for place, message in rows]
+    known = [(place, value) for place, value in known if value is not None]
+    return [value for _, value in sorted(known, key=lambda row: (row[0], rank(row[1])))]
+
+
+@entry(
+    accepts=WHOLE,
+    gives=LIST,
+    empty=[],
+    full_state=True,
+    sql=Sql(("COLLECT_LIST", "ARRAY_AGG")),
+    size=every_value,
+    of_rows=_in_order,
+)
+def collect_list(column: Any) -> Aggregate:
+    """All values that aren't null, by event time; of equal times, the least first."""
+    return Aggregate("collect_list", column)
+
+
+@entry(
+    accepts=ORDER,
+    gives=LIST,
+    empty=[],
+    full_state=True,
+    sql=Sql(("COLLECT_SET", "DISTINCT_VALUES"), distinct=("COLLECT_LIST", "ARRAY_AGG")),
+    size=every_value,
+    value=lambda values, agg: once(values),
+    formula=replace(ONCE, lower=lambda lists, agg: lists.list.unique().list.sort()),
+)
+def distinct(column: Any) -> Aggregate:
+    """The distinct values that aren't null, in ascending order, as a list."""
+    return Aggregate("distinct", column)

@@ -1,0 +1,110 @@
+"""``aggregate`` and ``apply``: functions of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from muntin.model.aggregates.aggregate import Aggregate, RowsFunction, UserFunctions
+from muntin.model.aggregates.entry import Rows, entry, every_value
+from muntin.model.aggregates.plainly import rank_of_any
+from muntin.model.errors import OptionError
+from muntin.model.shapes import WHOLE
+
+_TYPES = ("long", "double", "string", "binary", "boolean")
+
+
+def _folded(values: list[Any], agg: Aggregate) -> Any:
+    assert agg.functions is not None
+    lifted = [agg.functions.aggregator(agg.functions.initializer(), value) for value in values]
+    return agg.functions.finisher(reduce(agg.functions.merger, lifted))
+
+
+def _applied(rows: Rows, agg: Aggregate) -> Any:
+    """The user's function over the rows by time; of one time, the least row first, nulls last."""
+    assert agg.rows is not None
+    columns = agg.rows.columns
+    given = [(place, {column: message[column] for column in columns}) for place, message in rows]
+    given.sort(key=lambda row: (row[0], [rank_of_any(row[1][column]) for column in columns]))
+    return agg.rows.function([row for _, row in given])
+
+
+@entry("user", accepts=WHOLE, starts_empty=False, users=True, value=_folded)
+def aggregate(
+    column: Any,
+    *,
+    initializer: Callable[[], Any],
+    aggregator: Callable[[Any, Any], Any],
+    merger: Callable[[Any, Any], Any],
+    finisher: Callable[[Any], Any] | None = None,
+    state_type: str = "double",
+    result_type: str | None = None,
+) -> Aggregate:
+    """An aggregate of your own, in the three functions of KIP-94; runs Python for each message.
+
+    Each message begins a state of its own, ``aggregator(initializer(), value)``, and states meet by
+    the merger alone. So the answer doesn't depend on how messages are read, also where the
+    initializer isn't neutral: it is in the answer once for each message.
+
+    Args:
+        column: The column that is aggregated.
+        initializer: ``() -> state``.
+        aggregator: ``(state, value) -> state``; isn't called for nulls. ``None`` is no state.
+        merger: ``(state, state) -> state``; must be associative, and messages that come out of
+            order are merged as they come unless it is commutative.
+        finisher: ``state -> result``; the state itself where it isn't given.
+        state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
+        result_type: The same, of the result; the state's where it isn't given.
+    """
+    _check_type("state_type", state_type)
+    _check_type("result_type", result_type or state_type)
+    functions = UserFunctions(
+        initializer,
+        aggregator,
+        merger,
+        finisher or _same,
+        state_type,
+        result_type or state_type,
+    )
+    types = (("state_type", state_type), ("result_type", result_type or state_type))
+    return Aggregate("user", column, options=types, functions=functions)
+
+
+@entry(
+    accepts=WHOLE,
+    starts_empty=False,
+    users=True,
+    full_state=True,
+    size=every_value,
+    of_rows=_applied,
+)
+def apply(
+    function: Callable[[list[dict[str, Any]]], Any], *columns: str, result_type: str = "double"
+) -> Aggregate:
+    """Your own function over all rows of a window, called once a firing.
+
+    Args:
+        function: Gets a list of dictionaries, by event time (of equal times, the least row
+            first), and returns the result. It must not depend on anything else.
+        *columns: The names of the columns that the rows have.
+        result_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
+
+    Raises:
+        OptionError: When no column is named, or the type isn't known.
+    """
+    if not columns:
+        raise OptionError("columns", None, "names no column", "name what the rows need")
+    _check_type("result_type", result_type)
+    return Aggregate(
+        "apply", options=(("result_type", result_type),), rows=RowsFunction(columns, function)
+    )
+
+
+def _check_type(option: str, value: str) -> None:
+    if value not in _TYPES:
+        raise OptionError(option, value, "isn't a type", f"give one of {', '.join(_TYPES)}")
+
+
+def _same(state: Any) -> Any:
+    return state

@@ -1,0 +1,292 @@
+"""Agents and their tables as an operator.
+
+State is read once a bucket and batch, as far as the batch needs it, and what changed is written
+once. Tables stay in the worker between batches: what another worker committed in the meantime is
+read on top, and what a batch that failed has left is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain, repeat
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from muntin.engine import columns
+from muntin.engine.operator import REJECTED, Part, ShardState, StepOutput, Task
+from muntin.spark.agent_route import (
+    DOOR,
+    JUDGED,
+    MESSAGES,
+    AgentStage,
+    Route,
+    RouteTask,
+    judged_by,
+)
+from muntin.spark.agent_rows import (
+    REJECTED_FRAME,
+    RESULT,
+    SENT,
+    TABLE,
+    kind_of,
+    rejected_frame,
+    sent_frame,
+    table_frame,
+)
+from muntin.spark.sinks.plain import values
+from muntin.tables.agent import AgentRun
+from muntin.tables.cells import KEYS, keys_of
+from muntin.tables.clocks import NOBODY, Arrival
+from muntin.tables.loop import Loop
+from muntin.tables.partition import Partition, Rejected
+from muntin.tables.rows import RowReader, listed
+from muntin.tables.shard import Emitted
+from muntin.tables.stream import Inbox
+from muntin.tables.stream import Row as Event
+
+# Events become Python's by so many at a time: they are worked on while they are new.
+_AT_ONCE = 20_000
+# Beyond so many entries, a worker forgets what it can read again.
+_MOST_ENTRIES = 5_000_000
+_MOST_PARTITIONS = 64
+
+
+class AgentOperator:
+    """An app's agents.
+
+    Args:
+        stage: What both sides of the shuffle know.
+    """
+
+    def __init__(self, stage: AgentStage) -> None:
+        self.stage = stage
+
+    def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
+        """See ``Operator``."""
+        return RouteTask(self.stage, task).parts(messages)
+
+    def open(self, state: ShardState) -> AgentStep:
+        """See ``Operator``."""
+        return AgentStep(self.stage, state)
+
+
+class AgentStep:
+    """A partition of all tables, opened for a batch that all agents work through.
+
+    Args:
+        stage: What both sides of the shuffle know.
+        state: What the shard keeps.
+
+    Attributes:
+        aside: Events that were rejected before the shuffle.
+    """
+
+    def __init__(self, stage: AgentStage, state: ShardState) -> None:
+        self.stage = stage
+        self.blobs = state.blobs
+        self.part = _MEMORY.partition(stage, state)
+        self.aside: list[pl.DataFrame] = []
+        self.marks: dict[str, int] = {}
+        self._frames: dict[int, list[pl.DataFrame]] = {}
+
+    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
+        """See ``Step``."""
+        part = self.part
+        walls = [one.header["wall"] for one in parts if one.header["wall"] is not None]
+        part.begin(self.blobs, max(walls, default=part.wall) if wall is None else wall)
+        for one in parts:
+            self._take(one)
+        emitted = _loop().complete(self.work(final=final))
+        rows = dict(_emitted(self, emitted))
+        progress = _progress(part, emitted)
+        _MEMORY.shrink(part)
+        return StepOutput(rows, progress)
+
+    def _take(self, sent: Part) -> None:
+        header, frames = sent.header, sent.frames
+        for clock, latest in header["latest"].items():
+            mark = latest - self.part.lateness(sent.input)
+            self.marks[clock] = max(mark, self.marks.get(clock, mark))
+        if MESSAGES in frames:
+            self._frames.setdefault(header["route"], []).append(frames[MESSAGES])
+        if REJECTED in frames:
+            self.aside.append(frames[REJECTED])
+        if header["route"] == DOOR:
+            self.part.counts.update(header["counts"])
+
+    async def work(self, *, final: bool) -> dict[str, list[Emitted]]:
+        """Let all agents work, and end the batch."""
+        for number, route in enumerate(self.stage.routes):
+            frames = self._frames.get(number, [])
+            for position, name in enumerate(route.agents):
+                await self._run(name, route, frames, emits=route.first and position == 0)
+        return await self.part.finish(self.marks, emit=self.stage.tables, final=final)
+
+    async def _run(
+        self, name: str, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool
+    ) -> None:
+        run = AgentRun(self.stage.app.agents[name], keep_results=True)
+        inbox = Inbox(name, route.topic, route.by)
+        run.inboxes.append(inbox)
+        count = sum(map(len, frames))
+        if not count:
+            return
+        inbox.put(self.part, self._events(route, frames, emits=emits), count)
+        inbox.close()
+        restarts = 0
+        while not run.at_rest:
+            try:
+                await run.live()
+            except Exception as error:
+                run.fail(error, self.stage.app.errors)
+            restarts += 1
+            if restarts > count + 1:
+                raise run.ends_early()
+
+    def _events(
+        self, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool
+    ) -> Iterable[Event]:
+        """Events of a route, made while they are read."""
+        app, arrival = self.stage.app, self.stage.arrivals[route.topic]
+        reader = arrival.reader(app.topics[route.topic].value_type)
+        parts = (part for frame in frames for part in frame.iter_slices(_AT_ONCE))
+        numbers = iter(range(sum(map(len, frames))))
+        return chain.from_iterable(
+            self._slice(part, route.topic, reader, numbers, emits=emits) for part in parts
+        )
+
+    def _slice(
+        self,
+        events: pl.DataFrame,
+        topic: str,
+        reader: RowReader,
+        numbers: Iterator[int],
+        *,
+        emits: bool,
+    ) -> Iterable[Event]:
+        values, malformed = reader(events)
+        keyed = any(name in KEYS for name in events.columns)
+        keys = keys_of(events) if keyed else [None] * len(events)
+        times = events[columns.TIME].to_list()
+        judged = self._judged(events, JUDGED, topic)
+        rows = zip(
+            values, keys, times, judged, numbers, self._arrivals(events, topic), strict=False
+        )
+        if not malformed:
+            return rows
+        if emits:
+            self._reject(topic, events, keys, times, malformed)
+        return [row for number, row in enumerate(rows) if number not in malformed]
+
+    def _judged(self, events: pl.DataFrame, column: str, clock: str) -> list[int]:
+        """The watermark that each event found."""
+        mark, judged = self.part.marks.get(clock), events[column]
+        return (judged if mark is None else judged.clip(lower_bound=mark)).to_list()
+
+    def _arrivals(self, events: pl.DataFrame, topic: str) -> Iterable[Arrival]:
+        """What else each found."""
+        clocks = self.stage.app.clocks
+        if not clocks:
+            return repeat(NOBODY)
+        found = [self._judged(events, judged_by(c), c.feed(topic)) for c in clocks]
+        return (Arrival(0, judged) for judged in zip(*found, strict=True))
+
+    def _reject(
+        self,
+        topic: str,
+        events: pl.DataFrame,
+        keys: list[Any],
+        times: list[int],
+        malformed: dict[int, str],
+    ) -> None:
+        arrival = self.stage.arrivals[topic]
+        counts = self.part.counts
+        counts["malformed"] += len(malformed)
+        counts["taken"] -= len(malformed)
+        for number, why in malformed.items():
+            shown = events.slice(number, 1)
+            # What Python can't hold is shown as a text.
+            row = {name: _held(shown[name]) for name in shown.columns}
+            value = row[arrival.value] if arrival.value else {n: row[n] for n in arrival.schema}
+            if isinstance(value, bytes):
+                value = value.decode(errors="replace")
+            rejected = Rejected(topic, "malformed", value, keys[number], times[number], detail=why)
+            self.part.rejected.append(rejected)
+
+
+def _held(column: pl.Series) -> Any:
+    """The only value of a column, as text where Python can't hold it."""
+    ((value,), wrong) = listed(column)
+    return values(pa.chunked_array([column.to_arrow()]))[0] if wrong else value
+
+
+def _emitted(
+    step: AgentStep, emitted: dict[str, list[Emitted]]
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Everything wanted that the batch has emitted, by kind."""
+    part, stage, app = step.part, step.stage, step.stage.app
+    for name, changes in emitted.items():
+        if changes:
+            yield kind_of(TABLE, name), table_frame(stage.spec(name), changes, part.batch)
+    by_name: dict[tuple[str, str], list[Any]] = {}
+    for one in part.sent:
+        where = (SENT, one.topic) if one.topic is not None else (RESULT, one.agent or "")
+        by_name.setdefault(where, []).append(one)
+    for (what, name), sent in by_name.items():
+        if kind_of(what, name) in stage.wanted:
+            kind = app.agents[name].result_type if what == RESULT else None
+            yield kind_of(what, name), sent_frame(sent, kind)
+    rejected = [*step.aside, *([rejected_frame(part.rejected)] if part.rejected else [])]
+    yield REJECTED, pl.concat([pl.DataFrame(schema=REJECTED_FRAME), *rejected])
+
+
+def _progress(part: Partition, emitted: dict[str, list[Emitted]]) -> dict[str, Any]:
+    fired = Counter("full" if one.closed else "early" for rows in emitted.values() for one in rows)
+    stored = sum(
+        entries.journal.rows for shard in part.shards.values() for entries in shard.kept().values()
+    )
+    return {
+        "watermark": part.watermark,
+        "counts": part.counts,
+        "pending": 0,
+        "rows": stored,
+        "fired": fired,
+    }
+
+
+class Memory:
+    """The partitions that this worker process has worked on, the least recent forgotten first."""
+
+    def __init__(self) -> None:
+        self._partitions: OrderedDict[tuple[str, int], Partition] = OrderedDict()
+
+    def partition(self, stage: AgentStage, state: ShardState) -> Partition:
+        """A partition as it was left here, or a new one."""
+        place = (state.operator, state.shard)
+        found = self._partitions.pop(place, None)
+        if found is None:
+            found = Partition(stage.rules(), state.shard)
+        self._partitions[place] = found
+        while len(self._partitions) > _MOST_PARTITIONS:
+            self._partitions.popitem(last=False)
+        return found
+
+    def shrink(self, part: Partition) -> None:
+        """Forget what was read, if it is too much."""
+        held = [e for shard in part.shards.values() for e in shard.kept().values()]
+        if sum(entries.rows for entries in held) > _MOST_ENTRIES:
+            for entries in held:
+                entries.shrink()
+
+
+_MEMORY = Memory()
+
+
+@cache
+def _loop() -> Loop:
+    """This worker's event loop."""
+    return Loop()

@@ -1,0 +1,77 @@
+"""Windows or a join, complete: to be looked at, explained or started."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from muntin.engine.operator import REJECTED, RESULTS
+from muntin.model.axis import Duration
+from muntin.spark.host.plan import Plan
+
+if TYPE_CHECKING:
+    from muntin.spark.query import WindowedQuery
+    from muntin.spark.sinks.files import SinkLike
+
+
+class Finished:
+    """What windows and joins have in common when all is said.
+
+    Args:
+        plan: The pipeline.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @cached_property
+    def results(self) -> DataFrame:
+        """The results as rows."""
+        return self._emitted()
+
+    def _emitted(self) -> DataFrame:
+        return self.plan.unpacked(RESULTS)
+
+    @cached_property
+    def rejected(self) -> DataFrame:
+        """Every message that was not let in, as it came, with ``reason`` and ``watermark``.
+
+        Reasons: ``late``, ``future`` (beyond ``max_ahead``), ``null_key``, ``null_time``,
+        ``malformed`` (what can't be parsed); of windows ``overflow`` (not a message: the key and
+        start of a window whose integer sum left 64 bits). Of a join also ``side``; a right column
+        whose type isn't that of the left's has the suffix.
+        """
+        return self.plan.unpacked(REJECTED)
+
+    def start(
+        self,
+        *,
+        checkpoint: str,
+        results: SinkLike | None = None,
+        rejected: SinkLike | None = None,
+        name: str | None = None,
+        every: Duration | None = None,
+        available_now: bool = False,
+    ) -> WindowedQuery:
+        """Start one streaming query that writes results and rejected messages.
+
+        Each batch reaches the sinks at least once under its number, and a repeated batch carries
+        the same rows; the sinks of muntin make that exactly once.
+
+        Args:
+            checkpoint: Folder of the query's progress and state; the same after a restart.
+            results: A sink (``to_parquet``, ``to_duckdb``, ``to_postgres``) or a function of a
+                DataFrame and the batch number, as in ``foreachBatch``.
+            rejected: The same for rejected messages.
+            name: The query's name.
+            every: A batch at most this often; as fast as possible where it isn't given.
+            available_now: Read what is there now, then end.
+
+        Raises:
+            OptionError: When the input is a batch DataFrame.
+        """
+        from muntin.spark.query import start
+
+        return start(self.plan, checkpoint, results, rejected, name, every, available_now)

@@ -1,0 +1,26 @@
+"""Spark's Python daemon, with what every worker of muntin imports already imported.
+
+Workers are forked from the daemon. Importing pandas, Polars and Arrow takes seconds of CPU, and a
+query starts a worker for each task and Python stage: done here it is done once.
+
+A worker collects garbage after each task, and would walk all that was imported: some 70 ms, more
+than the work of a small batch. Frozen, imported things are no part of that walk, and their pages
+stay shared between the workers.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pandas  # noqa: F401  (transformWithState imports it in each worker)
+import pyspark.worker  # noqa: F401
+from pyspark.daemon import manager
+
+import muntin.engine.join_operator
+import muntin.engine.window_operator
+import muntin.spark.host.processor  # noqa: F401
+
+if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()
+    manager()

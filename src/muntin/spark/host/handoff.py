@@ -1,0 +1,104 @@
+"""How the tasks before the shuffle know the watermark that the shards will judge by.
+
+The watermark in force (and the source offsets taken, where a query has any) is in the shards'
+state, behind the shuffle. Each shard leaves it in a small file of its executor when a batch ends,
+under the query's id and the batch's number; a combining task of the next batch looks for exactly
+that file. If it isn't there (the first batch after a restart, an executor that ran no shard) the
+task passes its messages on as they are, and the shards combine them: slower, and just as right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark import SparkFiles, TaskContext
+
+from muntin.engine.operator import Judged
+from muntin.state.offsets import AxisRange, Offsets
+
+
+def in_force(operator: str) -> Judged:
+    """The watermark that this batch's messages are judged by.
+
+    Args:
+        operator: The identity of the operator in this run of the query.
+    """
+    place = _place()
+    if place is None or place[1] == 0:
+        return Judged(True, None, Offsets())
+    query, batch = place
+    try:
+        left = _path(query, operator, batch - 1).read_bytes()
+    except OSError:
+        return Judged(False, None)
+    return read(left) or Judged(False, None)
+
+
+def leave(operator: str, judged: Judged) -> None:
+    """Leave the watermark for the next batch's tasks in this executor; failing is harmless.
+
+    Args:
+        operator: The identity of the operator in this run of the query.
+        judged: The watermark from now on, and the source offsets taken so far.
+    """
+    place = _place()
+    if place is None:
+        return
+    query, batch = place
+    path = _path(query, operator, batch)
+    taken = () if judged.taken is None else judged.taken.dumps()
+    with contextlib.suppress(OSError):
+        scratch = path.with_name(f"{path.name}.{os.getpid()}")
+        scratch.write_bytes(written(judged.watermark, taken))
+        scratch.replace(path)
+        _path(query, operator, batch - 2).unlink(missing_ok=True)
+
+
+def written(watermark: int | None, taken: Sequence[AxisRange]) -> bytes:
+    """What a shard leaves: a checksum, and what it is the sum of."""
+    text = json.dumps({"watermark": watermark, "taken": list(taken)}).encode()
+    return b"%08x" % zlib.crc32(text) + text
+
+
+def read(left: bytes) -> Judged | None:
+    """What ``written`` wrote; ``None`` for anything else, whoever left it there.
+
+    Example:
+        >>> read(written(5, [(0, 1, 2)])).watermark
+        5
+        >>> read(b"{}") is read(written(5, [])[:-1]) is None
+        True
+    """
+    text = left[8:]
+    if left[:8] != b"%08x" % zlib.crc32(text):
+        return None
+    try:
+        found = json.loads(text)
+        watermark, taken = found["watermark"], [(p, a, b) for p, a, b in found["taken"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    known = [p for p, _, _ in taken if isinstance(p, str | int)]
+    numbers = [0 if watermark is None else watermark, *(n for _, a, b in taken for n in (a, b))]
+    if len(known) < len(taken) or not all(type(n) is int and abs(n) < 2**63 for n in numbers):
+        return None
+    return Judged(True, watermark, Offsets(taken))
+
+
+def _place() -> tuple[str, int] | None:
+    """The query and batch that this task belongs to; ``None`` outside of streaming."""
+    task = TaskContext.get()
+    query = task.getLocalProperty("sql.streaming.queryId") if task else None
+    batch = task.getLocalProperty("streaming.sql.batchId") if task else None
+    return (query, int(batch)) if query and batch else None
+
+
+def _path(query: str, operator: str, batch: int) -> Path:
+    # Spark removes this folder with the application.
+    folder = SparkFiles.getRootDirectory() or tempfile.gettempdir()
+    return Path(folder) / f"muntin-{query}-{operator}-{batch}"

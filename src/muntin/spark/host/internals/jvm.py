@@ -1,0 +1,50 @@
+"""The JVM behind a session: whether there is one to ask, and what it knows of its machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+
+def is_running() -> bool:
+    """Whether this process has started a JVM."""
+    return SparkContext._gateway is not None
+
+
+def is_connected(spark: SparkSession) -> bool:
+    """Whether Spark is at the other end of a connection, so that nothing can be seen of it."""
+    return getattr(spark, "_jvm", None) is None
+
+
+def classes_of(spark: SparkSession) -> Any:
+    """The JVM's classes, by their full names; there has to be a JVM."""
+    return spark._jvm
+
+
+def hadoop_settings(spark: SparkSession) -> Any:
+    """What Hadoop's file systems go by, with the session's settings."""
+    return spark._jsparkSession.sessionState().newHadoopConf()
+
+
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether a class is on the class path, or among the jars that were added."""
+    loader = classes_of(spark).java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        loader.loadClass(name)
+    except Exception as error:
+        if "ClassNotFoundException" not in str(error):
+            raise
+        return False
+    return True
+
+
+def started_in(spark: SparkSession) -> str:
+    """The folder in which the JVM was started, where it stays."""
+    return str(classes_of(spark).java.lang.System.getProperty("user.dir"))
+
+
+def default_files(spark: SparkSession) -> str:
+    """Where paths without a scheme lie."""
+    return str(spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))

@@ -1,0 +1,186 @@
+"""From an operator and its inputs to the DataFrame of what its shards emit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING
+
+import polars as pl
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from muntin.engine.operator import REJECTED, RESULTS
+from muntin.model.joins import JoinSpec
+from muntin.model.spec import WindowSpec
+from muntin.spark.host.messages import Reader, as_sent
+from muntin.spark.host.processor import EMITTED, ShardProcessor, unpacked
+from muntin.spark.host.schema import polars_schema
+from muntin.spark.host.task import ROW, ShuffleTask, Stage
+from muntin.spark.sources.inputs import OWN, WALL, Input, ticks
+from muntin.spark.sources.kafka_ranges import KafkaRows
+
+if TYPE_CHECKING:
+    from muntin.spark.host.chain import Upstream
+
+__all__ = ["REJECTED", "RESULTS", "Plan", "Source", "emitted"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One of an operator's inputs.
+
+    Attributes:
+        input: What is read.
+        messages: All that is sent of it.
+        time: The column that holds the event time as Spark sends it; ``None`` where there is none.
+        used: The columns that something is computed with: a message is malformed where the text of
+            one isn't UTF-8.
+        name: Which input it is.
+        ordered: Whether the order of arrival counts.
+    """
+
+    input: Input
+    messages: DataFrame
+    time: str | None = None
+    used: frozenset[str] = frozenset()
+    name: str = ""
+    ordered: bool = False
+
+    @classmethod
+    def of(cls, given: Input, sent: dict[str, Column], name: str = "") -> Source:
+        """An input, of which some columns are sent and what Spark decides about each message."""
+        time = given.flag(sent)
+        return cls(given, given.select(sent), time, name=name)
+
+    @cached_property
+    def schema(self) -> dict[str, pl.DataType]:
+        """Polars types of the columns that reach Python, without muntin's own."""
+        found = polars_schema(self.messages.schema)
+        return {name: dtype for name, dtype in found.items() if name not in OWN}
+
+    @cached_property
+    def read(self) -> tuple[Reader, DataFrame | KafkaRows]:
+        """How messages come out of what Spark sends, and what it sends."""
+        return self.input.read(self.messages, self.schema, self.time, self.ordered)
+
+    @property
+    def columnar(self) -> bool:
+        """Whether the workers read the input's files themselves."""
+        return self.read[0] is not as_sent
+
+
+def emitted(stage: Stage, sources: tuple[Source, ...], period: int | None) -> DataFrame:
+    """What an operator's shards emit: blobs of rows by kind, and progress.
+
+    Args:
+        stage: The operator.
+        sources: Its inputs.
+        period: How often something is due though no input comes, microseconds; ``None`` is never.
+    """
+    parts = []
+    for source in sources:
+        reader, read = source.read
+        task = ShuffleTask(stage, source.name, reader, source.time, source.used)
+        parts.append(read.mapInArrow(task, ROW))
+    rows = reduce(DataFrame.unionByName, parts).withColumn(WALL, F.lit(None).cast("long"))
+    streams = rows.isStreaming
+    if streams and period is not None:
+        beats = ticks(rows.sparkSession, stage.slots, period)
+        rows = rows.unionByName(beats, allowMissingColumns=True)
+    return rows.groupBy("slot").transformWithState(
+        ShardProcessor(stage, final=not streams), EMITTED, outputMode="append", timeMode="None"
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The finished pipeline of windows or of a join.
+
+    Attributes:
+        spec: The query, complete.
+        stage: What both sides of the shuffle know of it.
+        sources: What is read.
+        period: How often something is due though no input comes, microseconds; ``None`` is never.
+        keys: What identifies a result beside its window; ``None`` where nothing does.
+        asked: How many shards were asked for, if a number was.
+        again: Builds the same in so many shards, wherever no number was asked for.
+        lean: Builds the same without rejected messages, if less is sent then.
+        upstream: The join or the windows whose results the input is, if it is such.
+    """
+
+    spec: WindowSpec | JoinSpec
+    stage: Stage
+    sources: tuple[Source, ...]
+    period: int | None
+    keys: tuple[str, ...] | None
+    asked: int | None
+    again: Callable[[int], Plan]
+    lean: Callable[[], Plan] | None = None
+    upstream: Upstream | None = None
+
+    @property
+    def streams(self) -> bool:
+        """Whether the input goes on."""
+        return self.sources[0].input.frame.isStreaming
+
+    @property
+    def joins(self) -> bool:
+        """Whether it is a join."""
+        return isinstance(self.spec, JoinSpec)
+
+    @property
+    def results(self) -> StructType:
+        """The columns of results."""
+        return self.stage.schemas[RESULTS]
+
+    @property
+    def rejected(self) -> StructType:
+        """The columns of rejected messages."""
+        return self.stage.schemas[REJECTED]
+
+    @property
+    def buckets(self) -> int:
+        """How many shards there are."""
+        return len(self.stage.slots)
+
+    @property
+    def shards(self) -> tuple[tuple[int, int | None], ...]:
+        """How many shards each operator has, and how many were asked for; this one is last."""
+        before = () if self.upstream is None else self.upstream.plan.shards
+        return (*before, (self.buckets, self.asked))
+
+    def with_shards(self, count: int) -> Plan:
+        """The same in so many shards, wherever no number was asked for."""
+        if all(asked is not None or now == count for now, asked in self.shards):
+            return self
+        return self.again(count)
+
+    def feeding(self) -> Plan:
+        """The same, where other operators compute with its results."""
+        if not self.joins:
+            return self
+        # Any column of a pair may be computed with.
+        sources = tuple(replace(one, used=frozenset(one.schema)) for one in self.sources)
+        return replace(self, sources=sources, again=lambda count: self.again(count).feeding())
+
+    @property
+    def columnar(self) -> bool:
+        """Whether the workers read all inputs' files themselves."""
+        return all(source.columnar for source in self.sources)
+
+    @cached_property
+    def emitted(self) -> DataFrame:
+        """What the shards emit: blobs and progress."""
+        return emitted(self.stage, self.sources, self.period)
+
+    @cached_property
+    def _of_results(self) -> DataFrame:
+        return self.emitted if self.lean is None else self.lean().emitted
+
+    def unpacked(self, kind: str) -> DataFrame:
+        """The rows of results or of rejected messages."""
+        found = self._of_results if kind == RESULTS else self.emitted
+        return unpacked(found, kind, self.stage.schemas[kind])

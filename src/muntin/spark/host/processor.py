@@ -1,0 +1,117 @@
+"""The stage behind the shuffle: a step of each shard, inside Spark's ``transformWithState``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StructType
+
+from muntin.engine.operator import REJECTED, RESULTS, ShardState
+from muntin.spark.host.handoff import leave
+from muntin.spark.host.messages import BLOB, KIND
+from muntin.spark.host.messages import PROGRESS as PASSED_PROGRESS
+from muntin.spark.host.schema import to_blob
+from muntin.spark.host.state import SparkBlobs
+from muntin.spark.host.task import Stage, received
+from muntin.spark.sources.inputs import WALL
+from muntin.state.frames import decode
+from muntin.state.runs import FrameCache
+
+__all__ = ["REJECTED", "RESULTS", "ShardProcessor", "unpacked"]
+
+# What a shard emits in a batch: blobs of rows by kind, and one line of progress.
+EMITTED = "kind string, blob binary, progress string"
+PROGRESS = "progress"
+# In progress: of which of several operators of a query it is; the last one doesn't say.
+STAGE = "stage"
+_ROWS_A_BLOB = 500_000
+
+# Decoded blobs of this worker process; see FrameCache for why retries can't see wrong ones.
+CACHE = FrameCache()
+
+
+class ShardProcessor(StatefulProcessor):
+    """Runs a step of an operator on what the tasks sent to one shard.
+
+    Args:
+        stage: What both sides of the shuffle know.
+        final: Whether the input ends with this batch (batch frames).
+    """
+
+    def __init__(self, stage: Stage, final: bool) -> None:
+        self.stage = stage
+        self.final = final
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state variables."""
+        self.blobs = SparkBlobs(handle)
+        self.operator = self.stage.operator()
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Any,
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        """One step of one shard."""
+        waiting = list(rows)
+        stage, shard = self.stage, self.stage.slots.index(key[0])
+        CACHE.turn_to((stage.identity, shard))
+        step = self.operator.open(ShardState(stage.identity, shard, self.blobs, CACHE))
+        made = step.run(received(shard, waiting), wall_of(waiting), final=self.final)
+        if made.judged is not None:
+            leave(stage.identity, made.judged)
+        yield from self._rows(made.rows)
+        progress = json.dumps({"bucket": shard, **made.progress})
+        yield Row(kind=PROGRESS, blob=None, progress=progress)
+        yield from _passed(waiting)
+
+    def _rows(self, rows: Mapping[str, pl.DataFrame]) -> Iterator[Row]:
+        """Rows of the kinds that are wanted, as rows of ``EMITTED``."""
+        for kind, frame in rows.items():
+            schema = self.stage.schemas.get(kind)
+            if schema is None or not len(frame):
+                continue
+            if kind == REJECTED and self.stage.beside is not None:
+                frame = self.stage.beside.fit(frame, schema)
+            for start in range(0, len(frame), _ROWS_A_BLOB):
+                blob = to_blob(frame.slice(start, _ROWS_A_BLOB), schema)
+                yield Row(kind=kind, blob=blob, progress=None)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _passed(rows: Sequence[Any]) -> Iterator[Row]:
+    """What an operator before this one emitted beside its results, as rows of ``EMITTED``."""
+    for row in rows:
+        if row["passed"] is not None:
+            for one in decode(bytes(row["passed"])).iter_rows(named=True):
+                yield Row(kind=one[KIND], blob=one[BLOB], progress=one[PASSED_PROGRESS])
+
+
+def wall_of(rows: Sequence[Any]) -> int | None:
+    """The wall clock of a batch, out of its ticks; ``None`` without one.
+
+    A tick belongs to the batch's offsets, so that a repeated batch has the same clock.
+    """
+    return max((row[WALL] for row in rows if row[WALL] is not None), default=None)
+
+
+def unpacked(emitted: DataFrame, kind: str, schema: StructType) -> DataFrame:
+    """The rows of one kind out of what the shards emitted."""
+    return emitted.where(F.col("kind") == kind).select("blob").mapInArrow(unpack, schema)
+
+
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Blobs back into rows; given to ``mapInArrow``."""
+    for batch in batches:
+        for blob in batch.column("blob"):
+            yield from pa.ipc.open_stream(blob.as_buffer())

@@ -1,0 +1,133 @@
+"""What the shards of a query's operators have counted, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from muntin.model.counts import accounted
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = (
+    (end.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+    for end in (datetime.min, datetime.max)
+)
+
+
+@dataclass(repr=False)
+class Progress:
+    """What the last batch left behind, over all shards.
+
+    Attributes:
+        batch: Its number; -1 before the first.
+        watermark_micros: The watermark, microseconds since the epoch; ``None`` while no message has
+            moved it.
+        counts: Messages since the checkpoint began: ``seen``, what became of them (``counted``, of
+            agents ``taken``; ``filtered``, ``duplicates``), and one figure a reason of rejection;
+            ``overflow`` is none of them, since a window isn't a message. ``seen`` is the sum of the
+            others, of agents at most: what a table refuses was taken before. Beside them
+            ``partly_late`` says how many of the counted ones some of their windows, which
+            overlap, no longer took.
+        pending: Changed windows that wait for their policy.
+        state_rows: Rows in the state.
+        fired: Firings of this run by emission.
+        join: The same of the join whose pairs the windows take, where there is one.
+        unstorable: Rows that this run's sinks couldn't take; they are in a folder of the
+            checkpoint, with the reason.
+        inner: The same of the windows whose firings these windows take, where there are such.
+    """
+
+    batch: int = -1
+    watermark_micros: int | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    pending: int = 0
+    state_rows: int = 0
+    fired: dict[str, int] = field(default_factory=dict)
+    join: Progress | None = None
+    unstorable: int = 0
+    inner: Progress | None = None
+
+    def __repr__(self) -> str:
+        shown = {"batch": self.batch, "watermark": str(self.watermark)}
+        rest = (f.name for f in fields(self) if f.name not in ("batch", "watermark_micros"))
+        shown |= {name: getattr(self, name) for name in rest if getattr(self, name)}
+        return f"Progress({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+    @property
+    def watermark(self) -> datetime | None:
+        """How far time has come, in UTC; ``None`` while no message has moved it.
+
+        Python's times end with the years 1 and 9999: what lies beyond is shown as the first or the
+        last of them, and exactly in ``watermark_micros``.
+
+        Example:
+            >>> Progress(3, 1_767_225_600_000_000).watermark
+            datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
+        """
+        if self.watermark_micros is None:
+            return None
+        within = min(max(self.watermark_micros, _FIRST), _LAST)
+        return _EPOCH + timedelta(microseconds=within)
+
+    @property
+    def before(self) -> Progress | None:
+        """Those of the operator before, if there is one."""
+        return self.join or self.inner
+
+    def adds_up(self) -> bool:
+        """Whether every message that came in is accounted for."""
+        rest = accounted(self.counts)
+        # An event that an agent was given may then be refused by a table, or by several.
+        adds_up = self.seen <= rest if "taken" in self.counts else self.seen == rest
+        return adds_up and (self.before is None or self.before.adds_up())
+
+    @property
+    def seen(self) -> int:
+        """How many messages, or pairs of a join, came in."""
+        return self.counts.get("seen", 0)
+
+    @property
+    def received(self) -> int:
+        """How many messages came in, to the first operator where there are several."""
+        return self.seen if self.before is None else self.before.received
+
+    def waits(self) -> bool:
+        """Whether something waits for its policy."""
+        return self.pending > 0 or (self.before is not None and self.before.waits())
+
+    @classmethod
+    def of(cls, batch: int, shards: Sequence[dict[str, Any]], fired: dict[str, int]) -> Progress:
+        """The figures of all shards together.
+
+        Args:
+            batch: The batch's number.
+            shards: What each shard emitted last.
+            fired: Firings of this run.
+        """
+        counts: dict[str, int] = {}
+        for shard in shards:
+            for name, n in shard["counts"].items():
+                counts[name] = counts.get(name, 0) + n
+        marks = [s["watermark"] for s in shards if s["watermark"] is not None]
+        pending, rows = (sum(s[name] for s in shards) for name in ("pending", "rows"))
+        return cls(batch, max(marks, default=None), counts, pending, rows, fired)
+
+
+def nested(found: Mapping[str, Progress], stage: str, batch: int) -> Progress:
+    """The figures of an operator, with those of the operators before it.
+
+    Args:
+        found: The figures of each operator, by the way to it from the last one.
+        stage: The way to this one.
+        batch: The number of the batch.
+    """
+    whole = found.get(stage, Progress(batch))
+
+    def before(part: str) -> Progress | None:
+        way = f"{stage}/{part}" if stage else part
+        there = any(f"{one}/".startswith(f"{way}/") for one in found)
+        return nested(found, way, batch) if there else None
+
+    return replace(whole, join=before("join"), inner=before("inner"))

@@ -1,0 +1,144 @@
+"""Types between Spark, Arrow and Polars."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from muntin.engine import columns
+from muntin.engine.results import no_results
+from muntin.engine.windows.combine import Combiner
+from muntin.model.aggregates.entry import LIST, SAME
+from muntin.model.errors import OptionError
+from muntin.model.shapes import Shape
+
+_FAMILIES = {
+    "boolean": "boolean", "byte": "integer", "short": "integer", "integer": "integer",
+    "long": "integer", "float": "float", "double": "float", "decimal": "decimal",
+    "string": "string", "binary": "binary", "date": "date", "time": "time",
+    "timestamp": "timestamp", "timestamp_ntz": "timestamp", "daytimeinterval": "interval",
+    "void": "void",
+}  # fmt: skip
+
+
+def polars_schema(schema: StructType) -> pl.Schema:
+    """The Polars types of Spark columns, as they arrive through Arrow.
+
+    Raises:
+        OptionError: When a column has a type that doesn't get there.
+    """
+    return pl.Schema({field.name: _polars_type(field) for field in schema.fields})
+
+
+def _polars_type(field: StructField) -> pl.DataType:
+    try:
+        arrow = to_arrow_schema(StructType([field]), timezone="UTC")
+        return pl.from_arrow(arrow.empty_table()).to_series().dtype  # type: ignore[union-attr]
+    except (PySparkException, pa.ArrowException, pl.exceptions.PolarsError) as error:
+        problem = f"has type {field.dataType.simpleString()}, which Python workers can't read"
+        hint = "cast it to another type, or drop it from the frame"
+        raise OptionError("column", field.name, problem, hint) from error
+
+
+def shape_of(kind: DataType) -> Shape:
+    """A Spark type as aggregates see it."""
+    text = kind.simpleString()
+    if isinstance(kind, ArrayType):
+        return Shape.nested(text, "array", [shape_of(kind.elementType)])
+    if isinstance(kind, StructType):
+        return Shape.nested(text, "struct", [shape_of(f.dataType) for f in kind.fields])
+    if isinstance(kind, MapType):
+        return Shape.nested(text, "map", [shape_of(kind.keyType), shape_of(kind.valueType)])
+    if isinstance(kind, StringType) and text != "string":
+        # Under a collation texts are equal that have other bytes.
+        return Shape(text, "collated")
+    # What has arguments is known by its name alone.
+    return Shape(text, _FAMILIES.get(kind.typeName(), "other"))
+
+
+def _nullable(kind: DataType) -> DataType:
+    """The type with room for a null at every depth.
+
+    Arrow has no null struct of a field that is never null, and Spark says of most nested literals
+    that they never are.
+    """
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _nullable(f.dataType)) for f in kind.fields])
+    return kind
+
+
+def result_schema(source: StructType, combiner: Combiner) -> StructType:
+    """The columns of results: keys, window bounds, aggregates, emission, revision."""
+    spec = combiner.spec
+    lowered = from_arrow_schema(no_results(combiner).to_arrow().schema)
+    types = {f.name: f.dataType for f in lowered.fields}
+    for name, aggregate in spec.aggregates.items():
+        if aggregate.entry.gives == SAME:
+            types[name] = _nullable(source[str(aggregate.column)].dataType)
+        elif aggregate.entry.gives == LIST:
+            types[name] = ArrayType(_nullable(source[str(aggregate.column)].dataType))
+    fields = [StructField(key, source[key].dataType, False) for key in spec.keys]
+    bound = LongType() if spec.axis == "rows" else moment_type(source, spec.time)
+    fields += [StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]
+    fields += [StructField(name, types[name]) for name in spec.aggregates]
+    fields += [
+        StructField(columns.EMISSION, StringType(), False),
+        StructField(columns.REVISION, IntegerType(), False),
+    ]
+    return StructType(fields)
+
+
+def rejected_schema(source: StructType, time: str | None) -> StructType:
+    """The columns of rejected messages: the input's, the reason, the watermark in force."""
+    return StructType(
+        [
+            *(StructField(f.name, _nullable(f.dataType)) for f in source.fields),
+            StructField(columns.REASON, StringType(), False),
+            StructField(columns.WATERMARK, moment_type(source, time)),
+        ]
+    )
+
+
+def moment_type(source: StructType, time: str | None) -> DataType:
+    """The type of moments that were not in the input, like that of its event times."""
+    zoneless = time is not None and isinstance(source[time].dataType, TimestampNTZType)
+    return TimestampNTZType() if zoneless else TimestampType()
+
+
+def to_batches(frame: pl.DataFrame, schema: StructType) -> list[pa.RecordBatch]:
+    """A Polars frame as Arrow batches of exactly Spark's types; whole numbers become times."""
+    target = to_arrow_schema(schema, timezone="UTC")
+    times = [
+        pl.col(field.name).cast(pl.Datetime("us", field.type.tz))
+        for field in target
+        if pa.types.is_timestamp(field.type) and frame.schema[field.name].is_integer()
+    ]
+    table = frame.with_columns(times).select(target.names).to_arrow().cast(target)
+    return table.combine_chunks().to_batches()
+
+
+def to_blob(frame: pl.DataFrame, schema: StructType) -> bytes:
+    """The same as one Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, to_arrow_schema(schema, timezone="UTC")) as writer:
+        for batch in to_batches(frame, schema):
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()

@@ -1,0 +1,122 @@
+"""In how many shards a query keeps its keys, and as many partitions of Spark's state."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from muntin.model.errors import OptionError
+from muntin.spark.host.internals.checkpoints import PARTITIONS, newest_offsets
+from muntin.spark.host.internals.jvm import is_connected
+
+# The setting belongs to the whole session.
+_STARTING = threading.Lock()
+
+
+def buckets_of(spark: SparkSession, asked: int | None) -> int:
+    """In how many shards keys are kept: as many as were asked for, or one a core.
+
+    There are at most as many as shuffle partitions; and as many as those where nobody can say yet
+    how many cores there will be.
+
+    Raises:
+        OptionError: When it can't be a number of shards.
+    """
+    if asked is None:
+        most, cores = int(spark.conf.get(PARTITIONS, "200") or 200), _cores(spark)
+        return most if cores is None else min(most, cores)
+    if asked < 1:
+        raise OptionError("buckets", asked, "is less than one", "give 1 or more")
+    return asked
+
+
+def _cores(spark: SparkSession) -> int | None:
+    """How many cores the query has; ``None`` where that isn't settled when it is built."""
+    if is_connected(spark):
+        return None
+    context = spark.sparkContext
+    if str(context.master).split("[")[0] == "local":
+        return context.defaultParallelism
+    conf = context.getConf()
+    if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
+        return None
+    # Executors may not be there yet.
+    executors, each = conf.get("spark.executor.instances"), conf.get("spark.executor.cores")
+    if executors and each:
+        return max(1, int(executors) * int(each))
+    return None
+
+
+def remembered(spark: SparkSession, checkpoint: str) -> int | None:
+    """How many partitions of state a checkpoint has; ``None`` where nothing says so.
+
+    Args:
+        spark: The session.
+        checkpoint: The folder of a query, that may not be there yet.
+    """
+    lines = newest_offsets(spark, checkpoint)
+    try:
+        found = json.loads((lines or [])[1])["conf"][PARTITIONS]
+        return int(found)
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None  # It is damaged, or of another version of Spark, which reads it next.
+
+
+def partitions(shards: Sequence[tuple[int, int | None]]) -> int:
+    """How many partitions of state a query's operators need, which all have the same number.
+
+    Args:
+        shards: In how many shards each operator keeps its keys, and how many were asked for.
+    """
+    by_default = [count for count, asked in shards if asked is None]
+    # That is what such an operator goes on with when the query starts again.
+    return by_default[0] if by_default else max(count for count, _ in shards)
+
+
+@contextmanager
+def partitioned(spark: SparkSession, count: int) -> Iterator[None]:
+    """While a query starts: a new one gets so many partitions of state, an old one keeps its own.
+
+    Args:
+        spark: The session, whose own setting stays what it was.
+        count: How many.
+    """
+    with _STARTING:
+        before = spark.conf.get(PARTITIONS, "200")
+        spark.conf.set(PARTITIONS, str(count))
+        try:
+            yield
+        finally:
+            spark.conf.set(PARTITIONS, str(before))
+
+
+def slots(buckets: int) -> tuple[int, ...]:
+    """A grouping key for each bucket, such that Spark's hash spreads them evenly.
+
+    With as many partitions as buckets each partition gets exactly one.
+    """
+    found: dict[int, int] = {}
+    key = 0
+    while len(found) < buckets:
+        found.setdefault(_spark_hash(key) % buckets, key)
+        key += 1
+    return tuple(found[bucket] for bucket in range(buckets))
+
+
+def _spark_hash(value: int) -> int:
+    """Spark's Murmur3 of one int column (seed 42), as its hash partitioning takes it."""
+    mask = 0xFFFFFFFF
+
+    def rotate(x: int, by: int) -> int:
+        return (x << by | x >> (32 - by)) & mask
+
+    k = rotate(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    h = (rotate(42 ^ k, 13) * 5 + 0xE6546B64 & mask) ^ 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h

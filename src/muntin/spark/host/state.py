@@ -1,0 +1,46 @@
+"""Numbered blobs in Spark's state: one map state holds them, the manifest among them."""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+
+from muntin.state.blobs import found
+
+# Blobs have numbers from 0. One state variable costs a batch less than two.
+MANIFEST = -1
+
+
+class SparkBlobs:
+    """``muntin.state.blobs.Blobs`` in Spark's state store; committed by Spark with the batch.
+
+    Like every state variable, it holds what belongs to the grouping key that is being processed.
+
+    Args:
+        handle: What Spark gives to a processor's ``init``, the only place where this may be made.
+        name: The name of the state variable.
+    """
+
+    def __init__(self, handle: StatefulProcessorHandle, name: str = "blobs") -> None:
+        self._blobs = handle.getMapState(name, "number long", "blob binary")
+
+    def load(self) -> str | None:
+        """See ``Blobs``."""
+        row = self._blobs.getValue((MANIFEST,))
+        return None if row is None else bytes(row[0]).decode()
+
+    def save(self, manifest: str) -> None:
+        """See ``Blobs``."""
+        self._blobs.updateValue((MANIFEST,), (manifest.encode(),))
+
+    def get(self, number: int) -> bytes:
+        """See ``Blobs``."""
+        row = self._blobs.getValue((number,))
+        return found(number, None if row is None else bytes(row[0]))
+
+    def put(self, number: int, blob: bytes) -> None:
+        """See ``Blobs``."""
+        self._blobs.updateValue((number,), (blob,))
+
+    def remove(self, number: int) -> None:
+        """See ``Blobs``."""
+        self._blobs.removeKey((number,))

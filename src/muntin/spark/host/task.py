@@ -1,0 +1,184 @@
+"""The task before the shuffle: messages in, one small row a shard out."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from muntin.engine.operator import Operator, Part, Task
+from muntin.spark.host.handoff import in_force
+from muntin.spark.host.messages import KIND, PASSED, Reader, timed
+from muntin.state.frames import decode, encode
+
+# What a task sends to a shard: what it is to know, with the names of its frames; and what an
+# operator before this one emitted beside its results.
+_ROW = pa.schema(
+    [
+        ("slot", pa.int32()),
+        ("header", pa.string()),
+        ("frames", pa.list_(pa.binary())),
+        ("passed", pa.binary()),
+    ]
+)
+ROW = from_arrow_schema(_ROW)
+
+# Of this process, by identity, of which no two are the same: making one takes as long as a small
+# batch.
+_OPERATORS: OrderedDict[str, Operator] = OrderedDict()
+_MOST_OPERATORS = 32
+
+
+@dataclass(frozen=True)
+class Beside:
+    """How rejected messages lie among those of an operator before.
+
+    Attributes:
+        names: Columns that have another name there.
+        values: What other columns hold; those that aren't named are null.
+    """
+
+    names: Mapping[str, str]
+    values: Mapping[str, Any]
+
+    def fit(self, frame: pl.DataFrame, schema: StructType) -> pl.DataFrame:
+        """Rejected messages with the columns of both."""
+        frame = frame.rename(dict(self.names), strict=False)
+        wider = [name for name in schema.names if name not in frame.columns]
+        return frame.with_columns(pl.lit(self.values.get(name)).alias(name) for name in wider)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What both sides of the shuffle know of an operator; sent to the workers.
+
+    Attributes:
+        make: Makes the operator.
+        slots: The grouping key of each shard.
+        schemas: The columns of each kind of rows that is wanted.
+        identity: A name for the operator in this run of its query that no other has.
+        beside: How its rejected messages lie among those of an operator before.
+        kept: Whether a process keeps the operator: not where functions of the user's, which may
+            hold anything, come with it.
+    """
+
+    make: Callable[[], Operator]
+    slots: tuple[int, ...]
+    schemas: Mapping[str, StructType]
+    identity: str
+    beside: Beside | None = None
+    kept: bool = True
+
+    def operator(self) -> Operator:
+        """The operator."""
+        if not self.kept:
+            return self.make()
+        found = _OPERATORS.pop(self.identity, None) or self.make()
+        _OPERATORS[self.identity] = found
+        if len(_OPERATORS) > _MOST_OPERATORS:
+            _OPERATORS.popitem(last=False)
+        return found
+
+
+def identity() -> str:
+    """A name for an operator in this run of its query that no other has."""
+    return uuid.uuid4().hex[:12]
+
+
+@dataclass(frozen=True)
+class ShuffleTask:
+    """The function given to ``mapInArrow``.
+
+    Attributes:
+        stage: What both sides of the shuffle know.
+        input: Which of the operator's inputs is read.
+        read: How messages come out of what Spark sends.
+        time: The column that holds the event time as Spark sends it; ``None`` where there is none.
+        used: The columns that something is computed with.
+    """
+
+    stage: Stage
+    input: str
+    read: Reader
+    time: str | None
+    used: frozenset[str]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Have the operator prepare all messages of a task."""
+        passed: list[pl.DataFrame] = []
+        messages = self._messages(batches, passed)
+        first = next(messages, None)
+        number = task_number()
+        # One task says that there is nothing, so that shards that were just restarted say where
+        # they stand after a batch of none.
+        if first is None and number:
+            return
+        whole = messages if first is None else chain([first], messages)
+        stage = self.stage
+        task = Task(self.input, number, len(stage.slots), partial(in_force, stage.identity))
+        parts = stage.operator().prepare(whole, task)
+        if parts:
+            yield _rows(stage, task, parts, passed)
+
+    def _messages(
+        self, batches: Iterator[pa.RecordBatch], passed: list[pl.DataFrame]
+    ) -> Iterator[pl.DataFrame]:
+        for read in self.read(batches):
+            messages = timed(read, self.time, self.used)
+            if KIND in read.columns:
+                passes = pl.col(KIND).is_not_null()
+                passed.append(messages.filter(passes).select(PASSED))
+                messages = messages.filter(~passes).drop(PASSED)
+            yield messages
+
+
+def _rows(
+    stage: Stage, task: Task, parts: Sequence[Part], passed: Sequence[pl.DataFrame]
+) -> pa.RecordBatch:
+    rows: list[tuple[Any, ...]] = []
+    for part in parts:
+        frames = {name: frame for name, frame in part.frames.items() if len(frame)}
+        told = {"task": task.number, "input": task.input, "frames": [*frames]}
+        header = json.dumps({**told, "header": part.header})
+        blobs = [encode(frame) for frame in frames.values()]
+        rows.append((stage.slots[part.shard], header, blobs, None))
+    if passed:
+        rows.append((stage.slots[0], None, [], encode(pl.concat(passed))))
+    columns_of = zip(zip(*rows, strict=True), _ROW, strict=True)
+    arrays = [pa.array(values, field.type) for values, field in columns_of]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ROW)
+
+
+def received(shard: int, rows: Sequence[Any]) -> list[Part]:
+    """What a shard got from the tasks, in the tasks' order; ticks have no header."""
+    headed = [(json.loads(row["header"]), row) for row in rows if row["header"] is not None]
+    headed.sort(key=lambda pair: pair[0]["task"])
+    return [
+        Part(
+            shard,
+            told["header"],
+            {
+                name: decode(bytes(blob))
+                for name, blob in zip(told["frames"], row["frames"], strict=True)
+            },
+            told["input"],
+        )
+        for told, row in headed
+    ]
+
+
+def task_number() -> int:
+    """The number of this task."""
+    task = TaskContext.get()
+    return task.partitionId() if task else 0

@@ -1,0 +1,1 @@
+"""Running queries and their checkpoints, seen from outside."""

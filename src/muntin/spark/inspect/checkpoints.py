@@ -1,0 +1,259 @@
+"""What a checkpoint holds, for people: ``muntin inspect``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from muntin.engine import witness
+from muntin.model.axis import moment
+from muntin.model.errors import OptionError
+from muntin.model.joins import SIDES, JoinSpec
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+from muntin.spark.host.checkpoint import Checkpoint, spec_of
+from muntin.spark.inspect.joins import OpenJoin
+from muntin.spark.inspect.tables import OpenTable
+from muntin.spark.inspect.windows import OpenWindows
+from muntin.state.manifest import Run
+from muntin.tables.moments import BEGINNING
+from muntin.tables.spec import facts
+
+Report = dict[str, Any]
+"""Plain JSON."""
+_ROWS = 100
+
+
+def inspect(
+    spark: SparkSession,
+    checkpoint: str,
+    *,
+    batch: int | None = None,
+    key: Sequence[str] = (),
+    table: str | None = None,
+) -> Report:
+    """Look at a checkpoint as one committed batch left it; its query may be running.
+
+    Args:
+        spark: The session.
+        checkpoint: The folder of the query.
+        batch: The number of a batch; the newest one where it isn't given.
+        key: A key's values as text, in the order of its columns, to see what is kept of it.
+        table: Of which table, where agents keep several.
+
+    Returns:
+        ``checkpoint``, ``batch``, ``kept`` (the oldest and newest batch that can be read),
+        ``kind`` (``windows``, ``join``, ``tables`` or ``windowing``), ``spec`` (facts by name),
+        ``watermark``,
+        ``counts``, ``tables`` (of each: rows, runs, bytes and the oldest and newest place),
+        ``buckets`` (rows and bytes of each), and where a key was given its rows under ``key``.
+
+    Raises:
+        OptionError: When the checkpoint or the key can't be what is asked for.
+    """
+    return report_of(Checkpoint(spark, checkpoint, batch), key, table)
+
+
+def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = None) -> Report:
+    """The same of a checkpoint that is open."""
+    sizes = opened.sizes()
+    report: Report = {
+        "checkpoint": opened.given,
+        "batch": opened.batch,
+        "kept": [opened.oldest, opened.newest],
+        "counts": opened.counts,
+    }
+    if opened.first.kind == "tables":
+        report |= _of_tables(opened, sizes)
+        rows = _table_rows(opened, table, key) if key else None
+    elif opened.first.kind == "windowing":
+        report |= _of_windowing(opened, sizes)
+        if key:
+            hint = "its page and its report show what it holds"
+            raise OptionError("--key", ", ".join(key), "names no tuple", hint)
+        rows = None
+    else:
+        spec = spec_of(opened)
+        if isinstance(spec, JoinSpec):
+            report |= _of_join(opened, spec, sizes)
+            rows = _join_rows(opened, spec, key) if key else None
+        else:
+            report |= _of_windows(opened, spec, sizes)
+            rows = _window_rows(opened, spec, key) if key else None
+    report["buckets"] = [
+        {"slot": slot, "bytes": sum(mine.values()), "blobs": len(mine)}
+        for slot, mine in sorted(sizes.items())
+    ]
+    return report if rows is None else report | {"key": rows}
+
+
+class _Tally:
+    """The runs of one table over all shards."""
+
+    def __init__(self) -> None:
+        self.rows = self.runs = self.bytes = 0
+        self.low: int | None = None
+        self.high: int | None = None
+
+    def add(self, runs: Sequence[Run], sizes: Mapping[int, int]) -> None:
+        """Add the runs of a shard."""
+        for run in runs:
+            self.rows += run.rows
+            self.runs += 1
+            self.bytes += sizes.get(run.number, 0)
+            self.low = run.low if self.low is None else min(run.low, self.low)
+            self.high = run.high if self.high is None else max(run.high, self.high)
+
+
+def _tallied(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> dict[str, _Tally]:
+    """All tables of all shards, by name."""
+    found: dict[str, _Tally] = {}
+    for slot, manifest in opened.read.items():
+        for one in manifest.each():
+            for name, runs in one.tables.items():
+                found.setdefault(name, _Tally()).add(runs, sizes.get(slot, {}))
+    return found
+
+
+def _listed(tallies: Mapping[str, _Tally], word: Any) -> list[Report]:
+    return [
+        {
+            "table": name,
+            "rows": tally.rows,
+            "runs": tally.runs,
+            "bytes": tally.bytes,
+            "oldest": None if tally.low is None else word(name, tally.low),
+            "newest": None if tally.high is None else word(name, tally.high),
+        }
+        for name, tally in tallies.items()
+    ]
+
+
+def _of_windows(
+    opened: Checkpoint, known: WindowSpec, sizes: Mapping[int, Mapping[int, int]]
+) -> Report:
+    tallies = _tallied(opened, sizes)
+
+    def word(name: str, place: int) -> str:
+        if isinstance(known.windows, Sessions):
+            return _place(known, place)
+        windows = known.windows
+        if name != "cells" or isinstance(windows, Sliding):
+            # Of sliding windows each place is a pane of its own.
+            return _place(known, place if name == "cells" else windows.start(place))
+        return _place(known, windows.pane_start(place))
+
+    marks = [m.watermark for m in opened.read.values() if m.watermark is not None]
+    return {
+        "kind": "windows",
+        "spec": known.words(),
+        "watermark": moment(max(marks)) if marks else None,
+        "tables": _listed(tallies, word),
+        "windows": _ends(known, tallies.get("cells"), max(marks, default=None)),
+    }
+
+
+def _ends(known: WindowSpec, cells: _Tally | None, mark: int | None) -> Report | None:
+    """The oldest and the newest window that is kept, where windows have numbers."""
+    windows = known.windows
+    if isinstance(windows, Sessions) or cells is None or cells.low is None or cells.high is None:
+        return None
+    if known.axis == "rows" and known.offset is None:
+        return None
+    low, high = windows.first_window(cells.low), windows.last_window(cells.high)
+    if mark is not None and known.axis == "time":
+        low = max(low, windows.ended(mark - known.firing.retention) + 1)
+    if low > high:
+        return None
+    both = {"oldest": low, "newest": high}
+    return {
+        name: [_place(known, windows.start(number)), _place(known, windows.end(number))]
+        for name, number in both.items()
+    }
+
+
+def _place(known: WindowSpec, place: int) -> str:
+    return moment(place) if known.axis == "time" else f"row {place}"
+
+
+def _of_join(opened: Checkpoint, spec: JoinSpec, sizes: Mapping[int, Mapping[int, int]]) -> Report:
+    marks = OpenJoin(opened, spec).watermarks
+    said = {side: None if mark is None else str(mark) for side, mark in marks.items()}
+    tallies = _tallied(opened, sizes)
+    rows = spec.axis == "rows"
+    emitted = _listed(tallies, lambda _, place: f"row {place}" if rows else moment(place))
+    return {"kind": "join", "spec": spec.words(), "watermark": said, "tables": emitted}
+
+
+def _of_tables(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> Report:
+    spec = opened.first.spec
+    kept = [manifest.extra["tables"] for manifest in opened.read.values()]
+    marks = {name: max(one[name]["watermark"] for one in kept) for name in spec}
+    return {
+        "kind": "tables",
+        "spec": {name: _words(table) for name, table in spec.items()},
+        "watermark": {n: None if mark == BEGINNING else moment(mark) for n, mark in marks.items()},
+        "tables": _listed(_tallied(opened, sizes), lambda *_: None),
+    }
+
+
+def _of_windowing(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> Report:
+    kept = [one.extra for one in opened.read.values()]
+    clocks = [one["clock"] for one in kept if one["clock"] is not None]
+    inserted, deleted = (sum(one["totals"][n] for one in kept) for n in (0, 1))
+    return {
+        "kind": "windowing",
+        "spec": {name: str(value) for name, value in opened.first.spec.items()},
+        "watermark": moment(1000 * max(clocks)) if clocks else None,
+        "tables": _listed(_tallied(opened, sizes), lambda _, place: moment(1000 * place)),
+        "counts": {"inserted": inserted, "deleted": deleted},
+    }
+
+
+def _words(table: Mapping[str, Any]) -> str:
+    return ", ".join(one.words for one in facts(table).values())
+
+
+def _window_rows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str]) -> list[Report]:
+    # What is computed doesn't matter here, and may need a function that isn't at hand.
+    asked = witness.key_of(spec, key)
+    found = OpenWindows(opened, replace(spec, aggregates={})).windows(asked.row(0))
+    return _said(found.tail(_ROWS).to_dicts())
+
+
+def _join_rows(opened: Checkpoint, spec: JoinSpec, key: Sequence[str]) -> list[Report]:
+    state, rows = OpenJoin(opened, spec), []
+    for side in SIDES:
+        known = spec.side(side)
+        found = state.fetch(side, witness.key_from_text(known.keys, known.types, key).row(0))
+        rows += [{"side": side, **row} for row in found.tail(_ROWS).to_dicts()]
+    return _said(rows)
+
+
+def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> list[Report]:
+    known = list(opened.first.spec)
+    if table is None and len(known) > 1:
+        hint = f"say which: --table {known[0]} (or {', '.join(known[1:])})"
+        raise OptionError("--key", ", ".join(key), "may be in several tables", hint)
+    held = OpenTable(opened, table or known[0], None, None)
+    (text,) = key if len(key) == 1 else (tuple(key),)
+    forms: list[Any] = [text]
+    if isinstance(text, str) and text.lstrip("-").isdigit():
+        forms.append(int(text))
+    for form in forms:
+        rows = held.fetch(form).tail(_ROWS).to_dicts()
+        if rows:
+            return _said(rows)
+    return []
+
+
+def _said(rows: Sequence[Mapping[str, Any]]) -> list[Report]:
+    plain = (bool, int, float, str, type(None))
+    return [
+        {name: value if isinstance(value, plain) else str(value) for name, value in row.items()}
+        for row in rows
+    ]

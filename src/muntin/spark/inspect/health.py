@@ -1,0 +1,31 @@
+"""Whether a query runs here at all: session, worker, Arrow and state store."""
+
+from __future__ import annotations
+
+from muntin.model.aggregates import count
+from muntin.spark.session import session
+from muntin.spark.windowed import windowed
+
+
+def window_of_three() -> str:
+    """Start a session, take three messages through one window, and stop it.
+
+    Returns:
+        What ran, in words.
+
+    Raises:
+        RuntimeError: When the window is wrong.
+        Exception: Whatever Spark raises when it can't start, or a worker can't.
+    """
+    spark = session("muntin doctor", master="local[1]")
+    try:
+        rows = [("a", 1_000_000 * second) for second in (1, 2, 3)]
+        frame = spark.createDataFrame(rows, "key string, micros long")
+        frame = frame.selectExpr("key", "timestamp_micros(micros) AS at")
+        emitted = windowed(frame, key="key", time="at").tumbling("1 minute").agg(n=count())
+        found = [row["n"] for row in emitted.results.collect()]
+        if found != [3]:
+            raise RuntimeError(f"a window of three messages counted {found}")
+        return f"{spark.version}: a session, a Python worker and a window in its state store"
+    finally:
+        spark.stop()

@@ -1,0 +1,260 @@
+"""Figures of running queries for Prometheus.
+
+What the shards emitted is read from the queries when somebody asks; what Spark tells of each batch
+comes through a listener and is added up.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from muntin.model.axis import SECOND
+from muntin.model.counts import FATES, rejections
+from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.listening import listen, loopback, url
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from muntin.spark.query import WindowedQuery
+
+# Who asks for figures does it at once; who only holds a connection is sent away.
+_PATIENCE = 10.0
+
+
+class MetricsListener(StreamingQueryListener):
+    """Adds up what Spark tells of each batch, by query.
+
+    Attributes:
+        phases: Milliseconds by phase.
+        state_bytes: Memory that the state takes now.
+    """
+
+    def __init__(self) -> None:
+        self.phases: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self.state_bytes: dict[str, int] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """A batch has ended."""
+        emitted = event.progress
+        query = str(emitted.runId)
+        for phase, milliseconds in emitted.durationMs.items():
+            self.phases[query][phase] += milliseconds
+        self.state_bytes[query] = sum(one.memoryUsedBytes for one in emitted.stateOperators)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """No batch, no figures."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """What a query has done stays told."""
+
+
+class Metrics:
+    """Queries that are watched, as Prometheus' client collects them; made by ``metrics``.
+
+    Attributes:
+        url: Where they are served.
+    """
+
+    def __init__(self, queries: tuple[WindowedQuery, ...], spark: SparkSession) -> None:
+        self._queries = queries
+        self._spark = spark
+        self._progress = MetricsListener()
+        self._server: _Server | None = None
+        self.url = ""
+
+    def collect(self) -> Iterator[Metric]:
+        """Every figure now; called by the registry."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        def counted(
+            name: str, emitted: str, by: str, of: Callable[[Any], dict[str, float]]
+        ) -> Metric:
+            family = CounterMetricFamily(f"muntin_{name}", emitted, labels=["query", by])
+            for query in self._queries:
+                for label, value in of(query).items():
+                    family.add_metric([_name(query), label], value)
+            return family
+
+        def now(name: str, emitted: str, of: Callable[[Any], float | None]) -> Metric:
+            family = GaugeMetricFamily(f"muntin_{name}", emitted, labels=["query"])
+            for query in self._queries:
+                value = of(query)
+                if value is not None:
+                    family.add_metric([_name(query)], value)
+            return family
+
+        yield counted("messages", "Messages by what became of them.", "fate", _fates)
+        yield counted("rejected", "Rejected messages by reason.", "reason", _reasons)
+        yield counted("fired", "Firings since the start.", "emission", lambda q: q.progress.fired)
+        yield now("watermark_seconds", "The watermark, Unix time.", _watermark)
+        yield now("watermark_lag_seconds", "How far it is behind this clock.", _lag)
+        yield now("windows_pending", "Changed windows that wait to emit.", _pending)
+        yield now("state_rows", "Rows in the state.", lambda q: q.progress.state_rows)
+        yield now("state_bytes", "Memory of the state.", self._state_bytes)
+        yield now("batch", "The number of the last batch.", lambda q: q.progress.batch)
+        yield now("running", "Whether the query runs.", lambda q: float(q.is_active))
+        yield now("adds_up", "Whether every message is accounted for.", _adds_up)
+        yield now("unstorable", "Rows that a sink couldn't take.", lambda q: q.progress.unstorable)
+        yield now("watcher_failures", "What raised as it watched.", lambda q: q.watcher_failures)
+        yield now("watcher_skipped", "Batches not watched in time.", lambda q: q.watcher_skipped)
+        yield counted("batch_seconds", "Time of batches by phase.", "phase", self._phases)
+
+    def _state_bytes(self, query: WindowedQuery) -> float | None:
+        return self._progress.state_bytes.get(str(query.query.runId))
+
+    def _phases(self, query: WindowedQuery) -> dict[str, float]:
+        spent = self._progress.phases[str(query.query.runId)]
+        return {phase: milliseconds / 1000 for phase, milliseconds in dict(spent).items()}
+
+    def serve(self, port: int, address: str, token: str | None) -> None:
+        """Serve them over HTTP, in threads that end with the process.
+
+        Raises:
+            OptionError: When the port is taken.
+        """
+        from prometheus_client import CollectorRegistry, make_wsgi_app
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        app = make_wsgi_app(registry)
+
+        def guarded(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+            given = environ.get("HTTP_AUTHORIZATION", "")
+            if token is not None and not hmac.compare_digest(
+                given.encode(), f"Bearer {token}".encode()
+            ):
+                start("401 Unauthorized", [("WWW-Authenticate", "Bearer")])
+                return [b"a token is needed\n"]
+            return app(environ, start)
+
+        server = _Server(listen(address, port), guarded)
+        # Behind what may be refused, so that no listener stays behind.
+        self._spark.streams.addListener(self._progress)
+        self._server = server
+        self.url = url(address, server.server_port, "/metrics")
+        threading.Thread(target=server.serve_forever, daemon=True, name="muntin-metrics").start()
+
+    def close(self) -> None:
+        """Serve no longer; closing twice is closing once."""
+        server, self._server = self._server, None
+        if server is not None:
+            self._spark.streams.removeListener(self._progress)
+            server.shutdown()
+            server.server_close()
+
+
+def metrics(
+    *queries: WindowedQuery, port: int = 9464, address: str = "127.0.0.1", token: str | None = None
+) -> Metrics:
+    """Serve figures of running queries for Prometheus, under ``/metrics``.
+
+    Args:
+        queries: Started queries; they are told apart by their names.
+        port: Where to; 0 takes a free one.
+        address: Which of this machine's addresses; the loopback, where nobody else comes.
+        token: What whoever asks must send, as ``Authorization: Bearer …``.
+
+    Returns:
+        The figures; ``.url`` says where they are, ``.close()`` ends it.
+
+    Raises:
+        MissingExtraError: When ``prometheus-client`` isn't installed.
+        OptionError: When others could read them and there is no token, or the port is taken.
+
+    Example:
+        >>> figures = metrics(query, port=9464)  # doctest: +SKIP
+    """
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("metrics()", "metrics") from error
+    if not queries:
+        raise OptionError("queries", (), "are none", "give what .start() returned")
+    if not token and not loopback(address):
+        hint = "give a token too, which Prometheus sends as its bearer token"
+        raise OptionError("address", address, "lets others read the figures", hint)
+    spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    made = Metrics(queries, spark)
+    made.serve(port, address, token)
+    return made
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _PATIENCE
+
+    def handle(self) -> None:
+        """Answer, unless nothing is asked for too long."""
+        with suppress(TimeoutError, ConnectionError):
+            super().handle()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Being asked isn't worth a line."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Answers each who asks in a thread of its own, so that none waits for another."""
+
+    daemon_threads = True
+
+    def __init__(self, listening: socket.socket, application: Callable[..., Any]) -> None:
+        self.address_family = listening.family
+        host, port = listening.getsockname()[:2]
+        super().__init__((host, port), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
+        self.server_name, self.server_port = host, port
+        self.setup_environ()
+        self.set_app(application)
+
+
+def _name(query: WindowedQuery) -> str:
+    return str(query.query.name or query.query.id)
+
+
+def _fates(query: WindowedQuery) -> dict[str, float]:
+    counts = query.progress.counts
+    return {name: counts.get(name, 0) for name in FATES}
+
+
+def _reasons(query: WindowedQuery) -> dict[str, float]:
+    return dict(rejections(query.progress.counts))
+
+
+def _watermark(query: WindowedQuery) -> float | None:
+    moment = query.progress.watermark_micros
+    return None if moment is None else moment / SECOND
+
+
+def _lag(query: WindowedQuery) -> float | None:
+    moment = _watermark(query)
+    return None if moment is None else time.time() - moment
+
+
+def _pending(query: WindowedQuery) -> float:
+    return query.progress.pending
+
+
+def _adds_up(query: WindowedQuery) -> float:
+    return float(query.progress.adds_up())

@@ -1,0 +1,175 @@
+"""What a page can show of a batch: figures, and a few of its rows as plain values."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from muntin.model.counts import rejections
+from muntin.spark.host.plan import REJECTED, RESULTS
+from muntin.spark.inspect.checkpoints import inspect
+from muntin.spark.query import WindowedQuery
+from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.plain import values
+
+# Of a batch no more rows are fetched than somebody could read.
+_WINDOWS, _SAMPLES = 100, 10
+# Nor more of a text.
+_TEXT = 1000
+# Whole numbers up to here are doubles too.
+_EXACT = 2**53
+_PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A batch as a page shows it.
+
+    Attributes:
+        batch: Its number.
+        at: When it was written, milliseconds since the epoch.
+        numbers: Figures by name.
+        phases: How many milliseconds each part of the batch before took.
+        rejected: How many messages were rejected so far, by reason.
+        windows: Some of the windows that emitted, the newest last.
+        samples: Some of the messages that were rejected.
+    """
+
+    batch: int
+    at: int
+    numbers: dict[str, float | None]
+    phases: dict[str, float] = field(default_factory=dict)
+    rejected: dict[str, int] = field(default_factory=dict)
+    windows: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+
+
+def observe(query: WindowedQuery, show: Callable[[Seen], None]) -> None:
+    """Show each batch of a query from now on.
+
+    Args:
+        query: A started query.
+        show: Is called after batches, in a thread of its own; where it is slow, after the newest.
+    """
+    before: list[tuple[int, int]] = []
+
+    def watch(number: int, batches: list[Batch]) -> None:
+        now = time.time_ns() // 1_000_000
+        taken = query.progress.counts.get("seen", 0)
+        rate = None
+        if before:
+            then, known = before.pop()
+            rate = (taken - known) * 1000 / max(1, now - then)
+        before.append((now, taken))
+        rows = {batch.kind: batch for batch in batches}
+        show(
+            Seen(
+                number,
+                now,
+                _numbers(query, now, rate),
+                _phases(query),
+                rejections(query.progress.counts),
+                newest(rows[RESULTS], _WINDOWS) if RESULTS in rows else [],
+                newest(rows[REJECTED], _SAMPLES) if REJECTED in rows else [],
+            )
+        )
+
+    query.watchers.append(watch)
+
+
+def looking(query: WindowedQuery) -> Callable[[Sequence[str]], dict[str, Any]]:
+    """How to look into the state of a running query: each look is a Spark job of a second or two.
+
+    Args:
+        query: A started query.
+
+    Returns:
+        A function from a key's values as text, or none, to what ``inspect`` tells.
+    """
+
+    def look(key: Sequence[str]) -> dict[str, Any]:
+        return inspect(query.spark, query.checkpoint, key=key)
+
+    return look
+
+
+def _numbers(query: WindowedQuery, now: int, rate: float | None) -> dict[str, float | None]:
+    progress = query.progress
+    watermark = None if progress.watermark_micros is None else progress.watermark_micros // 1000
+    aside = sum(rejections(progress.counts).values())
+    return {
+        "seen": progress.counts.get("seen", 0),
+        "rate": rate,
+        "rejected": aside,
+        "watermark": watermark,
+        "lag": None if watermark is None else (now - watermark) / 1000,
+        "pending": progress.pending,
+        "state": progress.state_rows,
+        **{name: progress.fired.get(name, 0) for name in ("early", "full", "late", "retract")},
+    }
+
+
+def _phases(query: WindowedQuery) -> dict[str, float]:
+    last = query.query.lastProgress
+    took = {} if last is None else dict(last["durationMs"])
+    return {name: float(took[name]) for name in _PHASES if name in took}
+
+
+def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
+    """Some rows of a batch as values that JSON can hold; times are milliseconds.
+
+    Args:
+        batch: The batch.
+        most: How many at most. They are taken from one shard's rows, so that little is fetched.
+    """
+    blobs = batch.emitted.where(F.col("kind") == batch.kind).select("blob").take(1)
+    if not blobs:
+        return []
+    rows = pa.ipc.open_stream(blobs[0][0]).read_all()
+    last = rows.slice(max(0, rows.num_rows - most))
+    shown = [[plain(one) for one in values(column, _milliseconds)] for column in last.columns]
+    return [dict(zip(last.column_names, row, strict=True)) for row in zip(*shown, strict=True)]
+
+
+def _milliseconds(position: int) -> int:
+    return position // 1000
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it, and a browser read it.
+
+    Times are milliseconds, what has parts is JSON text, and whole numbers beyond 2^53, which a
+    browser would round, are text too.
+    """
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, datetime):
+        zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return int(zoned.timestamp() * 1000)
+    if isinstance(value, int):
+        return value if abs(value) <= _EXACT else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        value = value[:_TEXT].hex()
+    elif isinstance(value, list | tuple | dict):
+        value = json.dumps(_part(value), ensure_ascii=False)
+    text = str(value)
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
+
+
+def _part(value: Any) -> Any:
+    """A part of a value: as ``plain``, with times as text."""
+    if isinstance(value, dict):
+        return {str(name): _part(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_part(one) for one in value[:_TEXT]]
+    return value.isoformat() if isinstance(value, datetime) else plain(value)

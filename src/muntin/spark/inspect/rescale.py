@@ -1,0 +1,161 @@
+"""A checkpoint written anew with another number of buckets: ``muntin rescale``.
+
+Spark fixes the number of a query's state partitions when its checkpoint begins. So the state of one
+batch is split anew and loaded by a query of one batch into a new checkpoint, which then gets the
+old one's place in the sources and the number of its last batch, by which sinks know what they have.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from muntin.model.errors import MuntinError, OptionError
+from muntin.spark.host.checkpoint import Checkpoint, spec_of
+from muntin.spark.host.internals.checkpoints import PARTITIONS, renumber
+from muntin.spark.host.shards import slots
+from muntin.spark.host.state import MANIFEST, SparkBlobs
+from muntin.state.rescale import check, parts, resplit
+
+_MOVED = "old long, bucket int, number long, rows long, blob binary"
+_LOADED = "slot int, number long, blob binary"
+
+
+class LoadProcessor(StatefulProcessor):
+    """Writes blobs into the state of their bucket."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state as the query will."""
+        self.blobs = SparkBlobs(handle)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Any,
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        """All blobs of a bucket, its manifest among them."""
+        for row in rows:
+            if row["number"] == MANIFEST:
+                self.blobs.save(bytes(row["blob"]).decode())
+            else:
+                self.blobs.put(row["number"], bytes(row["blob"]))
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def rescale(
+    spark: SparkSession, checkpoint: str, *, buckets: int, to: str, batch: int | None = None
+) -> Checkpoint:
+    """Write a checkpoint from which a query goes on with another number of buckets.
+
+    The old checkpoint stays as it is. Stop its query first: what it does after the batch that is
+    taken isn't in the new one. A batch that was begun after the newest and not ended is repeated
+    from the new checkpoint with the same input: sinks may have got it already.
+
+    Args:
+        spark: The session.
+        checkpoint: The folder of a windowed aggregation, on a local disk.
+        buckets: How many there are to be; a query that is started without
+            ``buckets=`` takes it from there.
+        to: A folder that isn't there yet, on a local disk.
+        batch: The batch that is taken; the newest one where it isn't given.
+
+    Returns:
+        The new checkpoint, read back.
+
+    Raises:
+        OptionError: When the state can't be partitioned, or a folder can't be what is asked for.
+    """
+    _check(checkpoint, to, buckets)
+    opened = Checkpoint(spark, checkpoint, batch)
+    check(spec_of(opened))
+    folder = Path(to)
+    waiting = folder.with_name(f"{folder.name}.moving")
+    try:
+        texts = _part(opened, waiting, buckets)
+        _load(spark, waiting, folder, buckets)
+        # What an older batch was followed by is to be planned anew.
+        begun = [opened.batch + 1] if opened.batch == opened.newest else []
+        renumber(Path(checkpoint), folder, opened.batch, begun, buckets)
+        made = Checkpoint(spark, to)
+        if made.batch != opened.batch or made.manifests != texts:
+            raise MuntinError("the new checkpoint doesn't read back as it was written")
+        made.blobs({slot: [run.number for run in one.runs()] for slot, one in made.read.items()})
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        shutil.rmtree(waiting, ignore_errors=True)
+    return made
+
+
+def _check(checkpoint: str, to: str, buckets: int) -> None:
+    for option, path in (("CHECKPOINT", checkpoint), ("to", to)):
+        if "://" in path:
+            raise OptionError(option, path, "isn't a folder on a local disk", "copy it to one")
+    if Path(to).exists():
+        raise OptionError("to", to, "is there already", "give a folder that isn't")
+    if buckets < 1:
+        raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+
+
+def _part(opened: Checkpoint, waiting: Path, buckets: int) -> dict[int, str]:
+    """Write all blobs partitioned anew, and the new manifests; returns those by slot."""
+
+    def parted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = zip(batch["number"].to_pylist(), batch["blob"].to_pylist(), strict=True)
+            for old, blob in rows:
+                for bucket, count, part in parts(blob, buckets):
+                    yield _row(old, bucket, secrets.randbits(62), count, part)
+
+    runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
+    spark, blobs = opened.spark, str(waiting / "parts")
+    runs.mapInArrow(parted, _MOVED).write.parquet(blobs)
+    moved: dict[int, dict[int, tuple[int, int]]] = {}
+    parts_of = spark.read.schema(_MOVED).parquet(blobs)
+    for row in parts_of.drop("blob").collect():
+        moved.setdefault(row["old"], {})[row["bucket"]] = (row["number"], row["rows"])
+    texts = dict(
+        zip(slots(buckets), resplit(list(opened.read.values()), moved, buckets), strict=True)
+    )
+    by_bucket = F.array(*(F.lit(slot) for slot in slots(buckets)))
+    loaded = parts_of.select(by_bucket[F.col("bucket")].alias("slot"), "number", "blob")
+    rows = [(slot, MANIFEST, text.encode()) for slot, text in texts.items()]
+    whole = loaded.unionByName(spark.createDataFrame(rows, _LOADED))
+    whole.write.parquet(str(waiting / "loaded"))
+    return texts
+
+
+def _row(*values: Any) -> pa.RecordBatch:
+    """One row of ``_MOVED``."""
+    types = (pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.binary())
+    arrays = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=["old", "bucket", "number", "rows", "blob"])
+
+
+def _load(spark: SparkSession, waiting: Path, folder: Path, buckets: int) -> None:
+    """Let a query of one batch write the state, with a partition for each bucket."""
+    before = spark.conf.get(PARTITIONS)
+    spark.conf.set(PARTITIONS, str(buckets))
+    try:
+        rows = spark.readStream.schema(_LOADED).parquet(str(waiting / "loaded"))
+        emitted = rows.groupBy("slot").transformWithState(
+            LoadProcessor(), "slot int", outputMode="append", timeMode="None"
+        )
+        writer = emitted.writeStream.format("noop").outputMode("append")
+        writer = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True)
+        writer.start().awaitTermination()
+    finally:
+        spark.conf.set(PARTITIONS, str(before))

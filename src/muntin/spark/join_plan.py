@@ -1,0 +1,92 @@
+"""A join on Spark: what the user asked for, checked and made a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import polars as pl
+from pyspark.sql.types import StringType, StructField, StructType
+
+from muntin.engine import columns
+from muntin.engine.join_operator import JoinOperator
+from muntin.engine.joins.joiner import SIDE, Joiner
+from muntin.engine.operator import REJECTED, RESULTS
+from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.spark.host.plan import Plan, Source
+from muntin.spark.host.schema import moment_type
+from muntin.spark.host.shards import buckets_of, slots
+from muntin.spark.host.task import Stage, identity
+from muntin.spark.host.zones import zone_of
+from muntin.spark.sources.inputs import Input, period_of
+
+
+def build_join(
+    inputs: dict[SideName, Input],
+    spec: JoinSpec,
+    suffix: str,
+    buckets: int | None,
+    *,
+    both_keys: bool = False,
+) -> Plan:
+    """Check everything that can be checked before anything runs, and build the pipeline.
+
+    Args:
+        inputs: The messages of each side.
+        spec: The join.
+        suffix: What is put behind the right side's column names that the left has too.
+        buckets: In how many shards the keys are kept.
+        both_keys: Whether results have the keys of both sides.
+
+    Raises:
+        OptionError: Naming the option, its value and how to fix it.
+    """
+    again = partial(build_join, inputs, spec, suffix, both_keys=both_keys)
+    count = buckets_of(inputs["left"].frame.sparkSession, buckets)
+    schemas: dict[SideName, dict[str, pl.DataType]] = {}
+    sources = []
+    for side in SIDES:
+        source = Source.of(inputs[side], inputs[side].columns(), side)
+        schemas[side] = source.schema
+        typed = {n: str(t) for n, t in source.schema.items()}
+        own = replace(
+            spec.side(side), types=typed, zone=zone_of(source.messages, inputs[side].time)
+        )
+        spec = replace(spec, buckets=count).with_side(side, own)
+        time = [] if own.time is None else [own.time]
+        used = frozenset((*own.keys, *(own.offset or ()), *time))
+        sources.append(replace(source, used=used, ordered=spec.axis == "rows"))
+    make = partial(JoinOperator, spec, schemas, suffix, both_keys=both_keys)
+    joiner = make().joiner
+    columns_of = {RESULTS: _results(joiner, inputs), REJECTED: _rejected(joiner, inputs)}
+    stage = Stage(make, slots(count), columns_of, identity())
+    firings = [spec.side(side).firing for side in SIDES if inputs[side].clock is None]
+    period = period_of([policy for firing in firings for policy in (firing.early, firing.late)])
+    return Plan(spec, stage, tuple(sources), period, None, buckets, again)
+
+
+def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
+    """The columns of results: the left side's, the right side's, and how the row came about."""
+    fields = [
+        StructField(out, inputs[side].frame.schema[name].dataType)
+        for side in SIDES
+        for name, out in joiner.names[side].items()
+    ]
+    return StructType([*fields, StructField(columns.EMISSION, StringType(), False)])
+
+
+def _rejected(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
+    """The columns of rejected messages: which side, its columns, the reason, its watermark."""
+    kinds = {}
+    for side in SIDES:
+        for name, out in joiner.aside[side].items():
+            kinds[out] = inputs[side].frame.schema[name].dataType
+    left = inputs["left"]
+    return StructType(
+        [
+            StructField(SIDE, StringType(), False),
+            *(StructField(name, kind) for name, kind in kinds.items()),
+            StructField(columns.REASON, StringType(), False),
+            StructField(columns.WATERMARK, moment_type(left.frame.schema, left.time)),
+        ]
+    )

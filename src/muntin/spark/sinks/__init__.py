@@ -1,0 +1,1 @@
+"""Where results and rejected messages go."""

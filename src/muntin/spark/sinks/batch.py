@@ -1,0 +1,68 @@
+"""The rows of one kind in one batch, as a sink gets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from muntin.engine import columns
+from muntin.spark.host.processor import unpacked
+from muntin.spark.sinks.unstorable import Letters
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of rows of one kind.
+
+    Attributes:
+        number: The batch's number, the same when it is repeated.
+        emitted: What the shards emitted.
+        kind: Which of the rows that the shards emitted.
+        schema: The columns.
+        keys: The key columns; ``None`` where rows have no identity but their batch (joins, rejected
+            messages).
+        empty: Whether the shards emitted no rows of this kind, as when no message came. Where the
+            table is there already, nothing needs to be done then: a repeat has no rows either.
+        letters: Takes the rows that a sink can't.
+        blobs: The rows where they are few: a DataFrame of them needs no job of Spark's.
+    """
+
+    number: int
+    emitted: DataFrame
+    kind: str
+    schema: StructType
+    keys: tuple[str, ...] | None
+    empty: bool = False
+    letters: Letters = field(default_factory=lambda: Letters(""), compare=False)
+    blobs: tuple[bytes, ...] | None = field(default=None, repr=False)
+
+    @property
+    def identity(self) -> tuple[str, ...] | None:
+        """The columns that identify a row: the keys and the window; ``None`` where none do."""
+        if self.keys is None:
+            return None
+        bounds = (columns.WINDOW_START, columns.WINDOW_END)
+        return (*self.keys, *(name for name in bounds if name in self.schema.names))
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows, as a DataFrame."""
+        if self.blobs is not None:
+            # Not the table of whoever shapes the rows, since that is made of this frame.
+            return self.emitted.sparkSession.createDataFrame(Batch.table(self), self.schema)
+        return unpacked(self.emitted, self.kind, self.schema)
+
+    def table(self) -> pa.Table:
+        """The rows, fetched to the driver as one Arrow table."""
+        blobs = self.blobs
+        if blobs is None:
+            rows = self.emitted.where(F.col("kind") == self.kind).select("blob").collect()
+            blobs = tuple(row[0] for row in rows)
+        parts = [pa.ipc.open_stream(blob).read_all() for blob in blobs]
+        target = to_arrow_schema(self.schema, timezone="UTC")
+        return pa.concat_tables([target.empty_table(), *parts])

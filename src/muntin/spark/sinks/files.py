@@ -1,0 +1,370 @@
+"""Where batches of results and rejected messages go.
+
+A sink may be given a batch again after a restart; it then gets the same rows under the same number,
+and must leave the same table behind. Rows that it can't take it sets aside.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from muntin.engine import columns
+from muntin.model.errors import MissingExtraError, OptionError
+from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.unstorable import RowsRefusedError, sift
+
+_LOG = logging.getLogger(__name__)
+# The column in which tables that are appended to keep the batch's number.
+BATCH = "batch"
+
+
+class Sink(Protocol):
+    """Takes batches.
+
+    One that also has a method ``check(schema, keys)`` is asked before the query starts whether it
+    can take such rows, and raises an ``OptionError`` where it can't. One that has ``tables`` names
+    what no other output may go to.
+    """
+
+    def write(self, batch: Batch) -> None:
+        """Write one batch, so that writing it again changes nothing.
+
+        Rows that can't be written, whenever they come, go to ``batch.letters``.
+        """
+
+
+@runtime_checkable
+class _Choosy(Protocol):
+    """A sink that can't take every row."""
+
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """Refuse rows that can't be written; see ``Batch`` for what is given."""
+
+
+def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None) -> None:
+    """Ask a sink, before anything runs, whether it can take such rows.
+
+    Args:
+        target: The sink, if there is one.
+        schema: The columns that it will get.
+        keys: As of ``Batch``.
+
+    Raises:
+        OptionError: When it can't.
+    """
+    if isinstance(target, _Choosy):
+        target.check(schema, keys)
+
+
+def check_apart(targets: Iterable[Sink | None]) -> None:
+    """Refuse two outputs into one table, since a batch replaces what stood under its number.
+
+    Args:
+        targets: The sinks of a query.
+
+    Raises:
+        OptionError: Naming the table.
+    """
+    taken: set[str] = set()
+    for table in (table for target in targets for table in getattr(target, "tables", ())):
+        if table in taken:
+            problem = "is where two outputs go, of which one would wipe what the other wrote"
+            raise OptionError("sink", table, problem, "give each output a table of its own")
+        taken.add(table)
+
+
+def check_numbered(names: Iterable[str], place: str, hint: str, *, capitals: bool) -> None:
+    """Refuse a column that has the name of the one in which the batch's number is kept.
+
+    Args:
+        names: The columns.
+        place: What is written to.
+        hint: What to do about it.
+        capitals: Whether names that differ only in capitals are two names there.
+
+    Raises:
+        OptionError: When there is one.
+    """
+    for name in names:
+        if (name if capitals else name.lower()) == BATCH:
+            problem = f"is the column in which {place} keeps the batch's number"
+            raise OptionError("column", name, problem, hint)
+
+
+def set_aside(batch: Batch, rows: pa.Table, refused: Mapping[int, str], where: str) -> None:
+    """Give a batch back the rows that were refused.
+
+    Args:
+        batch: The batch.
+        rows: Its rows.
+        refused: Which of them, by position, and why.
+        where: What couldn't take them.
+    """
+    if refused:
+        taken = rows.take(pa.array(refused, pa.int64()))
+        batch.letters.add(taken, where, list(refused.values()))
+
+
+def check_names(names: Iterable[str], place: str, *, capitals: bool) -> None:
+    """Refuse columns that would become one, or get another name.
+
+    Args:
+        names: The columns.
+        place: What is written to.
+        capitals: Whether names that differ only in capitals are two names there.
+
+    Raises:
+        OptionError: Naming the first.
+    """
+    taken: set[str] = set()
+    for name in names:
+        plain = name if capitals else name.lower()
+        if plain in taken:
+            problem = f"is twice among the columns that {place} gets"
+            more = "" if capitals else " (capitals make no other name there)"
+            raise OptionError("column", name, problem + more, "give one another name")
+        if not plain:
+            problem = f"can't be the name of a column of {place}"
+            raise OptionError("column", name, problem, "give the column a name")
+        taken.add(plain)
+
+
+SinkLike = Sink | Callable[[DataFrame, int], None]
+
+
+class _Function:
+    def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
+        self.function = function
+
+    def write(self, batch: Batch) -> None:
+        self.function(batch.frame, batch.number)
+
+
+def sink(given: SinkLike | None) -> Sink | None:
+    """A sink, also out of a plain function of a DataFrame and a batch number."""
+    if given is None or hasattr(given, "write"):
+        return given
+    return _Function(given)
+
+
+class ParquetSink:
+    """Parquet files, a folder a batch; see ``to_parquet``."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.tables = (path.rstrip("/"),)
+        self._begun = False
+
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """See ``Sink``."""
+        self._check(schema.names)
+
+    def write(self, batch: Batch) -> None:
+        """See ``Sink``."""
+        if batch.empty and self._begun:
+            return
+        frame = batch.frame
+        self._check(frame.columns)
+        target = f"{self.path.rstrip('/')}/{BATCH}={batch.number}"
+        frame.write.mode("overwrite").parquet(target)
+        self._begun = True
+
+    def _check(self, names: Iterable[str]) -> None:
+        # Who reads the folder would get its number in place of the column.
+        check_names(names, self.path, capitals=False)
+        check_numbered(names, self.path, "give the column another name", capitals=False)
+
+
+def to_parquet(path: str) -> ParquetSink:
+    """Keep every row in Parquet under ``path``, a folder a batch.
+
+    A repeated batch replaces its folder. ``spark.read.parquet(path)`` shows all rows, with the
+    batch's number in the column ``batch``, which therefore no other column may be called. A batch
+    without rows makes no folder, but the first one after a start does, so that there are columns
+    to read.
+    """
+    return ParquetSink(path)
+
+
+# Queries of one process may share a file. DuckDB hands out a database that another thread is
+# still opening, with functions missing, so they take turns.
+_TURNS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+
+
+class DuckDBSink:
+    """Tables in a DuckDB file; see ``to_duckdb``."""
+
+    def __init__(self, path: str, table: str, history: str | None) -> None:
+        try:
+            import duckdb
+        except ImportError as error:
+            raise MissingExtraError("to_duckdb()", "duckdb") from error
+        self.path = path
+        self.table = table
+        self.history = history
+        names = (table,) if history is None else (table, history)
+        self.tables = tuple(f"{Path(path).resolve()}, {name.lower()}" for name in names)
+        self._connect: Any = duckdb.connect
+        self._begun = False
+
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """See ``Sink``."""
+        self._check(schema.names, keys)
+        self._make_folder()
+
+    def write(self, batch: Batch) -> None:
+        """See ``Sink``."""
+        if batch.empty and self._begun:
+            return
+        rows = batch.table()
+        # Whoever writes through a sink of his own may not have asked before.
+        self._check(rows.column_names, batch.keys)
+        path = Path(self.path).resolve()
+        with _TURNS[path]:
+            self._make(path)
+            with self._connect(self.path) as connection:
+                connection.execute("SET TimeZone = 'UTC'")
+                refused = self._write(connection, batch, rows)
+        set_aside(batch, rows, refused, self._place)
+        self._begun = True
+
+    @property
+    def _place(self) -> str:
+        return f"DuckDB {self.path}, table {self.table}"
+
+    def _make_folder(self) -> None:
+        """Have a folder for the file, and say so where there was none."""
+        path = Path(self.path)
+        hint = "give the path of a file, in a folder that you may write to"
+        if path.is_dir():
+            raise OptionError("path", self.path, "is a folder", hint)
+        if path.parent.is_dir():
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            problem = f"lies in a folder that can't be made ({error.strerror})"
+            raise OptionError("path", self.path, problem, hint) from error
+        _LOG.warning("Made the folder %s for %s", path.parent, path.name)
+
+    def _make(self, path: Path) -> None:
+        """Have a file that can be opened, whatever happens to us or to the disk meanwhile."""
+        if path.exists():
+            return
+        self._make_folder()
+        folder = Path(mkdtemp(dir=path.parent, prefix=".muntin-"))
+        made = folder / path.name
+        try:
+            self._connect(str(made)).close()
+            # What a full disk cut off when it was closed shows when it is opened.
+            self._connect(str(made), read_only=True).close()
+            with suppress(FileExistsError):
+                os.link(made, path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _write(self, connection: Any, batch: Batch, rows: pa.Table) -> dict[int, str]:
+        """Write what can be written; give back what can't, by position, and why."""
+        with suppress(RowsRefusedError):
+            self._transaction(connection, batch, rows, "COMMIT")
+            return {}
+        # Nothing of a transaction survives a refusal: rows are tried first, and written then.
+        refused = sift(
+            self._place, rows, lambda some: self._transaction(connection, batch, some, "ROLLBACK")
+        )
+        fine = [n for n in range(len(rows)) if n not in refused]
+        self._transaction(connection, batch, rows.take(pa.array(fine, pa.int64())), "COMMIT")
+        return refused
+
+    def _transaction(self, connection: Any, batch: Batch, rows: pa.Table, end: str) -> None:
+        import duckdb
+
+        connection.execute("BEGIN")
+        try:
+            connection.register("batch_rows", rows)
+            if batch.identity is not None:
+                self._upsert(connection, batch.identity, rows.column_names)
+                if self.history is not None:
+                    self._append(connection, self.history, batch.number)
+            else:
+                self._append(connection, self.table, batch.number)
+            connection.execute(end)
+        except (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException) as error:
+            connection.execute("ROLLBACK")
+            raise RowsRefusedError(str(error)) from error
+
+    def _check(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+        check_names(names, self.table, capitals=False)
+        hint = "give the column another name"
+        if keys is None:
+            check_numbered(names, self.table, hint, capitals=False)
+        elif self.history is not None:
+            check_numbered(names, self.history, f"{hint}, or keep no history", capitals=False)
+
+    def _upsert(self, connection: Any, identity: tuple[str, ...], names: list[str]) -> None:
+        table = _quoted(self.table)
+        key = ", ".join(map(_quoted, identity))
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {table} AS SELECT * FROM batch_rows LIMIT 0"
+        )
+        connection.execute(
+            f"CREATE UNIQUE INDEX IF NOT EXISTS {_quoted(self.table + '_key')} ON {table} ({key})"
+        )
+        rest = [_quoted(n) for n in names if n not in identity]
+        sets = ", ".join(f"{c} = excluded.{c}" for c in rest)
+        # A window may emit early and in full within one batch: only its newest row counts.
+        newest = (
+            f"SELECT * FROM batch_rows QUALIFY row_number() OVER "
+            f"(PARTITION BY {key} ORDER BY revision DESC) = 1"
+        )
+        connection.execute(
+            f"INSERT INTO {table} BY NAME {newest} ON CONFLICT ({key}) DO UPDATE SET {sets} "
+            f"WHERE excluded.revision >= {table}.revision"
+        )
+        connection.execute(f"DELETE FROM {table} WHERE {columns.EMISSION} = 'retract'")
+
+    def _append(self, connection: Any, name: str, number: int) -> None:
+        table = _quoted(name)
+        numbered = f"SELECT *, {number}::BIGINT AS {BATCH} FROM batch_rows"
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {numbered} LIMIT 0")
+        connection.execute(f"DELETE FROM {table} WHERE {BATCH} = {number}")
+        connection.execute(f"INSERT INTO {table} {numbered}")
+
+
+def to_duckdb(path: str, table: str, *, history: str | None = None) -> DuckDBSink:
+    """Keep the newest state of every window in a DuckDB file on the driver.
+
+    Results are upserted by keys and window, the greater revision wins, a batch in one transaction;
+    sessions that were taken back are deleted. Pairs of joins and rejected messages are appended
+    under their batch's number, in a column ``batch``, which therefore none of theirs may be called.
+    A repeated batch changes nothing.
+
+    Args:
+        path: The file; made where it isn't there, when the query starts. So is its folder, which is
+            logged.
+        table: The table; made at the first batch.
+        history: Another table that keeps every firing, with the batch's number.
+
+    Raises:
+        MissingExtraError: When ``duckdb`` isn't installed.
+
+    A path that can't be a file's is refused by an ``OptionError`` when the query starts.
+    """
+    return DuckDBSink(path, table, history)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,322 @@
+"""Results and rejected messages in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from muntin.engine import columns
+from muntin.model.axis import Duration, micros
+from muntin.model.errors import OptionError, SinkError
+from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.files import BATCH, check_names, check_numbered, set_aside
+from muntin.spark.sinks.postgres_link import Link, refusals
+from muntin.spark.sinks.postgres_types import column_type, values
+from muntin.spark.sinks.unstorable import sift
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.sql import Composable, Composed
+
+_STAGE = "muntin_stage"
+# PostgreSQL cuts longer names, so that two of them may become one.
+_LONGEST = 63
+_MOST = 1600
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A table to write to.
+
+    Attributes:
+        schema: Its schema; ``None`` is the connection's first.
+        table: Its name.
+        rows: What the batch brings; the batch's number is among the columns of a log.
+        identity: The columns that identify a row; empty for a log of rows.
+    """
+
+    schema: str | None
+    table: str
+    rows: pa.Table
+    identity: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> Composable:
+        """The quoted name."""
+        from psycopg import sql
+
+        parts = (self.table,) if self.schema is None else (self.schema, self.table)
+        return sql.Identifier(*parts)
+
+    @property
+    def emitted(self) -> str:
+        """The name in messages."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+
+class PostgresSink:
+    """Tables in PostgreSQL; see ``to_postgres``."""
+
+    def __init__(
+        self, link: Link, schema: str | None, table: str, history: str | None, create: bool
+    ) -> None:
+        for option, name in (("schema", schema), ("table", table), ("history", history)):
+            if name is not None:
+                _check_name(option, name)
+        self.link = link
+        self.schema = schema
+        self.table = table
+        self.history = history
+        self.create = create
+        names = (table,) if history is None else (table, history)
+        self.tables = tuple(f"{link.place}, {schema or 'public'}.{name}" for name in names)
+        self._begun = False
+
+    def __repr__(self) -> str:
+        return f"PostgresSink({self.link.place!r}, {self.table!r})"
+
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """See ``Sink``."""
+        self._check(schema.names, keys)
+
+    def write(self, batch: Batch) -> None:
+        """See ``Sink``."""
+        if batch.empty and self._begun:
+            return
+        rows = batch.table()
+        # Whoever writes through a sink of his own may not have asked before.
+        self._check(rows.column_names, batch.keys)
+        numbered = rows.append_column(BATCH, pa.array([batch.number] * len(rows), pa.int64()))
+        log, identity = self._log(batch.keys), batch.identity
+
+        def work(connection: Connection[Any]) -> list[tuple[_Target, dict[int, str]]]:
+            done = []
+            if identity is not None:
+                # Newer revisions come later, also where rows are written bit by bit.
+                ordered = rows.sort_by(columns.REVISION)
+                target = _Target(self.schema, self.table, ordered, identity)
+                self._prepare(connection, target)
+                done.append((target, self._written(connection, target, self._upsert)))
+            if log is not None:
+                target = _Target(self.schema, log, numbered)
+                self._prepare(connection, target)
+                self._erase(connection, target, batch.number)
+                done.append((target, self._written(connection, target, self._append)))
+            return done
+
+        for target, refused in self.link.run(work):
+            taken = target.rows.select(rows.column_names)
+            set_aside(batch, taken, refused, self._place(target))
+        self._begun = True
+
+    def _check(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+        there = list(names)
+        for name in there:
+            _check_name("column", name)
+        check_names(there, self.table, capitals=True)
+        if len(there) >= _MOST:
+            hint = "select fewer, or put them into a struct"
+            problem = f"are more than PostgreSQL's tables have, of which one has {_MOST}"
+            raise OptionError("columns", len(there), problem, hint)
+        log = self._log(keys)
+        if log is not None:
+            hint = "give the column another name"
+            check_numbered(
+                there, log, hint if keys is None else f"{hint}, or keep no history", capitals=True
+            )
+
+    def _log(self, keys: tuple[str, ...] | None) -> str | None:
+        """The table that rows are appended to, if there is one."""
+        return self.table if keys is None else self.history
+
+    def _written(
+        self,
+        connection: Connection[Any],
+        target: _Target,
+        write: Callable[[Connection[Any], _Target], None],
+    ) -> dict[int, str]:
+        """Write what can be written; give back what can't, by position, and why."""
+        from psycopg import sql
+
+        def attempt(rows: pa.Table) -> None:
+            with refusals(), connection.transaction():
+                self._stage(connection, target, rows)
+                write(connection, target)
+                # Else some would be looked at when all is committed.
+                connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(_STAGE)))
+
+        return sift(self._place(target), target.rows, attempt)
+
+    def _place(self, target: _Target) -> str:
+        return f"PostgreSQL {self.link.place}, table {target.emitted}"
+
+    def _upsert(self, connection: Connection[Any], target: _Target) -> None:
+        from psycopg import sql
+
+        key = _names(target.identity)
+        same = sql.SQL(" AND ").join(
+            sql.SQL("kept.{0} = newest.{0}").format(sql.Identifier(name))
+            for name in target.identity
+        )
+        # A window may emit early and in full within one batch: only its newest row counts.
+        newest = sql.SQL(
+            "SELECT DISTINCT ON ({key}) * FROM {stage} ORDER BY {key}, revision DESC"
+        ).format(key=key, stage=sql.Identifier(_STAGE))
+        connection.execute(
+            sql.SQL(
+                "DELETE FROM {table} AS kept USING ({newest}) AS newest WHERE {same} "
+                "AND newest.emission = 'retract' AND newest.revision >= kept.revision"
+            ).format(table=target.name, newest=newest, same=same)
+        )
+        every = target.rows.column_names
+        rest = [name for name in every if name not in target.identity]
+        sets = sql.SQL(", ").join(
+            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in rest
+        )
+        self._checked(
+            connection,
+            target,
+            sql.SQL(
+                "INSERT INTO {table} AS kept ({every}) SELECT {every} FROM ({newest}) AS newest "
+                "WHERE emission <> 'retract' ON CONFLICT ({key}) DO UPDATE SET {sets} "
+                "WHERE excluded.revision >= kept.revision"
+            ).format(table=target.name, every=_names(every), newest=newest, key=key, sets=sets),
+        )
+
+    def _append(self, connection: Connection[Any], target: _Target) -> None:
+        from psycopg import sql
+
+        every = _names(target.rows.column_names)
+        take = sql.SQL("INSERT INTO {table} ({every}) SELECT {every} FROM {stage}")
+        stage = sql.Identifier(_STAGE)
+        connection.execute(take.format(table=target.name, every=every, stage=stage))
+
+    def _erase(self, connection: Connection[Any], target: _Target, number: int) -> None:
+        """Forget what an earlier try has appended."""
+        from psycopg import sql
+
+        erase = sql.SQL("DELETE FROM {} WHERE {} = {}")
+        named = sql.Identifier(BATCH)
+        self._checked(connection, target, erase.format(target.name, named, sql.Literal(number)))
+
+    def _prepare(self, connection: Connection[Any], target: _Target) -> None:
+        """Have the table, alone until the transaction ends."""
+        # Queries that share a table take turns: whoever comes second sees the first one's rows.
+        turn = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+        connection.execute(turn, (f"muntin {target.emitted}",))
+        if self.create:
+            self._make(connection, target)
+
+    def _stage(self, connection: Connection[Any], target: _Target, rows: pa.Table) -> None:
+        """Have rows beside the table."""
+        from psycopg import sql
+
+        every = _names(rows.column_names)
+        # Of the table's own types, which need not be those that we would have chosen.
+        stage = sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA")
+        named = sql.Identifier(_STAGE)
+        self._checked(connection, target, stage.format(named, every, target.name))
+        copy = sql.SQL("COPY {} ({}) FROM STDIN").format(named, every)
+        with connection.cursor() as cursor, cursor.copy(copy) as stream:
+            for row in zip(*(values(c) for c in rows.columns), strict=True):
+                stream.write_row(row)
+
+    def _make(self, connection: Connection[Any], target: _Target) -> None:
+        from psycopg import sql
+
+        shape = [
+            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type(field.type)))
+            for field in target.rows.schema
+        ]
+        if target.identity:
+            shape.append(sql.SQL("PRIMARY KEY ({})").format(_names(target.identity)))
+        made = sql.SQL("CREATE TABLE {} ({})").format(target.name, sql.SQL(", ").join(shape))
+        there = connection.execute("SELECT to_regclass(%s)", (target.name.as_string(connection),))
+        if there.fetchone() != (None,):
+            return
+        connection.execute(made)
+        if not target.identity:
+            indexed = sql.SQL("CREATE INDEX ON {} ({})")
+            connection.execute(indexed.format(target.name, sql.Identifier(BATCH)))
+
+    def _checked(self, connection: Connection[Any], target: _Target, statement: Composed) -> None:
+        """Run a statement that fails where the table isn't as it must be."""
+        from psycopg import errors
+
+        try:
+            connection.execute(statement)
+        except errors.UndefinedTable:
+            hint = "make it, or leave create=False away"
+            raise SinkError(f"the table {target.emitted} isn't there; {hint}") from None
+        except errors.UndefinedColumn as error:
+            said = error.diag.message_primary
+            hint = f"it needs {', '.join(target.rows.column_names)}"
+            raise SinkError(f"the table {target.emitted} lacks one: {said}; {hint}") from None
+        except errors.InvalidColumnReference:
+            key = ", ".join(target.identity)
+            raise SinkError(
+                f"the table {target.emitted} has no primary key or unique index over ({key}), by "
+                "which newer revisions find older ones; add one"
+            ) from None
+
+
+def to_postgres(
+    dsn: str,
+    table: str,
+    *,
+    schema: str | None = None,
+    history: str | None = None,
+    create: bool = True,
+    patience: Duration = "1 minute",
+    password: str | None = None,
+) -> PostgresSink:
+    """Keep the newest state of every window in a table of PostgreSQL.
+
+    A batch is one transaction: its rows are copied into a staging table and upserted from there by
+    keys and window, the greater revision wins, and sessions that were taken back are deleted. Pairs
+    of joins and rejected messages are appended under their batch's number, in a column ``batch``
+    (which therefore none of theirs may be called), in place of what an earlier try left. A repeated
+    batch changes nothing, so that a restart of the query or of the server, at any moment, loses and
+    doubles nothing. A table that is appended to belongs to one query.
+
+    Where the server goes away, the batch waits for it and is written again as a whole.
+
+    Args:
+        dsn: Where the server is: ``postgresql://user@host:5432/database`` or ``host=… dbname=…``.
+            It isn't told in messages, but its host and database are.
+        table: The table.
+        schema: Its schema; the first of the connection's search path where it isn't given.
+        history: Another table that keeps every firing, with the batch's number.
+        create: Whether tables are made at the first batch where they aren't there. A table of your
+            own needs a primary key or unique index over the keys, ``window_start`` and
+            ``window_end``, and the columns by their names; it may have more columns.
+        patience: How long a server that is away is waited for before the query ends with an error.
+        password: The password, where neither the address has one nor libpq finds it (in
+            ``PGPASSWORD`` or ``~/.pgpass``). It is never shown.
+
+    Raises:
+        MissingExtraError: When ``psycopg`` isn't installed.
+        OptionError: When the address or a name can't be one.
+
+    Example:
+        >>> sink = to_postgres("postgresql://host/db", "views")  # doctest: +SKIP
+    """
+    waits = micros("patience", patience) / 1_000_000
+    return PostgresSink(Link(dsn, waits, password), schema, table, history, create)
+
+
+def _names(names: Sequence[str]) -> Composable:
+    from psycopg import sql
+
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def _check_name(option: str, name: str) -> None:
+    if not name or "\x00" in name or len(name.encode()) > _LONGEST:
+        hint = f"give one of 1 to {_LONGEST} bytes, which is all that PostgreSQL keeps apart"
+        raise OptionError(option, name, "can't be a name", hint)

@@ -1,0 +1,240 @@
+"""Results as a select list shows them: columns of one's own, and ``HAVING``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from muntin.engine import columns
+from muntin.model.pipeline import SIDE_COLUMNS, Column, Windowing, quoted
+from muntin.spark.finished import Finished
+from muntin.spark.host.chain import Upstream, marked
+from muntin.spark.host.plan import RESULTS, Plan
+from muntin.spark.join import Joined
+from muntin.spark.query import WindowedQuery
+from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.files import Sink, SinkLike, check, sink
+from muntin.spark.windowed import WindowedAggregate
+
+_HOLDS = "__muntin_holds"
+# A column, or a field of a side, and nothing that is computed.
+_NAME = r"(?:`(?:[^`]|``)+`|\w+)"
+_COLUMN = re.compile(rf"{_NAME}(?:\.{_NAME})*")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is shown of firings.
+
+    Attributes:
+        columns: The columns, in order.
+        having: Which firings hold; ``None`` is all of them.
+        identity: The columns that identify a window.
+        accumulate: Whether a firing emits the whole result.
+        retracts: Whether windows may vanish.
+    """
+
+    columns: tuple[Column, ...]
+    having: str | None
+    identity: tuple[str, ...]
+    accumulate: bool
+    retracts: bool
+
+    @classmethod
+    def of(cls, windowing: Windowing) -> Shape | None:
+        """The shape of a query; ``None`` where firings are shown as they are emitted."""
+        if windowing.columns is None:
+            return None
+        keys = [key.name for key in windowing.keys]
+        return cls(
+            windowing.columns,
+            windowing.having,
+            (*keys, columns.WINDOW_START, columns.WINDOW_END, columns.REVISION),
+            windowing.spec.firing.accumulate,
+            windowing.spec.windows.retracts,
+        )
+
+    def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
+        """Firings in this shape.
+
+        A window whose newer firing doesn't hold is taken back: it may have been emitted before.
+
+        Args:
+            frame: The firings.
+            beside: Columns that stay as they are; of rows that aren't firings the first isn't null.
+        """
+        if self.having is None:
+            # What vanished has no value, whatever is computed of it.
+            alive = f"{columns.EMISSION} <> 'retract'" if self.retracts else None
+            return frame.selectExpr(*(self._shown(c, alive) for c in self.columns), *beside)
+        frame = frame.selectExpr("*", f"coalesce(({self.having}), false) AS {_HOLDS}")
+        emitted = f"{_HOLDS} OR {columns.EMISSION} = 'retract'"
+        if self.accumulate:
+            emitted += f" OR {columns.REVISION} > 0"
+        if beside:
+            emitted += f" OR {beside[0]} IS NOT NULL"
+        return frame.where(emitted).selectExpr(
+            *(self._shown(c, _HOLDS) for c in self.columns), *beside
+        )
+
+    def _shown(self, column: Column, alive: str | None) -> str:
+        name, text = quoted(column.name), column.text
+        if alive is None or (column.bare and column.name in self.identity):
+            return f"{text} AS {name}"
+        if column.text == columns.EMISSION and self.having is not None:
+            return f"CASE WHEN {_HOLDS} THEN {columns.EMISSION} ELSE 'retract' END AS {name}"
+        if column.text in (columns.WINDOW_START, columns.WINDOW_END, columns.EMISSION):
+            return f"{text} AS {name}"
+        return f"CASE WHEN {alive} THEN {text} END AS {name}"
+
+
+@dataclass(frozen=True)
+class PairShape:
+    """What is shown of pairs.
+
+    Attributes:
+        columns: The columns, in order; ``None`` is all of them.
+        where: Which pairs.
+        sides: For each side its columns with their names among the pairs'.
+        merged: Pairs of columns that are shown as one, in the place of the first.
+    """
+
+    columns: tuple[Column, ...] | None
+    where: str | None
+    sides: tuple[dict[str, str], dict[str, str]]
+    merged: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def computes(self) -> bool:
+        """Whether it shows, or asks for, more than columns as they are."""
+        shown = self.columns or ()
+        return self.where is not None or not all(_COLUMN.fullmatch(one.text) for one in shown)
+
+    def named(self, frame: DataFrame) -> DataFrame:
+        """Pairs by all names that expressions may have for their columns."""
+        there = set(frame.columns)
+        qualified = []
+        for side, names in zip(SIDE_COLUMNS, self.sides, strict=True):
+            known = {own: emitted for own, emitted in names.items() if emitted in there}
+            fields = ", ".join(f"{_text(own)}, {quoted(emitted)}" for own, emitted in known.items())
+            if known:
+                # A column may be named by its side, as a field of a struct of that name.
+                qualified.append(f"named_struct({fields}) AS {quoted(side)}")
+        others = {one: two for one, two in self.merged if two in there}
+        plain = []
+        for name in frame.columns:
+            text = quoted(name)
+            if name in others:
+                text = f"coalesce({text}, {quoted(others[name])}) AS {text}"
+            if name not in others.values():
+                plain.append(text)
+        return frame.selectExpr(*plain, *qualified)
+
+    def of_frame(self, frame: DataFrame) -> DataFrame:
+        """Pairs in this shape."""
+        whole = self.named(frame)
+        if self.where is not None:
+            whole = whole.where(self.where)
+        if self.columns is None:
+            return whole.drop(*SIDE_COLUMNS)
+        shown = [f"{c.text} AS {quoted(c.name)}" for c in self.columns if c.name != "emission"]
+        return whole.selectExpr(*shown, columns.EMISSION)
+
+
+def _text(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@dataclass(frozen=True)
+class _ShapedBatch(Batch):
+    shape: Shape | PairShape | None = None
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows, as a DataFrame."""
+        assert self.shape is not None
+        return self.shape.of_frame(Batch.frame.fget(self))  # type: ignore[attr-defined]
+
+    def table(self) -> pa.Table:
+        """The rows, fetched to the driver as one Arrow table."""
+        frame = self.frame
+        return frame.toArrow().cast(to_arrow_schema(frame.schema, timezone="UTC"))
+
+
+class _Shaped:
+    """A sink that gets results in a shape."""
+
+    def __init__(self, target: Sink, shape: Shape | PairShape, shown: StructType) -> None:
+        self.target = target
+        self.shape = shape
+        self.shown = shown
+
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """See ``Sink``."""
+        check(self.target, self.shown, keys)
+
+    def write(self, batch: Batch) -> None:
+        """See ``Sink``."""
+        # The columns of ``schema`` are those before they are shaped: both need it.
+        self.target.write(_ShapedBatch(**vars(batch), shape=self.shape))
+
+
+def shaped(target: SinkLike | None, shape: Shape | PairShape, shown: StructType) -> Sink | None:
+    """A sink that gets results in a shape, and the columns that are shown."""
+    made = sink(target)
+    return None if made is None else _Shaped(made, shape, shown)
+
+
+class _Selected(Finished):
+    """A query whose results have a shape of their own.
+
+    Args:
+        plan: The pipeline.
+        shape: What is shown of results.
+    """
+
+    shape: Shape | PairShape
+
+    def __init__(self, plan: Plan, shape: Shape | PairShape) -> None:
+        super().__init__(plan)
+        self.shape = shape
+
+    def _emitted(self) -> DataFrame:
+        return self.shape.of_frame(self.plan.unpacked(RESULTS))
+
+    def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
+        """See ``Finished.start``."""
+        made = shaped(results, self.shape, self.results.schema)
+        return super().start(results=made, **options)
+
+
+class SelectedAggregate(_Selected, WindowedAggregate):
+    """A windowed aggregation whose results have a shape of their own."""
+
+    shape: Shape
+
+    @cached_property
+    def results(self) -> DataFrame:
+        """Every firing as a row, with the columns that were selected.
+
+        What identifies a window is always there, and so are ``emission`` and ``revision``. A
+        firing for which ``HAVING`` doesn't hold (any more) is a ``retract`` with null columns.
+        """
+        return marked(self._emitted(), self._feeding())
+
+    def _feeding(self, *, full: bool = False) -> Upstream:
+        return Upstream(self.plan, self.shape, full)
+
+
+class SelectedJoin(_Selected, Joined):
+    """A join whose pairs have a shape of their own: the columns selected, and ``emission``."""
+
+    shape: PairShape

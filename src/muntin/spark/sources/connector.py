@@ -1,0 +1,139 @@
+"""Where Spark's Kafka connector comes from: it isn't part of Spark, nor of any Python package."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from muntin.model.errors import SettingError
+from muntin.spark.host.internals.jvm import has_class, is_connected
+
+FOLDER_SETTING = "spark.muntin.kafka.jars"
+FOLDER_VARIABLE = "MUNTIN_KAFKA_JARS"
+_PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_SCALA = "2.13"
+_NAME = f"spark-sql-kafka-0-10_{_SCALA}"
+# What Spark doesn't have itself of what the connector needs.
+_NEEDED = (_NAME, f"spark-token-provider-kafka-0-10_{_SCALA}", "kafka-clients", "commons-pool2")
+_AVRO = f"spark-avro_{_SCALA}"
+_PATIENCE = 600
+_LOG = logging.getLogger(__name__)
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>muntin</groupId><artifactId>connector</artifactId><version>1</version>
+<packaging>pom</packaging>
+<dependencies>{}</dependencies>
+</project>"""
+_DEPENDENCY = (
+    "<dependency><groupId>org.apache.spark</groupId><artifactId>{}</artifactId>"
+    "<version>{}</version></dependency>"
+)
+
+
+def connect(spark: SparkSession) -> str:
+    """Have the Kafka connector in a session.
+
+    It is looked for on the class path (``spark.jars.packages``, ``spark.jars``), in a folder of
+    jars (the setting ``spark.muntin.kafka.jars`` or the environment's ``MUNTIN_KAFKA_JARS``), and
+    then asked of Maven, in this order. Jars of a folder reach the executors too.
+
+    Returns:
+        Where it was found, in words; also logged.
+
+    Raises:
+        SettingError: When it is nowhere, saying what to do.
+    """
+    if is_connected(spark):
+        # Over Spark Connect the server's class path can't be looked at.
+        return "the server of Spark Connect"
+    if not has_class(spark, _PROVIDER):
+        folder = _folder(spark)
+        jars = sorted(folder.glob("*.jar")) if folder is not None else None
+        if jars is None:
+            folder, jars = _from_maven(spark.version)
+        elif not any(jar.name.startswith(_NAME) for jar in jars):
+            raise SettingError(f"{folder} holds no {_NAME}-*.jar; {_hint(spark.version)}")
+        for jar in jars:
+            spark.sql("ADD JAR '{}'".format(str(jar.resolve()).replace("'", "\\'")))
+        if not has_class(spark, _PROVIDER):
+            raise SettingError(f"the jars of {folder} can't be used; {_hint(spark.version)}")
+        return _found(f"the folder {folder}")
+    packages = spark.conf.get("spark.jars.packages", "") or ""
+    return _found("spark.jars.packages" if _NAME in packages else "the class path")
+
+
+def _found(where: str) -> str:
+    _LOG.info("Spark's Kafka connector comes from %s", where)
+    return where
+
+
+def _folder(spark: SparkSession) -> Path | None:
+    for source, named in (
+        (FOLDER_SETTING, spark.conf.get(FOLDER_SETTING, "")),
+        (FOLDER_VARIABLE, os.environ.get(FOLDER_VARIABLE)),
+    ):
+        if named:
+            folder = Path(named).expanduser()
+            if not folder.is_dir():
+                raise SettingError(f"{source} is {named!r}, which isn't a folder; name one of jars")
+            return folder
+    return None
+
+
+def _from_maven(version: str) -> tuple[Path, list[Path]]:
+    """The connector out of Maven's repositories, kept for the next time."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "muntin" / f"kafka-connector-{version}"
+    if not folder.is_dir():
+        mvn = shutil.which("mvn")
+        if mvn is None:
+            raise SettingError(f"Spark's Kafka connector is nowhere; {_hint(version)}")
+        fetch(mvn, {_NAME: version, _AVRO: version}, (*_NEEDED, _AVRO), folder)
+    return folder, sorted(folder.glob("*.jar"))
+
+
+def fetch(mvn: str, wanted: dict[str, str], needed: tuple[str, ...], folder: Path) -> None:
+    """Have Maven put artifacts of Spark, and some of what they need, into a folder.
+
+    Args:
+        mvn: The program.
+        wanted: Versions by artifact.
+        needed: Which artifacts are kept, of these and of those that they need.
+        folder: Where to; it is made whole or not at all.
+
+    Raises:
+        SettingError: When Maven can't; with what it said.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+        pom, jars = Path(made) / "pom.xml", Path(made) / "jars"
+        pom.write_text(_POM.format("".join(_DEPENDENCY.format(*one) for one in wanted.items())))
+        command = [mvn, "--quiet", "--batch-mode", "--file", str(pom)]
+        command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        command += [f"-DincludeArtifactIds={','.join(needed)}"]
+        _LOG.info("asking Maven for %s", ", ".join(wanted))
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise SettingError(
+                f"Maven took over {_PATIENCE} s; {_hint(*wanted.values())}"
+            ) from error
+        if done.returncode or not jars.is_dir():
+            said = next((x for x in done.stdout.splitlines() if "ERROR" in x), "no jars came")
+            raise SettingError(f"Maven can't fetch it: {said[:300]}; {_hint(*wanted.values())}")
+        jars.rename(folder)
+
+
+def _hint(version: str, *_: str) -> str:
+    return (
+        f'start the session with spark__jars__packages="org.apache.spark:{_NAME}:{version}", or '
+        f"put {', '.join(_NEEDED)} (and {_AVRO} for Avro) into a folder and name it in "
+        f"{FOLDER_VARIABLE} or {FOLDER_SETTING}, or install Maven"
+    )

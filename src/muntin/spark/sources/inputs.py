@@ -1,0 +1,251 @@
+"""What a query reads: an input checked, flagged and handed to the workers in the cheapest way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import polars as pl
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
+
+from muntin.engine import columns
+from muntin.model.axis import SECOND
+from muntin.model.errors import MuntinError, OptionError, SpecChangedError
+from muntin.model.facts import Query, differences
+from muntin.model.policies import Every, Policy
+from muntin.spark.host.checkpoint import Checkpoint, spec_of
+from muntin.spark.host.heartbeat import NAME, Heartbeat, is_tick
+from muntin.spark.host.internals.checkpoints import newest_offsets
+from muntin.spark.host.internals.plans import reads
+from muntin.spark.host.messages import PASSED, Reader, as_sent
+from muntin.spark.sources.flags import NOW, Flags
+from muntin.spark.sources.kafka_columns import columnar
+from muntin.spark.sources.kafka_ranges import KafkaRows
+from muntin.spark.sources.parquet import ParquetReader, files
+
+PARSED = "__muntin_parsed"
+# The metadata of a column that isn't null where a message couldn't be parsed by its source.
+MARKS_MALFORMED = "muntin.malformed"
+# The wall clock that a tick carries, microseconds.
+WALL = "wall"
+_POLICIES = {f"{side}{name}" for side in ("", "left ", "right ") for name in ("early", "late")}
+OWN = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, PARSED, NOW, *PASSED}
+
+
+@dataclass(frozen=True)
+class Input:
+    """A DataFrame and how its messages are to be taken.
+
+    Attributes:
+        frame: The input.
+        time: The event-time column's name, if there is one.
+        where: Which messages to take at all.
+        clock: The column that says when a message arrived, in place of the machine's clock.
+        max_ahead: How far ahead of the clock a message may be, microseconds; ``None`` is any.
+        offset: The columns of a message's partition and of its offset in it.
+        rows: The frame's rows, with others among them that only pass through; the frame itself
+            where there are none.
+        stamped: Whether messages bring the batch's wall clock along, as ``NOW``.
+    """
+
+    frame: DataFrame
+    time: str | None
+    where: Column | str | None = None
+    clock: str | None = None
+    max_ahead: int | None = None
+    offset: tuple[str, str] | None = None
+    rows: DataFrame | None = None
+    stamped: bool = False
+
+    def select(self, sent: dict[str, Column]) -> DataFrame:
+        """The rows, with what is sent of each."""
+        rows = self.frame if self.rows is None else self.rows
+        passed = [] if self.rows is None else [F.col(name) for name in PASSED]
+        return rows.select(*(column.alias(name) for name, column in sent.items()), *passed)
+
+    def columns(self) -> dict[str, Column]:
+        """The frame's columns, by name.
+
+        Raises:
+            OptionError: When the time, the clock or the offset isn't a column of a fitting type, or
+                a column has a name that can't be asked for.
+        """
+        _check_names(self.frame)
+        if self.time is not None:
+            _check_time(self.frame, "time", self.time)
+        if self.clock is not None:
+            _check_time(self.frame, "clock", self.clock)
+        _check_offset(self.frame, self.offset)
+        return {name: F.col(f"`{name}`") for name in self.frame.columns}
+
+    def flag(self, sent: dict[str, Column]) -> str | None:
+        """Add what Spark decides about each message; returns the column that holds its time."""
+        time = self.time
+        if self.where is not None:
+            where = self.where
+            sent[columns.KEEP] = F.expr(where) if isinstance(where, str) else where
+        if self.clock is not None:
+            sent[columns.CLOCK] = sent[self.clock]
+        if self.stamped:
+            sent[NOW] = _batch_clock(zoneless=False)
+        unparsed = [f.name for f in self.frame.schema.fields if MARKS_MALFORMED in f.metadata]
+        for name in unparsed:
+            sent[columns.MALFORMED] = sent[name].isNotNull()
+        if time is None:
+            return None
+        time_column, kind = time, self.frame.schema[time].dataType
+        moment = sent[time]
+        if isinstance(kind, StringType):
+            time_column = PARSED
+            moment = F.try_to_timestamp(sent[time])
+            sent[PARSED] = moment
+            wrong = sent[time].isNotNull() & moment.isNull()
+            sent[columns.MALFORMED] = sent.get(columns.MALFORMED, F.lit(False)) | wrong
+        wall = F.localtimestamp() if isinstance(kind, TimestampNTZType) else F.current_timestamp()
+        if self.clock is not None:
+            wall = sent[self.clock]
+        if self.max_ahead is not None:
+            ahead = F.expr(f"make_dt_interval(0, 0, 0, {self.max_ahead / SECOND:.6f})")
+            # A message without an arrival time isn't thereby from the future.
+            sent[columns.FUTURE] = F.coalesce(moment > wall + ahead, F.lit(False))
+        return time_column
+
+    def read(
+        self,
+        messages: DataFrame,
+        schema: dict[str, pl.DataType],
+        time_column: str | None,
+        ordered: bool = False,
+    ) -> tuple[Reader, DataFrame | KafkaRows]:
+        """How messages reach the workers: as rows, or as what holds them (files, offsets).
+
+        Args:
+            messages: The frame with all that is sent.
+            schema: Polars types of the columns that reach Python.
+            time_column: The column that holds the event time.
+            ordered: Whether the order of arrival counts, which parts of a file would mix up.
+        """
+        names = [name for name in self.frame.columns if name in schema]
+        derived = set(messages.columns) - {*names, columns.CLOCK, columns.FUTURE, NOW}
+        time = self.time
+        local = time is not None and isinstance(self.frame.schema[time].dataType, TimestampNTZType)
+        # Spark writes a moment into the code that it generates, and then compiles that in every
+        # batch.
+        asked = self.stamped or (self.max_ahead is not None and self.clock is None)
+        now = _batch_clock(zoneless=local) if asked else F.lit(0).cast("long")
+        read = {name: schema[name] for name in names}
+        flags = Flags(time_column, self.clock, self.max_ahead, self.stamped)
+        # Ranges come with one clock, and it is never the local one.
+        topics = None if ordered or (local and asked) else columnar(self.frame)
+        if topics is not None and derived <= {columns.MALFORMED} and time_column == time:
+            marks = columns.MALFORMED if derived else None
+            return replace(topics.reader, wanted=read, flags=flags, marks=marks), topics.rows
+        # Files do, too, and what messages bring along of it is never the local one.
+        as_rows = derived or ordered or (local and self.stamped)
+        found = None if as_rows else files(self.frame, now)
+        if found is None:
+            return as_sent, messages
+        listed, root = found
+        return ParquetReader(read, root, flags), listed
+
+
+def _batch_clock(*, zoneless: bool) -> Column:
+    """The batch's wall clock in microseconds; the same when the batch is repeated.
+
+    Args:
+        zoneless: Whether local time is meant, as ``timestamp_ntz`` has it.
+    """
+    now = F.current_timestamp()
+    return F.unix_micros(F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now)
+
+
+def _check_names(frame: DataFrame) -> None:
+    cased = str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    seen: set[str] = set()
+    for name in frame.columns:
+        folded = name if cased else name.lower()
+        hint = "rename the columns: frame.toDF(names)"
+        if not name or "`" in name:
+            raise OptionError("column", name, "can't be the name of a column", hint)
+        if folded in seen:
+            raise OptionError("column", name, "is the name of two columns", hint)
+        seen.add(folded)
+
+
+def _check_offset(frame: DataFrame, offset: tuple[str, str] | None) -> None:
+    whole = ("tinyint", "smallint", "int", "bigint")
+    for column, kinds in zip(offset or (), ((*whole, "string"), whole), strict=False):
+        if column not in frame.columns:
+            hint = f"give two of {', '.join(frame.columns)}"
+            raise OptionError("offset", column, "isn't a column", hint)
+        kind = frame.schema[column].dataType.simpleString()
+        if kind not in kinds:
+            hint = f"cast it to one of {', '.join(kinds)}"
+            raise OptionError("offset", column, f"has type {kind}", hint)
+
+
+def _check_time(frame: DataFrame, option: str, time: str) -> None:
+    if time not in frame.columns:
+        hint = f"give one of {', '.join(frame.columns)}"
+        raise OptionError(option, time, "isn't a column", hint)
+    kind = frame.schema[time].dataType
+    if not isinstance(kind, TimestampType | TimestampNTZType | StringType):
+        hint = "cast it first, for example with timestamp_seconds(), timestamp_millis() or cast()"
+        raise OptionError(option, time, f"has type {kind.simpleString()}, not timestamp", hint)
+
+
+def period_of(policies: Sequence[Policy | None]) -> int | None:
+    """How often a tick is needed: the shortest period of a policy, at most a second apart.
+
+    ``None`` where no policy goes by the clock.
+    """
+    periods = [policy.period for policy in policies if isinstance(policy, Every)]
+    return min(SECOND, *periods) if periods else None
+
+
+def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
+    """A row a slot and period, with ``WALL``."""
+    spark.dataSource.register(Heartbeat)
+    beats = spark.readStream.format(NAME).option("period", str(period)).load()
+    every = F.array(*(F.lit(slot) for slot in slots))
+    return beats.select(F.explode(every).alias("slot"), F.col("tick").alias(WALL))
+
+
+def check_ticks(emitted: DataFrame, checkpoint: str, spec: Query | None) -> None:
+    """Refuse a checkpoint that has ticks where the query has none, or the other way round.
+
+    Ticks are a source of their own, and Spark goes on from a checkpoint only with as many sources
+    as it has; what it says otherwise names no policy.
+
+    Args:
+        emitted: What the query emits.
+        checkpoint: Where its progress is kept, if it was started before.
+        spec: The query, where it is one of windows or a join.
+
+    Raises:
+        SpecChangedError: Naming the policies that differ, then and now.
+    """
+    had = _had_ticks(emitted, checkpoint)
+    if had is None or had == (has := reads(emitted, NAME)):
+        return
+    lines = []
+    with suppress(MuntinError):  # there may be no state yet, or state that isn't of windows
+        then = spec_of(Checkpoint(emitted.sparkSession, checkpoint)).facts()
+        now = {} if spec is None else spec.facts()
+        lines = differences(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
+    words = ("goes by nothing that ticks", "goes by the machine's clock")
+    raise SpecChangedError(
+        f"the checkpoint was written by a query that {words[had]}, and this one {words[has]}"
+        + (f" ({'; '.join(lines)})" if lines else "")
+        + ", which Spark can't go on from; go back to the policies (every=…), the clock= or the "
+        "relative_to_now() of then, or start with a new checkpoint folder"
+    )
+
+
+def _had_ticks(emitted: DataFrame, checkpoint: str) -> bool | None:
+    """Whether ticks are among the sources of a checkpoint; ``None`` where nothing says so."""
+    lines = newest_offsets(emitted.sparkSession, checkpoint)
+    return None if lines is None else any(is_tick(line) for line in lines[2:])

@@ -1,0 +1,276 @@
+"""Kafka as a source: payloads as columns, and what can't be parsed as a rejected message.
+
+The workers read topics themselves where they can; all else is read by Spark's own connector, see
+``connector`` for where that comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from importlib.util import find_spec
+from typing import Any, Literal, cast
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from muntin.model.errors import MissingExtraError, OptionError
+from muntin.spark.host.schema import polars_schema
+from muntin.spark.redaction import hide_secrets
+from muntin.spark.sources.connector import connect
+from muntin.spark.sources.decimals import bounded
+from muntin.spark.sources.flags import Flags
+from muntin.spark.sources.inputs import MARKS_MALFORMED
+from muntin.spark.sources.kafka_client import of_librdkafka
+from muntin.spark.sources.kafka_columns import MALFORMED, Columnar, KafkaReader
+from muntin.spark.sources.kafka_ranges import KafkaRows, Topics, starting_of
+from muntin.spark.sources.payloads import readable
+
+Form = Literal["json", "csv", "avro"]
+Reader = Literal["spark", "columns"]
+
+# Kafka's own columns, beside those of the payload.
+OWN = ("key", "topic", "partition", "offset", "timestamp", "headers")
+_TYPES = {
+    "key": "string", "value": "binary", "topic": "string", "partition": "int", "offset": "long",
+    "timestamp": "timestamp", "timestampType": "int",
+    "headers": "array<struct<key: string, value: binary>>",
+}  # fmt: skip
+_CORRUPT = "__muntin_corrupt"
+_PARSED = "__muntin_value"
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """Topics of Kafka, and how their payloads become columns; made by ``kafka``."""
+
+    servers: str
+    topics: tuple[str, ...]
+    columns: str | StructType | None
+    form: Form
+    schema: str | None
+    starting: str
+    headers: bool
+    per_batch: int | None
+    reader: Reader | None = None
+    options: Mapping[str, str] = field(repr=False, default_factory=dict)
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """The topics as a streaming DataFrame.
+
+        Raises:
+            SettingError: When Spark's Kafka connector is nowhere.
+        """
+        if self.in_columns():
+            return self._columnar(spark, streaming=True)
+        return self._load(spark, spark.readStream)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """What the topics hold now, as a batch DataFrame.
+
+        Raises:
+            SettingError: When Spark's Kafka connector is nowhere.
+        """
+        if self.in_columns():
+            return self._columnar(spark, streaming=False)
+        return self._load(spark, spark.read)
+
+    def in_columns(self) -> bool:
+        """Whether the workers read the topics themselves; Spark's connector does otherwise.
+
+        Columns are given as text that a session parses, so there must be one.
+
+        Raises:
+            MissingExtraError: When they are to, and librdkafka isn't there.
+            OptionError: When they are asked to read what they can't.
+        """
+        if self.reader == "spark":
+            return False
+        problem = self._beyond_columns()
+        if problem is not None and self.reader == "columns":
+            raise problem
+        if problem is None and find_spec("confluent_kafka") is None:
+            instead = "read with Spark's connector: reader='spark'"
+            raise MissingExtraError("reading topics in columns", "kafka", instead)
+        return problem is None
+
+    def _beyond_columns(self) -> OptionError | None:
+        """What the workers don't read themselves, if there is any such thing."""
+        hint = "leave reader='columns' out"
+        if self.form != "json":
+            return OptionError("format", self.form, "isn't read in columns", hint)
+        try:
+            starting_of(self.starting)
+        except ValueError:
+            hint = "give 'earliest', 'latest', or JSON: {\"topic\": {\"0\": 17}}"
+            return OptionError("starting", self.starting, "is none of those", hint)
+        payload = {} if self.columns is None else polars_schema(_struct(self.columns))
+        for name, dtype in payload.items():
+            if not readable(dtype):
+                return OptionError("columns", name, "has a type that isn't read in columns", hint)
+        try:
+            of_librdkafka("", self.options)
+        except OptionError as error:
+            return error
+        return None
+
+    def _load(self, spark: SparkSession, reader: Any) -> DataFrame:
+        connect(spark)
+        hide_secrets(spark)
+        given = {
+            "kafka.bootstrap.servers": self.servers,
+            "subscribe": ",".join(self.topics),
+            "startingOffsets": self.starting,
+            "includeHeaders": str(self.headers).lower(),
+        }
+        if self.per_batch is not None:
+            given["maxOffsetsPerTrigger"] = str(self.per_batch)
+        return self._parsed(reader.format("kafka").options(**given, **self.options).load())
+
+    def _columnar(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
+        client, lossy = of_librdkafka(self.servers, self.options)
+        topics = Topics(self.topics, starting_of(self.starting), self.per_batch, client, lossy)
+        schema, payload = self._schema(), None
+        if self.columns is not None:
+            payload = dict(polars_schema(_struct(self.columns)))
+        zone = str(spark.conf.get("spark.sql.session.timeZone"))
+        reader = KafkaReader(
+            client, payload, dict(polars_schema(schema)), zone, Flags(None, None, None), lossy
+        )
+        return Columnar(KafkaRows(spark, topics, streaming), reader).frame(schema)
+
+    def _schema(self) -> StructType:
+        """The columns that workers read: the payload's, Kafka's own, what is malformed."""
+        own = [name for name in _TYPES if name != "headers" or self.headers]
+        ours = _struct(", ".join(f"`{name}` {_TYPES[name]}" for name in own))
+        if self.columns is None:
+            return ours
+        payload = _struct(self.columns)
+        rest = [f for f in ours.fields if f.name in OWN and f.name not in payload.names]
+        made = StructType([*payload.fields, *rest])
+        return made.add(MALFORMED, "binary", metadata={MARKS_MALFORMED: True})
+
+    def _parsed(self, frame: DataFrame) -> DataFrame:
+        if self.form != "avro" and self.columns is None:
+            return frame.withColumn("key", F.col("key").cast("string"))
+        value, corrupt = self._payload(frame)
+        whole = frame.select("*", value.alias(_PARSED))
+        names = [n for n in whole.select(f"{_PARSED}.*").columns if n != _CORRUPT]
+        if MALFORMED in names:
+            hint = "call it something else with computed columns of your own"
+            raise OptionError("columns", MALFORMED, "is what unparsed payloads are kept in", hint)
+        # A null can't say that it is one: a payload that is null is kept as nothing.
+        raw = F.coalesce(F.col("value"), F.lit(b""))
+        kept = F.when(corrupt, raw).alias(MALFORMED, metadata={MARKS_MALFORMED: True})
+        own = [name for name in OWN if name not in names and name in frame.columns]
+        return whole.select(
+            *(F.col(f"{_PARSED}.`{name}`") for name in names),
+            *(F.col(name).cast("string") if name == "key" else F.col(name) for name in own),
+            kept,
+        )
+
+    def _payload(self, frame: DataFrame) -> tuple[Column, Column]:
+        """The payload as a struct, and whether it couldn't be parsed."""
+        if self.form == "avro":
+            from pyspark.sql.avro.functions import from_avro
+
+            value = from_avro("value", str(self.schema), {"mode": "PERMISSIVE"})
+            # What doesn't fit comes out as a record of nulls.
+            fields = frame.select(value.alias(_PARSED)).select(f"{_PARSED}.*").columns
+            nothing = [F.col(_PARSED)[name].isNull() for name in fields]
+            return value, reduce(Column.__and__, nothing, F.lit(True))
+        wanted = _struct(self.columns)
+        parse: Any = F.from_json if self.form == "json" else F.from_csv
+        schema = StructType(wanted.fields).add(_CORRUPT, "string")
+        # CSV takes a schema only as text.
+        emitted = schema if self.form == "json" else schema.toDDL()
+        how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        value = parse(bounded(F.col("value").cast("string"), wanted, self.form), emitted, how)
+        parsed = F.col(_PARSED)
+        return value, parsed.isNull() | parsed[_CORRUPT].isNotNull()
+
+
+def kafka(
+    servers: str,
+    topic: str | Sequence[str],
+    *,
+    columns: str | StructType | None = None,
+    format: Form = "json",
+    schema: str | None = None,
+    starting: str = "earliest",
+    headers: bool = False,
+    per_batch: int | None = None,
+    reader: Reader | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Kafka:
+    """Describe topics of Kafka; ``.stream(spark)`` and ``.frame(spark)`` read them.
+
+    The DataFrame has the payload's columns, Kafka's ``key`` (as text), ``topic``, ``partition``,
+    ``offset`` and ``timestamp`` (where the payload has no column of that name), and ``malformed``:
+    a payload that can't be parsed, as it came. ``windowed`` and ``join`` reject such a message as
+    ``malformed``, and ``to_kafka`` sends it on as it was. With ``offset=("partition", "offset")`` a
+    message that is read twice counts once, and windows can be measured in offsets.
+
+    Args:
+        servers: ``host:port``, several with commas.
+        topic: The topic, or several.
+        columns: Names and types of the payload, as Spark's DDL (``"id long, at timestamp"``) or as
+            a type. Without it, ``value`` is left as bytes.
+        format: How payloads are written: ``json``, ``csv`` or ``avro`` (plain, without a registry).
+        schema: The schema of Avro payloads, as JSON.
+        starting: Where a new query begins: ``earliest``, ``latest``, or offsets as the connector
+            takes them. A query that goes on from its checkpoint doesn't look at it.
+        headers: Whether the column ``headers`` is read too.
+        per_batch: How many messages a batch takes at most.
+        reader: Who reads and parses: ``columns`` (the workers themselves, through librdkafka and
+            Polars: several times faster, no jar, needs ``muntin[kafka]``) or ``spark`` (its
+            connector, row by row). Both keep offsets in Spark's log. Without it, what can be read
+            in columns is (JSON of plain types, and bytes); the rest is Spark's: CSV, Avro,
+            decimals, nested types, and options of its connector or of Java's client.
+        options: More of the connector's options; those with a dot in their names are of Kafka's
+            clients, with or without ``kafka.`` before them (``security.protocol``). Secrets
+            among their values are shown in no plan and no message.
+
+    Raises:
+        OptionError: When the options don't fit together.
+
+    Example:
+        >>> orders = kafka("localhost:9092", "orders", columns="id long, at timestamp")
+        >>> orders.topics
+        ('orders',)
+    """
+    topics = (topic,) if isinstance(topic, str) else tuple(topic)
+    if not topics or not all(topics):
+        raise OptionError("topic", topic, "names none", "give the name of one")
+    if format not in ("json", "csv", "avro"):
+        raise OptionError("format", format, "isn't read", "give 'json', 'csv' or 'avro'")
+    if (format == "avro") != (schema is not None):
+        hint = "give both, or neither: schema='{\"type\": \"record\", …}', format='avro'"
+        raise OptionError("schema", schema, f"doesn't fit format={format!r}", hint)
+    if format == "avro" and columns is not None:
+        hint = "leave it out: the schema says them"
+        raise OptionError("columns", columns, "aren't given with Avro", hint)
+    if per_batch is not None and per_batch < 1:
+        raise OptionError("per_batch", per_batch, "is less than one", "give 1 or more")
+    if reader not in (None, "columns", "spark"):
+        raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
+    given = of_client(options or {})
+    return Kafka(
+        servers, topics, columns, format, schema, starting, headers, per_batch, reader, given
+    )
+
+
+def _struct(columns: str | StructType | None) -> StructType:
+    if isinstance(columns, StructType):
+        return columns
+    return cast(StructType, StructType.fromDDL(str(columns)))
+
+
+def of_client(options: Mapping[str, str]) -> dict[str, str]:
+    """Options as the connector takes them: those of Kafka's clients begin with ``kafka.``."""
+    return {
+        name if "." not in name or name.startswith("kafka.") else f"kafka.{name}": value
+        for name, value in options.items()
+    }

@@ -1,0 +1,162 @@
+"""Topics of Kafka as columns: decoded by the workers, combined where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from muntin.spark.host.internals.plans import remember, remembered
+from muntin.spark.host.schema import to_batches
+from muntin.spark.sources.flags import Flags
+from muntin.spark.sources.kafka_consumer import Range, read
+from muntin.spark.sources.kafka_ranges import KafkaRows
+from muntin.spark.sources.payloads import decode
+from muntin.spark.sources.utf8 import marked, text, unchecked
+
+# The column of a payload that couldn't be parsed, as it came; null for all others.
+MALFORMED = "malformed"
+_MADE_OF = "_muntin_columnar"
+
+
+@dataclass(frozen=True)
+class KafkaReader:
+    """Reads ranges in a worker, as columns.
+
+    Attributes:
+        client: Settings of librdkafka.
+        payload: The payload's columns; ``None`` where it is left as bytes.
+        wanted: The columns to give, in order, of the types that Spark would send.
+        zone: Which zone a time without one is of.
+        flags: What is said of each message.
+        lossy: Whether to go on where messages were deleted before they were read.
+        marks: The column to say in which messages couldn't be parsed, if anybody asks.
+    """
+
+    client: Mapping[str, str] = field(repr=False)
+    payload: dict[str, pl.DataType] | None
+    wanted: dict[str, pl.DataType]
+    zone: str
+    flags: Flags
+    lossy: bool = False
+    marks: str | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+        """The messages of all ranges, flags added, in frames of a bounded size."""
+        for batch in batches:
+            rows = batch.to_pylist()
+            now = max((row.pop("now") for row in rows), default=0)
+            for messages in read(self.client, self.lossy, [Range(**row) for row in rows]):
+                yield self.flags.add(self.frame(messages), now)
+
+    def frame(self, messages: Sequence[Any]) -> pl.DataFrame:
+        """Messages of one partition as columns."""
+        values = [message.value() for message in messages]
+        found: dict[str, pl.Series] = {}
+        if self.payload is not None:
+            # All columns, whoever asks: whether a message is malformed can't depend on that.
+            decoded, bad = decode(values, self.payload, self.zone)
+            found = {name: decoded[name] for name in self.payload if name in self.wanted}
+            if MALFORMED in self.wanted:
+                found[MALFORMED] = _raw(values, bad)
+            if self.marks is not None:
+                found[self.marks] = bad
+        garbled = {}
+        for name, dtype in self.wanted.items():
+            if name == "key" and name not in found:
+                keys = pl.Series([message.key() for message in messages], dtype=pl.Binary)
+                # Spark's rows have whatever bytes a key has, as those of Spark's own reader.
+                if dtype == pl.Binary:
+                    found[name] = keys
+                else:
+                    found[name], garbled[name] = text(keys)
+            elif name not in found:
+                found[name] = _own(name, messages, values).cast(dtype)
+        frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
+        return marked(frame, garbled)
+
+
+@dataclass(frozen=True)
+class Columnar:
+    """What a DataFrame of topics was made of, for whoever would rather read them itself.
+
+    Attributes:
+        rows: The topics' ranges.
+        reader: Reads all columns of the DataFrame.
+    """
+
+    rows: KafkaRows
+    reader: KafkaReader
+
+    def frame(self, schema: StructType) -> DataFrame:
+        """The messages as a DataFrame, which remembers what it was made of."""
+        wanted, payload = self.reader.wanted, self.reader.payload or {}
+        texts = {"key"} & (wanted.keys() - payload.keys())
+        reader = replace(self.reader, wanted={**wanted, **dict.fromkeys(texts, pl.Binary())})
+        frame = self.rows.mapInArrow(Messages(reader, schema), schema)
+        remember(frame, _MADE_OF, self)
+        return frame
+
+
+def columnar(frame: DataFrame) -> Columnar | None:
+    """What a DataFrame was made of, where it is a topic's and nothing else."""
+    found: Columnar | None = remembered(frame, _MADE_OF)
+    return found
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Gives messages to Spark, as rows of a DataFrame; for ``mapInArrow``."""
+
+    read: KafkaReader
+    schema: StructType
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The messages of ranges."""
+        texts = {name for name, dtype in self.read.wanted.items() if dtype == pl.Binary}
+        texts &= {f.name for f in self.schema.fields if isinstance(f.dataType, StringType)}
+        held = [
+            StructField(f.name, BinaryType() if f.name in texts else f.dataType, f.nullable)
+            for f in self.schema.fields
+        ]
+        for frame in self.read(batches):
+            for batch in to_batches(frame, StructType(held)):
+                yield unchecked(batch, texts)
+
+
+def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:
+    """Payloads that couldn't be parsed; one that is null is kept as nothing."""
+    if not bad.any():
+        return pl.Series([None], dtype=pl.Binary).new_from_index(0, len(values))
+    kept = [value or b"" if wrong else None for value, wrong in zip(values, bad, strict=True)]
+    return pl.Series(kept, dtype=pl.Binary)
+
+
+def _own(name: str, messages: Sequence[Any], values: Sequence[bytes | None]) -> pl.Series:
+    """One of Kafka's own columns."""
+    count = len(messages)
+    if name == "value":
+        return pl.Series(values, dtype=pl.Binary)
+    if name == "topic":
+        return pl.repeat(messages[0].topic(), count, dtype=pl.String, eager=True)
+    if name == "partition":
+        return pl.repeat(messages[0].partition(), count, dtype=pl.Int32, eager=True)
+    if name == "offset":
+        return pl.Series([message.offset() for message in messages], dtype=pl.Int64)
+    if name == "timestamp":
+        stamps = pl.Series([message.timestamp()[1] for message in messages], dtype=pl.Int64)
+        return (stamps * 1000).cast(pl.Datetime("us", "UTC"))
+    if name == "timestampType":
+        # Spark's 0 is the producer's time, and 1 the broker's.
+        return pl.Series([message.timestamp()[0] - 1 for message in messages], dtype=pl.Int32)
+    headers = [
+        [{"key": key, "value": value} for key, value in message.headers() or ()] or None
+        for message in messages
+    ]
+    kind = pl.List(pl.Struct({"key": pl.String, "value": pl.Binary}))
+    return pl.Series(headers, dtype=kind)

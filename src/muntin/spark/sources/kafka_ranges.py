@@ -1,0 +1,375 @@
+"""Ranges of Kafka's offsets: planned on the driver, kept in Spark's log, read by the workers.
+
+Spark asks for the newest offsets before each batch and writes them down, so that a batch that is
+repeated reads the same ranges. What a task does with its ranges (read messages, or combine them at
+once) is a function that travels with the source: one Python stage does both.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from muntin.model.errors import SourceError
+from muntin.spark.host.internals.jvm import is_connected
+from muntin.spark.sources.kafka_consumer import QUIET
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Offsets = dict[str, dict[str, int]]
+
+# A range of messages and the batch's wall clock, microseconds.
+RANGES = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("now", pa.int64()),
+    ]
+)
+NAME = "muntin_kafka"
+# Fewer messages aren't worth a second task.
+_MESSAGES_OF_A_TASK = 20_000
+_PATIENCE = 60
+_EARLIEST, _LATEST = -2, -1
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What is read, and where.
+
+    Attributes:
+        names: The topics.
+        starting: ``earliest``, ``latest``, or offsets by topic and partition.
+        per_batch: How many messages a batch takes, about; ``None`` is all there are.
+        client: Settings of librdkafka.
+        lossy: Whether to go on where messages were deleted before they were read.
+    """
+
+    names: tuple[str, ...]
+    starting: str | Mapping[str, Mapping[str, int]]
+    per_batch: int | None
+    client: Mapping[str, str] = field(repr=False)
+    lossy: bool = False
+
+
+class Broker:
+    """What a cluster says of its topics: their partitions, and the offsets in them."""
+
+    def __init__(self, topics: Topics) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.topics = topics
+        self._committed = topics.client.get("isolation.level") == "read_committed"
+        settings = {**QUIET, **topics.client}
+        ours = {name: value for name, value in settings.items() if name not in _OF_CONSUMERS}
+        self._admin = AdminClient(dict[str, Any](ours))
+
+    def partitions(self) -> dict[str, list[int]]:
+        """The partitions of each topic.
+
+        Raises:
+            SourceError: When a topic isn't there, or the brokers can't be reached.
+        """
+        found = {}
+        for name in self.topics.names:
+            try:
+                topic = self._admin.list_topics(name, timeout=_PATIENCE).topics[name]
+            except Exception as error:
+                raise self._unreachable(error) from error
+            if topic.error is not None or not topic.partitions:
+                reason = topic.error.str() if topic.error is not None else "it has no partitions"
+                raise SourceError(f"topic {name!r} can't be read: {reason}; create it first")
+            found[name] = sorted(topic.partitions)
+        return found
+
+    def offsets(self, which: int, partitions: Mapping[str, Iterable[int]]) -> Offsets:
+        """The earliest or the latest offset of each partition.
+
+        Raises:
+            SourceError: When the brokers don't answer, after a minute.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._asked(which, partitions)
+            except Exception as error:
+                if time.monotonic() > deadline:
+                    raise self._unreachable(error) from error
+            # A broker that has just come back knows less than what is remembered of it.
+            time.sleep(0.2)
+            self.partitions()
+
+    def _asked(self, which: int, partitions: Mapping[str, Iterable[int]]) -> Offsets:
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        spec = OffsetSpec.earliest() if which == _EARLIEST else OffsetSpec.latest()
+        asked = {TopicPartition(t, p): spec for t, numbers in partitions.items() for p in numbers}
+        level = IsolationLevel.READ_UNCOMMITTED
+        if self._committed:
+            level = IsolationLevel.READ_COMMITTED
+        answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_PATIENCE)
+        found: Offsets = {}
+        for place, answer in answers.items():
+            offset = answer.result(timeout=_PATIENCE).offset
+            found.setdefault(place.topic, {})[str(place.partition)] = offset
+        return found
+
+    def latest(self) -> Offsets:
+        """Up to where each partition can be read."""
+        return self.offsets(_LATEST, self.partitions())
+
+    def first(self) -> Offsets:
+        """Where a new query begins."""
+        starting, partitions = self.topics.starting, self.partitions()
+        if isinstance(starting, str):
+            return self.offsets(_EARLIEST if starting == "earliest" else _LATEST, partitions)
+        ends = {which: self.offsets(which, partitions) for which in (_EARLIEST, _LATEST)}
+        return {
+            topic: {
+                str(p): ends[given][topic][str(p)] if given < 0 else given
+                for p in numbers
+                for given in [starting.get(topic, {}).get(str(p), _EARLIEST)]
+            }
+            for topic, numbers in partitions.items()
+        }
+
+    def _unreachable(self, error: Exception) -> SourceError:
+        where = self.topics.client["bootstrap.servers"]
+        return SourceError(f"Kafka at {where} doesn't say what {self.topics.names} hold: {error}")
+
+
+# Settings that an admin client doesn't know.
+_OF_CONSUMERS = frozenset(
+    ("isolation.level", "group.id", "auto.offset.reset", "enable.partition.eof",
+     "enable.auto.commit", "queued.max.messages.kbytes", "fetch.wait.max.ms")
+)  # fmt: skip
+
+
+def ends_of(offset: Mapping[str, Any]) -> Offsets:
+    """The offsets that a checkpoint has, by this reader or by Spark's connector."""
+    return dict(offset["ends"]) if "ends" in offset else dict(offset)
+
+
+def within(start: Offsets, newest: Offsets, limit: int) -> Offsets:
+    """Ends of a batch of at most about so many messages, shared out by what there is."""
+    rest = {
+        (topic, p): max(0, end - start.get(topic, {}).get(p, 0))
+        for topic, numbers in newest.items()
+        for p, end in numbers.items()
+    }
+    whole = sum(rest.values())
+    if whole <= limit:
+        return newest
+    return {
+        topic: {p: end - rest[topic, p] + -(-rest[topic, p] * limit // whole)
+                for p, end in numbers.items()}
+        for topic, numbers in newest.items()
+    }  # fmt: skip
+
+
+def ranges_of(start: Offsets, end: Offsets) -> list[tuple[str, int, int, int]]:
+    """What lies between two offsets: topic, partition, first offset, and the one behind the last.
+
+    Raises:
+        SourceError: When a partition is gone, or has fewer messages than were read of it.
+    """
+    found = []
+    for topic in sorted(start.keys() | end.keys()):
+        for p in sorted(start.get(topic, {}).keys() | end.get(topic, {}).keys(), key=int):
+            # A partition that is new begins with its first message.
+            first, behind = start.get(topic, {}).get(p, 0), end.get(topic, {}).get(p)
+            if behind is None or behind < first:
+                has = "is gone" if behind is None else f"ends at {behind}"
+                raise SourceError(
+                    f"partition {p} of topic {topic!r} was read up to {first} and {has}: the topic "
+                    "was made anew; start with a new checkpoint folder"
+                )
+            if behind > first:
+                found.append((topic, int(p), first, behind))
+    return found
+
+
+def shares(
+    ranges: Sequence[tuple[str, int, int, int]], tasks: int
+) -> list[list[tuple[str, int, int, int]]]:
+    """Ranges cut into parts of like size, one a task, in their order."""
+    whole = sum(end - start for _, _, start, end in ranges)
+    count = max(1, min(tasks, whole // _MESSAGES_OF_A_TASK))
+    found: list[list[tuple[str, int, int, int]]] = [[] for _ in range(count)]
+    done = 0
+    for topic, p, start, end in ranges:
+        while start < end:
+            task = done * count // whole
+            cut = min(end, start + -(-(task + 1) * whole // count) - done)
+            found[task].append((topic, p, start, cut))
+            done, start = done + cut - start, cut
+    return [part for part in found if part]
+
+
+class _Ranges(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, ranges: Sequence[tuple[str, int, int, int]], now: int) -> None:
+        self.rows = [(*one, now) for one in ranges]
+
+
+def _run(task: Task, part: InputPartition) -> Iterator[pa.RecordBatch]:
+    if not isinstance(part, _Ranges):
+        # A batch frame without any partition is asked for rows all the same.
+        return iter(())
+    columns = zip(*part.rows, strict=True)
+    arrays = [pa.array(values, f.type) for values, f in zip(columns, RANGES, strict=True)]
+    return task(iter([pa.RecordBatch.from_arrays(arrays, schema=RANGES)]))
+
+
+class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches on the driver; ``read`` runs in a worker."""
+
+    def __init__(self, topics: Topics, task: Task, tasks: int) -> None:
+        self.topics, self.task, self.tasks = topics, task, tasks
+        self._broker: Broker | None = None
+        self._last: Offsets | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """Made where it is used: a worker needs none."""
+        if self._broker is None:
+            self._broker = Broker(self.topics)
+        return self._broker
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return {"ends": self.broker.first(), "now": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        limit = self.topics.per_batch
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any], limit: ReadLimit
+    ) -> dict[str, Any]:
+        newest = self.broker.latest() if self._last is None else self._last
+        before = ends_of(start)
+        if isinstance(limit, ReadMaxRows):
+            newest = within(before, newest, limit.max_rows)
+        # The clock is a part of the offset, so that a batch that is repeated has the one it had;
+        # alone it doesn't make a batch.
+        if not ranges_of(before, newest):
+            return start
+        return {"ends": newest, "now": time.time_ns() // 1000}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._last = self.broker.latest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        ranges = ranges_of(ends_of(start), ends_of(end))
+        now = end.get("now", 0)
+        return [_Ranges(part, now) for part in shares(ranges, self.tasks)] if ranges else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _run(self.task, partition)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_broker": None}
+
+
+class _Batch(DataSourceReader):
+    """Everything that the topics hold when the query is planned."""
+
+    def __init__(self, topics: Topics, task: Task, tasks: int) -> None:
+        self.topics, self.task, self.tasks = topics, task, tasks
+
+    def partitions(self) -> Sequence[InputPartition]:
+        broker = Broker(self.topics)
+        ranges = ranges_of(broker.first(), broker.latest())
+        now = time.time_ns() // 1000
+        return [_Ranges(part, now) for part in shares(ranges, self.tasks)] if ranges else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _run(self.task, partition)
+
+
+@dataclass(frozen=True)
+class KafkaRows:
+    """Ranges of topics to which a function is applied, as ``DataFrame.mapInArrow`` applies one.
+
+    Attributes:
+        spark: The session.
+        topics: What is read.
+        streaming: Whether it is a stream.
+    """
+
+    spark: SparkSession
+    topics: Topics
+    streaming: bool
+
+    def mapInArrow(self, task: Task, schema: StructType | str) -> DataFrame:  # noqa: N802
+        """What a function makes of the ranges, which it gets as rows of ``RANGES``."""
+        topics, tasks = self.topics, _tasks(self.spark)
+        made = (
+            schema
+            if isinstance(schema, StructType)
+            else cast(StructType, StructType.fromDDL(schema))
+        )
+        format_name = f"{NAME}_{uuid.uuid4().hex[:12]}"
+
+        class Ranges(DataSource):
+            """Topics of Kafka, read in columns."""
+
+            @classmethod
+            def name(cls) -> str:
+                return format_name
+
+            def schema(self) -> StructType:
+                return made
+
+            def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+                return _Stream(topics, task, tasks)
+
+            def reader(self, schema: Any) -> DataSourceReader:
+                return _Batch(topics, task, tasks)
+
+        self.spark.dataSource.register(Ranges)
+        reader = self.spark.readStream if self.streaming else self.spark.read
+        return reader.format(format_name).load()
+
+
+def _tasks(spark: SparkSession) -> int:
+    if not is_connected(spark):
+        return spark.sparkContext.defaultParallelism
+    return int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
+
+
+def starting_of(text: str) -> str | Mapping[str, Mapping[str, int]]:
+    """Where to begin: a word, or offsets as JSON.
+
+    Raises:
+        ValueError: When it is neither.
+    """
+    if text in ("earliest", "latest"):
+        return text
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(v, dict) for v in found.values()):
+        raise ValueError(text)
+    return {t: {str(p): int(o) for p, o in numbers.items()} for t, numbers in found.items()}

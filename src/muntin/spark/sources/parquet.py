@@ -1,0 +1,324 @@
+"""Parquet read in columns by the workers, where the input is nothing but Parquet files.
+
+Spark hands messages to Python row by row, at some 200 ns each: more than all that a window then
+does with them. A Parquet file holds columns, and a worker can read them as they are, forty times
+cheaper. So where a streaming DataFrame is a plain scan of local Parquet files, Spark lists the
+files, decides which task reads which, and keeps the offsets, all as ever; but it sends paths, and
+the worker reads the rows. A large file is partitioned among the tasks, by rows.
+
+Spark's reader and this one agree on what is admitted here; whatever else a frame does (a filter, an
+expression, a nested type, another store) goes the ordinary way. ``spark.muntin.readParquet=false``
+turns it off.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from glob import iglob
+from itertools import islice
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType
+
+from muntin.model.errors import OptionError
+from muntin.spark.host.internals.jvm import default_files, started_in
+from muntin.spark.host.internals.plans import bare_source, is_seen
+from muntin.spark.host.messages import ROWS_AT_ONCE
+from muntin.spark.sources.flags import Flags
+from muntin.spark.sources.utf8 import GARBLED, frame_of
+
+SETTING = "spark.muntin.readParquet"
+
+# Options that decide which files are read, not what is in them.
+_LISTING = {
+    "path",
+    "maxfilespertrigger",
+    "maxbytespertrigger",
+    "latestfirst",
+    "maxfileage",
+    "filenameonly",
+    "cleansource",
+    "sourcearchivedir",
+    "pathglobfilter",
+    "recursivefilelookup",
+    "modifiedbefore",
+    "modifiedafter",
+}
+# Settings under which Spark reads files otherwise than they are written.
+_UNUSUAL = (
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+    "spark.sql.parquet.binaryAsString",
+    "spark.sql.parquet.fieldId.read.enabled",
+    "spark.sql.caseSensitive",
+)
+# Less isn't worth a second task.
+_ROWS_OF_A_PART = 250_000
+_MOST_PARTS = 4
+_FILES_LOOKED_AT = 1000
+_LAST_NANOSECOND = 2**63 - 1
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_FILE = "path string, modificationTime timestamp, length long, content binary"
+
+
+def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
+    """The files of a streaming frame, a row each; ``None`` where the frame is more than its files.
+
+    Args:
+        frame: The input.
+        now: The batch's wall clock, microseconds.
+
+    Returns:
+        Columns ``path``, ``now``, ``part``, ``parts``, a row for each part of a file; and the
+        folder below which folders' names may be columns, if there is one.
+    """
+    spark = frame.sparkSession
+    if not (frame.isStreaming and is_seen(frame) and _as_written(spark)):
+        return None
+    if not all(isinstance(field.dataType, AtomicType) for field in frame.schema):
+        return None
+    source = bare_source(frame)
+    if source is None or source.name != "parquet" or not source.options.keys() <= _LISTING:
+        return None
+    options = source.options
+    if "path" not in options or not _is_local(spark, options["path"]):
+        return None
+    reader = spark.readStream.format("binaryFile").schema(_FILE).options(**options)
+    path = _absolute(spark, options["path"])
+    listed = _parted(reader.load().select("path", now.alias("now")), path)
+    return listed, _root(path)
+
+
+def _parted(listed: DataFrame, path: str) -> DataFrame:
+    """The list of files with each once for each part, so that several tasks can read one file.
+
+    The largest file that is there when the query is built says whether that is worth the tasks. The
+    files stay one source, since a checkpoint knows how many sources a query has: it goes on with
+    other parts, where files have grown or there are more cores.
+    """
+    folder = os.path.join(path, "**") if os.path.isdir(path) else path
+    there = islice(iglob(folder, recursive=True), _FILES_LOOKED_AT)
+    largest = max((f for f in there if os.path.isfile(f)), key=os.path.getsize, default=None)
+    cores = listed.sparkSession.sparkContext.defaultParallelism
+    parts = max(1, min(cores, _MOST_PARTS, _rows(largest) // _ROWS_OF_A_PART))
+    counted = listed.withColumn("parts", F.lit(parts))
+    if parts == 1:
+        return counted.withColumn("part", F.lit(0))
+    # Tasks are numbered as the parts of a file are; many files are spread over all cores.
+    numbers = F.sequence(F.lit(0), F.lit(parts - 1))
+    first = F.crc32(F.encode("path", "UTF-8")) % (cores - parts + 1)
+    task = (F.col("part") + first).cast("int")
+    return counted.withColumn("part", F.explode(numbers)).repartitionById(cores, task)
+
+
+def _rows(path: str | None) -> int:
+    """How many rows a file says it has; 0 where it can't be asked, which its reader will tell."""
+    if path is None:
+        return 0
+    try:
+        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+    except (OSError, pl.exceptions.PolarsError):
+        return 0
+
+
+def _as_written(spark: SparkSession) -> bool:
+    wanted = {SETTING: "true", **dict.fromkeys(_UNUSUAL, "false")}
+    return all(str(spark.conf.get(s, v)).lower() == v for s, v in wanted.items())
+
+
+def _root(path: str) -> str | None:
+    """The folder of a source; ``None`` for a pattern, below which Spark sees no columns."""
+    return None if any(c in path for c in "{}[]*?\\") else os.path.normpath(path)
+
+
+def _absolute(spark: SparkSession, path: str) -> str:
+    """A source's path as Spark takes it: the JVM stays where it was started, Python may move."""
+    return os.path.join(started_in(spark), _plain(path))
+
+
+def _plain(path: str) -> str:
+    """A local path as Python wants it; Spark says ``file:/folder/name``, nothing escaped."""
+    return "/" + path[len("file:") :].lstrip("/") if path.startswith("file:") else path
+
+
+def _is_local(spark: SparkSession, path: str) -> bool:
+    return (urlsplit(path).scheme or urlsplit(default_files(spark)).scheme) == "file"
+
+
+@dataclass(frozen=True)
+class ParquetReader:
+    """Reads files in a worker.
+
+    Attributes:
+        schema: The columns wanted, of the types that Spark would send.
+        root: The folder below which folders named ``name=value`` are columns, if there is one.
+        flags: What is said of each message.
+    """
+
+    schema: dict[str, pl.DataType]
+    root: str | None
+    flags: Flags
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+        """The rows of all files, flags added, in frames of a bounded number of rows."""
+        for batch in batches:
+            for file in batch.to_pylist():
+                for messages in self.read(_plain(file["path"]), file["part"], file["parts"]):
+                    yield self.flags.add(messages, file["now"])
+
+    def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pl.DataFrame]:
+        """The rows of a file that are of a part.
+
+        Args:
+            path: The file.
+            part: Which part, from 0.
+            parts: How many tasks read of the file.
+
+        Raises:
+            OptionError: When a column's type isn't one that Spark's reader and this one agree on.
+        """
+        file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        first, end = _share(path, file.select(pl.len()).collect().item(), part, parts)
+        if first == end:
+            return
+        held, folders = file.collect_schema(), _partition_values(path, self.root)
+        wanted = file.select(self._column(name, held, folders, path) for name in self.schema)
+        for start in range(first, end, ROWS_AT_ONCE):
+            try:
+                rows = wanted.slice(start, min(ROWS_AT_ONCE, end - start)).collect()
+            except pl.exceptions.ComputeError as error:
+                if "UTF-8" not in str(error):
+                    raise
+                # Polars reads none of a file that has text of other bytes.
+                yield from self._by_arrow(path, start, end, folders)
+                return
+            nanoseconds = [name for name, dtype in held.items() if dtype == pl.Datetime("ns")]
+            if nanoseconds and _cut_off(rows, nanoseconds):
+                yield from self._by_arrow(path, start, end, folders)
+                return
+            yield rows
+
+    def _by_arrow(
+        self, path: str, first: int, end: int, folders: dict[str, str | None]
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of a file that Polars doesn't read as they are."""
+        given = {name.lower(): name for name in self.schema}
+        held = pq.read_schema(path).names
+        names = [name for name in held if name.lower() in given]
+        meant = [given[name.lower()] for name in names]
+        before = 0
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
+                start, stop = max(first - before, 0), min(end - before, batch.num_rows)
+                before += batch.num_rows
+                if start < stop:
+                    table = pa.Table.from_batches([batch.slice(start, stop - start)])
+                    # What differs in case only is refused below.
+                    alone = len({*meant}) == len(meant)
+                    yield self._shaped(
+                        table.rename_columns(meant) if alone else table, folders, path
+                    )
+
+    def _shaped(self, table: pa.Table, folders: dict[str, str | None], path: str) -> pl.DataFrame:
+        rows = frame_of(table)
+        held = rows.drop(GARBLED, strict=False).schema
+        marks = [pl.col(GARBLED)] if GARBLED in rows.columns else []
+        return rows.select(
+            *(self._column(name, held, folders, path) for name in self.schema), *marks
+        )
+
+    def _column(
+        self, name: str, held: pl.Schema, folders: dict[str, str | None], path: str
+    ) -> pl.Expr:
+        dtype = self.schema[name]
+        if name in folders:
+            if isinstance(dtype, pl.Datetime):
+                raise self._differs(name, pl.String(), path)
+            return _said(folders[name], dtype).alias(name)
+        same = [n for n in held if n == name] or [n for n in held if n.lower() == name.lower()]
+        if not same:
+            return pl.lit(None, dtype=dtype).alias(name)
+        found = held[same[0]]
+        if len(same) > 1 or not _agrees(found, dtype):
+            raise self._differs(name, found, path)
+        column = pl.col(same[0])
+        if isinstance(found, pl.Datetime):
+            # Spark's files hold nanoseconds (INT96), others milliseconds; time zones are labels.
+            column = _micros(column.cast(pl.Int64), found.time_unit)
+        return column.cast(dtype).alias(name)
+
+    def _differs(self, name: str, found: pl.DataType, path: str) -> OptionError:
+        wrong = (
+            f"is how {path} holds a column that is {self.schema[name]} here, and may be read "
+            "otherwise than by Spark"
+        )
+        return OptionError(name, found, wrong, f"set {SETTING} to false before the query is built")
+
+
+def _cut_off(rows: pl.DataFrame, names: Sequence[str]) -> bool:
+    """Whether a time may lie where nanoseconds don't reach: Polars gives the last one there."""
+    given = {name.lower(): name for name in rows.columns}
+    times = (rows[given[name.lower()]] for name in names if name.lower() in given)
+    found = (time.cast(pl.Int64) for time in times if isinstance(time.dtype, pl.Datetime))
+    return any((time == _LAST_NANOSECOND // 1000).any() for time in found)
+
+
+def _share(path: str, rows: int, part: int, parts: int) -> tuple[int, int]:
+    """The rows of a file that are of a part, from the first to before the end.
+
+    Shares are taken by parts that follow each other, the first rows by the first of them: tasks are
+    numbered as parts are, and what goes by the order of events goes by that. Which part begins
+    depends on the file's name, so that many small files are spread over all parts.
+    """
+    shares = max(1, min(parts, rows // _ROWS_OF_A_PART))
+    share = part - zlib.crc32(path.encode()) % (parts - shares + 1)
+    if not 0 <= share < shares:
+        return 0, 0
+    return rows * share // shares, rows * (share + 1) // shares
+
+
+def _said(value: str | None, dtype: pl.DataType) -> pl.Expr:
+    """The value of a folder as a column."""
+    if value is not None and dtype == pl.Date:
+        return pl.lit(date.fromisoformat(value))
+    if value is not None and dtype == pl.Boolean:
+        return pl.lit(value.lower() == "true")
+    return pl.lit(value).cast(dtype)
+
+
+def _agrees(found: pl.DataType, wanted: pl.DataType) -> bool:
+    """Whether both readers make the same of a column: the same type, or a wider one."""
+    if found == wanted:
+        return True
+    if isinstance(found, pl.Datetime) and isinstance(wanted, pl.Datetime):
+        return True
+    signed = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
+    if found in signed and wanted in signed:
+        return signed.index(type(found)) <= signed.index(type(wanted))
+    return found == pl.Float32 and wanted == pl.Float64
+
+
+def _micros(number: pl.Expr, unit: str) -> pl.Expr:
+    if unit == "ns":
+        return number.floordiv(1000)
+    return number * 1000 if unit == "ms" else number
+
+
+def _partition_values(path: str, root: str | None) -> dict[str, str | None]:
+    """What the folders ``name=value`` between the root and a file say."""
+    if root is None:
+        return {}
+    above = PurePosixPath(path).relative_to(root).parts[:-1]
+    pairs = (folder.partition("=") for folder in above if "=" in folder)
+    found = {unquote(name): unquote(value) for name, _, value in pairs}
+    return {name: None if value == _NO_VALUE else value for name, value in found.items()}

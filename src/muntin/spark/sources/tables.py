@@ -1,0 +1,208 @@
+"""Tables as Spark reads and writes them, by their connector."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from muntin.model.errors import OptionError
+from muntin.model.pipeline import Column, Table, quoted
+from muntin.model.placeholders import filled
+from muntin.spark.redaction import hide_secrets
+from muntin.spark.sinks.files import Sink, to_duckdb, to_parquet
+from muntin.spark.sinks.kafka import KafkaSink, to_kafka
+from muntin.spark.sinks.postgres import PostgresSink, to_postgres
+from muntin.spark.sources.decimals import as_text, from_text, has_decimals
+from muntin.spark.sources.kafka import Form, Kafka, Reader, kafka
+
+# What brings its own columns.
+_FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
+# The brokers' addresses, by the names that others have for them.
+_SERVERS = ("bootstrap.servers", "kafka.bootstrap.servers", "properties.bootstrap.servers")
+_TOPIC = ("topic", "subscribe")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where placeholders get their values.
+
+    Attributes:
+        given: What ``--set`` gave.
+        environment: The environment's variables.
+    """
+
+    given: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def options(self, table: Table) -> dict[str, str]:
+        """A table's options with their placeholders replaced.
+
+        Raises:
+            OptionError: When one has no value, or a secret isn't one.
+        """
+        return {
+            name: filled(name, value, self.given, self.environment)
+            for name, value in table.options.items()
+        }
+
+
+def read(spark: SparkSession, table: Table, around: Surroundings) -> DataFrame:
+    """The rows of a table.
+
+    Args:
+        spark: The session.
+        table: The table.
+        around: Where placeholders get their values.
+
+    Raises:
+        OptionError: When an option is missing or has no value.
+    """
+    options = around.options(table)
+    hide_secrets(spark)
+    reader = spark.readStream if table.stream else spark.read
+    if table.connector == "kafka":
+        source = _kafka(table, options)
+        frame = source.stream(spark) if table.stream else source.frame(spark)
+        return computed(frame, table.computed)
+    reader = reader.format(table.connector)
+    decimals: StructType | None = None
+    if table.columns is not None and table.connector not in _FIXED:
+        wanted = cast(StructType, StructType.fromDDL(table.columns))
+        if has_decimals(wanted) and _in_text(table, options):
+            decimals = wanted
+        reader = reader.schema(table.columns if decimals is None else as_text(decimals))
+    elif table.stream and table.connector not in _FIXED and "path" in options:
+        hint = f"write CREATE TABLE {table.name} (name TYPE, ...) WITH (...)"
+        raise OptionError("columns", table.name, "are unknown, and a stream needs them", hint)
+    frame = reader.options(**options).load()
+    if decimals is not None:
+        kinds = {field.name: field.dataType for field in decimals.fields}
+        frame = frame.select(
+            *(
+                from_text(F.col(quoted(name)), kinds[name]).alias(name)
+                if name in kinds
+                else F.col(quoted(name))
+                for name in frame.columns
+            )
+        )
+    return computed(frame, table.computed)
+
+
+def _in_text(table: Table, options: Mapping[str, str]) -> bool:
+    """Whether decimals are read as text first, so that no message takes the parser minutes.
+
+    Not where somebody wants Spark to fail at what it can't parse, or writes numbers otherwise.
+    """
+    named = {name.lower(): value.lower() for name, value in options.items()}
+    usual = named.get("mode", "permissive") == "permissive" and "locale" not in named
+    return table.connector in ("json", "csv") and usual
+
+
+def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
+    """A frame with computed columns added."""
+    if not columns:
+        return frame
+    return frame.selectExpr("*", *(f"{c.text} AS {quoted(c.name)}" for c in columns))
+
+
+def _kafka(table: Table, options: dict[str, str]) -> Kafka:
+    """Topics out of a table's options; what isn't known here is the connector's own."""
+    servers, topic = _taken(table, options, _SERVERS), _taken(table, options, _TOPIC)
+    per_batch = options.pop("per_batch", None)
+    return kafka(
+        servers,
+        topic.split(","),
+        columns=table.columns,
+        format=cast(Form, options.pop("format", "json")),
+        schema=options.pop("schema", None),
+        starting=options.pop("startingOffsets", options.pop("starting", "earliest")),
+        headers=options.pop("includeHeaders", options.pop("headers", "false")).lower() == "true",
+        per_batch=None if per_batch is None else int(per_batch),
+        reader=cast(Reader | None, options.pop("reader", None)),
+        options=options,
+    )
+
+
+def _taken(table: Table, options: dict[str, str], names: tuple[str, ...]) -> str:
+    """An option under any of its names, taken out."""
+    for name in names:
+        if name in options:
+            return options.pop(name)
+    hint = f"add '{names[0]}' = '...' to the table {table.name}"
+    raise OptionError(names[0], None, f"is missing for {table.name}", hint)
+
+
+def sink(table: Table, around: Surroundings) -> Sink:
+    """What writes to a table.
+
+    Raises:
+        OptionError: When nothing writes to its connector, or an option is missing.
+    """
+    options = around.options(table)
+
+    def take(name: str) -> str:
+        if name not in options:
+            hint = f"add {name} = '...' to the table {table.name}"
+            raise OptionError(name, None, f"is missing for {table.connector}", hint)
+        return options.pop(name)
+
+    made: Sink
+    if table.connector == "parquet":
+        made = to_parquet(take("path"))
+    elif table.connector == "duckdb":
+        history = options.pop("history", None)
+        name = options.pop("table", table.name)
+        made = to_duckdb(take("path"), name, history=history)
+    elif table.connector == "postgres":
+        made = _postgres(take("dsn"), table.name, options)
+    elif table.connector == "kafka":
+        return _to_kafka(table, options)
+    else:
+        hint = "write to 'parquet', 'duckdb', 'postgres' or 'kafka'"
+        raise OptionError("connector", table.connector, "isn't written to", hint)
+    if options:
+        hint = f"leave it out: {table.connector} as a sink doesn't know it"
+        raise OptionError(next(iter(options)), table.name, "isn't an option", hint)
+    return made
+
+
+def names_of(text: str) -> list[str]:
+    """Names with commas between them; one with a comma in it stands in double quotes.
+
+    Example:
+        >>> names_of('a, "b, c",d')
+        ['a', 'b, c', 'd']
+    """
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+
+
+def _to_kafka(table: Table, options: dict[str, str]) -> KafkaSink:
+    servers, topic = _taken(table, options, _SERVERS), _taken(table, options, _TOPIC)
+    key = options.pop("key", None)
+    return to_kafka(
+        servers,
+        topic,
+        key=None if key is None else names_of(key),
+        format=cast(Literal["json", "avro"], options.pop("format", "json")),
+        schema=options.pop("schema", None),
+        options=options,
+    )
+
+
+def _postgres(dsn: str, name: str, options: dict[str, str]) -> PostgresSink:
+    """A sink out of a table's options, which are taken out."""
+    return to_postgres(
+        dsn,
+        options.pop("table", name),
+        schema=options.pop("schema", None),
+        history=options.pop("history", None),
+        create=options.pop("create", "true").lower() == "true",
+        patience=options.pop("patience", "1 minute"),
+        password=options.pop("password", None),
+    )

@@ -1,0 +1,159 @@
+"""Windows on Spark: what the user asked for, checked and made a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+
+from muntin.engine.operator import REJECTED, RESULTS
+from muntin.engine.window_operator import WindowOperator
+from muntin.model.accepted import check
+from muntin.model.aggregates import Aggregate
+from muntin.model.errors import OptionError
+from muntin.model.spec import WindowSpec
+from muntin.spark.host.chain import Upstream
+from muntin.spark.host.plan import Plan, Source
+from muntin.spark.host.schema import rejected_schema, result_schema, shape_of
+from muntin.spark.host.shards import buckets_of, slots
+from muntin.spark.host.task import Stage, identity
+from muntin.spark.host.zones import zone_of
+from muntin.spark.sources.inputs import Input, period_of
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for, still with Spark columns in it.
+
+    Attributes:
+        input: What is read.
+        keys: Key columns, by name or as expressions.
+        spec: The query; its keys and columns are filled in here.
+        buckets: How many shards; ``None``: one a core.
+        upstream: The join or the windows whose results the input is, if it is such.
+    """
+
+    input: Input
+    keys: tuple[Column | str, ...]
+    spec: WindowSpec
+    buckets: int | None = None
+    upstream: Upstream | None = None
+
+
+def build(request: Request) -> Plan:
+    """Check everything that can be checked before anything runs, and build the pipeline.
+
+    Raises:
+        OptionError: Naming the option, its value and the hint.
+    """
+    given = request.input
+    frame, time = given.frame, given.time
+    sent = given.columns()
+    keys = _named(frame, request.keys, sent)
+    aggregates = _with_columns(frame, request.spec, sent)
+    source = Source.of(given, sent)
+    shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
+    for name, aggregate in aggregates.items():
+        check(aggregate, shapes, said=f"{name}={request.spec.aggregates[name]}")
+    read = [*keys, *(str(c) for a in aggregates.values() for c in a.columns)]
+    types = {c: str(source.schema[c]) for c in (read if time is None else [*read, time])}
+    # What a join or other windows depend on is theirs.
+    zone = zone_of(source.messages, time, whole=request.upstream is None)
+    buckets = buckets_of(frame.sparkSession, request.buckets)
+    whole = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=types)
+    spec = replace(whole, buckets=buckets, zone=zone)
+    used = frozenset((*spec.types, *(spec.offset or ())))
+    return _plan(request, spec, replace(source, used=used, ordered=spec.by_arrival), buckets)
+
+
+def _plan(request: Request, spec: WindowSpec, source: Source, buckets: int) -> Plan:
+    given, firing, upstream = request.input, spec.firing, request.upstream
+    make = partial(WindowOperator, spec, source.schema)
+    schemas = {
+        RESULTS: result_schema(source.messages.schema, make().combiner),
+        REJECTED: rejected_schema(given.frame.schema, given.time),
+    }
+    beside = None
+    if upstream is not None:
+        schemas[REJECTED], beside = upstream.rejected, upstream.beside()
+    ticks = firing.on_wall_clock and given.clock is None
+    plan = Plan(
+        spec,
+        Stage(make, slots(buckets), schemas, identity(), beside),
+        (source,),
+        period_of((firing.early, firing.late)) if ticks else None,
+        spec.keys,
+        request.buckets,
+        partial(_again, request),
+        upstream=upstream,
+    )
+    return replace(plan, lean=partial(_lean, plan, spec, source))
+
+
+def _lean(plan: Plan, spec: WindowSpec, source: Source) -> Plan:
+    """The same without rejected messages, whose other columns need not travel then."""
+    given, messages = source.input, source.messages
+    needed = {*spec.types, given.clock, *(given.offset or ())}
+    rest = [name for name in given.frame.columns if name not in needed]
+    # Rows without any column couldn't be counted.
+    rest = rest if len(rest) < len(messages.columns) else rest[1:]
+    less = replace(source, messages=messages.drop(*rest))
+    make = partial(WindowOperator, spec, less.schema)
+    schemas = {RESULTS: plan.results}
+    stage = replace(plan.stage, make=make, schemas=schemas, identity=identity())
+    return replace(plan, stage=stage, sources=(less,), lean=None)
+
+
+def _again(request: Request, count: int) -> Plan:
+    upstream, given = request.upstream, request.input
+    if upstream is not None:
+        upstream = replace(upstream, plan=upstream.plan.with_shards(count))
+        given = replace(given, rows=upstream.rows())
+    buckets = request.buckets or count
+    return build(replace(request, input=given, upstream=upstream, buckets=buckets))
+
+
+def _named(
+    frame: DataFrame, keys: tuple[Column | str, ...], sent: dict[str, Column]
+) -> tuple[str, ...]:
+    """The names of the key columns; expressions are added to what is sent."""
+    names = []
+    for key in keys:
+        if isinstance(key, str):
+            if key not in frame.columns:
+                hint = f"give some of {', '.join(frame.columns)}"
+                raise OptionError("key", key, "isn't a column", hint)
+            names.append(key)
+            continue
+        name = frame.select(key).columns[0]
+        if set("`.") & set(name) and name not in frame.columns:
+            hint = 'name it: .alias("…"), without dots and backticks'
+            raise OptionError("key", name, "can't be the name of a column", hint)
+        sent.setdefault(name, key)
+        names.append(name)
+    return tuple(names)
+
+
+def _with_columns(
+    frame: DataFrame, spec: WindowSpec, sent: dict[str, Column]
+) -> dict[str, Aggregate]:
+    """The aggregates over named columns; expressions are added to what is sent."""
+    found = {}
+    for i, (name, aggregate) in enumerate(spec.aggregates.items()):
+        changes: dict[str, Any] = {}
+        for column in aggregate.columns:
+            if isinstance(column, str) and column not in frame.columns:
+                hint = f"give one of {', '.join(frame.columns)}"
+                if not column.isidentifier():
+                    hint += f", or an expression: F.expr({column!r})"
+                raise OptionError("agg", f"{name}={aggregate}", "reads no such column", hint)
+        for part in ("column", "by"):
+            column = getattr(aggregate, part)
+            if column is None or isinstance(column, str):
+                continue
+            changes[part] = f"__muntin_{part}_{i}"
+            sent[changes[part]] = column
+        found[name] = replace(aggregate, **changes)
+    return found

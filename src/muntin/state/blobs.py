@@ -1,0 +1,177 @@
+"""Where state lies: numbered blobs and one manifest, whoever keeps them.
+
+Rows of a ``KeyValue`` hold blobs in ``muntin.stores.blobs``, Spark's state store in
+``muntin.spark.host.state``; what is here keeps them in memory, or stands before others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from muntin.model.errors import StateCorruptedError
+
+
+class Blobs(Protocol):
+    """Where a shard's state lives: numbered blobs and one manifest, committed together."""
+
+    def load(self) -> str | None:
+        """The manifest of the last commit; ``None`` where there was none."""
+
+    def save(self, manifest: str) -> None:
+        """Replace the manifest."""
+
+    def get(self, number: int) -> bytes:
+        """A blob.
+
+        Raises:
+            StateCorruptedError: When it isn't there.
+        """
+
+    def put(self, number: int, blob: bytes) -> None:
+        """Write a new blob; a number is never written twice."""
+
+    def remove(self, number: int) -> None:
+        """Forget a blob."""
+
+
+def missing(number: int) -> StateCorruptedError:
+    """What is raised of a blob that a manifest names and that isn't there."""
+    return StateCorruptedError(f"blob {number}, listed by the manifest, isn't in the state store")
+
+
+def found(number: int, blob: bytes | None) -> bytes:
+    """A blob that a manifest names.
+
+    Raises:
+        StateCorruptedError: When it isn't there.
+    """
+    if blob is None:
+        raise missing(number)
+    return blob
+
+
+class MemoryBlobs:
+    """Blobs in a dictionary, for tests and for batches that keep nothing; see ``Blobs``."""
+
+    def __init__(self, manifest: str | None = None) -> None:
+        self.manifest = manifest
+        self.blobs: dict[int, bytes] = {}
+
+    def load(self) -> str | None:
+        """See ``Blobs``."""
+        return self.manifest
+
+    def save(self, manifest: str) -> None:
+        """See ``Blobs``."""
+        self.manifest = manifest
+
+    def get(self, number: int) -> bytes:
+        """See ``Blobs``."""
+        return found(number, self.blobs.get(number))
+
+    def put(self, number: int, blob: bytes) -> None:
+        """See ``Blobs``."""
+        self.blobs[number] = blob
+
+    def remove(self, number: int) -> None:
+        """See ``Blobs``."""
+        del self.blobs[number]
+
+
+class PartBlobs(MemoryBlobs):
+    """A part of a store: its blobs are the store's, its manifest is its own; see ``Blobs``."""
+
+    def __init__(self, store: Blobs, manifest: str | None = None) -> None:
+        super().__init__(manifest)
+        self.store = store
+
+    def get(self, number: int) -> bytes:
+        """See ``Blobs``."""
+        return self.store.get(number)
+
+    def put(self, number: int, blob: bytes) -> None:
+        """See ``Blobs``."""
+        self.store.put(number, blob)
+
+    def remove(self, number: int) -> None:
+        """See ``Blobs``."""
+        self.store.remove(number)
+
+
+class ReadBlobs(MemoryBlobs):
+    """A store as it was at a commit, read from outside; see ``Blobs``.
+
+    Args:
+        manifest: Its manifest.
+        fetch: Gives blobs by number; asked when the first one is needed.
+    """
+
+    def __init__(self, manifest: str, fetch: Callable[[], Mapping[int, bytes]]) -> None:
+        super().__init__(manifest)
+        self._fetch = fetch
+
+    def save(self, manifest: str) -> None:
+        """See ``Blobs``; never here."""
+        raise NotImplementedError("state that is read from outside isn't written")
+
+    def get(self, number: int) -> bytes:
+        """See ``Blobs``."""
+        return found(number, self._fetch().get(number))
+
+    def put(self, number: int, blob: bytes) -> None:
+        """See ``Blobs``; never here."""
+        raise NotImplementedError("state that is read from outside isn't written")
+
+    def remove(self, number: int) -> None:
+        """See ``Blobs``; what is dropped while it is read is dropped for this reader alone."""
+
+
+class HeldBlobs:
+    """Blobs whose changes are held back until a batch is complete; see ``Blobs``.
+
+    Args:
+        store: Where they are written by ``release``.
+    """
+
+    def __init__(self, store: Blobs) -> None:
+        self._store = store
+        self._held: dict[int, bytes | None] = {}
+        self._manifest: str | None = None
+
+    def load(self) -> str | None:
+        """See ``Blobs``."""
+        return self._store.load() if self._manifest is None else self._manifest
+
+    def save(self, manifest: str) -> None:
+        """See ``Blobs``."""
+        self._manifest = manifest
+
+    def get(self, number: int) -> bytes:
+        """See ``Blobs``."""
+        if number in self._held:
+            return found(number, self._held[number])
+        return self._store.get(number)
+
+    def put(self, number: int, blob: bytes) -> None:
+        """See ``Blobs``."""
+        self._held[number] = blob
+
+    def remove(self, number: int) -> None:
+        """See ``Blobs``."""
+        self._held[number] = None
+
+    def release(self) -> None:
+        """Write what was held back."""
+        for number, blob in self._held.items():
+            if blob is None:
+                self._store.remove(number)
+            else:
+                self._store.put(number, blob)
+        if self._manifest is not None:
+            self._store.save(self._manifest)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what was held back."""
+        self._held, self._manifest = {}, None

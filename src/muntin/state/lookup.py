@@ -1,0 +1,42 @@
+"""Rows of some keys out of many, without looking at the others: frames sorted by the keys' hash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from muntin.state.hashing import hash_rows
+
+HASH = "__hash"
+
+
+def by_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """The rows in the order of their keys' hash, which is added; rows of one key keep theirs."""
+    hashes = pl.Series(HASH, hash_rows([frame[k] for k in keys]))
+    return frame.with_columns(hashes).sort(HASH, maintain_order=True)
+
+
+def of_keys(frame: pl.DataFrame, keys: Sequence[str], only: pl.DataFrame) -> pl.DataFrame:
+    """The rows that have one of some keys.
+
+    Args:
+        frame: What ``by_hash`` gave.
+        keys: The key columns.
+        only: The keys wanted, each once.
+    """
+    wanted = np.unique(hash_rows([only[k] for k in keys]))
+    found = frame[_between(frame[HASH].to_numpy(), wanted)].drop(HASH)
+    # Two keys may have one hash.
+    return found.join(only.select(keys), on=keys, how="semi") if len(found) else found
+
+
+def _between(there: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The rows that have a wanted hash, both sorted."""
+    begin = np.searchsorted(there, wanted, side="left")
+    lengths = np.searchsorted(there, wanted, side="right") - begin
+    ahead = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    rows: NDArray[np.int64] = np.repeat(begin, lengths) + ahead
+    return rows

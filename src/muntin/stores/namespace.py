@@ -1,0 +1,156 @@
+"""A store's own part of the rows: its prefix, its codec, the position it has seen, its counts.
+
+Several stores may stand in one ``KeyValue``; then they are flushed together, as the Samza design
+asks of messages, window metadata and the offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from muntin.model.axis import Duration, micros
+from muntin.model.errors import OptionError, SpecChangedError
+from muntin.stores import keys
+from muntin.stores.kv import KeyValue, Row, View
+from muntin.stores.values import codec
+
+
+class Namespace:
+    """The rows of one store.
+
+    Args:
+        kv: Where they are.
+        name: The store's name in there.
+        identity: What the rows depend on, by option; it may not change once there are rows.
+        code: The codec of the values.
+
+    Attributes:
+        observed: The greatest position on the axis that the store has seen; survives a restart.
+        counts: Counts of the store, by name; they survive a restart, too.
+
+    Raises:
+        OptionError: When the name is taken, or the codec isn't known.
+        SpecChangedError: When rows were written with another identity.
+    """
+
+    def __init__(self, kv: KeyValue, name: str, identity: Mapping[str, str], code: str) -> None:
+        self.kv = kv
+        self.name = name
+        self.prefix = keys.encode_part(name)
+        self.codec = codec(code)
+        self.observed: int | None = None
+        self.counts: dict[str, int] = {}
+        self._identity = {**identity, "codec": code}
+        stored = kv.admit(name, self._kept)
+        if stored is not None:
+            self._check(stored["identity"])
+            self.observed, self.counts = stored["observed"], dict(stored["counts"])
+
+    def _kept(self) -> dict[str, Any]:
+        return {
+            "identity": self._identity,
+            "observed": self.observed,
+            "counts": dict(self.counts),
+        }
+
+    def _check(self, stored: dict[str, str]) -> None:
+        for option in sorted({*stored, *self._identity}):
+            was, now = stored.get(option), self._identity.get(option)
+            if was != now:
+                raise SpecChangedError(
+                    f"the store {self.name!r} was written with {option}={was!r}, not {now!r}: "
+                    f"give {option}={was!r}, or another name"
+                )
+
+    def observe(self, position: int) -> None:
+        """Note a position; the greatest counts.
+
+        Raises:
+            OptionError: When it is none.
+        """
+        if type(position) is not int:
+            hint = "give whole microseconds, or an offset"
+            raise OptionError("position", position, "isn't a place on the axis", hint)
+        if self.observed is None or position > self.observed:
+            self.observed = position
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a name."""
+        self.counts[name] = self.counts.get(name, 0) + by
+
+    def get(self, key: bytes) -> bytes | None:
+        """The stored value of a key."""
+        return self.kv.get(self.prefix + key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Add or replace a row."""
+        self.kv.put(self.prefix + key, value)
+
+    def delete(self, key: bytes) -> None:
+        """Forget a row."""
+        self.kv.delete(self.prefix + key)
+
+    def delete_range(self, low: bytes, high: bytes) -> None:
+        """Forget the rows from ``low`` to below ``high``."""
+        self.kv.delete_range(self.prefix + low, self.prefix + high)
+
+    def rows(self, low: bytes = b"", high: bytes = keys.AFTER) -> ShelfView:
+        """A strict snapshot of the rows from ``low`` to below ``high``."""
+        return ShelfView(self.kv.snapshot(), self.prefix, low, high)
+
+    def flush(self, marks: Mapping[str, Any] | None) -> None:
+        """Flush everything that is in the same ``KeyValue``."""
+        self.kv.flush(marks)
+
+
+class ShelfView:
+    """Some rows of one store as they were at one moment; iterating reads them in order."""
+
+    def __init__(self, view: View, prefix: bytes, low: bytes, high: bytes) -> None:
+        self._view = view
+        self._prefix = prefix
+        self.low = low
+        self.high = high
+
+    def __iter__(self) -> Iterator[Row]:
+        return self.scan(self.low, self.high)
+
+    def __reversed__(self) -> Iterator[Row]:
+        return self.scan(self.low, self.high, reverse=True)
+
+    def scan(self, low: bytes, high: bytes, *, reverse: bool = False) -> Iterator[Row]:
+        """Rows from ``low`` to below ``high``, without the store's prefix."""
+        cut = len(self._prefix)
+        rows = self._view.scan(self._prefix + low, self._prefix + high, reverse=reverse)
+        for key, value in rows:
+            yield key[cut:], value
+
+
+def length(option: str, value: Duration | int) -> int:
+    """A length on the axis: a duration in microseconds, or a plain number as it is.
+
+    Raises:
+        OptionError: When it isn't one, or isn't greater than zero.
+
+    Example:
+        >>> length("retention", "1 second"), length("retention", 3)
+        (1000000, 3)
+    """
+    if isinstance(value, int):
+        if value < 1:
+            raise OptionError(option, value, "isn't greater than zero", "give at least 1")
+        return value
+    return micros(option, value, zero=False)
+
+
+def required_key(option: str, key: Any) -> bytes:
+    """The bytes of one key.
+
+    Raises:
+        OptionError: When it is null.
+    """
+    if key is None:
+        hint = "give a key; where keys bound a range, None leaves it open"
+        raise OptionError(option, key, "is no key", hint)
+    return keys.encode_part(key)

@@ -1,0 +1,340 @@
+"""Joins that are slow and obvious: each message of one side is held against all of the other.
+
+Written from the window model alone, so that the columnar join can be held against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from muntin.model.axis import FARTHEST
+from muntin.model.by_number import Moving
+from muntin.model.joins import (
+    OTHER,
+    SIDES,
+    Bound,
+    JoinSpec,
+    Joint,
+    SideName,
+    Together,
+    Within,
+)
+from muntin.model.policies import Every
+from muntin.model.spec import DUPLICATES, REASONS
+from muntin.testing.oracle.placing import bounds
+from muntin.testing.oracle.window import Message
+
+
+@dataclass
+class JoinStep:
+    """What one step of a join gives.
+
+    Attributes:
+        rows: The output columns and ``emission``, in no order.
+        rejected: Each with its side, the message, the reason, and its side's watermark.
+        counts: How many messages of both sides were seen, counted, duplicates, and rejected.
+        watermarks: Where each side's watermark stands; None before the first message.
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    rejected: list[tuple[SideName, Message, str, int | None]] = field(default_factory=list)
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
+    )
+    watermarks: dict[SideName, int | None] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A message that was taken and may still find partners."""
+
+    side: SideName
+    message: Message
+    key: tuple[Any, ...]
+    lane: Any
+    place: int
+    late: bool
+    let_in: bool = False
+    matched: bool = False
+    met: set[int] = field(default_factory=set)
+
+
+class JoinOracle:
+    """A windowed join.
+
+    Args:
+        spec: The join; its columns are names.
+        columns: The columns of each side, in order.
+        suffix: What tells the right side's columns from the left's.
+    """
+
+    def __init__(
+        self, spec: JoinSpec, columns: Mapping[SideName, Sequence[str]], suffix: str = "_right"
+    ) -> None:
+        self._spec, self._columns, self._suffix = spec, columns, suffix
+        self._there: list[Waiting] = []
+        self._marks: dict[tuple[SideName, Any], int] = {}
+        self._starts: dict[tuple[SideName, Any], int] = {}
+        self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
+        self._wall: int | None = None
+
+    def step(
+        self, messages: Mapping[SideName, Sequence[Message]], wall: int, final: bool = False
+    ) -> JoinStep:
+        """Take one micro-batch of both sides.
+
+        Args:
+            messages: The batch, by side; the time column holds microseconds, None, or text that
+                could not be read as a time.
+            wall: The wall clock, microseconds.
+            final: Whether the input ends here.
+        """
+        step, after = JoinStep(), dict(self._marks)
+        for side in SIDES:
+            self._record_starts(side, messages[side])
+            for message in messages[side]:
+                self._take(side, message, wall, after, step)
+        if isinstance(self._spec.bound, Joint):
+            self._refuse_late_sessions(step)
+        self._marks = after
+        self._let_in(wall, final)
+        self._tell_pairs(step, final)
+        self._tell_alone(step, final)
+        self._wall = wall
+        step.watermarks = {side: self._marks.get((side, None)) for side in SIDES}
+        return step
+
+    def _record_starts(self, side: SideName, messages: Sequence[Message]) -> None:
+        offset = self._spec.side(side).offset
+        if offset is None or self._spec.axis == "time":
+            return
+        lowest: dict[Any, int] = {}
+        for message in messages:
+            lane, number = (message[column] for column in offset)
+            if lane is not None and number is not None:
+                lowest[lane] = min(number, lowest.get(lane, number))
+        for lane, number in lowest.items():
+            self._starts.setdefault((side, lane), number)
+
+    def _take(
+        self,
+        side: SideName,
+        message: Message,
+        wall: int,
+        after: dict[tuple[SideName, Any], int],
+        step: JoinStep,
+    ) -> None:
+        """Judge a message by the watermark before this step, and keep it if it is taken."""
+        given = self._spec.side(side)
+        step.counts["seen"] += 1
+        offset = tuple(message[column] for column in given.offset or ())
+        if offset:
+            if offset in self._offsets[side]:
+                step.counts[DUPLICATES] += 1
+                return
+            if None not in offset:
+                self._offsets[side].add(offset)
+        lane, place = self._placed(side, message)
+        reason = self._refused(side, message, wall)
+        mark = self._marks.get((side, lane))
+        # A place in a partition was passed whatever is wrong with the message else.
+        passed = self._spec.axis == "rows" and None not in offset
+        if reason is None or passed:
+            reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
+            after[side, lane] = max(after.get((side, lane), reached), reached)
+        # A message of a session is judged with all others of it.
+        alone = not isinstance(self._spec.bound, Joint)
+        if reason is None and mark is not None and alone and place < self._edge(side, mark):
+            reason = "late"
+        step.counts[reason or "counted"] += 1
+        if reason is not None:
+            emitted = None if self._spec.axis == "rows" else mark
+            step.rejected.append((side, message, reason, emitted))
+            return
+        key = tuple(message[column] for column in given.keys)
+        late = mark is not None and place < mark
+        self._there.append(Waiting(side, message, key, lane, place, late))
+
+    def _refuse_late_sessions(self, step: JoinStep) -> None:
+        """Refuse the new messages whose whole session was over before this step."""
+        late = [one for one in self._there if not one.let_in and self._is_over(one)]
+        for one in late:
+            step.counts["counted"] -= 1
+            step.counts["late"] += 1
+            mark = self._marks.get((one.side, one.lane))
+            step.rejected.append((one.side, one.message, "late", mark))
+        self._there = [one for one in self._there if one not in late]
+
+    def _is_over(self, one: Waiting) -> bool:
+        """Whether the session of a message takes no more, on either side."""
+        assert isinstance(self._spec.bound, Joint)
+        edges = [self._edge(side, mark) for (side, _), mark in self._marks.items()]
+        reach = self._spec.bound.sessions.reach
+        return len(edges) == len(SIDES) and min(edges) - max(self._session(one)) >= reach
+
+    def _placed(self, side: SideName, message: Message) -> tuple[Any, int]:
+        """The axis that a message lies on, and where."""
+        given = self._spec.side(side)
+        if self._spec.axis == "rows":
+            assert given.offset is not None
+            lane, number = (message[column] for column in given.offset)
+            return lane, 0 if number is None else number - self._starts.get((side, lane), number)
+        time = message[given.time]  # type: ignore[index]
+        return None, time if isinstance(time, int) else 0
+
+    def _refused(self, side: SideName, message: Message, wall: int) -> str | None:
+        given = self._spec.side(side)
+        if given.offset is not None and None in [message[column] for column in given.offset]:
+            return "malformed"
+        if given.time is not None:
+            time = message[given.time]
+            if isinstance(time, str):
+                return "malformed"
+            if time is None:
+                return "null_time"
+        if None in [message[column] for column in given.keys]:
+            return "null_key"
+        if given.time is not None:
+            if given.max_ahead is not None and message[given.time] > wall + given.max_ahead:
+                return "future"
+            return "malformed" if abs(message[given.time]) >= FARTHEST else None
+        return None
+
+    def _edge(self, side: SideName, mark: int) -> int:
+        """The first place that is still taken: where the first open windows of all kinds begin."""
+        bound, closed = self._spec.bound, mark - self._spec.side(side).firing.grace
+        if isinstance(bound, Together):
+            return max(min(start for start, _ in bounds(w, closed)) for w in bound.windows)
+        return closed
+
+    def _let_in(self, wall: int, final: bool) -> None:
+        for one in self._there:
+            firing = self._spec.side(one.side).firing
+            policy = firing.late if one.late else firing.early
+            if not isinstance(policy, Every):
+                one.let_in = True
+                continue
+            period = policy.period
+            due = self._wall is not None and wall // period > self._wall // period
+            ended = not one.late and self._ended(one)
+            one.let_in = one.let_in or due or ended or final or self._alone_for_good(one)
+
+    def _ended(self, one: Waiting) -> bool:
+        """Whether all windows of its own side that hold a message have ended."""
+        windows = self._spec.side(one.side).windows
+        mark = self._marks.get((one.side, one.lane))
+        if windows is None or mark is None:
+            return False
+        if isinstance(windows, Moving):
+            return one.place < mark
+        return all(end <= mark for _, end in bounds(windows, one.place))
+
+    def _tell_pairs(self, step: JoinStep, final: bool) -> None:
+        met = [(one, other) for one, other in self._pairs() if id(other) not in one.met]
+        emitted = self._once(met) if self._spec.how == "semi" else met
+        for one, other in met:
+            one.met.add(id(other))
+            one.matched = other.matched = True
+        for one, other in emitted:
+            late = one.late or other.late
+            emission = "full" if final else "late" if late else "early"
+            if self._spec.how == "semi":
+                step.rows.append(self._row(one, None, emission))
+            elif self._spec.how != "anti":
+                step.rows.append(self._row(one, other, emission))
+        # Whether a message came late is stated with its own arrival only.
+        for one in self._there:
+            one.late = one.late and not one.let_in
+
+    def _once(self, met: list[tuple[Waiting, Waiting]]) -> list[tuple[Waiting, Waiting]]:
+        """Of each one without a partner so far a single pair, one in time where there is one."""
+        chosen: dict[int, tuple[Waiting, Waiting]] = {}
+        for one, other in met:
+            if not one.matched and (id(one) not in chosen or not other.late):
+                chosen[id(one)] = (one, other)
+        return list(chosen.values())
+
+    def _pairs(self) -> Iterator[tuple[Waiting, Waiting]]:
+        here = [one for one in self._there if one.let_in]
+        for one in here:
+            for other in here:
+                if (one.side, other.side) == SIDES and self._partners(one, other):
+                    yield one, other
+
+    def _partners(self, one: Waiting, other: Waiting) -> bool:
+        bound: Bound = self._spec.bound
+        if (one.key, one.lane) != (other.key, other.lane):
+            return False
+        if isinstance(bound, Within):
+            return -bound.before <= other.place - one.place <= bound.after
+        if isinstance(bound, Together):
+            return all(
+                any(start <= other.place < end for start, end in bounds(windows, one.place))
+                for windows in bound.windows
+            )
+        return other.place in self._session(one)
+
+    def _session(self, one: Waiting) -> list[int]:
+        """The places of the session that holds a message, messages of both sides together."""
+        assert isinstance(self._spec.bound, Joint)
+        reach = self._spec.bound.sessions.reach
+        places = sorted(m.place for m in self._there if m.key == one.key)
+        session: list[int] = []
+        for place in places:
+            if session and place - session[-1] >= reach:
+                if one.place in session:
+                    return session
+                session = []
+            session.append(place)
+        return session
+
+    def _alone_for_good(self, one: Waiting) -> bool:
+        """Whether no partner can come any more, or the message has been kept long enough."""
+        mark = self._marks.get((one.side, one.lane))
+        kept = self._spec.side(one.side).kept
+        if mark is not None and kept is not None and one.place < mark - kept:
+            return True
+        theirs = self._marks.get((OTHER[one.side], one.lane))
+        if theirs is None:
+            return False
+        edge, bound = self._edge(OTHER[one.side], theirs), self._spec.bound
+        if isinstance(bound, Within):
+            return one.place + (bound.after if one.side == "left" else bound.before) < edge
+        if isinstance(bound, Together):
+            ends = [max(end for _, end in bounds(w, one.place)) for w in bound.windows]
+            return min(ends) <= edge
+        return self._is_over(one)
+
+    def _still_asked(self, one: Waiting) -> bool:
+        """Whether a partner of a message waits to be let in."""
+        waits = [m for m in self._there if m.side != one.side and not m.let_in]
+        if one.side == "left":
+            return any(self._partners(one, other) for other in waits)
+        return any(self._partners(other, one) for other in waits)
+
+    def _tell_alone(self, step: JoinStep, final: bool) -> None:
+        gone = [
+            one
+            for one in self._there
+            if final or (self._alone_for_good(one) and not self._still_asked(one))
+        ]
+        for one in gone:
+            if one.side in self._spec.unmatched and not one.matched:
+                left, right = (one, None) if one.side == "left" else (None, one)
+                step.rows.append(self._row(left, right, "full"))
+        self._there = [one for one in self._there if one not in gone]
+
+    def _row(self, left: Waiting | None, right: Waiting | None, emission: str) -> dict[str, Any]:
+        spec, row = self._spec, {}
+        for name in self._columns["left"]:
+            row[name] = None if left is None else left.message[name]
+        if left is None and right is not None:
+            row |= zip(spec.left.keys, right.key, strict=True)
+        if spec.how not in ("semi", "anti"):
+            for name in self._columns["right"]:
+                if name not in spec.right.keys:
+                    out = name + self._suffix if name in self._columns["left"] else name
+                    row[out] = None if right is None else right.message[name]
+        return row | {"emission": emission}

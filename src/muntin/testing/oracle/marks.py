@@ -1,0 +1,73 @@
+"""Where a message stands on the axis, and up to where the input is believed complete."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from muntin.model.spec import WindowSpec
+from muntin.testing.oracle.window import Key, Message, Placed, Position
+
+
+@dataclass
+class Marks:
+    """One **mark** for each key: the position up to which its input is believed complete.
+
+    On the time axis it is the watermark, the same for all keys. On the rows axis it is how far the
+    rows have come: by offset the greatest offset of the partition and one, by arrival the number of
+    messages of the key that were taken. No mark ever goes back.
+
+    Attributes:
+        spec: The query.
+        watermark: The mark of the time axis; on the rows axis it doesn't move.
+        reached: The marks of the rows axis, of each partition or of each key.
+        final: Whether the input has ended, so that every mark is at infinity.
+    """
+
+    spec: WindowSpec
+    watermark: Position = -math.inf
+    reached: dict[Any, int] = field(default_factory=dict)
+    final: bool = False
+
+    def copy(self) -> Marks:
+        """The same marks, to be moved on their own."""
+        return replace(self, reached=dict(self.reached))
+
+    def of(self, key: Key) -> Position:
+        """The mark of a key."""
+        if self.final:
+            return math.inf
+        if self.spec.axis == "time":
+            return self.watermark
+        return self.reached.get(key if self.spec.by_arrival else key[0], -math.inf)
+
+    def pass_offset(self, message: Message) -> None:
+        """Move the mark of a partition past a message, whether or not some window takes it."""
+        if self.spec.axis == "rows" and self.spec.offset is not None:
+            partition, offset = (message[column] for column in self.spec.offset)
+            if partition is not None and offset is not None:
+                self.reached[partition] = max(self.reached.get(partition, 0), offset + 1)
+
+    def place(self, message: Message) -> Placed:
+        """Say where a message stands that nothing is wrong with, and move the mark past it."""
+        spec = self.spec
+        key = tuple(message[name] for name in spec.keys)
+        if spec.axis == "time":
+            assert spec.time is not None
+            time = message[spec.time]
+            self.watermark = max(self.watermark, time - spec.lateness)
+            return Placed(key, time, message)
+        if spec.offset is not None:
+            return Placed(key, message[spec.offset[1]], message)
+        number = self.reached.get(key, 0)
+        self.reached[key] = number + 1
+        return Placed(key, number, message)
+
+    @property
+    def emitted(self) -> Position | None:
+        """The watermark as it is emitted: None while there is none, and on the rows axis."""
+        if self.spec.axis == "rows":
+            return None
+        position = self.of(())
+        return None if position == -math.inf else position

@@ -1,0 +1,172 @@
+"""Which windows take a message: those of fixed places, and those that slide with the messages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import Days
+from muntin.model.kinds import Paned
+from muntin.model.sliding import Sliding
+from muntin.model.windows import Windows
+from muntin.testing.oracle.marks import Marks
+from muntin.testing.oracle.window import Key, Placed, Window
+
+Place = tuple[int, int, Key]
+Places = dict[Place, Window]
+
+
+@dataclass
+class Outcome:
+    """What came of the messages of a step.
+
+    Attributes:
+        late: Which of them no window takes, by their number.
+        partly_late: How many of the others some of their windows no longer take.
+        vanished: Windows that have become part of others.
+    """
+
+    late: set[int] = field(default_factory=set)
+    partly_late: int = 0
+    vanished: list[Window] = field(default_factory=list)
+
+
+class Placing(Protocol):
+    """How one kind of windows takes messages.
+
+    Attributes:
+        windows: All windows that may still take messages.
+    """
+
+    windows: Places
+
+    def take(self, messages: Sequence[Placed], marks: Marks) -> Outcome:
+        """Put the messages of a step into the windows that are open by the marks in force."""
+        ...
+
+
+class FixedPlacing:
+    """Tumbling, hopping and cumulating windows, and days: the position alone says which windows.
+
+    Args:
+        windows: The kind.
+        grace: How long after its end a window takes messages.
+    """
+
+    def __init__(self, windows: Paned, grace: int) -> None:
+        self._kind, self._grace = windows, grace
+        self.windows: Places = {}
+
+    def take(self, messages: Sequence[Placed], marks: Marks) -> Outcome:
+        """A message is late when all windows that contain it are closed."""
+        outcome = Outcome()
+        for number, placed in enumerate(messages):
+            holding = list(bounds(self._kind, placed.position))
+            mark = marks.of(placed.key)
+            taking = [(start, end) for start, end in holding if end + self._grace > mark]
+            for start, end in taking:
+                fresh = Window(placed.key, start, end, over=end)
+                window = self.windows.setdefault((start, end, placed.key), fresh)
+                window.messages.append(placed)
+            if not taking:
+                outcome.late.add(number)
+            elif len(taking) < len(holding):
+                outcome.partly_late += 1
+        return outcome
+
+
+def bounds(kind: Paned, position: int) -> Iterator[tuple[int, int]]:
+    """Where each window that contains a position starts and ends."""
+    yield from BOUNDS[type(kind)](kind, position)
+
+
+def _hops(kind: Windows, position: int) -> Iterator[tuple[int, int]]:
+    start = position - (position - kind.origin) % kind.slide
+    while start + kind.size > position:
+        yield start, start + kind.size
+        start -= kind.slide
+
+
+def _steps(kind: Cumulating, position: int) -> Iterator[tuple[int, int]]:
+    start = position - (position - kind.origin) % kind.size
+    for end in range(start + kind.step, start + kind.size + 1, kind.step):
+        if end > position:
+            yield start, end
+
+
+def _of_days(kind: Days, position: int) -> Iterator[tuple[int, int]]:
+    for first, last in _hops(kind.grid, kind.day_of(position)):
+        yield kind.midnight(first), kind.midnight(last)
+
+
+# Of each kind its own words once more, and none of the engine's.
+BOUNDS: dict[type, Callable[[Any, int], Iterator[tuple[int, int]]]] = {
+    Windows: _hops,
+    Cumulating: _steps,
+    Days: _of_days,
+}
+
+
+class SlidingPlacing:
+    """Sliding windows: the messages that count say which windows there are.
+
+    All messages that count are kept for good. A window is made, with all of them that lie in it, as
+    soon as some of them ask for it, if it is still open then. So a message may count though its own
+    window is closed: it waits for an open window that a neighbour asks for.
+
+    Args:
+        windows: The kind.
+        grace: How long after its end a window takes messages.
+    """
+
+    def __init__(self, windows: Sliding, grace: int) -> None:
+        self._kind, self._grace = windows, grace
+        self._counted: dict[Key, list[Placed]] = defaultdict(list)
+        self.windows: Places = {}
+
+    def take(self, messages: Sequence[Placed], marks: Marks) -> Outcome:
+        """A message is late when the latest window that could contain it is closed.
+
+        On the rows axis that is its own window, which ends with it.
+        """
+        outcome = Outcome()
+        on_time = self._kind.axis == "time"
+        for number, placed in enumerate(messages):
+            latest = placed.position + (self._kind.size if on_time else 0) + 1
+            if latest + self._grace <= marks.of(placed.key):
+                outcome.late.add(number)
+            else:
+                self._counted[placed.key].append(placed)
+                self._put(placed, marks)
+                # The first of its windows ends with it.
+                outcome.partly_late += placed.position + 1 + self._grace <= marks.of(placed.key)
+        return outcome
+
+    def _put(self, placed: Placed, marks: Marks) -> None:
+        counted = self._counted[placed.key]
+        # What ends with one message may be what comes after another, so each is looked at once.
+        for start, over in set(self._bounds([other.position for other in counted])):
+            if over + self._grace <= marks.of(placed.key):
+                continue
+            place = (start, over, placed.key)
+            if place not in self.windows:
+                end = over - 1 if self._kind.axis == "time" else over
+                inside = [other for other in counted if start <= other.position < over]
+                self.windows[place] = Window(placed.key, start, end, over, inside)
+            elif start <= placed.position < over:
+                self.windows[place].messages.append(placed)
+
+    def _bounds(self, positions: list[int]) -> Iterator[tuple[int, int]]:
+        """The windows that positions of one key ask for, as half-open intervals."""
+        size = self._kind.size
+        for position in sorted(set(positions)):
+            if self._kind.axis == "rows":
+                yield max(position - size + 1, 0), position + 1
+                continue
+            yield position - size, position + 1
+            after = position + 1
+            if any(after <= other <= after + size for other in positions):
+                yield after, after + size + 1

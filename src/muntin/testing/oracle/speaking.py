@@ -1,0 +1,98 @@
+"""Which windows emit at the end of a step, and what their rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.spec import WindowSpec
+from muntin.testing.oracle.marks import Marks
+from muntin.testing.oracle.values import overflows, value
+from muntin.testing.oracle.window import Key, Window
+
+RETRACT = "retract"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The end of a step, when windows emit.
+
+    Attributes:
+        before: The marks in force during the step.
+        after: The marks at its end.
+        wall: The wall clock of the step.
+        wall_before: The wall clock of the step before, if there was one.
+    """
+
+    before: Marks
+    after: Marks
+    wall: int
+    wall_before: int | None
+
+
+def speakers(
+    spec: WindowSpec, windows: Iterable[Window], vanished: Iterable[Window], ending: Ending
+) -> list[tuple[Window, str]]:
+    """The windows that emit and their emissions, in the order in which they do.
+
+    What is taken back goes first. Then it is by start, then key; of one start and key the window
+    that ends first.
+    """
+    said = [(window, RETRACT) for window in vanished if window.revision]
+    for window in windows:
+        emission = _emission(spec, window, ending)
+        if emission is not None:
+            said.append((window, emission))
+    return sorted(said, key=_in_order)
+
+
+def _in_order(said: tuple[Window, str]) -> tuple[bool, int, Key, int]:
+    window, emission = said
+    return emission != RETRACT, window.start, window.key, window.end
+
+
+def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:
+    before, after = ending.before.of(window.key), ending.after.of(window.key)
+    firing = spec.firing
+    if before < window.over <= after:
+        return "full"
+    if not window.unemitted:
+        return None
+    if window.over <= before:
+        closes = window.over + firing.grace <= after
+        return "late" if closes or _is_due(firing.late, window, ending) else None
+    return "early" if _is_due(firing.early, window, ending) else None
+
+
+def _is_due(policy: Policy | None, window: Window, ending: Ending) -> bool:
+    match policy:
+        case Each():
+            return True
+        case EveryRows(rows):
+            return len(window.unemitted) >= rows
+        case Every(period):
+            last = ending.wall_before
+            return last is not None and ending.wall // period > last // period
+    return False
+
+
+def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any], bool]:
+    """What a window says, and whether a sum in it has left 64 bits."""
+    spoken_of = window.messages if spec.firing.accumulate else window.unemitted
+    key = dict(zip(spec.keys, window.key, strict=True))
+    values = dict.fromkeys(spec.aggregates)
+    if emission != RETRACT:
+        values = {name: value(agg, spoken_of) for name, agg in spec.aggregates.items()}
+    overflown = list(_overflown(spec, values))
+    values |= dict.fromkeys(overflown)
+    bounds = {"window_start": window.start, "window_end": window.end}
+    emitted = {"emission": emission, "revision": window.revision}
+    return key | bounds | values | emitted, bool(overflown)
+
+
+def _overflown(spec: WindowSpec, values: dict[str, Any]) -> Iterator[str]:
+    for name, agg in spec.aggregates.items():
+        if agg.entry.overflows and overflows(values[name]):
+            yield name

@@ -1,0 +1,176 @@
+"""What one step does: it refuses messages, takes the others, and lets windows emit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from muntin.model.axis import FARTHEST
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import DUPLICATES, PARTLY_LATE, REASONS, WindowSpec
+from muntin.testing.oracle.marks import Marks
+from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
+from muntin.testing.oracle.sessions import SessionPlacing
+from muntin.testing.oracle.speaking import Ending, row, speakers
+from muntin.testing.oracle.window import Message, Position, Window
+
+COUNTS = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
+
+
+@dataclass
+class Step:
+    """What one step (one micro-batch) gives.
+
+    Attributes:
+        firings: Key columns, window_start, window_end, the aggregates, emission and revision.
+        rejected: The input columns, the reason, and the watermark in force (None: none yet).
+        counts: How many messages were seen, were counted (and of those not in all of their
+            windows), had been taken before, and were rejected for each reason; ``overflow`` counts
+            windows, not messages.
+        watermark: Where the watermark stands after the step; None: no message has moved it yet,
+            or the windows are measured in rows.
+    """
+
+    firings: list[dict[str, Any]]
+    rejected: list[dict[str, Any]]
+    counts: dict[str, int]
+    watermark: Position | None = None
+
+
+class Oracle:
+    """A windowed aggregation that is slow and obvious.
+
+    Args:
+        spec: The query; its columns are names.
+    """
+
+    def __init__(self, spec: WindowSpec) -> None:
+        self._spec = spec
+        self._marks = Marks(spec)
+        self._placing = _placing(spec)
+        self._wall: int | None = None
+        self._offsets: set[tuple[Any, ...]] = set()
+        known = (*spec.keys, *(spec.offset or ()), spec.time)
+        self._columns: dict[str, None] = {name: None for name in known if name is not None}
+
+    def step(self, messages: Sequence[Message], wall: int, final: bool = False) -> Step:
+        """Take one micro-batch and say what it makes the windows say.
+
+        Args:
+            messages: The batch. The time column holds microseconds, None, or the text that
+                could not be read as a time.
+            wall: The wall clock, microseconds.
+            final: Whether the input ends here, so that every window is closed.
+
+        Returns:
+            The firings in order of window start, then key; the rejected in order of arrival.
+        """
+        result = Step([], [], dict.fromkeys(COUNTS, 0))
+        after = self._marks.copy()
+        vanished = self._take(messages, wall, after, result)
+        after.final = after.final or final
+        ending = Ending(self._marks, after, wall, self._wall)
+        for window, emission in speakers(
+            self._spec, self._placing.windows.values(), vanished, ending
+        ):
+            self._fire(window, emission, result)
+        self._marks, self._wall = after, wall
+        self._forget_closed()
+        result.watermark = after.emitted
+        return result
+
+    def _take(
+        self, messages: Sequence[Message], wall: int, after: Marks, result: Step
+    ) -> list[Window]:
+        """Judge the messages and put them into windows; gives the windows that vanished."""
+        new = [message for message in messages if not self._was_taken_before(message)]
+        result.counts["seen"] = len(messages)
+        result.counts[DUPLICATES] = len(messages) - len(new)
+        reasons: list[str | None] = []
+        placed = []
+        for message in new:
+            self._columns |= dict.fromkeys(message)
+            reasons.append(self._reason_to_reject(message, wall))
+            after.pass_offset(message)
+            if reasons[-1] is None:
+                placed.append(after.place(message))
+        outcome = self._placing.take(placed, self._marks)
+        result.counts[PARTLY_LATE] = outcome.partly_late
+        numbers = iter(range(len(placed)))
+        for message, reason in zip(new, reasons, strict=True):
+            if reason is None and next(numbers) in outcome.late:
+                reason = "late"
+            result.counts[reason or "counted"] += 1
+            if reason is not None:
+                result.rejected.append(self._rejected(message, reason))
+        return outcome.vanished
+
+    def _was_taken_before(self, message: Message) -> bool:
+        """Whether this offset has been here; what came of the message then doesn't matter."""
+        if self._spec.offset is None:
+            return False
+        offset = tuple(message[column] for column in self._spec.offset)
+        if None in offset:
+            return False
+        known = offset in self._offsets
+        self._offsets.add(offset)
+        return known
+
+    def _reason_to_reject(self, message: Message, wall: int) -> str | None:
+        """The first reason that holds, but for lateness, which the windows judge."""
+        spec = self._spec
+        if spec.offset is not None and any(message[column] is None for column in spec.offset):
+            return "malformed"
+        time = 0 if spec.time is None else message[spec.time]
+        if isinstance(time, str):
+            return "malformed"
+        if time is None:
+            return "null_time"
+        if any(message[key] is None for key in spec.keys):
+            return "null_key"
+        if spec.time is not None and spec.max_ahead is not None and time > wall + spec.max_ahead:
+            return "future"
+        return "malformed" if abs(time) >= FARTHEST else None
+
+    def _rejected(self, message: Message, reason: str) -> dict[str, Any]:
+        return {**message, "reason": reason, "watermark": self._marks.emitted}
+
+    def _fire(self, window: Window, emission: str, result: Step) -> None:
+        emitted, overflown = row(self._spec, window, emission)
+        if overflown:
+            result.rejected.append(self._rejected(self._blank(window), "overflow"))
+            result.counts["overflow"] += 1
+        result.firings.append(emitted)
+        window.emitted = len(window.messages)
+        window.revision += 1
+
+    def _blank(self, window: Window) -> Message:
+        """A message that stands for a window: its key, and its start where there is a column."""
+        spec = self._spec
+        blank: Message = dict.fromkeys(self._columns)
+        blank |= dict(zip(spec.keys, window.key, strict=True))
+        if spec.axis == "time":
+            assert spec.time is not None
+            blank[spec.time] = window.start
+        elif spec.offset is not None:
+            blank[spec.offset[1]] = window.start
+        return blank
+
+    def _forget_closed(self) -> None:
+        grace = self._spec.firing.grace
+        self._placing.windows = {
+            place: window
+            for place, window in self._placing.windows.items()
+            if window.over + grace > self._marks.of(window.key)
+        }
+
+
+def _placing(spec: WindowSpec) -> Placing:
+    grace = spec.firing.grace
+    if isinstance(spec.windows, Sessions):
+        return SessionPlacing(spec.windows, grace)
+    if isinstance(spec.windows, Sliding):
+        return SlidingPlacing(spec.windows, grace)
+    return FixedPlacing(spec.windows, grace)

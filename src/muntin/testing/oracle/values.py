@@ -1,0 +1,30 @@
+"""What an aggregate comes to, computed from all messages of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+from muntin.model.aggregates import Aggregate
+from muntin.testing.oracle.window import Placed
+
+_LONG_LEAST, _LONG_GREATEST = -(2**63), 2**63 - 1
+
+
+def value(agg: Aggregate, messages: Sequence[Placed]) -> Any:
+    """The value of an aggregate; where it goes by time, the rows axis has positions instead."""
+    entry = agg.entry
+    if not agg.columns:
+        return len(messages)
+    if entry.of_rows is not None:
+        return entry.of_rows([(m.position, m.message) for m in messages], agg)
+    assert entry.value is not None
+    in_order = sorted(messages, key=lambda placed: placed.position)
+    values = [m.message[agg.column] for m in in_order if m.message[agg.column] is not None]
+    return entry.value(values, agg) if values else copy(entry.empty)
+
+
+def overflows(value: Any) -> bool:
+    """Whether a whole number has left 64 bits."""
+    return type(value) is int and not _LONG_LEAST <= value <= _LONG_GREATEST

@@ -1,0 +1,54 @@
+"""A message at its place, and a window with all of its messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Message = dict[str, Any]
+Key = tuple[Any, ...]
+Position = int | float
+"""A place on the axis; minus infinity before the first message, infinity at the end."""
+
+
+class Placed(NamedTuple):
+    """A message and where it stands.
+
+    Attributes:
+        key: Its key.
+        position: Its place on the axis: event time, offset, or number by arrival.
+        message: Its columns.
+    """
+
+    key: Key
+    position: int
+    message: Message
+
+
+@dataclass
+class Window:
+    """One window of one key.
+
+    Attributes:
+        key: Whose window it is.
+        start: Its first position, as it is emitted.
+        end: Its end, as it is emitted; sliding windows on the time axis have their last position,
+            and sessions their last message and the gap.
+        over: The least mark at which it has ended.
+        messages: What it has taken, in the order in which it took it.
+        emitted: How many of them the last firing had.
+        revision: How often it has emitted.
+    """
+
+    key: Key
+    start: int
+    end: int
+    over: int
+    messages: list[Placed] = field(default_factory=list)
+    emitted: int = 0
+    revision: int = 0
+
+    @property
+    def unemitted(self) -> list[Placed]:
+        """The messages that came after the last firing."""
+        return self.messages[self.emitted :]

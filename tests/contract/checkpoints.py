@@ -1,0 +1,278 @@
+"""Checkpoints of every kind of query, made without Spark: what its readers of state would give."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+from tests.unit.apps.windowing.machine import Machine, tuples
+from tests.unit.tables.test_opened import app_of
+
+from muntin.engine import columns
+from muntin.engine.join_operator import join_shard
+from muntin.engine.joins.joiner import Joiner
+from muntin.engine.window_operator import combiner, shard
+from muntin.model import aggregates
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import days
+from muntin.model.joins import SIDES, Bound, JoinSpec, Joint, Side, SideName, Together, Within
+from muntin.model.kinds import Kind
+from muntin.model.policies import Each, Firing
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
+from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.host.shards import slots
+from muntin.state.blobs import Blobs, MemoryBlobs
+from muntin.state.manifest import loads
+from muntin.state.rescale import parts, resplit
+from muntin.state.runs import FrameCache
+from muntin.state.shards import split
+from muntin.stores import Image, memory
+from muntin.tables.partition_store import partition_blobs
+
+UNIT = 43_200_000_000
+"""What a time counts where windows are days, microseconds."""
+Message = tuple[str, int, int]
+"""A key, a time (or an offset) and a value."""
+Image_ = dict[int, tuple[str, dict[int, bytes]]]
+"""Manifest and blobs of each slot."""
+SCHEMA = pl.Schema(
+    {
+        "key": pl.String(),
+        "value": pl.Int64(),
+        "part": pl.Int64(),
+        "at": pl.Int64(),
+        "time": pl.Datetime("us", "UTC"),
+        columns.TIME: pl.Int64(),
+    }
+)
+TYPES = {name: str(SCHEMA[name]) for name in ("key", "value", "part", "at", "time")}
+BATCHES: list[list[Message]] = [
+    [("a", 1, 1), ("b", 3, 2), ("c", 4, 3), ("d", 5, 3)],
+    [("a", 12, 4), ("b", 6, 5), ("e", 13, 6)],
+    [("a", 14, 7), ("c", 31, 8), ("b", 32, 9), ("a", 9, 1)],
+    [("f", 44, 1), ("a", 47, 2), ("b", 49, 3), ("c", 35, 4)],
+]
+WINDOWS: dict[str, Kind] = {
+    "hopping": Windows(10, 4, 3),
+    "cumulating": Cumulating(10, 5),
+    "days": days("2 days", "America/New_York", slide="1 day"),
+    "sliding": Sliding(10),
+    "sessions": Sessions(5),
+    "rows": Windows(3, 2, 1, "rows"),
+    "rows that slide": Sliding(3, "rows"),
+    "offsets": Windows(3, 3, 0, "rows"),
+    "sessions of offsets": Sessions(3, "both", "rows"),
+}
+BOUNDS: dict[str, Bound] = {
+    "distance": Within(50, 20),
+    "window": Together((Windows(10, 5),)),
+    "session": Joint(Sessions(5)),
+    "offsets": Within(3, 3, "rows"),
+}
+
+
+class MemoryCheckpoint(Checkpoint):
+    """A checkpoint that is in memory, with all of its batches."""
+
+    def __init__(self, images: Sequence[Image_], batch: int | None = None) -> None:
+        self.given = "memory"
+        self.images = list(images)
+        self.oldest, self.newest = 0, len(self.images) - 1
+        self.batch = self.newest if batch is None else self.known("batch", batch)
+
+    def texts(self, batch: int | None = None) -> dict[int, str]:
+        image = self.images[self.batch if batch is None else batch]
+        return {slot: text for slot, (text, _) in image.items()}
+
+    def blobs(
+        self, wanted: Mapping[int, Sequence[int]], batch: int | None = None
+    ) -> dict[int, dict[int, bytes]]:
+        image = self.images[self.batch if batch is None else batch]
+        return {slot: {n: image[slot][1][n] for n in numbers} for slot, numbers in wanted.items()}
+
+    def sizes(self) -> dict[int, dict[int, int]]:
+        image = self.images[self.batch]
+        return {slot: {n: len(b) for n, b in blobs.items()} for slot, (_, blobs) in image.items()}
+
+    def upstream(self, since: int) -> dict[int, list[bytes]]:
+        then, found = self.images[since], {}
+        for image in self.images[since + 1 : self.batch + 1]:
+            for slot, (_, blobs) in image.items():
+                known = then[slot][1] if slot in then else {}
+                new = [blob for number, blob in blobs.items() if number not in known]
+                found.setdefault(slot, []).extend(new)
+        return {slot: written for slot, written in found.items() if written}
+
+
+def image_of(stores: Sequence[Blobs]) -> Image_:
+    """What stores hold, by slot."""
+    found: Image_ = {}
+    for slot, store in zip(slots(len(stores)), stores, strict=True):
+        text = store.load() or ""
+        found[slot] = (text, {run.number: store.get(run.number) for run in loads(text).runs()})
+    return found
+
+
+@dataclass
+class Run:
+    """A query that keeps its state in memory.
+
+    Attributes:
+        step: Takes a batch, and says what came out, in one order.
+        stores: The store of each shard.
+        images: What they held after each batch.
+    """
+
+    step: Callable[[list[Message]], list[Any]]
+    stores: list[MemoryBlobs]
+    images: list[Image_] = field(default_factory=list)
+
+    def take(self, batches: Sequence[list[Message]]) -> list[list[Any]]:
+        found = []
+        for rows in batches:
+            found.append(self.step(rows))
+            self.images.append(image_of(self.stores))
+        return found
+
+    def opened(self, batch: int | None = None) -> MemoryCheckpoint:
+        return MemoryCheckpoint(self.images, batch)
+
+    def moved(self, buckets: int, fresh: Callable[[list[MemoryBlobs]], Run]) -> Run:
+        """The same query in other shards."""
+        moved: dict[int, dict[int, tuple[int, int]]] = {}
+        stores = [MemoryBlobs() for _ in range(buckets)]
+        for store in self.stores:
+            for number, blob in store.blobs.items():
+                for bucket, count, part in parts(blob, buckets):
+                    mine = secrets.randbits(62)
+                    stores[bucket].put(mine, part)
+                    moved.setdefault(number, {})[bucket] = (mine, count)
+        manifests = [loads(store.load() or "") for store in self.stores]
+        for store, text in zip(stores, resplit(manifests, moved, buckets), strict=True):
+            store.save(text)
+        return fresh(stores)
+
+
+def messages(rows: Sequence[Message], scale: int = 1) -> pl.DataFrame:
+    """Messages as the engine takes them."""
+    names = ["key", "at", "value"]
+    frame = pl.DataFrame(rows, schema=names, orient="row").with_columns(pl.lit(0).alias("part"))
+    time = (pl.col("at") * scale).alias(columns.TIME)
+    frame = frame.with_columns(time, time.cast(SCHEMA["time"]).alias("time"))
+    return frame.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+
+
+def window_spec(kind: str, buckets: int = 2, **firing: Any) -> WindowSpec:
+    windows, offset, keys = WINDOWS[kind], None, ("key",)
+    if "offsets" in kind:
+        offset, keys = ("part", "at"), ("part", "key")
+    by_arrival = windows.axis == "rows" and offset is None
+    unit = UNIT if kind == "days" else 1
+    if windows.axis == "time":
+        firing = {"early": Each(), "grace": 10 * unit, "retention": 100 * unit, **firing}
+    elif not by_arrival:
+        firing = {"retention": 100, **firing}
+    return WindowSpec(
+        keys,
+        "time" if windows.axis == "time" else None,
+        windows,
+        {"n": aggregates.count(), "sum": aggregates.sum("value")},
+        Firing(**firing),
+        2 if windows.axis == "time" else 0,
+        types=TYPES,
+        buckets=buckets,
+        offset=offset,
+    )
+
+
+def windows_run(spec: WindowSpec, stores: list[MemoryBlobs] | None = None) -> Run:
+    """A windowed aggregation."""
+    query = combiner(spec, SCHEMA)
+    held = stores or [MemoryBlobs() for _ in range(spec.buckets or 1)]
+    scale = UNIT if spec.windows == WINDOWS["days"] else 1
+
+    def step(rows: list[Message]) -> list[Any]:
+        frame = messages(rows, scale)
+        opened = [shard(query, store, FrameCache()) for store in held]
+        part = query.combine(frame, opened[0].state.watermark, opened[0].state.offsets)
+        cells = split(part.cells, query.keys, len(held))
+        raw = {} if part.raw is None else split(part.raw, query.message_keys, len(held))
+        emitted: list[Any] = []
+        for bucket, one in enumerate(opened):
+            mine = replace(
+                part,
+                cells=cells.get(bucket, query.no_cells),
+                raw=raw.get(bucket),
+                rejected=part.rejected if bucket == 0 else query.nothing_rejected,
+                counts=part.counts if bucket == 0 else {},
+            )
+            emitted += one.step([mine], 0).results.rows()
+        return sorted(emitted, key=str)
+
+    return Run(step, held)
+
+
+def join_spec(kind: str, buckets: int = 2, how: Any = "full", **firing: Any) -> JoinSpec:
+    bound = BOUNDS[kind]
+    offset = ("part", "at") if bound.axis == "rows" else None
+    side = Side(("key",), None if offset else "time", offset=offset, types=TYPES)
+    if firing:
+        side = replace(side, firing=Firing(Each(), Each(), **firing))
+    return JoinSpec(side, side, bound, how, buckets=buckets)
+
+
+def join_run(spec: JoinSpec, stores: list[MemoryBlobs] | None = None) -> Run:
+    """A join of a stream with itself, whose right side has twice the value."""
+    joiner = Joiner(spec, dict.fromkeys(SIDES, SCHEMA))
+    held = stores or [MemoryBlobs() for _ in range(spec.buckets or 1)]
+
+    def step(rows: list[Message]) -> list[Any]:
+        cut: dict[SideName, dict[int, pl.DataFrame]] = {}
+        arrived = {}
+        for factor, side in enumerate(SIDES, 1):
+            frame = messages([(key, at, value * factor) for key, at, value in rows])
+            arrived[side] = joiner.arrive(side, frame)
+            cut[side] = split(arrived[side].messages, ["key"], len(held))
+        emitted: list[Any] = []
+        for bucket, store in enumerate(held):
+            mine: dict[SideName, Any] = {}
+            for side in SIDES:
+                one = arrived[side]
+                mine_only = cut[side].get(bucket, one.messages.clear())
+                counts = one.counts if bucket == 0 else {}
+                mine[side] = [replace(one, messages=mine_only, counts=counts)]
+            emitted += join_shard(joiner, store, FrameCache()).step(mine, 0).results.rows()
+        return sorted(emitted, key=str)
+
+    return Run(step, held)
+
+
+TABLES = ("views", "last", "visits", "total", "members", "by_second")
+
+
+def tables_images(batches: Sequence[list[tuple[str, float]]], partitions: int = 2) -> list[Image_]:
+    """The state of agents that keep a table of each kind, after each batch."""
+    image, found = Image(), []
+    for events in batches:
+        running = app_of().open(store=memory(image), partitions=partitions)
+        for page, at in events:
+            running.send("clicks", page, key=page, timestamp=at)
+        running.close()
+        stores = [partition_blobs(memory(image), "app", number) for number in range(partitions)]
+        found.append(image_of(stores))
+    return found
+
+
+def windowing_images() -> list[Image_]:
+    """The state of the windowing application, after two batches."""
+    machine, found = Machine(buckets=2, maxrows=5, historyseconds=0), []
+    for clock in (1_000, 2_000):
+        machine.step(clock, tuples([(n, n, clock - n) for n in range(4)]))
+        found.append(image_of(machine.stores))
+    return found

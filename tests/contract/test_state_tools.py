@@ -1,0 +1,260 @@
+"""What looks at a query's state works for every kind of query, or says by name that it can't.
+
+``open_state`` and ``open_table``, their ``changes``, ``inspect``, ``why``, ``rescale`` and limits
+of rows, over windows, joins and tables of each kind and over the windowing application.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.contract.checkpoints import (
+    BATCHES,
+    BOUNDS,
+    TABLES,
+    WINDOWS,
+    MemoryCheckpoint,
+    join_run,
+    join_spec,
+    tables_images,
+    window_spec,
+    windowing_images,
+    windows_run,
+)
+
+from muntin.engine.window_operator import shard
+from muntin.model.errors import OptionError
+from muntin.model.joins import SIDES
+from muntin.spark.host.checkpoint import spec_of
+from muntin.spark.inspect.checkpoints import report_of
+from muntin.spark.inspect.joins import OpenJoin
+from muntin.spark.inspect.tables import OpenTable
+from muntin.spark.inspect.windows import OpenWindows
+from muntin.spark.inspect.witness import reasons
+from muntin.state.rescale import check
+from muntin.state.runs import FrameCache
+
+AT = "1970-01-01 00:00:00.000013"
+BY_TIME = [kind for kind, one in WINDOWS.items() if one.axis == "time"]
+CLICKS = [
+    [("a", 1.0), ("b", 2.0), ("c", 3.0)],
+    [("a", 4.0), ("d", 12.0), ("a", 33.0)],
+]
+
+
+def opened(kind: str, batch: int | None = None) -> OpenWindows:
+    run = windows_run(window_spec(kind))
+    run.take(BATCHES)
+    checkpoint = run.opened(batch)
+    spec = spec_of(checkpoint)
+    assert spec == window_spec(kind)
+    return OpenWindows(checkpoint, spec)
+
+
+def rows(frame: pl.DataFrame) -> Counter[Any]:
+    return Counter(map(str, frame.rows()))
+
+
+class TestWindows:
+    @pytest.mark.parametrize("kind", WINDOWS)
+    def test_open_state_says_what_the_shards_hold(self, kind: str) -> None:
+        run = windows_run(window_spec(kind))
+        run.take(BATCHES)
+        state = OpenWindows(run.opened(), window_spec(kind))
+        query = state._reading.combiner
+        held = [shard(query, store, FrameCache()).snapshot(None, None) for store in run.stores]
+        found = state.fetch()
+        # A window that ends with its message is full at once, and isn't kept.
+        assert len(found) or kind == "rows that slide"
+        names = [*window_spec(kind).keys, "n", "sum"]
+        assert rows(found.select(names)) == rows(pl.concat(held).select(names))
+        key: Any = (0, "a") if "offsets" in kind else "a"
+        assert set(state.fetch(key)["key"]) <= {"a"}
+        assert len(state.fetch(key)) == len(found.filter(pl.col("key") == "a"))
+
+    @pytest.mark.parametrize("kind", WINDOWS)
+    def test_changes_lead_from_one_batch_to_another(self, kind: str) -> None:
+        run = windows_run(window_spec(kind))
+        run.take(BATCHES)
+        then, now = (OpenWindows(run.opened(n), window_spec(kind)) for n in (1, 3))
+        changes = now.changes(1)
+        identity = [*window_spec(kind).keys, "window_start", "window_end"]
+        stays = then.fetch().join(changes, on=identity, how="anti")
+        new = changes.filter(pl.col("change") != "gone").drop("change")
+        assert rows(pl.concat([stays, new])) == rows(now.fetch())
+        assert "new" in changes["change"] or kind == "rows that slide"
+
+    @pytest.mark.parametrize("kind", WINDOWS)
+    def test_inspect_counts_what_is_kept(self, kind: str) -> None:
+        checkpoint = opened(kind).checkpoint
+        report = report_of(checkpoint)
+        runs = [run for one in checkpoint.read.values() for run in one.runs()]
+        assert report["kind"] == "windows"
+        assert sum(table["rows"] for table in report["tables"]) == sum(run.rows for run in runs)
+        blobs = sum(len(mine) for mine in checkpoint.sizes().values())
+        assert sum(table["runs"] for table in report["tables"]) == blobs == len(runs)
+        assert sum(table["bytes"] for table in report["tables"]) == sum(
+            bucket["bytes"] for bucket in report["buckets"]
+        )
+        assert report["counts"]["seen"] == sum(map(len, BATCHES))
+
+    @pytest.mark.parametrize("kind", WINDOWS)
+    def test_a_key_is_looked_into(self, kind: str) -> None:
+        state = opened(kind)
+        if kind in BY_TIME:
+            assert report_of(state.checkpoint, ["a"])["key"]
+            assert reasons(state.checkpoint, ["a"], AT)[0] == "key        a"
+            return
+        key = ["0", "a"] if "offsets" in kind else ["a"]
+        with pytest.raises(OptionError, match="aren't measured in time"):
+            report_of(state.checkpoint, key)
+        with pytest.raises(OptionError, match="isn't measured in time"):
+            reasons(state.checkpoint, key, AT)
+
+    @pytest.mark.parametrize("buckets", [1, 3])
+    @pytest.mark.parametrize("kind", WINDOWS)
+    def test_it_goes_on_in_other_shards(self, kind: str, buckets: int) -> None:
+        whole = windows_run(window_spec(kind))
+        wanted = whole.take(BATCHES)
+        run = windows_run(window_spec(kind))
+        assert run.take(BATCHES[:2]) == wanted[:2]
+        check(window_spec(kind))
+        spec = window_spec(kind, buckets)
+        moved = run.moved(buckets, lambda stores: windows_run(spec, stores))
+        assert moved.take(BATCHES[2:]) == wanted[2:]
+        assert rows(OpenWindows(moved.opened(), spec).fetch()) == rows(opened(kind).fetch())
+
+
+def joined(kind: str, batch: int | None = None) -> OpenJoin:
+    run = join_run(join_spec(kind))
+    run.take(BATCHES)
+    checkpoint = run.opened(batch)
+    spec = spec_of(checkpoint)
+    assert spec == join_spec(kind)
+    return OpenJoin(checkpoint, spec)
+
+
+class TestJoins:
+    @pytest.mark.parametrize("kind", BOUNDS)
+    def test_open_state_says_what_either_side_keeps(self, kind: str) -> None:
+        state = joined(kind)
+        for factor, side in enumerate(SIDES, 1):
+            found = state.fetch(side)
+            sent = {(key, value * factor, at) for batch in BATCHES for key, at, value in batch}
+            assert len(found)
+            assert set(found.select("key", "value", "at").rows()) <= sent
+            only = found.filter(pl.col("key") == "a")
+            assert rows(state.fetch(side, "a")) == rows(only)
+
+    @pytest.mark.parametrize("kind", BOUNDS)
+    def test_changes_are_what_came_since_and_is_kept(self, kind: str) -> None:
+        state = joined(kind)
+        for factor, side in enumerate(SIDES, 1):
+            new = {(key, value * factor, at) for batch in BATCHES[3:] for key, at, value in batch}
+            kept = set(state.fetch(side).select("key", "value", "at").rows())
+            found = state.changes(side, 2).select("key", "value", "at").rows()
+            assert set(found) == new & kept
+            assert found
+
+    @pytest.mark.parametrize("kind", BOUNDS)
+    def test_inspect_counts_what_is_kept(self, kind: str) -> None:
+        checkpoint = joined(kind).checkpoint
+        report = report_of(checkpoint, ["a"])
+        runs = [run for one in checkpoint.read.values() for run in one.runs()]
+        assert report["kind"] == "join"
+        assert sum(table["rows"] for table in report["tables"]) == sum(run.rows for run in runs)
+        assert {row["side"] for row in report["key"]} == set(SIDES)
+
+    @pytest.mark.parametrize("kind", BOUNDS)
+    def test_why_and_rescale_refuse_it_by_name(self, kind: str) -> None:
+        with pytest.raises(OptionError, match="is a join's; give one of windows"):
+            reasons(joined(kind).checkpoint, ["a"], AT)
+        with pytest.raises(OptionError, match="is a join's"):
+            check(join_spec(kind))
+
+
+@pytest.fixture(scope="module")
+def images() -> list[Any]:
+    return tables_images(CLICKS)
+
+
+class TestTables:
+    @pytest.mark.parametrize("table", TABLES)
+    def test_open_table_and_its_changes(self, images: list[Any], table: str) -> None:
+        then, now = (OpenTable(MemoryCheckpoint(images, n), table, None, None) for n in (0, 1))
+        found, before = now.fetch(), then.fetch()
+        assert set(found["key"]) >= {"a", "d"}
+        assert rows(now.fetch("a")) == rows(found.filter(pl.col("key") == "a"))
+        changes = now.changes(0)
+        identity = [name for name in found.columns if name != "value"]
+        stays = before.join(changes, on=identity, how="anti", nulls_equal=True)
+        new = changes.filter(pl.col("change") != "gone").drop("change")
+        assert rows(pl.concat([stays, new])) == rows(found)
+
+    @pytest.mark.parametrize("table", TABLES)
+    def test_inspect_shows_a_key(self, images: list[Any], table: str) -> None:
+        checkpoint = MemoryCheckpoint(images)
+        report = report_of(checkpoint, ["a"], table)
+        runs = [run for one in checkpoint.read.values() for run in one.runs()]
+        assert report["kind"] == "tables"
+        assert sum(one["rows"] for one in report["tables"]) == sum(run.rows for run in runs)
+        assert {row["key"] for row in report["key"]} == {"a"}
+
+    def test_the_other_tools_refuse_them_by_name(self, images: list[Any]) -> None:
+        checkpoint = MemoryCheckpoint(images)
+        for tool in (spec_of, lambda one: reasons(one, ["a"], AT)):
+            with pytest.raises(OptionError, match=r"holds tables; write muntin\.open_table"):
+                tool(checkpoint)
+
+
+class TestWindowing:
+    def test_inspect_counts_what_is_kept(self) -> None:
+        report = report_of(MemoryCheckpoint(windowing_images()))
+        assert (report["kind"], report["counts"]) == ("windowing", {"inserted": 8, "deleted": 3})
+        assert {table["table"] for table in report["tables"]} == {"rows", "cells", "ledger"}
+        assert report["watermark"] == "1970-01-01 00:00:02"
+
+    def test_the_other_tools_refuse_it_by_name(self) -> None:
+        checkpoint = MemoryCheckpoint(windowing_images())
+        for tool in (spec_of, lambda one: reasons(one, ["a"], AT)):
+            with pytest.raises(OptionError, match="the windowing application's rows; go on with"):
+                tool(checkpoint)
+        with pytest.raises(OptionError, match=r"holds no tables; write muntin\.open_state"):
+            OpenTable(checkpoint, "views", None, None)
+        with pytest.raises(OptionError, match="names no tuple"):
+            report_of(checkpoint, ["a"])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BY_TIME if kind != "days"])
+def test_a_limit_of_rows_keeps_the_newest_windows(kind: str) -> None:
+    firing = {"early": None, "retention": 100, "rows": 4}
+    limited = window_spec(kind, **firing)
+    run = windows_run(limited)
+    run.take(BATCHES)
+    whole = windows_run(replace(limited, firing=replace(limited.firing, rows=None)))
+    whole.take(BATCHES)
+    kept = OpenWindows(run.opened(), limited).fetch()
+    there = OpenWindows(whole.opened(), spec_of(whole.opened())).fetch()
+    assert 0 < len(kept) < len(there)
+    assert not rows(kept) - rows(there)
+
+
+@pytest.mark.parametrize("kind", ["rows", "rows that slide", "offsets", "sessions of offsets"])
+def test_a_limit_of_rows_beside_rows_is_refused_by_name(kind: str) -> None:
+    with pytest.raises(OptionError, match="is a second measure for"):
+        window_spec(kind, rows=4)
+
+
+def test_a_limit_of_rows_of_joins() -> None:
+    for kind in ("distance", "window"):
+        run = join_run(join_spec(kind, rows=2))
+        run.take(BATCHES)
+        kept = OpenJoin(run.opened(), join_spec(kind, rows=2)).fetch("left")
+        assert 0 < len(kept) < len(joined(kind).fetch("left"))
+    for kind in ("session", "offsets"):
+        with pytest.raises(OptionError, match=r"isn't for session joins|can't be counted here"):
+            join_spec(kind, rows=4)

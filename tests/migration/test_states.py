@@ -1,0 +1,67 @@
+"""State that an earlier build wrote is opened, gone on from and moved by this one."""
+
+from __future__ import annotations
+
+import pytest
+from tests.contract.checkpoints import BATCHES, TABLES, MemoryCheckpoint, windows_run
+from tests.migration.kept import (
+    BEFORE,
+    CLICKS,
+    FOLDER,
+    loads,
+    queries,
+    specs,
+    stores_of,
+    tables_images,
+    windowing_images,
+)
+
+from muntin.spark.host.checkpoint import spec_of
+from muntin.spark.inspect.checkpoints import report_of
+from muntin.spark.inspect.tables import OpenTable
+from muntin.state.manifest import FORMAT
+
+STATES = {path.name.partition(".")[0]: loads(path.read_bytes()) for path in FOLDER.glob("*.xz")}
+KEPT = [(form, name) for form, images in STATES.items() for name in images]
+GOES_ON = [(form, name) for form, name in KEPT if name in queries()]
+
+
+def test_the_present_format_is_kept() -> None:
+    assert f"format-{FORMAT}" in STATES
+    assert {name for _, name in GOES_ON} == set(queries())
+
+
+@pytest.mark.parametrize(("form", "name"), GOES_ON)
+def test_a_query_goes_on(form: str, name: str) -> None:
+    started = queries()[name]
+    wanted = started(None).take(BATCHES)
+    run = started(stores_of(STATES[form][name]))
+    assert run.take(BATCHES[BEFORE:]) == wanted[BEFORE:]
+
+
+# Of a limit of rows each shard keeps its share.
+IN_SHARDS = [name for name, spec in specs().items() if spec.firing.rows is None]
+
+
+@pytest.mark.parametrize(("form", "name"), [one for one in GOES_ON if one[1] in IN_SHARDS])
+def test_a_query_goes_on_in_other_shards(form: str, name: str) -> None:
+    run = queries()[name](stores_of(STATES[form][name]))
+    wanted = queries()[name](None).take(BATCHES)
+    moved = run.moved(3, lambda stores: windows_run(specs(3)[name], stores))
+    assert moved.take(BATCHES[BEFORE:]) == wanted[BEFORE:]
+
+
+@pytest.mark.parametrize(("form", "name"), KEPT)
+def test_it_is_read_from_outside(form: str, name: str) -> None:
+    checkpoint = MemoryCheckpoint([STATES[form][name]])
+    report = report_of(checkpoint)
+    assert sum(table["rows"] for table in report["tables"]) > 0 or name == "windows rows that slide"
+    if report["kind"] == "tables":
+        now = MemoryCheckpoint(tables_images(CLICKS)[-1:])
+        for table in TABLES:
+            held = OpenTable(checkpoint, table, None, None).fetch()
+            assert held.equals(OpenTable(now, table, None, None).fetch())
+    elif report["kind"] == "windowing":
+        assert report["counts"] == report_of(MemoryCheckpoint(windowing_images()))["counts"]
+    elif name in specs():
+        assert spec_of(checkpoint) == specs()[name]

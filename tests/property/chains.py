@@ -1,0 +1,104 @@
+"""Windows over windows: a query out of everything, and another over what it emits in full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+from tests.doors import Batch, Door
+from tests.property.streams import Ground, Range, Stream, any_streams, specs
+
+from muntin.model import aggregates
+from muntin.model.axis import HOUR
+from muntin.model.days import Days
+from muntin.model.policies import Each, Every
+from muntin.model.spec import WindowSpec
+from muntin.testing.oracle import Step
+
+INNER = Range(("fixed", "cumulating", "days", "sliding", "sessions"), ("time",), replays=True)
+OUTER = ("fixed", "cumulating", "sliding", "sessions")
+AGGREGATES = {
+    "windows": aggregates.count(),
+    "messages": aggregates.sum("n"),
+    "most": aggregates.max("n"),
+    "first": aggregates.min("window_start"),
+}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Two queries, of which the second takes what the first emits in full.
+
+    Attributes:
+        inner: The first, with its input.
+        outer: The second.
+    """
+
+    inner: Stream
+    outer: WindowSpec
+
+
+@st.composite
+def chains(draw: st.DrawFn, *, by_wall: bool = True) -> Chain:
+    """Chains; the policies of both are any.
+
+    Args:
+        draw: Draws.
+        by_wall: Whether the outer query may go by the wall clock.
+    """
+    inner = draw(any_streams(INNER))
+    firing = inner.spec.firing
+    if firing.early is not None:
+        # What a full firing adds to an early one isn't the window.
+        inner = replace(inner, spec=replace(inner.spec, firing=replace(firing, accumulate=True)))
+    unit = max(1, inner.spec.firing.grace, inner.spec.lateness, _length(inner.spec) // 3)
+    kind = draw(st.sampled_from(OUTER))
+    ground = Ground(kind, "time", unit, 0, "UTC", False, False, False, False, False)
+    drawn = draw(specs(ground))
+    firing = drawn.firing
+    if not by_wall:
+        firing = replace(
+            firing,
+            early=None if isinstance(firing.early, Every) else firing.early,
+            late=Each() if isinstance(firing.late, Every) else firing.late,
+        )
+    outer = replace(
+        drawn,
+        keys=("key",) if "key" in inner.spec.keys else (),
+        time="window_end",
+        aggregates=AGGREGATES,
+        firing=firing,
+        max_ahead=None,
+        types={"key": inner.spec.types["key"], "n": "long", "window_start": "long"},
+        offset=None,
+    )
+    return Chain(inner, outer)
+
+
+def run(door: Door, chain: Chain) -> tuple[list[Step], list[Step]]:
+    """What both queries say, step by step."""
+    below = door.run(chain.inner.spec, chain.inner.steps)
+    return below, door.run(chain.outer, between(chain, below))
+
+
+def between(chain: Chain, below: Sequence[Step]) -> list[Batch]:
+    """The steps of the second query: what the first emits in full in each of its own."""
+    full = [[f for f in step.firings if f["emission"] == "full"] for step in below]
+    return [
+        Batch([_message(chain, f) for f in firings], step.wall, step.final)
+        for firings, step in zip(full, chain.inner.steps, strict=True)
+    ]
+
+
+def _message(chain: Chain, firing: dict[str, Any]) -> dict[str, Any]:
+    return {name: firing.get(name) for name in (*chain.outer.types, "window_end")}
+
+
+def _length(spec: WindowSpec) -> int:
+    """About how long its windows are."""
+    if isinstance(spec.windows, Days):
+        return 24 * HOUR
+    steps = (getattr(spec.windows, name, None) for name in ("size", "gap"))
+    return next((step for step in steps if isinstance(step, int)), 1)

@@ -1,0 +1,36 @@
+"""Windows over windows in one query of Spark's, with policies that are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from tests.doors import OracleDoor
+from tests.property import chains
+from tests.property.chains import Chain
+from tests.search.on_spark import fitted
+from tests.spark.door import SparkDoor
+from tests.transcripts.comparison import row_differences
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("at_once", [True, False])
+@settings(max_examples=1, phases=[Phase.generate])
+@given(drawn=st.lists(chains.chains(by_wall=False), min_size=3, max_size=3))
+def test_chains_say_what_oracles_over_oracles_say(
+    spark: SparkSession, at_once: bool, drawn: list[Chain]
+) -> None:
+    cases = [replace(chain, inner=fitted(chain.inner, at_once)) for chain in drawn]
+    found = SparkDoor(spark).run_chains([(c.inner.spec, c.inner.steps, c.outer) for c in cases])
+    differences: list[Any] = []
+    for number, (chain, steps) in enumerate(zip(cases, found, strict=True)):
+        _, wanted = chains.run(OracleDoor(), chain)
+        for step, (emitted, expected) in enumerate(zip(steps, wanted, strict=True)):
+            texts = row_differences("firing", emitted, expected.firings)
+            differences += [f"chain {number}, step {step}: {text}" for text in texts]
+    assert differences == []

@@ -1,0 +1,125 @@
+"""The host runs whatever keeps to the operator's protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from muntin.engine.operator import Operator, Part, ShardState, StepOutput, Task
+from muntin.spark.host.messages import as_sent
+from muntin.spark.host.plan import Source, emitted
+from muntin.spark.host.processor import PROGRESS, unpacked
+from muntin.spark.host.schema import polars_schema
+from muntin.spark.host.shards import slots
+from muntin.spark.host.task import ROW, ShuffleTask, Stage, received
+from muntin.spark.sources.inputs import Input
+
+TOTALS = "remainder long, total long"
+
+
+def summing() -> Callable[..., Operator]:
+    """An operator that sums numbers up by what is left of them; workers get it by value."""
+
+    class Sums:
+        def __init__(self, by: int) -> None:
+            self.by = by
+
+        def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
+            numbers = pl.concat(
+                [pl.DataFrame(schema={"n": pl.Int64}), *(f[["n"]] for f in messages)]
+            )
+            left = numbers.with_columns(remainder=pl.col("n") % self.by)
+            return [
+                Part(
+                    s,
+                    {"from": task.input},
+                    {"mine": left.filter(pl.col("remainder") % task.shards == s)},
+                )
+                for s in range(task.shards)
+            ]
+
+        def open(self, state: ShardState) -> Any:
+            class Step:
+                def run(
+                    self, parts: Sequence[Part], wall: int | None, *, final: bool
+                ) -> StepOutput:
+                    assert (wall, final) == (None, True)
+                    assert all(part.shard == state.shard for part in parts)
+                    frames = [part.frames["mine"] for part in parts if part.frames]
+                    rows = pl.concat(
+                        [pl.DataFrame(schema={"n": pl.Int64, "remainder": pl.Int64}), *frames]
+                    )
+                    totals = rows.group_by("remainder").agg(total=pl.col("n").sum())
+                    state.blobs.save(json.dumps(len(rows)))
+                    seen = int(state.blobs.load() or 0)
+                    came = sorted({part.header["from"] for part in parts})
+                    progress = {"seen": seen, "inputs": came}
+                    return StepOutput({"totals": totals, "unasked": rows}, progress)
+
+            return Step()
+
+    return Sums
+
+
+def test_a_host_runs_any_operator(spark: SparkSession) -> None:
+    frames = [spark.range(10).select(F.col("id").alias("n")) for _ in range(2)]
+    totals = spark.createDataFrame([], TOTALS).schema
+    make = partial(summing(), 3)
+    stage = Stage(make, slots(2), {"totals": totals}, "sums", kept=False)
+    sources = [Source(Input(f, None), f, name=name) for f, name in zip(frames, "ab", strict=True)]
+    told = emitted(stage, tuple(sources), None).persist()
+    rows = unpacked(told, "totals", totals).collect()
+    assert sorted(map(tuple, rows)) == [(0, 36), (1, 24), (2, 30)]
+    progress = [json.loads(row.progress) for row in told.where(f"kind = '{PROGRESS}'").collect()]
+    assert sorted(one["bucket"] for one in progress) == [0, 1]
+    assert sum(one["seen"] for one in progress) == 20
+    assert [one["inputs"] for one in progress] == [["a", "b"]] * 2
+    assert {row.kind for row in told.collect()} == {"totals", PROGRESS}
+    told.unpersist()
+
+
+def test_what_a_task_sends_comes_back_as_it_was() -> None:
+    class Plain:
+        def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
+            judged = task.judged()
+            assert (judged.known, judged.watermark) == (True, None)
+            (frame,) = messages
+            return [Part(0, {"a": [1, None]}, {"x": frame[["n"]], "none": frame.head(0)}), Part(1)]
+
+        def open(self, state: ShardState) -> Any:
+            raise AssertionError
+
+    stage = Stage(Plain, (7, 9), {}, "plain", kept=False)
+    task = ShuffleTask(stage, "side", as_sent, None, frozenset())
+    (sent,) = task(iter([pa.record_batch({"n": [1, 2]})]))
+    assert sent.schema.names == ROW.names
+    assert sent["slot"].to_pylist() == [7, 9]
+    first, second = (received(n, [row]) for n, row in enumerate(sent.to_pylist()))
+    (part,) = first
+    assert (part.shard, part.input, part.header) == (0, "side", {"a": [1, None]})
+    assert {name: frame["n"].to_list() for name, frame in part.frames.items()} == {"x": [1, 2]}
+    assert second == [Part(1, {}, {}, "side")]
+
+
+def test_parts_come_in_the_order_of_tasks() -> None:
+    def row(task: int) -> dict[str, Any]:
+        header = {"task": task, "input": "", "frames": [], "header": {"n": task}}
+        return {"header": json.dumps(header), "frames": []}
+
+    rows = [row(2), row(10), {"header": None, "frames": None}, row(0)]
+    assert [part.header["n"] for part in received(0, rows)] == [0, 2, 10]
+
+
+def test_a_process_keeps_an_operator_unless_it_holds_what_is_the_users() -> None:
+    stage = Stage(object, (0,), {}, "kept")  # type: ignore[arg-type]
+    assert stage.operator() is stage.operator()
+    fresh = Stage(object, (0,), {}, "fresh", kept=False)  # type: ignore[arg-type]
+    assert fresh.operator() is not fresh.operator()
+    assert polars_schema(ROW)["header"] == pl.String

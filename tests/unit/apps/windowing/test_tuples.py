@@ -1,0 +1,71 @@
+"""Random tuples, and tuples of one's own."""
+
+from __future__ import annotations
+
+import uuid
+
+import polars as pl
+
+from muntin.apps.windowing.packing import pack, taken
+from muntin.apps.windowing.tuples import TupleRange, made, parsed
+
+
+def stretch(first: int, end: int, rate: int = 15_000) -> TupleRange:
+    return TupleRange(first, end, 40_000, due=1_700_000_000_000_000, rate=rate, clock=0)
+
+
+def test_a_tuple_follows_from_its_number_and_the_seed():
+    whole = made(7, stretch(0, 40_000))
+    parts = pl.concat([made(7, part) for part in stretch(0, 40_000).parts(7)])
+    assert whole.equals(parts)
+    assert not whole.equals(made(8, stretch(0, 40_000)))
+    assert len(made(7, stretch(5, 5))) == 0
+
+
+def test_times_are_spread_at_the_rate_and_end_when_due():
+    times = made(0, stretch(10_000, 40_000))["ts"]
+    assert times.is_sorted()
+    assert times[-1] == 1_700_000_000_000
+    assert times[-1] - times[0] == 2000
+
+
+def test_values_are_normal_and_ids_are_uuids():
+    whole = made(0, stretch(0, 40_000))
+    assert abs(whole["val"].mean()) < 25
+    assert 970 < whole["val"].std() < 1030
+    first = uuid.UUID(int=(whole["high"][0] << 64) | whole["low"][0])
+    assert first.version == 4
+    assert first.variant == uuid.RFC_4122
+    assert whole.select("high", "low").n_unique() == 40_000
+
+
+def test_buckets_get_about_as_much_each_and_everything_once():
+    whole = made(0, stretch(0, 40_000))
+    packed = pack(whole, 4, ledger=True)
+    assert all(9_500 < len(part) < 10_500 for part in packed.parts.values())
+    assert pl.concat(packed.parts.values()).sort("ts", "high").equals(whole.sort("ts", "high"))
+    assert packed.ledger["n"].sum() == 40_000
+    assert packed.latest == whole["ts"].max()
+
+
+def test_bad_rows_are_rejected_with_a_reason():
+    good = str(uuid.UUID(int=(1 << 64) | 2))
+    rows = pl.DataFrame(
+        {
+            "uuid": [good, None, good, "12", good],
+            "val": [7, 7, 7, 7, None],
+            "update_ts": [1999, 1, None, 1, 1],
+        },
+        schema={"uuid": pl.String, "val": pl.Int64, "update_ts": pl.Datetime("us")},
+        strict=False,
+    )
+    tuples, rejected = taken(rows)
+    assert tuples.rows() == [(1, 2, 7, 1)]
+    assert rejected == {"null_key": 1, "null_time": 1, "malformed": 2}
+
+
+def test_uuids_are_read_with_and_without_dashes_in_any_case():
+    one = uuid.uuid4()
+    high, low = parsed(pl.Series([str(one), one.hex.upper()]))
+    assert high.to_list() == [one.int >> 64] * 2
+    assert low.to_list() == [one.int & (2**64 - 1)] * 2

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.transcripts.comparison import same
+from tests.unit.engine.queries import combiner, lowered, messages, value_of
+
+from muntin.engine import columns
+from muntin.model import aggregates
+from muntin.model.aggregates import Aggregate
+from muntin.model.errors import OptionError
+from muntin.testing.oracle.values import value
+from muntin.testing.oracle.window import Placed
+
+NAN = math.nan
+Rows = list[tuple[Any, ...]]
+"""Key, time, value, amount and flag of each message."""
+
+
+def at(*values: Any) -> Rows:
+    """Messages one after the other with these amounts."""
+    return [("a", time, None, amount) for time, amount in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "expected"),
+    [
+        ([3.0], 3.0),
+        ([5.0, 1.0, 2.0], 2.0),
+        ([4.0, 1.0, 2.0, 9.0], 3.0),
+        ([None, 4.0, NAN, 2.0, None], 3.0),
+        ([None, NAN], None),
+        ([2.0, 2.0, 2.0, 8.0], 2.0),
+        ([math.inf, 1.0, -math.inf], 1.0),
+        ([-math.inf, 1.0], -math.inf),
+        ([1.0, math.inf], math.inf),
+        ([-math.inf, -math.inf], -math.inf),
+        ([3.0, -math.inf, math.inf, 1.0], 2.0),
+    ],
+)
+def test_medians(amounts: list[float | None], expected: float | None) -> None:
+    assert value_of(aggregates.median("amount"), at(*amounts)) == expected
+
+
+def test_only_what_is_wrong_is_mended() -> None:
+    query = combiner(aggs={"x": aggregates.median("amount")})
+    rows = [("a", 0, None, -math.inf), ("a", 0, None, 0.0), ("b", 0, None, None), ("c", 0, None, 7)]
+    emitted = query.lift(messages(rows)).sort("k0")
+    assert lowered(emitted, query) == [{"x": -math.inf}, {"x": None}, {"x": 7.0}]
+
+
+def test_the_median_of_whole_numbers_is_a_double() -> None:
+    found = value_of(aggregates.median("value"), [("a", 0, 1), ("a", 1, 2)])
+    assert (found, type(found)) == (1.5, float)
+
+
+@pytest.mark.parametrize(
+    ("q", "expected"), [(0, 1), (0.2, 1), (0.21, 2), (0.4, 2), (0.5, 3), (0.99, 5), (1, 5)]
+)
+def test_exact_quantiles(q: float, expected: int) -> None:
+    rows = [("a", 0, n) for n in (4, 1, 5, 3, 2)]
+    assert value_of(aggregates.exact_quantile("value", q), rows) == expected
+
+
+@pytest.mark.parametrize("q", [0, 0.5, 1])
+def test_the_exact_quantile_of_nothing(q: float) -> None:
+    assert value_of(aggregates.exact_quantile("amount", q), at(None, NAN)) is None
+
+
+@pytest.mark.parametrize(
+    ("k", "amounts", "expected"),
+    [
+        (2, [1.0, 3.0, 2.0], [3.0, 2.0]),
+        (9, [1.0, 3.0, 2.0], [3.0, 2.0, 1.0]),
+        (2, [3.0, 3.0, 3.0, 1.0], [3.0, 3.0]),
+        (3, [None, 1.0, NAN], [1.0]),
+        (1, [None, NAN], []),
+    ],
+)
+def test_the_greatest_few(k: int, amounts: list[float | None], expected: list[float]) -> None:
+    assert value_of(aggregates.top_k("amount", k), at(*amounts)) == expected
+
+
+def test_no_more_than_the_greatest_few_are_kept() -> None:
+    query = combiner(aggs={"top": aggregates.top_k("value", 3)})
+    parts = [query.lift(messages([("a", 0, n + part) for n in range(50)])) for part in range(9)]
+    assert {len(part["a0.v"][0]) for part in parts} == {3}
+    assert query.merge(parts)["a0.v"].to_list() == [[57, 56, 56]]
+
+
+def test_distinct_keeps_one_of_each() -> None:
+    agg = aggregates.distinct("amount")
+    found = value_of(agg, at(NAN, 2.0, None, 2.0, -1.0, NAN, math.inf), cuts=(2, 4))
+    assert found[:3] == [-1.0, 2.0, math.inf]
+    assert len(found) == 4
+    assert math.isnan(found[3])
+    assert value_of(agg, at(None, None)) == []
+    query = combiner(aggs={"set": agg})
+    parts = [query.lift(messages(at(1.0, 1.0, 2.0))) for _ in range(9)]
+    assert [len(part["a0.v"][0]) for part in [*parts, query.merge(parts)]] == [2] * 10
+
+
+def test_a_list_is_in_order_of_time_then_value_without_nulls() -> None:
+    rows = [("a", 5, 1), ("a", 2, 9), ("a", 2, None), ("a", 2, 3), ("a", 0, 7), ("a", 5, 1)]
+    for cuts in ((), (1,), (2, 3), (1, 2, 3, 4, 5)):
+        assert value_of(aggregates.collect_list("value"), rows, cuts) == [7, 3, 9, 1, 1]
+    assert value_of(aggregates.collect_list("value"), [("a", 0, None)]) == []
+
+
+def test_a_function_sees_whole_rows_with_nulls_and_in_order() -> None:
+    agg = aggregates.apply(repr, "flag", "value", result_type="string")
+    rows = [("a", 5, 1, None, True), ("a", 5, 1), ("a", 5, None, None, True), ("a", 0, 2)]
+    assert value_of(agg, rows, cuts=(1, 3)) == repr(
+        [
+            {"flag": None, "value": 2},
+            {"flag": True, "value": 1},
+            {"flag": True, "value": None},
+            {"flag": None, "value": 1},
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("result_type", "emitted"),
+    [("long", 3), ("double", 0.5), ("string", "é"), ("binary", b"\x00"), ("boolean", False)],
+)
+def test_a_function_may_return_any_type_or_nothing(result_type: str, emitted: Any) -> None:
+    for result in (emitted, None):
+        agg = aggregates.apply(lambda _, r=result: r, "value", result_type=result_type)
+        assert value_of(agg, [("a", 0, 1)]) == result
+
+
+def test_a_function_is_called_once_a_window() -> None:
+    calls: list[int] = []
+    agg = aggregates.apply(lambda rows: calls.append(len(rows)), "value")
+    query = combiner(aggs={"x": agg})
+    cells = query.lift(messages([("a", 0), ("b", 0), ("a", 3), ("a", 10)]))
+    assert lowered(cells.sort("k0", "pane"), query) == [{"x": None}] * 3
+    assert calls == [2, 1, 1]
+
+
+AMOUNTS = st.sampled_from([None, NAN, math.inf, -math.inf, -1.5, 0.0, 0.25, 2.0])
+MESSAGES = st.lists(
+    st.tuples(
+        st.just("a"),
+        st.integers(0, 3),
+        st.none() | st.integers(-3, 3),
+        AMOUNTS,
+        st.sampled_from([None, True, False]),
+    ),
+    min_size=1,
+    max_size=20,
+)
+EVERY = [
+    aggregates.median("amount"),
+    aggregates.median("value"),
+    *(aggregates.exact_quantile(c, q) for c in ("value", "amount") for q in (0, 0.3, 1)),
+    *(aggregates.collect_list(c) for c in ("value", "amount", "flag", "key")),
+    *(aggregates.distinct(c) for c in ("value", "amount", "flag", "key")),
+    *(aggregates.mode(c) for c in ("value", "amount", "flag", "key")),
+    *(aggregates.count_distinct(c) for c in ("value", "amount", "flag", "key")),
+    *(aggregates.sum_distinct(c) for c in ("value", "amount")),
+    aggregates.top_k("amount", 1),
+    aggregates.top_k("value", 4),
+    aggregates.top_k("key", 2),
+    aggregates.apply(repr, "amount", "value", "flag", "key", result_type="string"),
+]
+
+
+@pytest.mark.parametrize("agg", EVERY, ids=str)
+@given(rows=MESSAGES, data=st.data())
+def test_however_messages_are_cut_and_merged_the_value_is_that_of_all(
+    agg: Aggregate, rows: Rows, data: st.DataObject
+) -> None:
+    names = ("key", "time", "value", "amount", "flag")
+    placed = [Placed((row[0],), row[1], dict(zip(names, row, strict=True))) for row in rows]
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=4)))
+    query = combiner(aggs={"x": agg})
+    frame = messages(rows)
+    parts = [query.lift(frame[a:b]) for a, b in pairwise([0, *cuts, len(rows)])]
+    while len(parts) > 1:
+        one = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        other = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        parts.append(query.merge([one, other]))
+    assert same(lowered(parts[0], query)[0]["x"], value(agg, placed))
+
+
+@pytest.mark.parametrize("agg", EVERY, ids=str)
+def test_a_missing_partial_is_an_empty_one(agg: Aggregate) -> None:
+    query = combiner(aggs={"x": agg})
+    cells = query.lift(messages([("a", 0, 1, 1.0, True)]))
+    nothing = cells.select(query.keys).with_columns(pl.lit(0).alias(columns.MESSAGES))
+    emitted = pl.concat([nothing, cells, nothing], how="diagonal_relaxed")
+    found = [row["x"] for row in lowered(emitted, query)]
+    one = {"key": "a", "value": 1, "amount": 1.0, "flag": True}
+    assert found == [value(agg, []), value(agg, [Placed(("a",), 0, one)]), value(agg, [])]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "expected"),
+    [
+        ([3.0, 1.0, 3.0], 3.0),
+        ([3.0, 1.0, None, None], 1.0),
+        ([2.0, -0.0, 0.0, 2.0, 7.0], 0.0),
+        ([NAN, 1.0, NAN], NAN),
+        ([math.inf, NAN], math.inf),
+        ([None], None),
+    ],
+)
+def test_the_most_frequent_is_the_same_however_it_is_cut(
+    amounts: list[float | None], expected: float | None
+) -> None:
+    for cut in range(len(amounts)):
+        assert same(value_of(aggregates.mode("amount"), at(*amounts), cuts=(cut,)), expected)
+
+
+def test_the_most_frequent_keeps_a_count_of_each() -> None:
+    query = combiner(aggs={"x": aggregates.mode("value")})
+    parts = [query.lift(messages([("a", 0, n % 2) for n in range(50)])) for _ in range(4)]
+    merged = query.merge(parts)
+    assert (merged["a0.v"].to_list(), merged["a0.n"].to_list()) == ([[0, 1]], [[100, 100]])
+
+
+def test_a_sum_of_distinct_values_beyond_64_bits_is_rejected() -> None:
+    query = combiner(aggs={"x": aggregates.sum_distinct("value")})
+    most = 2**63 - 1
+    told = query.lift(messages([("a", 0, most), ("a", 1, most), ("b", 0, most), ("b", 1, 1)]))
+    told = told.sort("k0")
+    assert lowered(told, query) == [{"x": most}, {"x": None}]
+    overflowed = query.algebras[0].overflowed(told)
+    assert overflowed is not None
+    assert overflowed.to_list() == [False, True]
+
+
+@pytest.mark.parametrize("column", ["key", "flag"])
+def test_only_numbers_have_a_median(column: str) -> None:
+    with pytest.raises(OptionError, match="reads a column of type"):
+        combiner(aggs={"x": aggregates.median(column)})
+
+
+@pytest.mark.parametrize(
+    "dtype", [pl.Int8, pl.UInt64, pl.Date, pl.Datetime("us"), pl.Decimal(9, 2)]
+)
+def test_lists_keep_their_type(dtype: Any) -> None:
+    aggs = {
+        "list": aggregates.collect_list("value"),
+        "set": aggregates.distinct("value"),
+        "top": aggregates.top_k("value", 2),
+        "third": aggregates.exact_quantile("value", 0.3),
+    }
+    query = combiner(aggs=aggs, schema={"value": dtype})
+    frame = messages([("a", 0, None)], {"value": dtype})
+    numbers = pl.Series("value", [2, 1, None, 2]).cast(dtype)
+    filled = pl.concat([frame] * 4).with_columns(numbers)
+    for some in (frame, filled):
+        emitted = query.lift(some)
+        types = [algebra.lower(emitted).dtype for algebra in query.algebras]
+        assert types == [pl.List(dtype)] * 3 + [dtype]
+    two, one = numbers[0], numbers[1]
+    assert lowered(query.lift(filled), query) == [
+        {"list": [one, two, two], "set": [one, two], "top": [two, two], "third": one}
+    ]

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.engine.queries import SCHEMA, batch, combiner
+
+from muntin.engine import window_operator as operator
+from muntin.engine.dedup import PartitionedShard
+from muntin.engine.sessions.combine import SessionCombiner
+from muntin.engine.sessions.shard import SessionShard
+from muntin.engine.windows.by_count import ArrivalShard
+from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.paned import PanedShard
+from muntin.engine.windows.sliding import SlidingShard
+from muntin.model.cumulating import Cumulating
+from muntin.model.days import Days, days
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.windows import Windows
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.runs import FrameCache
+
+RUN_BY = [
+    (Windows(10, 5), Combiner, PanedShard),
+    (Cumulating(10, 5), Combiner, PanedShard),
+    (Days(Windows(1, 1), "UTC"), Combiner, PanedShard),
+    (Sliding(10), Combiner, SlidingShard),
+    (Sessions(10), SessionCombiner, SessionShard),
+]
+
+
+@pytest.mark.parametrize(("windows", "lifting", "running"), RUN_BY, ids=lambda part: str(part))
+def test_what_runs_which_windows(windows: Kind, lifting: type, running: Any) -> None:
+    spec = combiner(windows).spec if lifting is Combiner else combiner().spec
+    if lifting is not Combiner:
+        spec = type(spec)(**(vars(spec) | {"windows": windows}))
+    made = operator.combiner(spec, SCHEMA)
+    assert type(made) is lifting
+    assert type(operator.shard(made, MemoryBlobs(), FrameCache())) is running
+
+
+def test_what_counts_rows() -> None:
+    made = combiner(Sliding(3, "rows"))
+    assert type(operator.shard(made, MemoryBlobs(), FrameCache())) is ArrivalShard
+    assert made.numbered == Windows(3, 1, -2, "rows")
+    made = combiner(Sliding(3, "rows"), offset=("key", "value"))
+    assert type(operator.shard(made, MemoryBlobs(), FrameCache())) is PartitionedShard
+    assert made.numbered == Sliding(3, "rows")
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
+def test_days_go_on_with_times_at_the_ends_of_the_calendar(zone: str) -> None:
+    query, store = combiner(days("1 day", zone), lateness=3), MemoryBlobs()
+    first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
+    emitted = []
+    for rows in ([("a", first, 1)], [("a", 0, 2), ("a", 1, 3)], [("a", last, 4)]):
+        shard = operator.shard(query, store, FrameCache())
+        emitted += (
+            shard.step(batch(query, shard.state.watermark, *rows), 0).results["sum"].to_list()
+        )
+    final = operator.shard(query, store, FrameCache()).step([], 0, final=True)
+    assert [*emitted, *final.results["sum"]] == [1, 5, 4]

@@ -1,0 +1,66 @@
+"""Windows by number of arrival, whatever the columns of the messages are called."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from muntin.engine import columns
+from muntin.engine.windows.by_count import ArrivalShard
+from muntin.engine.windows.combine import Combiner
+from muntin.model import aggregates
+from muntin.model.axis import rows
+from muntin.model.kinds import Kind
+from muntin.model.policies import Each, Firing
+from muntin.model.sliding import sliding
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import hopping, tumbling
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.runs import FrameCache
+
+ORDINARY = [
+    "before",
+    "new",
+    "head",
+    "place",
+    "fired",
+    "unemitted",
+    "first",
+    "window",
+    "n",
+    "k0",
+    "k1",
+]
+
+
+def emitted(key: str, value: str, kind: Kind, firing: Firing) -> list[list[tuple[object, ...]]]:
+    """What each of three batches tells of a sum; the second one opens what was stored."""
+    schema = pl.Schema({key: pl.String(), value: pl.Int64(), columns.TIME: pl.Int64()})
+    spec = WindowSpec((key,), None, kind, {"total": aggregates.sum(value)}, firing)
+    query, blobs = Combiner(spec, schema), MemoryBlobs()
+    found = []
+    for batch in ([("a", 1), ("b", 10), ("a", 2)], [("a", 4), ("a", 8)], [("b", 20), ("b", 40)]):
+        messages = pl.DataFrame([(*row, 0) for row in batch], schema=schema, orient="row")
+        step = ArrivalShard(query, blobs, FrameCache()).step([query.combine(messages, None)], 0)
+        names = (key, columns.WINDOW_START, "total", columns.EMISSION)
+        found.append(step.results.select(names).rows())
+    return found
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+@pytest.mark.parametrize("kind", [tumbling(rows(2)), hopping(rows(3), rows(2)), sliding(rows(2))])
+@pytest.mark.parametrize("firing", [Firing(), Firing(Each())], ids=["full", "early"])
+def test_columns_may_have_any_name(name: str, kind: Kind, firing: Firing) -> None:
+    plain = emitted("key", "value", kind, firing)
+    assert emitted("key", name, kind, firing) == plain
+    assert emitted(name, "value", kind, firing) == plain
+
+
+def test_rejected_messages_keep_their_columns() -> None:
+    schema = pl.Schema({"key": pl.String(), "before": pl.Int64(), columns.TIME: pl.Int64()})
+    spec = WindowSpec(("key",), None, tumbling(rows(2)), {"n": aggregates.count()})
+    query = Combiner(spec, schema)
+    messages = pl.DataFrame([("a", 7, 0), (None, 8, 0)], schema=schema, orient="row")
+    shard = ArrivalShard(query, MemoryBlobs(), FrameCache())
+    aside = shard.step([query.combine(messages, None)], 0).rejected
+    assert aside.select("before", columns.REASON).rows() == [(8, "null_key")]

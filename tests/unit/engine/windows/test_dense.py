@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from muntin.engine import columns
+from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.dense import Places, numbers
+from muntin.model import aggregates as mt
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
+
+AGGREGATES = {
+    "n": mt.count(),
+    "present": mt.count("v"),
+    "yes": mt.count_if("flag"),
+    "total": mt.sum("v"),
+    "low": mt.min("v"),
+    "high": mt.max("v"),
+    "wide": mt.sum("x"),
+    "top": mt.max("x"),
+    "mean": mt.mean("x"),
+    "spread": mt.stddev("v"),
+}
+SCHEMA = pl.Schema(
+    {
+        "k": pl.Int32(),
+        "v": pl.Int64(),
+        "x": pl.Float64(),
+        "flag": pl.Boolean(),
+        columns.TIME: pl.Int64(),
+    }
+)
+
+
+def combiner(**chosen: mt.Aggregate) -> Combiner:
+    aggregates = chosen or AGGREGATES
+    return Combiner(WindowSpec(("k",), "t", Windows(10, 10), aggregates), SCHEMA)
+
+
+def frame(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def order(cells: pl.DataFrame) -> pl.DataFrame:
+    return cells.sort("k0", columns.PANE)
+
+
+ROW = st.tuples(
+    st.integers(-5, 20),
+    st.none() | st.integers(-(2**40), 2**40),
+    st.none() | st.floats(-1e6, 1e6),
+    st.none() | st.booleans(),
+    st.integers(-50, 300),
+)
+
+
+@given(st.lists(ROW, min_size=1, max_size=60), st.booleans())
+def test_places_and_a_hash_table_come_to_the_same(rows: list[tuple[Any, ...]], full: bool) -> None:
+    messages = frame(rows)
+    if full:
+        messages = messages.with_columns(pl.col("v", "x").fill_null(0))
+    query = combiner()
+    code = query._code(messages)
+    assert code is not None
+    grouped = query._settle(query._group(messages, code))
+    scattered = query._scatter(messages, code)
+    if scattered is None:
+        assert messages["v"].null_count() or messages["x"].null_count()
+        return
+    assert_frame_equal(order(query._settle(scattered)), order(grouped), abs_tol=1e-6)
+
+
+def test_a_narrow_batch_is_scattered_and_a_wide_one_isnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    query, scattered = combiner(n=mt.count()), []
+    monkeypatch.setattr(query, "_scatter", lambda m, c: scattered.append(c.size))
+    query.lift(frame([(1, 0, 0.0, True, 5), (2, 0, 0.0, True, 5)]))
+    query.lift(frame([(1, 0, 0.0, True, 5), (1_000_000, 0, 0.0, True, 5)]))
+    assert scattered == [2]
+
+
+def test_a_sum_that_could_wrap_is_left_to_the_exact_way() -> None:
+    rows = [(1, 2**63 - 1, 0.0, True, 5), (1, 2**63 - 1, 0.0, True, 5)]
+    query = combiner(total=mt.sum("v"))
+    code = query._code(frame(rows))
+    assert code is not None
+    assert query._scatter(frame(rows), code) is None
+
+
+def test_extremes_keep_their_type_and_untaken_places_are_absent() -> None:
+    places = Places(np.array([4, 0, 4]), 6)
+    assert places.taken.tolist() == [0, 4]
+    found = places.extreme(np.array([1, 7, -3], dtype=np.int16), greatest=True)
+    assert (found.tolist(), found.dtype) == ([7, 1], np.int16)
+    assert places.extreme(np.array([1, 7, -3]), greatest=False).tolist() == [7, -3]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.Series(["a"]),
+        pl.Series([True]),
+        pl.Series([1, None]),
+        pl.Series([1.0, math.nan]),
+        pl.Series([], dtype=pl.Int64),
+    ],
+    ids=str,
+)
+def test_what_isnt_plain_numbers_is_left_to_the_hash_table(column: pl.Series) -> None:
+    assert numbers(column) is None

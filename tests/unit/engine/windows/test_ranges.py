@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from muntin.engine.windows.compose import Parts
+from muntin.engine.windows.ranges import Ranges, reach
+
+Pairs = list[tuple[int, int]]
+
+
+@st.composite
+def rows_and_ranges(draw: st.DrawFn, longest: int = 40) -> tuple[int, Pairs]:
+    """How many rows there are, and some ranges of them, none of them empty."""
+    length = draw(st.integers(1, longest))
+    starts = st.integers(0, length - 1)
+    pairs = starts.flatmap(lambda start: st.tuples(st.just(start), st.integers(start + 1, length)))
+    return length, draw(st.lists(pairs, max_size=12))
+
+
+def ranges(pairs: Pairs) -> Ranges:
+    start, stop = (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in (0, 1))
+    return Ranges(start, stop)
+
+
+def each(pairs: Pairs, values: Any, emitted: Callable[[Any], Any]) -> list[Any]:
+    return [emitted(values[start:stop]) for start, stop in pairs]
+
+
+@given(rows_and_ranges())
+def test_integers_add(drawn: tuple[int, Pairs]) -> None:
+    length, pairs = drawn
+    values = np.arange(length) ** 2 - 7
+    assert ranges(pairs).add_integers(values).tolist() == each(pairs, values.tolist(), sum)
+
+
+def test_integers_add_modulo_64_bits() -> None:
+    values = np.array([2**63 - 1, 2**63 - 1, -5])
+    found = ranges([(0, 2), (1, 3), (2, 3)]).add_integers(values).tolist()
+    assert found == [-2, 2**63 - 6, -5]
+
+
+@given(rows_and_ranges())
+def test_floats_add_without_what_lies_outside(drawn: tuple[int, Pairs]) -> None:
+    length, pairs = drawn
+    values = np.arange(length) / 4
+    assert ranges(pairs).add_floats(values).tolist() == each(pairs, values.tolist(), sum)
+
+
+def test_a_great_neighbour_takes_no_digits_away() -> None:
+    found = ranges([(1, 3), (0, 1), (3, 4)]).add_floats(np.array([1e300, 0.25, 0.5, np.nan]))
+    assert found[:2].tolist() == [0.75, 1e300]
+    assert np.isnan(found[2])
+
+
+@given(rows_and_ranges(), st.randoms(use_true_random=False))
+def test_extremes(drawn: tuple[int, Pairs], random: Any) -> None:
+    length, pairs = drawn
+    values = np.array([random.choice([-(2**63), -3, 0, 5, 2**63 - 1]) for _ in range(length)])
+    assert ranges(pairs).greatest(values, True).tolist() == each(pairs, values.tolist(), max)
+    assert ranges(pairs).greatest(values, False).tolist() == each(pairs, values.tolist(), min)
+
+
+@given(rows_and_ranges(), st.randoms(use_true_random=False), st.booleans())
+def test_the_highest_rank_wins(drawn: tuple[int, Pairs], random: Any, nulls: bool) -> None:
+    length, pairs = drawn
+    ranks = random.sample(range(1, length + 1), length)
+    if nulls:
+        ranks = [rank if random.random() < 0.5 else None for rank in ranks]
+    values = [str(rank) for rank in ranks]
+
+    def winner(inside: list[int | None]) -> str | None:
+        known = [rank for rank in inside if rank is not None]
+        return str(max(known)) if known else None
+
+    found = ranges(pairs).winner(pl.Series(ranks, dtype=pl.UInt32), pl.Series(values))
+    assert found.to_list() == each(pairs, ranks, winner)
+
+
+@given(rows_and_ranges())
+@example((13, [(0, 13), (0, 8), (5, 6), (3, 10), (12, 13)]))
+def test_any_associative_function_takes_earlier_rows_first(drawn: tuple[int, Pairs]) -> None:
+    length, pairs = drawn
+    letters = np.array([chr(ord("a") + n % 26) + str(n) for n in range(length)], dtype=object)
+    matrices = [np.array([[1, n % 3], [n % 2, 1]]) for n in range(length)]
+
+    def join(a: Parts, b: Parts) -> Parts:
+        # A product of 2x2 matrices, entry by entry, and text that is put together.
+        return [
+            a[0] + b[0],
+            a[1] * b[1] + a[2] * b[3],
+            a[1] * b[2] + a[2] * b[4],
+            a[3] * b[1] + a[4] * b[3],
+            a[3] * b[2] + a[4] * b[4],
+        ]
+
+    entries = [np.array([m[i, j] for m in matrices]) for i in (0, 1) for j in (0, 1)]
+    text, *found = ranges(pairs).combine([letters, *entries], join)
+    assert text.tolist() == each(pairs, letters.tolist(), "".join)
+    products = each(pairs, matrices, lambda inside: reduce(np.matmul, inside).ravel().tolist())
+    assert [list(row) for row in zip(*(f.tolist() for f in found), strict=True)] == products
+
+
+@pytest.mark.parametrize(("length", "longest"), [(1000, 900), (1000, 3), (1000, 64), (1000, 63)])
+def test_combining_costs_a_logarithm_of_the_longest_range(length: int, longest: int) -> None:
+    starts = range(length - longest + 1)
+    joined = 0
+
+    def join(a: Parts, b: Parts) -> Parts:
+        nonlocal joined
+        joined += len(a[0])
+        return [a[0] + b[0]]
+
+    found = ranges([(s, s + longest) for s in starts]).combine([np.ones(length, dtype=int)], join)
+    assert set(found[0].tolist()) == {longest}
+    levels = longest.bit_length()
+    assert joined <= levels * (length + len(starts))
+
+
+def test_the_rows_are_left_alone() -> None:
+    values, pairs = np.arange(9.0), ranges([(0, 9), (2, 5)])
+    pairs.add_floats(values)
+    assert values.tolist() == list(range(9))
+    assert (pairs.start.tolist(), pairs.stop.tolist()) == ([0, 2], [9, 5])
+
+
+@given(rows_and_ranges())
+def test_rows_repeated(drawn: tuple[int, Pairs]) -> None:
+    length, pairs = drawn
+    emitted = ranges(pairs).repeated(pl.DataFrame({"at": range(length)}), "range")
+    wanted = [(row, n) for n, (start, stop) in enumerate(pairs) for row in range(start, stop)]
+    assert emitted.rows() == wanted
+
+
+PLACES = st.integers(-6, 6) | st.sampled_from((-(2**62), 2**62))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), PLACES), min_size=1, max_size=25).map(sorted),
+    st.lists(st.tuples(st.integers(0, 3), PLACES), max_size=12),
+    st.sampled_from(["left", "right"]),
+)
+def test_where_a_place_would_stand(rows: Pairs, asked: Pairs, side: str) -> None:
+    keys = {key: number for number, key in enumerate(sorted({key for key, _ in rows}))}
+    rows = [(keys[key], place) for key, place in rows]
+    asked = [(keys[key], place) for key, place in asked if key in keys]
+    key, place = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+    of, wanted = (np.array([row[i] for row in asked], dtype=np.int64) for i in (0, 1))
+    before = (lambda p, w: p <= w) if side == "right" else (lambda p, w: p < w)
+    counted = [
+        sum(k < key_wanted or (k == key_wanted and before(p, w)) for k, p in rows)
+        for key_wanted, w in asked
+    ]
+    assert reach(key, place, wanted, side, of).tolist() == counted
+
+
+def test_each_row_asks_within_its_own_key_unless_told_otherwise() -> None:
+    # row     0  1  2 | 3  4
+    # place   0  4  9 | 0  5
+    key, place = np.array([0, 0, 0, 1, 1]), np.array([0, 4, 9, 0, 5])
+    assert reach(key, place, place - 5, "left").tolist() == [0, 0, 1, 3, 3]
+    assert reach(key, place, place + 5, "right").tolist() == [2, 3, 3, 5, 5]
+    assert all(a <= b for a, b in pairwise(reach(key, place, place, "left").tolist()))

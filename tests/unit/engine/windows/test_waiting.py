@@ -1,0 +1,157 @@
+"""Changed windows that wait for a number of messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.unit.engine.queries import CountingBlobs, batch, combiner
+
+from muntin.engine import columns
+from muntin.engine.output import Output
+from muntin.engine.window_operator import shard
+from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.paned import PanedShard
+from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model.sliding import Sliding
+from muntin.model.windows import Windows
+from muntin.state import runs
+from muntin.state.runs import FrameCache
+
+FIRING = Firing(early=EveryRows(3), late=EveryRows(2), grace=40, retention=40)
+
+
+class Run:
+    """A shard over a store, opened anew for each step."""
+
+    def __init__(self, windows: Any, firing: Firing) -> None:
+        self.store, self.cache, self.watermark = CountingBlobs(), FrameCache(), None
+        self.windows = windows
+        self.query = self.asked(firing)
+
+    def asked(self, firing: Firing) -> Combiner:
+        return combiner(self.windows, firing=firing, types={"key": "String"}, buckets=1)
+
+    def opened(self) -> PanedShard:
+        found = shard(self.query, self.store, self.cache)
+        assert isinstance(found, PanedShard)
+        return found
+
+    def step(self, *rows: tuple[Any, ...], **options: Any) -> Output:
+        one = self.opened()
+        return one.step(batch(self.query, one.state.watermark, *rows), 0, **options)
+
+
+def waiting(one: PanedShard) -> int:
+    """How many windows wait, by looking at all of them."""
+    found = 0
+    for table, over in ((one.early, one.windows.ended), (one.late, closed(one))):
+        frames = [frame for frame, _, _ in table.table.read()]
+        if frames and one.state.watermark is not None:
+            by = [columns.WINDOW, *one.keys]
+            whole = pl.concat(frames, how="diagonal").group_by(by).agg(pl.col("n").sum())
+            live = pl.col(columns.WINDOW) > over(one.state.watermark)
+            found += len(whole.filter(live, pl.col("n") > 0))
+    return found
+
+
+def closed(one: PanedShard) -> Any:
+    return lambda mark: one.windows.ended(mark - one.spec.firing.grace)
+
+
+@pytest.mark.parametrize("windows", [Windows(10, 10), Windows(10, 4), Sliding(9)], ids=str)
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_pending_is_how_many_windows_wait(
+    windows: Any, accumulate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "MOST_RUNS", 2)
+    run = Run(windows, replace(FIRING, accumulate=accumulate))
+    random, seen = np.random.default_rng(7), set()
+    for n in range(80):
+        rows = [("abc"[int(k)], 2 * n - int(t), 1) for k, t in random.integers(0, (3, 50), (4, 2))]
+        emitted = run.step(*rows)
+        assert emitted.pending == waiting(run.opened()), n
+        seen.add(emitted.pending)
+    assert len(seen) > 5
+    assert run.step(final=True).pending == 0
+    assert run.store.blobs == {}
+
+
+@pytest.mark.parametrize("windows", [Windows(100, 100), Sliding(90)], ids=str)
+@pytest.mark.parametrize("late", [False, True])
+def test_a_batch_costs_the_same_however_many_windows_wait(windows: Any, late: bool) -> None:
+    costs = []
+    for keys in (10, 3_000):
+        firing = Firing(EveryRows(4), EveryRows(4), grace=5_000, retention=5_000)
+        run = Run(windows, firing)
+        if late:
+            run.step(("", 3_000, 1))
+        run.step(*((f"key {n}", 50, 1) for n in range(keys)))
+        emitted = []
+        run.store.calls.clear()
+        run.store.written = 0
+        for _ in range(4):
+            emitted += run.step(("key 1", 50, 1)).results["emission"].to_list()
+            run.step()
+        # What is written is compressed, so its length varies a little.
+        costs.append((dict(run.store.calls), run.store.written // 5_000, emitted))
+    assert costs[0] == costs[1]
+    assert costs[0][2] == ["late" if late else "early"] * len(costs[0][2]) != []
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    run = Run(Windows(10, 10), FIRING)
+    said = []
+    for n in range(9):
+        emitted = run.step(("a", 1, 1), ("b", 2, 1))
+        said += [(n, *row) for row in emitted.results.select("key", "n", "revision").rows()]
+    assert said == [
+        (2, "a", 3, 0), (2, "b", 3, 0), (5, "a", 6, 1), (5, "b", 6, 1), (8, "a", 9, 2),
+        (8, "b", 9, 2),
+    ]  # fmt: skip
+
+
+def test_late_windows_speak_when_they_close_and_once() -> None:
+    # The row of window 0 lies in a run with one of a window that goes on waiting.
+    run = Run(Windows(10, 10), replace(FIRING, early=None))
+    run.step(("a", 1, 1), ("a", 31, 1))
+    assert run.step(("a", 2, 1), ("a", 25, 1)).pending == 2
+    emitted = run.step(("a", 51, 1))
+    late = emitted.results.filter(pl.col("emission") == "late")
+    assert (late["window_start"].to_list(), emitted.pending) == ([0], 1)
+    for _ in range(3):
+        emitted = run.step(("b", 51, 1))
+        assert (len(emitted.results), emitted.pending) == (0, 1)
+
+
+@pytest.mark.parametrize("late", [Each(), Every(10**9)], ids=str)
+def test_another_policy_finds_what_still_waits_and_no_more(late: Any) -> None:
+    run = Run(Windows(10, 10), replace(FIRING, early=None))
+    run.step(("a", 1, 1), ("a", 31, 1))
+    run.step(("a", 2, 1), ("a", 25, 1))
+    run.step(("a", 51, 1))
+    run.query = run.asked(replace(FIRING, early=None, late=late))
+    emitted = run.step(("a", 71, 1))
+    starts = emitted.results.filter(pl.col("emission") == "late")["window_start"].to_list()
+    assert starts == [20]
+
+
+def test_fewer_rows_than_before_are_enough_at_once() -> None:
+    run = Run(Windows(10, 10), FIRING)
+    run.step(("a", 1, 1), ("a", 2, 1), ("b", 1, 1))
+    run.query = run.asked(replace(FIRING, early=EveryRows(2)))
+    emitted = run.step()
+    assert (emitted.results["key"].to_list(), emitted.pending) == (["a"], 1)
+    assert run.step(("b", 1, 1)).pending == 0
+
+
+def test_what_an_earlier_version_left_is_counted_first() -> None:
+    run = Run(Windows(10, 10), FIRING)
+    run.step(("a", 1, 1), ("b", 1, 1))
+    assert run.store.manifest is not None
+    run.store.manifest = run.store.manifest.replace('"waits"', '"of others"')
+    assert run.step(("a", 2, 1)).pending == 2
+    assert run.step(("a", 3, 1)).pending == 1

@@ -1,0 +1,112 @@
+"""Text that isn't UTF-8 reaches the engine escaped, and says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from muntin.engine import columns
+from muntin.engine.operator import Task
+from muntin.spark.agent_route import AgentStage, Arrival, Route, RouteTask
+from muntin.spark.host.messages import as_sent, timed
+from muntin.spark.sources.flags import Flags
+from muntin.spark.sources.parquet import ParquetReader
+from muntin.spark.sources.utf8 import GARBLED, frame_of, text
+from muntin.state.frames import decode, encode
+from muntin.tables import App
+
+BYTES = [b"a", b"\xff", None, "é\0".encode(), b"b\xc3", b""]
+SHOWN = ["a", "\\xff", None, "é\0", "b\\xc3", ""]
+
+
+def texts(values: list[bytes | None], kind: Any = pa.string) -> pa.Array:
+    held = pa.array(values, pa.binary() if kind is pa.string else pa.large_binary())
+    return pa.Array.from_buffers(kind(), len(held), held.buffers())
+
+
+@pytest.mark.parametrize("kind", [pa.string, pa.large_string])
+def test_it_is_escaped_and_marked(kind: Any) -> None:
+    table = pa.table({"k": texts(BYTES, kind), "n": range(6), "x": ["y"] * 6})
+    # A slice's own rows, wherever they are in what holds them.
+    for start, end in ((0, 6), (1, 5), (2, 3)):
+        frame = decode(encode(frame_of(table.slice(start, end - start))))
+        assert frame["k"].to_list() == SHOWN[start:end]
+        assert frame["n"].to_list() == list(range(start, end))
+        bad = [["k"] if shown and "\\" in shown else [] for shown in SHOWN[start:end]]
+        marks = frame[GARBLED].to_list() if GARBLED in frame.columns else [[]] * len(frame)
+        assert marks == bad
+
+
+def test_nested_text_is_null() -> None:
+    flat = texts(BYTES)
+    nested = {
+        "list": pa.ListArray.from_arrays(pa.array([0, 1, 2, 6]), flat),
+        "struct": pa.StructArray.from_arrays([flat[:3]], ["s"]),
+        "map": pa.MapArray.from_arrays(pa.array([0, 1, 2, 3]), pa.array(["a", "b", "c"]), flat[:3]),
+    }
+    for name, column in nested.items():
+        frame = decode(encode(frame_of(pa.table({name: column}))))
+        bad = [False, True, name == "list"]
+        assert frame[name].is_null().to_list() == bad
+        assert frame[GARBLED].to_list() == [[name] if one else [] for one in bad]
+
+
+def test_a_message_is_malformed_where_something_is_computed_with_it() -> None:
+    batch = pa.record_batch({"k": texts(BYTES), "n": texts([b"\xfe"] * 6), "t": range(6)})
+    (frame,) = as_sent(iter([batch]))
+    bad = [False, True, False, False, True, False]
+    assert timed(frame, "t", {"k", "t"})[columns.MALFORMED].to_list() == bad
+    assert timed(frame, "t", {"t"})[columns.MALFORMED].to_list() == [False] * 6
+    assert timed(frame, "t", {"n"})[columns.MALFORMED].to_list() == [True] * 6
+    flagged = frame.with_columns(pl.Series(columns.MALFORMED, [True, *[False] * 5]))
+    found = timed(flagged, "t", {"k"})
+    assert found[columns.MALFORMED].to_list() == [True, *bad[1:]]
+    assert GARBLED not in found.columns
+
+
+def test_a_file_of_such_text_is_read_like_others(tmp_path: Path) -> None:
+    path = f"{tmp_path}/a.parquet"
+    table = pa.table({"N": range(6), "K": texts(BYTES), "other": texts([b"\xfe"] * 6)})
+    pq.write_table(table, path, row_group_size=2)
+    schema: dict[str, pl.DataType] = {"k": pl.String(), "n": pl.Int64(), "none": pl.Int64()}
+    reader = ParquetReader(schema, None, Flags(None, None, None))
+    frame = pl.concat(reader.read(path), how="diagonal")
+    assert frame.select(*schema).to_dict(as_series=False) == {
+        "k": SHOWN, "n": list(range(6)), "none": [None] * 6
+    }  # fmt: skip
+    assert frame[GARBLED].to_list() == [[], ["k"], [], [], ["k"], []]
+
+
+def test_bytes_as_text() -> None:
+    found, bad = text(pl.Series("v", BYTES, dtype=pl.Binary))
+    assert found.to_list() == SHOWN
+    assert bad.to_list() == [False, True, False, False, True, False]
+    assert found.name == "v"
+    assert not text(pl.Series([b"a", None]))[1].any()
+
+
+def test_an_agents_rejected_value_is_shown_whatever_its_bytes() -> None:
+    """Those that have no time, those whose text isn't UTF-8, and those that are fine."""
+    app = App("app")
+    schema = {"page": pl.String(), "value": pl.Binary(), "at": pl.Datetime("us", "UTC")}
+    arrival = Arrival(schema, None, "value")
+    routes = (Route("events", None, (), True),)
+    app.topic("events")
+    stage = AgentStage(app, routes, {"events": arrival}, frozenset(), {})
+    times = pa.array([None, None, 1, 2], pa.timestamp("us", "UTC"))
+    values = pa.array([b"\xff", b"x", b"y", b"z"])
+    pages = texts([b"a", b"b", b"\xff", b"c"])
+    batch = pa.record_batch({"page": pages, "value": values, "at": times})
+    frames = [timed(frame, "at", schema) for frame in as_sent(iter([batch]))]
+    emitted = RouteTask(stage, Task("events", 0, 1)).parts(frames)
+    rejected = pl.concat(part.frames["rejected"] for part in emitted if "rejected" in part.frames)
+    assert sorted(rejected.select("reason", "value").rows()) == [
+        ("malformed", "y"), ("null_time", "\\xff"), ("null_time", "x")
+    ]  # fmt: skip
+    (header,) = [part.header for part in emitted if "rejected" in part.frames]
+    assert header["counts"] == {"seen": 4, "taken": 1, "null_time": 2, "malformed": 1}

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muntin.state import lookup
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.lookup import HASH, by_hash, of_keys
+from muntin.state.runs import FrameCache, Runs
+
+ROWS = st.lists(st.tuples(st.integers(-3, 3), st.sampled_from("ab")), max_size=30)
+
+
+def table(rows: list[tuple[int, str]]) -> pl.DataFrame:
+    frame = pl.DataFrame(rows, schema={"k0": pl.Int64, "k1": pl.String}, orient="row")
+    return frame.with_row_index("at")
+
+
+@given(ROWS, ROWS)
+def test_rows_of_keys_in_their_order(
+    rows: list[tuple[int, str]], asked: list[tuple[int, str]]
+) -> None:
+    keys = ["k0", "k1"]
+    found = of_keys(by_hash(table(rows), keys), keys, table(asked).select(keys).unique())
+    assert HASH not in found.columns
+    expected = [(n, *row) for n, row in enumerate(rows) if row in asked]
+    assert sorted(found.rows()) == expected
+    for key in set(rows):
+        places = [at for at, *rest in found.rows() if tuple(rest) == key]
+        assert places == sorted(places)
+
+
+def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = lookup.hash_rows
+    monkeypatch.setattr(lookup, "hash_rows", lambda columns: honest(columns) % 2)
+    rows = [(n, "a") for n in range(8)]
+    found = of_keys(by_hash(table(rows), ["k0"]), ["k0"], pl.DataFrame({"k0": [3, 5]}))
+    assert sorted(found["k0"]) == [3, 5]
+
+
+def test_a_table_made_for_it_is_asked_by_key_and_stretch() -> None:
+    def merge(frames: list[pl.DataFrame]) -> pl.DataFrame:
+        return pl.concat(frames).group_by("k0", "place").agg(pl.col("n").sum())
+
+    runs = Runs("place", 10, MemoryBlobs(), FrameCache(0), merge, (), ["k0"])
+    for n in range(40):
+        places = [n, n + 20]
+        runs.append(pl.DataFrame({"k0": [n % 4, n % 3], "place": places, "n": [1, 1]}))
+    only = pl.DataFrame({"k0": [1]})
+    asked = pl.concat([f for f, _, _ in runs.of(only, 25, 49)])
+    whole = pl.concat([f for f, _, _ in runs.read(25, 49)])
+    assert set(asked["k0"]) == {1}
+    assert sorted(asked.rows()) == sorted(whole.filter(pl.col("k0") == 1).rows())
+    assert whole.columns == asked.columns == ["k0", "place", "n"]

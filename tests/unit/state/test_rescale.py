@@ -1,0 +1,102 @@
+"""Shards that were partitioned anew say what one shard says."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.unit.engine.queries import SCHEMA, batch
+
+from muntin.engine.window_operator import combiner, shard
+from muntin.engine.windows.combine import Combiner
+from muntin.model import aggregates
+from muntin.model.errors import OptionError
+from muntin.model.joins import JoinSpec, Side, Within
+from muntin.model.policies import Each, EveryRows, Firing
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import Windows
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.manifest import Manifest, loads
+from muntin.state.rescale import check, parts, resplit
+from muntin.state.runs import FrameCache
+from muntin.state.shards import owners
+
+FIRING = Firing(early=EveryRows(2), late=Each(), grace=30, retention=60)
+BATCHES = [
+    [(f"key {(n * 5 + b) % 9}", 13 * b + (n * 7) % 17, n) for n in range(12)] for b in range(8)
+]
+KINDS = {"hopping": Windows(10, 5), "sessions": Sessions(4)}
+
+
+def query(kind: str, buckets: int) -> Combiner:
+    aggs = {"n": aggregates.count(), "sum": aggregates.sum("value")}
+    spec = WindowSpec(("key",), "time", KINDS[kind], aggs, FIRING, lateness=3, buckets=buckets)
+    return combiner(spec, SCHEMA)
+
+
+def stepped(one: Combiner, stores: list[MemoryBlobs], rows: list[Any]) -> list[Any]:
+    """What all shards emit of a batch, in one order."""
+    emitted = []
+    latest = max(at for _, at, _ in rows)
+    for number, store in enumerate(stores):
+        keys = pl.DataFrame({"k0": [key for key, *_ in rows]})
+        mine = [r for r, own in zip(rows, owners(keys, ["k0"], len(stores)), strict=True)
+                if own == number]  # fmt: skip
+        opened = shard(one, store, FrameCache())
+        combined = batch(one, opened.state.watermark, *mine)
+        # All shards know how far the whole batch reaches.
+        combined[0].latest = latest
+        emitted += opened.step(combined, 0).results.rows()
+    return sorted(emitted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("old", "new"), [(1, 3), (3, 2), (2, 5)])
+def test_it_goes_on_in_other_shards(kind: str, old: int, new: int) -> None:
+    first, then, alone = (query(kind, n) for n in (old, new, 1))
+    stores, one = [MemoryBlobs() for _ in range(old)], [MemoryBlobs()]
+    for rows in BATCHES[:5]:
+        assert stepped(first, stores, rows) == stepped(alone, one, rows)
+
+    moved: dict[int, dict[int, tuple[int, int]]] = {}
+    parted = [MemoryBlobs() for _ in range(new)]
+    for store in stores:
+        for number, blob in store.blobs.items():
+            for bucket, count, part in parts(blob, new):
+                mine = secrets.randbits(62)
+                parted[bucket].put(mine, part)
+                moved.setdefault(number, {})[bucket] = (mine, count)
+    manifests = [loads(store.load() or "") for store in stores]
+    for store, text in zip(parted, resplit(manifests, moved, new), strict=True):
+        store.save(text)
+    counts = [loads(store.load() or "").counts for store in parted]
+    assert sum(c.get("counted", 0) for c in counts) == sum(m.counts["counted"] for m in manifests)
+    # How many windows wait isn't known of a part.
+    assert not any("waits" in loads(store.load() or "").extra for store in parted)
+
+    for rows in BATCHES[5:]:
+        assert stepped(then, parted, rows) == stepped(alone, one, rows)
+
+
+def test_shards_that_stand_elsewhere_are_not_moved() -> None:
+    manifests = [Manifest("windows", watermark=mark) for mark in (1, 2)]
+    with pytest.raises(OptionError, match="let the query run one batch"):
+        resplit(manifests, {}, 2)
+
+
+def test_what_cannot_be_moved() -> None:
+    counted = replace(query("hopping", 1).spec, firing=Firing(rows=7))
+    side = Side(("join",), "time")
+    for spec in (JoinSpec(side, side, Within(5, 5)), counted):
+        with pytest.raises(OptionError, match="anew with as many buckets"):
+            check(spec)
+
+
+def test_what_can_be_moved() -> None:
+    # Names are no facts, whatever they say.
+    named = replace(query("hopping", 1).spec, aggregates={"join": aggregates.count()})
+    check(named)

@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.unit.engine.queries import CountingBlobs
+
+from muntin.engine.state import State
+from muntin.model.errors import StateCorruptedError
+from muntin.state.frames import encode
+from muntin.state.manifest import Manifest, Run
+from muntin.state.runs import MOST_RUNS, FrameCache, Runs, join_runs
+
+
+def added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames).group_by("pane", "k0").agg(pl.col("n").sum())
+
+
+def rows(*found: tuple[int, str, int]) -> pl.DataFrame:
+    return pl.DataFrame(list(found), schema=["pane", "k0", "n"], orient="row")
+
+
+def table(
+    store: CountingBlobs | None = None, span: int = 10, stored: Any = None, cache: Any = None
+) -> Runs:
+    return Runs("pane", span, store or CountingBlobs(), cache or FrameCache(), added, stored or ())
+
+
+def content(runs: Runs, low: int | None = None, high: int | None = None) -> list[Any]:
+    frames = [frame for frame, _, _ in runs.read(low, high)]
+    return sorted(added(frames).rows()) if frames else []
+
+
+def reopened(runs: Runs) -> Runs:
+    """The same table after a restart: nothing is left but the store and the manifest."""
+    return table(runs.frames.blobs, runs.span, runs.entries())
+
+
+def segments(runs: Runs) -> dict[str, list[Run]]:
+    found: dict[str, list[Run]] = {}
+    for run in runs.entries():
+        assert runs.span is not None
+        found.setdefault(str(run.low // runs.span), []).append(run)
+    return found
+
+
+def test_rows_are_cut_into_segments() -> None:
+    # place    -1 | 0 ... 9 | 10 ... 19 | 20
+    # rows      a | a     a |        a  |  a
+    runs = table()
+    runs.append(rows((-1, "a", 1), (0, "a", 2), (9, "a", 3), (19, "a", 4), (20, "a", 5)))
+    assert {s: [list(r[1:4]) for r in found] for s, found in segments(runs).items()} == {
+        "-1": [[1, -1, -1]],
+        "0": [[2, 0, 9]],
+        "1": [[1, 19, 19]],
+        "2": [[1, 20, 20]],
+    }
+    assert (runs.rows, runs.low, runs.high) == (5, -1, 20)
+
+
+def test_nothing_is_stored_of_nothing() -> None:
+    runs = table()
+    runs.append(rows((1, "a", 1)).clear())
+    assert (runs.entries(), runs.rows, runs.low, runs.high) == ([], 0, None, None)
+    assert runs.read() == []
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [
+        (None, None, [3, 15, 27]),
+        (4, None, [15, 27]),
+        (3, 3, [3]),
+        (None, 14, [3]),
+        (16, 26, []),
+        (15, 27, [15, 27]),
+    ],
+)
+def test_only_runs_that_reach_into_the_stretch_are_read(
+    low: int | None, high: int | None, wanted: list[int]
+) -> None:
+    store = CountingBlobs()
+    writer = table(store)
+    writer.append(rows((3, "a", 1), (15, "a", 1), (27, "a", 1)))
+    reader = reopened(writer)
+    assert [low for _, low, _ in reader.read(low, high)] == wanted
+    assert store.calls["get"] == len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "found"),
+    [(5, 6, True), (8, 9, True), (0, 3, True), (0, 2, False), (9, None, False), (None, 2, False)],
+)
+def test_a_run_reaches_from_its_first_place_to_its_last(
+    low: int | None, high: int | None, found: bool
+) -> None:
+    # place   0 1 2 3 4 5 6 7 8 9
+    # run           a         a
+    runs = table()
+    runs.append(rows((3, "a", 1), (8, "a", 1)))
+    assert bool(runs.read(low, high)) is found
+
+
+def test_runs_are_read_oldest_first_within_a_segment() -> None:
+    runs = table()
+    runs.append(rows((12, "a", 1)))
+    runs.append(rows((5, "a", 2)))
+    runs.append(rows((3, "a", 3)))
+    assert [frame["n"].to_list() for frame, _, _ in runs.read()] == [[2], [3], [1]]
+
+
+def test_folding_keeps_content_and_forgets_what_was_folded() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    for number in range(100):
+        runs.append(rows((number % 10, "a", 1), (number % 7, "b", number)))
+    wanted = [(place, "a", 10) for place in range(10)]
+    wanted += [(place, "b", sum(range(place, 100, 7))) for place in range(7)]
+    assert content(runs) == content(reopened(runs)) == sorted(wanted)
+    listed = [run.number for run in runs.entries()]
+    assert set(listed) == set(store.blobs)
+    assert len(listed) <= MOST_RUNS
+    for frame, low, high in runs.read():
+        assert (frame["pane"].min(), frame["pane"].max()) == (low, high)
+
+
+@pytest.mark.parametrize("batches", [100, 1000])
+def test_folding_is_logarithmic(batches: int) -> None:
+    # Every batch brings a new key, so nothing ever shrinks by merging: the worst case.
+    store = CountingBlobs()
+    runs = table(store)
+    for number in range(batches):
+        runs.append(rows((number % 10, f"key {number}", 1)))
+        longest = max(len(found) for found in segments(runs).values())
+        assert longest <= MOST_RUNS + math.log2(batches)
+    assert store.calls["put"] <= 2 * batches
+    assert store.written < 2000 * batches * math.log2(batches)
+    assert runs.rows == batches
+
+
+def test_a_great_run_is_not_rewritten_for_small_ones() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    runs.append(
+        pl.DataFrame({"pane": [5] * 10_000, "k0": map(str, range(10_000)), "n": [1] * 10_000})
+    )
+    great = next(iter(store.blobs))
+    for number in range(50):
+        runs.append(rows((5, str(number), 1)))
+    assert great in store.blobs
+    assert sum(n for _, _, n in content(runs)) == 10_050
+
+
+def test_a_run_is_dropped_when_it_lies_wholly_before_a_place() -> None:
+    # segments   [-10, 0)  [0, 10)  [10, 20)
+    store = CountingBlobs()
+    runs = table(store)
+    runs.append(rows((-1, "a", 1), (5, "a", 1), (12, "a", 1)))
+    for place, left in [(-1, 3), (0, 2), (5, 2), (6, 1), (12, 1), (13, 0)]:
+        runs.drop_before(place)
+        assert (runs.rows, len(store.blobs)) == (left, left)
+
+
+def test_what_lies_before_a_place_goes_when_its_run_is_folded() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    runs.append(rows((1, "a", 1), (8, "a", 1)))
+    runs.drop_before(5)
+    assert runs.rows == 2
+    for number in range(MOST_RUNS):
+        runs.append(rows((9, str(number), 1)))
+    assert (runs.low, runs.rows) == (8, MOST_RUNS + 1)
+    runs.drop_before(10)
+    assert (runs.entries(), store.blobs) == ([], {})
+
+
+def test_all_is_dropped() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    runs.append(rows((-(10**9), "a", 1), (10**9, "a", 1)))
+    runs.drop_before(None)
+    assert (runs.entries(), store.blobs, runs.frames.cache.bytes) == ([], {}, 0)
+
+
+def test_rewriting_replaces_everything() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    runs.append(rows((1, "a", 1), (11, "a", 1)))
+    runs.rewrite(rows((2, "b", 7)))
+    assert content(runs) == content(reopened(runs)) == [(2, "b", 7)]
+    assert len(store.blobs) == 1
+    runs.rewrite(rows().cast({"pane": pl.Int64}))
+    assert store.blobs == {}
+
+
+def test_a_warm_table_reads_nothing_from_the_store() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    for number in range(30):
+        runs.append(rows((number, "a", 1)))
+    content(runs)
+    assert store.calls["get"] == 0
+
+
+def test_a_damaged_blob_is_named_not_read() -> None:
+    store = CountingBlobs()
+    writer = table(store)
+    writer.append(rows((1, "a", 1)))
+    number = next(iter(store.blobs))
+    store.blobs[number] = store.blobs[number][:-1]
+    with pytest.raises(StateCorruptedError, match="was cut"):
+        reopened(writer).read()
+
+
+def test_two_tables_of_one_store_draw_different_numbers() -> None:
+    store = CountingBlobs()
+    for _ in range(3):
+        table(store).append(rows((1, "a", 1)))
+    assert len(store.blobs) == 3
+    assert all(0 <= number < 2**62 for number in store.blobs)
+
+
+class TestFrameCache:
+    frame = rows(*((n, "a", n) for n in range(100)))
+    size = int(frame.estimated_size())
+
+    def test_it_stays_within_its_bound(self) -> None:
+        cache = FrameCache(most_bytes=3 * self.size)
+        for number in range(10):
+            cache.put(number, self.frame)
+            assert cache.bytes <= 3 * self.size
+        assert [cache.get(number) is not None for number in range(10)] == [False] * 7 + [True] * 3
+
+    def test_the_least_recently_used_goes_first(self) -> None:
+        cache = FrameCache(most_bytes=2 * self.size)
+        cache.put(1, self.frame)
+        cache.put(2, self.frame)
+        cache.get(1)
+        cache.put(3, self.frame)
+        assert [cache.get(number) is not None for number in (1, 2, 3)] == [True, False, True]
+
+    def test_what_is_too_great_is_not_kept(self) -> None:
+        cache = FrameCache(most_bytes=self.size - 1)
+        cache.put(1, self.frame)
+        assert (cache.get(1), cache.bytes) == (None, 0)
+
+    def test_a_dropped_frame_is_gone_and_its_bytes_too(self) -> None:
+        cache = FrameCache()
+        cache.put(1, self.frame)
+        cache.drop(1)
+        cache.drop(1)
+        assert (cache.get(1), cache.bytes) == (None, 0)
+
+    def test_a_removed_number_is_never_served(self) -> None:
+        cache, store = FrameCache(), CountingBlobs()
+        runs = table(store, cache=cache)
+        seen: set[int] = set()
+        for number in range(60):
+            runs.append(rows((number, "a", 1)))
+            runs.drop_before(number - 15)
+            seen |= set(store.blobs)
+            assert all(cache.get(gone) is None for gone in seen - set(store.blobs))
+        assert len(seen) > len(store.blobs)
+
+
+class TestJoiningRuns:
+    def joined(self, *frames: pl.DataFrame) -> tuple[list[Any], list[int]]:
+        """The rows, and the places that were merged."""
+        merged: list[int] = []
+
+        def merge(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+            result = added(parts)
+            merged.extend(result["pane"].unique().sort().to_list())
+            return result
+
+        bounds = [(f["pane"].min(), f["pane"].max()) for f in frames]
+        ranged = [(f, int(a), int(b)) for f, (a, b) in zip(frames, bounds, strict=True)]
+        return sorted(join_runs(ranged, "pane", merge).rows()), merged
+
+    def test_runs_side_by_side_are_not_merged(self) -> None:
+        found, merged = self.joined(rows((1, "a", 1), (2, "a", 2)), rows((3, "a", 3)))
+        assert found == [(1, "a", 1), (2, "a", 2), (3, "a", 3)]
+        assert merged == []
+
+    def test_one_run_is_itself(self) -> None:
+        assert self.joined(rows((1, "a", 1), (1, "a", 1)))[0] == [(1, "a", 1)] * 2
+
+    def test_only_the_stretch_that_overlaps_is_merged(self) -> None:
+        # place    1 2 3 4 5
+        # one      1 1 1 .        merged: 3
+        # other        1 1 1
+        one = rows((1, "a", 1), (2, "a", 1), (3, "a", 1))
+        found, merged = self.joined(one, rows((3, "a", 1), (4, "a", 1), (5, "a", 1)))
+        assert found == [(1, "a", 1), (2, "a", 1), (3, "a", 2), (4, "a", 1), (5, "a", 1)]
+        assert merged == [3]
+
+    def test_a_run_within_another(self) -> None:
+        # place    1 2 3 4 5 6 7 8 9
+        # one      1               1
+        # two          1 1           merged: 3, 4 and 8, 9
+        # three                  1 1
+        one = rows((1, "a", 1), (9, "a", 1))
+        two, three = rows((3, "a", 1), (4, "a", 1)), rows((8, "a", 1), (9, "b", 1))
+        found, merged = self.joined(one, two, three)
+        assert [place for place, _, _ in found] == [1, 3, 4, 8, 9, 9]
+        assert merged == [3, 4, 8, 9]
+
+    def test_equal_rows_of_three_runs_become_one(self) -> None:
+        same = rows((1, "a", 1), (2, "a", 1))
+        assert self.joined(same, same, same)[0] == [(1, "a", 3), (2, "a", 3)]
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_joining_is_merging_all(self, seed: int) -> None:
+        frames = [
+            rows(*((7 * n * (seed + 1) % (10 + seed) + 3 * run, "ab"[n % 2], 1) for n in range(6)))
+            for run in range(seed + 1)
+        ]
+        frames = [added([frame]) for frame in frames]
+        assert self.joined(*frames)[0] == sorted(added(frames).rows())
+
+
+def test_frames_are_stored_by_the_codec() -> None:
+    store = CountingBlobs()
+    frame = rows((1, "a", 1))
+    table(store).append(frame)
+    assert list(store.blobs.values()) == [encode(frame)]
+
+
+def test_frames_that_another_process_has_dropped_are_forgotten() -> None:
+    cache, frame = FrameCache(), rows((1, "a", 1))
+    for owner, numbers in (("one", (1, 2, 3)), ("another", (4, 5))):
+        cache.turn_to(owner)
+        for number in numbers:
+            cache.put(number, frame)
+    cache.turn_to("one")
+    cache.drop(1)
+    cache.keep({2, 7})
+    assert [number for number in range(9) if cache.get(number) is not None] == [2, 4, 5]
+    assert cache.bytes == 3 * int(frame.estimated_size())
+    cache.turn_to("another")
+    cache.keep({4})
+    assert [number for number in range(9) if cache.get(number) is not None] == [2, 4]
+
+
+def test_a_manifest_names_its_blobs_also_those_of_manifests_within() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    runs.append(rows((1, "a", 1), (25, "b", 2)))
+    inner = Manifest("windows", tables={"cells": runs.entries()}).dumps()
+    spec = SimpleNamespace(to_dict=dict, check_same=lambda stored: None)
+    state = State(CountingBlobs(), spec)
+    state.tables, state.parts = {"cells": runs.entries()}, []
+    assert set(store.blobs) <= state.numbers()
+    state.tables, state.parts = {}, [("p", inner)]
+    assert set(store.blobs) <= state.numbers()

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.engine.queries import CountingBlobs
+
+from muntin.state.lookup import HASH
+from muntin.state.runs import MOST_RUNS, FrameCache, Runs, frames_of
+
+Row = tuple[int, str, int, str]
+"""Two key columns, a place, and what is kept."""
+
+SCHEMA = {"k0": pl.Int64, "k1": pl.String, "place": pl.Int64, "kept": pl.String}
+KEYS = ["k0", "k1"]
+
+
+def rows(*emitted: Row) -> pl.DataFrame:
+    return pl.DataFrame(list(emitted), schema=SCHEMA, orient="row")
+
+
+def newest(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames).unique(KEYS, keep="last", maintain_order=True)
+
+
+def table(
+    store: CountingBlobs | None = None, stored: object = None, cached: int = 0, merge: object = None
+) -> Runs:
+    cache = FrameCache(cached)
+    return Runs("place", None, store or CountingBlobs(), cache, merge or newest, stored or (), KEYS)  # type: ignore[arg-type]
+
+
+def reopened(runs: Runs, store: CountingBlobs | None = None) -> Runs:
+    return table(store or runs.frames.blobs, runs.entries())  # type: ignore[arg-type]
+
+
+def content(runs: Runs) -> dict[tuple[int, str], tuple[int, str]]:
+    frames = runs.everything()
+    return {row[:2]: row[2:] for row in newest(frames).rows()} if frames else {}
+
+
+def asked(*keys: tuple[int, str]) -> pl.DataFrame:
+    return pl.DataFrame(list(keys), schema={k: SCHEMA[k] for k in KEYS}, orient="row")
+
+
+def test_nothing_of_nothing() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    runs.append(rows())
+    assert (runs.entries(), runs.rows, runs.everything()) == ([], 0, [])
+    assert frames_of(runs.of(asked((1, "a")))) == []
+    runs.drop_before(None)
+    assert store.calls.total() == 0
+
+
+def test_rows_of_keys_oldest_run_first() -> None:
+    runs = table()
+    runs.append(rows((1, "a", 5, "old"), (2, "a", 5, "else"), (1, "b", 5, "else")))
+    runs.append(rows((2, "b", 5, "else")))
+    runs.append(rows((1, "a", 2, "new"), (1, "a", 9, "and newer")))
+    found = frames_of(runs.of(asked((1, "a"), (7, "z"))))
+    assert [frame["kept"].to_list() for frame in found] == [["old"], ["new", "and newer"]]
+    assert all(frame.columns == list(SCHEMA) for frame in found)
+    assert all(HASH not in frame.columns for frame in runs.everything())
+
+
+APPENDED = st.lists(
+    st.lists(
+        st.tuples(st.integers(-2, 3), st.sampled_from("ab"), st.integers(-9, 9)),
+        max_size=9,
+        unique_by=lambda row: row[:2],
+    ),
+    max_size=30,
+)
+
+
+@given(APPENDED, st.sampled_from([0, 1 << 20]))
+def test_the_newest_row_of_a_key_is_found_however_runs_were_folded(
+    batches: list[list[tuple[int, str, int]]], cached: int
+) -> None:
+    runs, wanted = table(cached=cached), {}
+    for number, batch in enumerate(batches):
+        emitted = [(*row, str(number)) for row in batch]
+        runs.append(rows(*emitted))
+        wanted |= {row[:2]: row[2:] for row in emitted}
+    assert content(runs) == content(reopened(runs)) == wanted
+    for key, row in wanted.items():
+        found = newest(frames_of(runs.of(asked(key))))
+        assert found.rows() == [(*key, *row)]
+    assert runs.rows == sum(len(frame) for frame in runs.everything())
+    assert {run[0] for run in runs.entries()} == set(runs.frames.blobs.blobs)  # type: ignore[attr-defined]
+
+
+def test_a_restart_finds_the_rows_as_they_were_when_the_manifest_was_written() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    for number in range(MOST_RUNS):
+        runs.append(rows((number, "a", 0, "committed")))
+    committed, entries = store.copy(), runs.entries()
+    runs.append(rows((0, "a", 0, "lost")))
+    runs.drop_before(None)
+    again = table(committed, entries)
+    assert set(content(again).values()) == {(0, "committed")}
+    assert len(content(again)) == MOST_RUNS
+
+
+@pytest.mark.parametrize("batches", [100, 1000])
+def test_rows_are_rewritten_a_few_times_in_their_life(batches: int) -> None:
+    store = CountingBlobs()
+    runs = table(store, merge=pl.concat, cached=1 << 20)
+    for number in range(batches):
+        runs.append(rows((number, "a", number, "")))
+    assert len(runs.entries()) <= 2 * MOST_RUNS
+    levels = batches.bit_length()
+    assert store.calls["put"] <= 2 * batches
+    assert runs.rows == batches
+    written_alone = len(store.copy().blobs[runs.entries()[-1][0]])
+    assert store.written <= written_alone * batches * levels
+
+
+def test_a_batch_costs_no_more_blobs_when_much_is_stored() -> None:
+    """Most batches write one run; folding is paid by the few that find like sizes."""
+    store = CountingBlobs()
+    runs = table(store, merge=pl.concat)
+    runs.append(rows(*((n, "a", n, "") for n in range(10_000))))
+    store.calls.clear()
+    for number in range(MOST_RUNS - 1):
+        runs.append(rows((number, "b", number, "")))
+        assert dict(store.calls) == {"put": number + 1}
+    size = store.written
+    runs.append(rows((0, "c", 0, "")))
+    assert store.calls["get"] == store.calls["remove"] == MOST_RUNS
+    assert store.written - size < 10_000
+    assert [run[1] for run in runs.entries()] == [10_000, MOST_RUNS]
+
+
+def test_a_look_up_reads_each_run_once_and_with_a_cache_none() -> None:
+    cold, warm = CountingBlobs(), CountingBlobs()
+    for store, cached in ((cold, 0), (warm, 1 << 20)):
+        runs = table(store, cached=cached)
+        for number in range(5):
+            runs.append(rows((number, "a", number, "")))
+        frames_of(runs.of(asked((3, "a"))))
+    assert (cold.calls["get"], warm.calls["get"]) == (5, 0)
+
+
+def test_runs_whose_rows_have_all_expired_go_unread() -> None:
+    store = CountingBlobs()
+    runs = table(store)
+    for low, high in [(0, 4), (3, 9), (-5, 1), (7, 7)]:
+        runs.append(rows((low, "a", low, ""), (high, "b", high, "")))
+    runs.drop_before(4)
+    assert [list(run[2:4]) for run in runs.entries()] == [[0, 4], [3, 9], [7, 7]]
+    runs.drop_before(5)
+    assert [list(run[2:4]) for run in runs.entries()] == [[3, 9], [7, 7]]
+    assert (store.calls["get"], store.calls["remove"], len(store.blobs)) == (0, 2, 2)
+    runs.drop_before(None)
+    assert (runs.entries(), store.blobs) == ([], {})
+
+
+def test_what_merges_to_nothing_leaves_no_run() -> None:
+    store = CountingBlobs()
+    runs = table(store, merge=lambda frames: pl.concat(frames).clear())
+    for number in range(MOST_RUNS + 1):
+        runs.append(rows((number, "a", 0, "")))
+    assert (runs.entries(), runs.rows, store.blobs) == ([], 0, {})
+    runs.append(rows((1, "a", 0, "")))
+    assert runs.rows == 1
+
+
+def test_a_run_remembers_where_its_folded_rows_lie() -> None:
+    runs = table()
+    for number in range(MOST_RUNS + 1):
+        runs.append(rows((0, "a", 10 - number, "")))
+    # Only the newest row of the key is left, so nothing at the other places holds the run back.
+    assert [list(run[1:4]) for run in runs.entries()] == [[1, 10 - MOST_RUNS, 10 - MOST_RUNS]]

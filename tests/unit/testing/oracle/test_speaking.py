@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.testing.oracle.queries import by_time, placed
+
+from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model.windows import Windows
+from muntin.testing.oracle.marks import Marks
+from muntin.testing.oracle.speaking import Ending, row, speakers
+from muntin.testing.oracle.window import Window
+
+
+def window(end: int = 10, emitted: int = 0, start: int = 0, key: str = "a") -> Window:
+    messages = placed(1, 2, 3)
+    return Window((key,), start, end, end, messages, emitted, revision=1 if emitted else 0)
+
+
+def emissions(firing: Firing, before: int, after: int, **options: Any) -> list[str]:
+    spec = by_time(Windows(10, 10), firing=firing)
+    ending = Ending(Marks(spec, before), Marks(spec, after), wall=20, wall_before=9)
+    return [emission for _, emission in speakers(spec, [window(**options)], [], ending)]
+
+
+@pytest.mark.parametrize(("before", "after", "full"), [(9, 10, True), (9, 99, True), (3, 9, False)])
+def test_full_when_the_mark_reaches_the_end(before: int, after: int, full: bool) -> None:
+    assert emissions(Firing(), before, after) == ["full"] * full
+
+
+@pytest.mark.parametrize(
+    ("policy", "emitted", "due"),
+    [
+        (None, 0, False),
+        (Each(), 0, True),
+        (Each(), 3, False),
+        (EveryRows(3), 0, True),
+        (EveryRows(3), 1, False),
+        (Every(10), 0, True),
+        (Every(25), 0, False),
+    ],
+)
+def test_early_when_the_policy_is_due(policy: Any, emitted: int, due: bool) -> None:
+    assert emissions(Firing(early=policy), 3, 4, emitted=emitted) == ["early"] * due
+
+
+def test_late_when_the_policy_is_due_or_the_window_closes() -> None:
+    seldom = Firing(late=Every(1_000), grace=5, retention=5)
+    assert emissions(seldom, 12, 13) == []
+    assert emissions(seldom, 12, 15) == ["late"]
+    assert emissions(seldom, 12, 15, emitted=3) == []
+    assert emissions(Firing(late=Each(), grace=5, retention=5), 12, 13) == ["late"]
+
+
+def test_the_order_in_which_windows_speak() -> None:
+    spec = by_time(Windows(10, 10))
+    ending = Ending(Marks(spec, 0), Marks(spec, 99), wall=0, wall_before=None)
+    speaking = [window(20), window(10, key="b"), window(10), window(9, start=-1)]
+    back, unheard = window(30, emitted=3), window(31)
+    said = speakers(spec, speaking, [back, unheard], ending)
+    assert [(w.start, w.key[0], w.end, emission) for w, emission in said] == [
+        (0, "a", 30, "retract"),
+        (-1, "a", 9, "full"),
+        (0, "a", 10, "full"),
+        (0, "a", 20, "full"),
+        (0, "b", 10, "full"),
+    ]
+
+
+def test_a_row_that_is_taken_back_has_no_values() -> None:
+    emitted, overflown = row(by_time(Windows(10, 10)), window(emitted=3), "retract")
+    assert not overflown
+    assert emitted == {
+        "key": "a",
+        "window_start": 0,
+        "window_end": 10,
+        "n": None,
+        "sum": None,
+        "emission": "retract",
+        "revision": 1,
+    }
+
+
+def test_a_row_of_what_is_new() -> None:
+    spec = by_time(Windows(10, 10), firing=Firing(accumulate=False))
+    emitted, _ = row(spec, window(emitted=1), "late")
+    assert (emitted["n"], emitted["sum"]) == (2, 5)
