@@ -39,7 +39,10 @@ def test_options_that_cant_work_are_refused() -> None:
         ({"options": {"sasl.username": "reader"}}, True),
         ({"options": {"sasl.jaas.config": "password='sesame'"}}, False),
         ({"options": {"fetchOffset.retryIntervalMs": "10"}}, True),
+        ({"options": {"fetchOffset.numRetries": "60"}}, True),
         ({"options": {"groupIdPrefix": "mine"}}, False),
+        ({"options": {"default.api.timeout.ms": "90000"}}, False),
+        ({"options": {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}}, False),
     ],
 )
 def test_topics_are_read_in_columns_where_they_can_be(
@@ -57,17 +60,19 @@ def test_without_librdkafka_the_error_names_both_ways(
     assert not mt.kafka("there:9092", "orders", columns="id long", reader="spark").in_columns()
 
 
-def test_options_of_clients_get_their_prefix_and_arent_told() -> None:
+def test_options_of_clients_get_their_prefix_and_arent_shown() -> None:
     options = {
         "sasl.jaas.config": "password='sesame'",
         "kafka.security.protocol": "SASL_SSL",
         "failOnDataLoss": "false",
+        "fetchOffset.numRetries": "60",
     }
     orders = mt.kafka("there:9092", "orders", options=options)
     assert dict(orders.options) == {
         "kafka.sasl.jaas.config": "password='sesame'",
         "kafka.security.protocol": "SASL_SSL",
         "failOnDataLoss": "false",
+        "fetchOffset.numRetries": "60",
     }
     assert "sesame" not in f"{orders!r} {mt.to_kafka('there:9092', 'x', options=options)!r}"
 

@@ -17,7 +17,8 @@ from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.kafka_messages import Messages, texts
 from muntin.spark.sources.connector import connect
-from muntin.spark.sources.kafka import MALFORMED, OWN, of_client
+from muntin.spark.sources.kafka import MALFORMED, OWN
+from muntin.spark.sources.kafka_client import of_connector
 
 # As exact as times are, so that no two windows have one key.
 _INSTANT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
@@ -175,7 +176,7 @@ def to_kafka(
     if schema is not None and format != "avro":
         raise OptionError("schema", schema, "is for Avro", "add format='avro'")
     names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
-    return KafkaSink(servers, topic, names, format, schema, of_client(options or {}))
+    return KafkaSink(servers, topic, names, format, schema, of_connector(options or {}))
 
 
 def _key(names: tuple[str, ...] | None, schema: StructType) -> Column:

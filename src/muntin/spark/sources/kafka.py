@@ -23,7 +23,7 @@ from muntin.spark.sources.connector import connect
 from muntin.spark.sources.decimals import bounded
 from muntin.spark.sources.flags import Flags
 from muntin.spark.sources.inputs import MARKS_MALFORMED
-from muntin.spark.sources.kafka_client import of_librdkafka
+from muntin.spark.sources.kafka_client import of_connector, of_librdkafka, refuse_unknown
 from muntin.spark.sources.kafka_columns import MALFORMED, Columnar, KafkaReader
 from muntin.spark.sources.kafka_ranges import KafkaRows, Topics, starting_of
 from muntin.spark.sources.payloads import readable
@@ -111,7 +111,9 @@ class Kafka:
             if not readable(dtype):
                 return OptionError("columns", name, "has a type that isn't read in columns", hint)
         try:
-            of_librdkafka("", self.options)
+            client, _ = of_librdkafka(self.servers, self.options)
+            if self.options and find_spec("confluent_kafka") is not None:
+                refuse_unknown(client)
         except OptionError as error:
             return error
         return None
@@ -256,7 +258,7 @@ def kafka(
         raise OptionError("per_batch", per_batch, "is less than one", "give 1 or more")
     if reader not in (None, "columns", "spark"):
         raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
-    given = of_client(options or {})
+    given = of_connector(options or {})
     return Kafka(
         servers, topics, columns, format, schema, starting, headers, per_batch, reader, given
     )
@@ -266,11 +268,3 @@ def _struct(columns: str | StructType | None) -> StructType:
     if isinstance(columns, StructType):
         return columns
     return cast(StructType, StructType.fromDDL(str(columns)))
-
-
-def of_client(options: Mapping[str, str]) -> dict[str, str]:
-    """Options as the connector takes them: those of Kafka's clients begin with ``kafka.``."""
-    return {
-        name if "." not in name or name.startswith("kafka.") else f"kafka.{name}": value
-        for name, value in options.items()
-    }

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from muntin.model.errors import OptionError
 
 _LOSS = "failOnDataLoss"
-# Options of Spark's connector that say nothing to a worker.
-_PLANNING = ("minPartitions", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries")
+# Options of Spark's connector that change no result: workers have their own patience and shards.
+_PLANNING = (
+    "minPartitions",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
 # Java's way of saying it, and librdkafka's.
 _JAVA = {
     "sasl.jaas.config": "'sasl.username' and 'sasl.password'",
@@ -20,6 +26,15 @@ _JAVA = {
     "ssl.keystore.certificate.chain": "'ssl.certificate.pem'",
     "ssl.truststore.certificates": "'ssl.ca.pem'",
 }
+
+
+def of_connector(options: Mapping[str, str]) -> dict[str, str]:
+    """Options as Spark's connector takes them: those of Kafka's clients begin with ``kafka.``."""
+    return {
+        name if "." not in name or name in _PLANNING or name.startswith("kafka.")
+        else f"kafka.{name}": value
+        for name, value in options.items()
+    }  # fmt: skip
 
 
 def of_librdkafka(servers: str, options: Mapping[str, str]) -> tuple[dict[str, str], bool]:
@@ -40,9 +55,29 @@ def of_librdkafka(servers: str, options: Mapping[str, str]) -> tuple[dict[str, s
             raise OptionError("options", name, "is for Java's client", hint)
         if name == _LOSS:
             lossy = str(value).lower() == "false"
+        elif name in _PLANNING:
+            continue
         elif "." in plain:
             found[plain] = str(value)
-        elif name not in _PLANNING:
+        else:
             hint = "leave it out, or read with reader='spark'"
             raise OptionError("options", name, "is for Spark's connector", hint)
     return found, lossy
+
+
+def refuse_unknown(client: Mapping[str, str]) -> None:
+    """Let librdkafka itself look at settings, without a connection.
+
+    Raises:
+        OptionError: When it doesn't know one, or can't do what one asks for (Kerberos).
+    """
+    from confluent_kafka import Consumer, KafkaException
+
+    settings: dict[str, Any] = {"group.id": "muntin", "log_level": "2", **client}
+    del settings["bootstrap.servers"]
+    try:
+        Consumer(settings).close()
+    except KafkaException as error:
+        hint = "leave out what it names, or read with reader='spark'"
+        problem = f"aren't librdkafka's: {error.args[0].str()}"
+        raise OptionError("options", sorted(settings), problem, hint) from error

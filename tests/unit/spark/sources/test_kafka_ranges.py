@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.model.errors import OptionError, SourceError
-from muntin.spark.sources.kafka_client import of_librdkafka
+from muntin.spark.sources.kafka_client import of_librdkafka, refuse_unknown
 from muntin.spark.sources.kafka_ranges import ends_of, ranges_of, shares, starting_of, within
 
 ends = st.dictionaries(
@@ -78,3 +78,15 @@ def test_options_are_of_librdkafka() -> None:
         of_librdkafka("h:1", {"kafka.sasl.jaas.config": "secret-value"})
     with pytest.raises(OptionError, match="reader='spark'"):
         of_librdkafka("h:1", {"subscribePattern": "a.*"})
+
+
+def test_options_of_the_connector_alone_reach_no_client() -> None:
+    given = {"fetchOffset.numRetries": "60", "fetchOffset.retryIntervalMs": "500"}
+    assert of_librdkafka("h:1", given) == ({"bootstrap.servers": "h:1"}, False)
+
+
+def test_librdkafka_says_which_settings_it_knows() -> None:
+    pytest.importorskip("confluent_kafka")
+    refuse_unknown({"bootstrap.servers": "h:1", "isolation.level": "read_committed"})
+    with pytest.raises(OptionError, match=r"default\.api\.timeout\.ms.*reader='spark'"):
+        refuse_unknown({"bootstrap.servers": "h:1", "default.api.timeout.ms": "90000"})
