@@ -141,7 +141,11 @@ def measured(peer: str, servers: str, topic: str, wanted: list[int]) -> dict[str
         RuntimeError: When its output is another than the formula's.
     """
     command = [sys.executable, "-m", "benches.topics", "--run", peer, servers, topic]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    # A user's Python keeps what it has compiled.
+    around = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=around
+    )
     if done.returncode:
         raise RuntimeError(f"{peer}: {done.stderr[-2000:]}")
     line = json.loads(done.stdout.splitlines()[-1])

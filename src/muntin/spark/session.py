@@ -44,6 +44,9 @@ WORKERS = {
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     # Over TCP a task's first Arrow batch waits 40 ms for an acknowledgement that is delayed.
     "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
+    # Shortened tracebacks are asked for in the workers' environment, by some stages only; of
+    # workers with two environments Spark starts two daemons.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 
 LOCAL = {
@@ -74,7 +77,7 @@ def session(
     Args:
         app: The application's name.
         master: The cluster; ``local[*]`` where neither this nor the environment says another.
-        verbose: Whether stderr has the lines too by which Spark's Python processes tell each of
+        verbose: Whether stderr has the lines too by which Spark's Python processes report each of
             their steps. It is decided when the JVM starts.
         **settings: More settings, dots written as double underscores, for example
             ``spark__driver__memory="4g"``.

@@ -10,15 +10,20 @@ stay shared between the workers.
 
 from __future__ import annotations
 
+# ruff: noqa: E402, F401  (what is imported first decides where the rest is imported from)
 import gc
 
-import pandas  # noqa: F401  (transformWithState imports it in each worker)
-import pyspark.worker  # noqa: F401
+from muntin.spark.host.internals.zipped import prefer_installed
+
+prefer_installed()
+
+import pandas  # transformWithState imports it in each worker
+import pyspark.worker
 from pyspark.daemon import manager
 
 import muntin.engine.join_operator
 import muntin.engine.window_operator
-import muntin.spark.host.processor  # noqa: F401
+import muntin.spark.host.processor
 
 if __name__ == "__main__":
     gc.collect()

@@ -16,7 +16,8 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.messages import Reader, as_sent
-from muntin.spark.host.processor import EMITTED, ShardProcessor, unpacked
+from muntin.spark.host.packed import ShardProcessor
+from muntin.spark.host.processor import EMITTED, ShardSteps, unpacked
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.host.task import ROW, ShuffleTask, Stage
 from muntin.spark.sources.inputs import OWN, WALL, Input, ticks
@@ -90,8 +91,9 @@ def emitted(stage: Stage, sources: tuple[Source, ...], period: int | None) -> Da
     if streams and period is not None:
         beats = ticks(rows.sparkSession, stage.slots, period)
         rows = rows.unionByName(beats, allowMissingColumns=True)
+    processor = ShardProcessor(ShardSteps(stage, final=not streams))
     return rows.groupBy("slot").transformWithState(
-        ShardProcessor(stage, final=not streams), EMITTED, outputMode="append", timeMode="None"
+        processor, EMITTED, outputMode="append", timeMode="None"
     )
 
 

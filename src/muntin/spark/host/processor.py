@@ -1,19 +1,22 @@
-"""The stage behind the shuffle: a step of each shard, inside Spark's ``transformWithState``."""
+"""The stage behind the shuffle: a step of each shard, inside Spark's ``transformWithState``.
+
+See ``packed`` for the processor that Spark knows.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
-from muntin.engine.operator import REJECTED, RESULTS, ShardState
+from muntin.engine.operator import REJECTED, RESULTS, Operator, ShardState
 from muntin.spark.host.handoff import leave
 from muntin.spark.host.messages import BLOB, KIND
 from muntin.spark.host.messages import PROGRESS as PASSED_PROGRESS
@@ -24,7 +27,7 @@ from muntin.spark.sources.inputs import WALL
 from muntin.state.frames import decode
 from muntin.state.runs import FrameCache
 
-__all__ = ["REJECTED", "RESULTS", "ShardProcessor", "unpacked"]
+__all__ = ["REJECTED", "RESULTS", "ShardSteps", "unpacked"]
 
 # What a shard emits in a batch: blobs of rows by kind, and one line of progress.
 EMITTED = "kind string, blob binary, progress string"
@@ -37,7 +40,7 @@ _ROWS_A_BLOB = 500_000
 CACHE = FrameCache()
 
 
-class ShardProcessor(StatefulProcessor):
+class ShardSteps:
     """Runs a step of an operator on what the tasks sent to one shard.
 
     Args:
@@ -49,22 +52,23 @@ class ShardProcessor(StatefulProcessor):
         self.stage = stage
         self.final = final
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the state variables."""
-        self.blobs = SparkBlobs(handle)
-        self.operator = self.stage.operator()
+    @cached_property
+    def operator(self) -> Operator:
+        """The operator, of which a worker may run several shards."""
+        return self.stage.operator()
 
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Any,
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[Row]:
-        """One step of one shard."""
+    def __call__(self, blobs: SparkBlobs, key: Any, rows: Iterator[Any]) -> Iterator[Row]:
+        """One step of one shard.
+
+        Args:
+            blobs: What the shard keeps.
+            key: The grouping key: the shard's slot.
+            rows: What the tasks sent.
+        """
         waiting = list(rows)
         stage, shard = self.stage, self.stage.slots.index(key[0])
         CACHE.turn_to((stage.identity, shard))
-        step = self.operator.open(ShardState(stage.identity, shard, self.blobs, CACHE))
+        step = self.operator.open(ShardState(stage.identity, shard, blobs, CACHE))
         made = step.run(received(shard, waiting), wall_of(waiting), final=self.final)
         if made.judged is not None:
             leave(stage.identity, made.judged)
@@ -84,9 +88,6 @@ class ShardProcessor(StatefulProcessor):
             for start in range(0, len(frame), _ROWS_A_BLOB):
                 blob = to_blob(frame.slice(start, _ROWS_A_BLOB), schema)
                 yield Row(kind=kind, blob=blob, progress=None)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def _passed(rows: Sequence[Any]) -> Iterator[Row]:

@@ -149,8 +149,8 @@ def _rows(
     rows: list[tuple[Any, ...]] = []
     for part in parts:
         frames = {name: frame for name, frame in part.frames.items() if len(frame)}
-        told = {"task": task.number, "input": task.input, "frames": [*frames]}
-        header = json.dumps({**told, "header": part.header})
+        label = {"task": task.number, "input": task.input, "frames": [*frames]}
+        header = json.dumps({**label, "header": part.header})
         blobs = [encode(frame) for frame in frames.values()]
         rows.append((stage.slots[part.shard], header, blobs, None))
     if passed:
@@ -167,14 +167,14 @@ def received(shard: int, rows: Sequence[Any]) -> list[Part]:
     return [
         Part(
             shard,
-            told["header"],
+            label["header"],
             {
                 name: decode(bytes(blob))
-                for name, blob in zip(told["frames"], row["frames"], strict=True)
+                for name, blob in zip(label["frames"], row["frames"], strict=True)
             },
-            told["input"],
+            label["input"],
         )
-        for told, row in headed
+        for label, row in headed
     ]
 
 

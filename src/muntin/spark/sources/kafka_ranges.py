@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 
 from muntin.model.errors import SourceError
 from muntin.spark.host.internals.jvm import is_connected
+from muntin.spark.host.packed import PackedTask
 from muntin.spark.sources.kafka_consumer import QUIET
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -326,7 +327,7 @@ class KafkaRows:
 
     def mapInArrow(self, task: Task, schema: StructType | str) -> DataFrame:  # noqa: N802
         """What a function makes of the ranges, which it gets as rows of ``RANGES``."""
-        topics, tasks = self.topics, _tasks(self.spark)
+        topics, tasks, packed = self.topics, _tasks(self.spark), PackedTask(task)
         made = (
             schema
             if isinstance(schema, StructType)
@@ -345,10 +346,10 @@ class KafkaRows:
                 return made
 
             def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-                return _Stream(topics, task, tasks)
+                return _Stream(topics, packed, tasks)
 
             def reader(self, schema: Any) -> DataSourceReader:
-                return _Batch(topics, task, tasks)
+                return _Batch(topics, packed, tasks)
 
         self.spark.dataSource.register(Ranges)
         reader = self.spark.readStream if self.streaming else self.spark.read

@@ -32,7 +32,7 @@ def remember(frame: DataFrame, name: str, what: Any) -> None:
 
 
 def remembered(frame: DataFrame, name: str) -> Any:
-    """What a DataFrame object was told to remember; ``None`` where it was told nothing."""
+    """What a DataFrame object was given to remember; ``None`` where it was given nothing."""
     return vars(frame).get(name)
 
 

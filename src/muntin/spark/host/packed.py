@@ -1,0 +1,67 @@
+"""Work for Spark's Python processes, unpacked where it is done.
+
+Before a query's first batch Spark starts processes that only plan: one makes the source, one asks
+it for offsets, one asks the processor for its state variables. Each unpickles what it is handed. If
+that were the work itself, each would import Polars and the engine for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from muntin.spark.host.state import SparkBlobs
+
+Steps = Callable[[SparkBlobs, Any, Iterator[Any]], Iterator[Row]]
+_PICKLES = CloudPickleSerializer()
+
+
+class PackedTask:
+    """A function as ``mapInArrow`` takes it.
+
+    Args:
+        task: The function.
+    """
+
+    def __init__(self, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]):
+        self._blob = _PICKLES.dumps(task)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Unpack the function, and call it."""
+        made: Iterator[pa.RecordBatch] = _PICKLES.loads(self._blob)(batches)
+        return made
+
+
+class ShardProcessor(StatefulProcessor):
+    """Keeps a shard's blobs in Spark's state.
+
+    Args:
+        steps: What makes rows of a shard's blobs, its grouping key, and the rows sent to it.
+    """
+
+    def __init__(self, steps: Steps) -> None:
+        self._blob = _PICKLES.dumps(steps)
+        self._steps: Steps | None = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state variables."""
+        self._blobs = SparkBlobs(handle)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        """One step of one shard."""
+        if self._steps is None:
+            self._steps = _PICKLES.loads(self._blob)
+        return self._steps(self._blobs, key, rows)
+
+    def close(self) -> None:
+        """Nothing is held."""
