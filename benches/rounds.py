@@ -168,7 +168,7 @@ class Track:
 
 
 def settled(entry: Entry, entries: list[Entry], targets: Iterable[Target]) -> bool:
-    """Whether a peer was left so far behind that more rounds would tell nothing.
+    """Whether a peer was left so far behind that more rounds would show nothing.
 
     So it is where one round went by and every ratio with this peer is better than its target by
     ``CLEAR``; and where no target names it. Slow peers take most of the hours otherwise.

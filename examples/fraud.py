@@ -60,7 +60,7 @@ def run(spark: SparkSession, folder: Path) -> duckdb.DuckDBPyConnection:
     reader = spark.readStream.schema(PAYMENTS).option("maxFilesPerTrigger", 1)
     query = sessions(reader.parquet(f"{folder}/payments")).start(
         checkpoint=f"{folder}/checkpoint",
-        results=mt.to_duckdb(f"{folder}/sessions.duckdb", "sessions", history="told"),
+        results=mt.to_duckdb(f"{folder}/sessions.duckdb", "sessions", history="emitted"),
         rejected=mt.to_parquet(f"{folder}/rejected"),
         available_now=True,
     )
@@ -74,7 +74,7 @@ ALARMS = """
     WHERE len(cities) >= 4 ORDER BY card
 """
 FIRST = """
-    SELECT card, min_by(emission, batch) AS told FROM told
+    SELECT card, min_by(emission, batch) AS first FROM emitted
     WHERE len(cities) >= 4 GROUP BY card ORDER BY card
 """
 

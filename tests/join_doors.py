@@ -125,7 +125,7 @@ class EngineJoinDoor:
         types: Columns,
     ) -> tuple[JoinStep, dict[str, int]]:
         result, counts = JoinStep(), {}
-        parts = {side: self._parted(joiner, side, step, types[side]) for side in SIDES}
+        parts = {side: self._by_partition(joiner, side, step, types[side]) for side in SIDES}
         for bucket, (store, cache) in enumerate(zip(stores, caches, strict=True)):
             shard = join_shard(joiner, store, cache)
             mine = {side: parts[side][bucket] for side in SIDES}
@@ -138,7 +138,7 @@ class EngineJoinDoor:
             result.watermarks = dict(marks)
         return result, counts
 
-    def _parted(
+    def _by_partition(
         self, joiner: Joiner, side: SideName, step: JoinBatch, types: Mapping[str, str]
     ) -> list[list[Arrived]]:
         """What each bucket gets, from two tasks."""

@@ -172,7 +172,7 @@ def _check_clock(spark: SparkSession, run: Run, build: Build, mode: str) -> Outc
     arriving, answers = str(run.work / "arriving"), str(run.work / "answers")
     shutil.copytree(side.folder, arriving)
     reader = spark.readStream.option("maxFilesPerTrigger", 1).schema(side.schema)
-    # What is told of the last rows is left out later: Spark would not read them at all.
+    # What is said of the last rows is left out later: Spark would not read them at all.
     kept = build(reader.parquet(arriving), run).select("k", "count", "sum")
     seconds = _keep(run, kept, mode, answers)
     time.sleep(run.case.size)

@@ -224,7 +224,7 @@ def test_what_is_said_of_grace_and_what_is_kept(spark: SparkSession) -> None:
     emitted = by_place.late(grace=mt.rows(4), each=True).keep(mt.rows(7)).agg(n=mt.count())
     assert (emitted.plan.spec.firing.grace, emitted.plan.spec.firing.retention) == (4, 7)
     assert "by part, shop on place of each part" in in_a_line(emitted.explain())
-    assert "taken for 4 rows after the end, told after each batch that changed it" in in_a_line(
+    assert "taken for 4 rows after the end, emitted after each batch that changed it" in in_a_line(
         emitted.explain()
     )
 

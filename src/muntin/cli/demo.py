@@ -1,4 +1,4 @@
-"""``muntin demo``: a year of flights through windows, checked by DuckDB, told on a page.
+"""``muntin demo``: a year of flights through windows, checked by DuckDB, shown on a page.
 
 ``muntin demo weather`` joins them with the weather at their airport.
 """

@@ -21,7 +21,7 @@ class QueryFailedError(MuntinError):
 
 
 def words(error: BaseException) -> str:
-    """An error in as few words as tell what to do.
+    """An error in as few words as say what to do.
 
     Args:
         error: What was raised, by us, by Spark or by a worker.
@@ -35,7 +35,7 @@ def words(error: BaseException) -> str:
 
 @contextmanager
 def emitted() -> Iterator[None]:
-    """Tell errors of muntin without a traceback and end with exit code 1."""
+    """Print errors of muntin without a traceback and end with exit code 1."""
     try:
         yield
     except MuntinError as error:

@@ -94,7 +94,7 @@ def kinds_of(schema: Any, names: Sequence[str]) -> dict[str, str]:
 
 
 def _until_end(feed: Feed, name: str, query: Any) -> None:
-    """Tell the page when a query ends, and by what error."""
+    """Let the page know when a query ends, and by what error."""
     try:
         query.await_end()
     except Exception as error:  # whatever ended it is shown, not hidden

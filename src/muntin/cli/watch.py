@@ -28,7 +28,7 @@ def watch(
     Args:
         queries: Started queries.
         console: Where to.
-        until_quiet: Stop each when it has read all there is and told all it has to tell.
+        until_quiet: Stop each when it has read all there is and emitted all it has to emit.
         total: How many messages each will see, if that is known.
 
     Returns:

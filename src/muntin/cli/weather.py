@@ -20,10 +20,10 @@ OURS = ("both", "checkpoints", "weather.duckdb", "weather.duckdb.wal", "weather.
 
 
 def weather(console: Console, out: Path, flights: int | None, pieces: int) -> bool:
-    """Join, check and tell; returns whether the windows equal DuckDB's.
+    """Join, check and report; returns whether the windows equal DuckDB's.
 
     Args:
-        console: Where to tell.
+        console: Where to print.
         out: Where to write.
         flights: Only the first so many flights.
         pieces: Into how many files each stream is cut.

@@ -49,7 +49,7 @@ _Checkpoint = Annotated[
     Path | None, typer.Option(help="Where to keep the table; a run goes on from there.")
 ]
 _Page = Annotated[bool, typer.Option(help="Show the run on a live page too.")]
-_Json = Annotated[bool, typer.Option("--json", help="Tell everything as lines of JSON.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print everything as lines of JSON.")]
 
 
 def windowing(
@@ -102,7 +102,7 @@ def windowing(
 
 
 def _exit(teller: Teller, *, finished: bool) -> None:
-    """Tell the summary, and leave with what the exit code has to say."""
+    """Print the summary, and leave with what the exit code has to say."""
     summary = teller.monitor.summary(time.monotonic())
     teller.emit(summary)
     if not finished:
@@ -136,7 +136,7 @@ def _served(
 
 
 class Teller:
-    """Tells a run on a terminal, in plain lines, or in JSON.
+    """Prints a run on a terminal, in plain lines, or in JSON.
 
     Args:
         console: Where to.
@@ -166,7 +166,7 @@ class Teller:
             self.emit(change)
 
     def emit(self, what: Any) -> None:
-        """Tell a report, a change or the summary."""
+        """Print a report, a change or the summary."""
         if self.as_json:
             print(json.dumps(what.record()), flush=True)
             return
@@ -175,7 +175,7 @@ class Teller:
             self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def report(self) -> None:
-        """Tell what has happened since the last report."""
+        """Print what has happened since the last report."""
         self.last = self.monitor.report(time.monotonic())
         if not self.live:
             self.emit(self.last)

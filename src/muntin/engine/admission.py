@@ -26,7 +26,7 @@ def admit(
     rejected: list[pl.DataFrame] = []
 
     def split(frame: pl.DataFrame, bad: pl.Expr, reason: str) -> pl.DataFrame:
-        rest, aside = parted(frame, frame.select(bad.fill_null(True)).to_series(), reason)
+        rest, aside = split_off(frame, frame.select(bad.fill_null(True)).to_series(), reason)
         rejected.extend(aside)
         return rest
 
@@ -44,7 +44,7 @@ def admit(
     # There is no place for the windows around such a time.
     within = messages[columns.TIME].is_between(-FARTHEST, FARTHEST, closed="none")
     if not within.all():
-        messages, aside = parted(messages, ~within, "malformed")
+        messages, aside = split_off(messages, ~within, "malformed")
         rejected += aside
     if edge is not None and len(messages):
         least = messages[columns.TIME].min()
@@ -53,7 +53,7 @@ def admit(
     return messages, rejected
 
 
-def parted(
+def split_off(
     messages: pl.DataFrame, bad: pl.Series, reason: str
 ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
     """Messages without the bad ones, and a frame of these with the reason, if there are any."""

@@ -15,12 +15,12 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import admission, columns
+from muntin.engine.arrival import fresh
 from muntin.engine.output import Output, Shard
 from muntin.engine.results import no_results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.policies import Every
-from muntin.model.spec import DUPLICATES
 from muntin.state.blobs import Blobs, PartBlobs
 from muntin.state.runs import FrameCache
 
@@ -44,7 +44,7 @@ class DedupShard:
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         """See ``Shard``."""
-        new = fresh(combined, self.state, self.combiner)
+        new = _fresh(combined, self.state, self.combiner)
         judged = [replace(new, raw=None)]
         if new.raw is not None:
             judged.append(self.combiner.judge(new.raw, self.state.watermark))
@@ -82,7 +82,7 @@ class PartitionedShard:
         """See ``Shard``."""
         state = self.state
         before = {p: state.offsets.reached(p) for p in state.offsets.partitions}
-        new = fresh(combined, state, self.combiner)
+        new = _fresh(combined, state, self.combiner)
         wall = state.clock([new], wall)
         aside = self.combiner.nothing_rejected
         parts: dict[Any, pl.DataFrame] = {}
@@ -146,7 +146,7 @@ class PartitionedShard:
         # A lane may be new here, or have slept; its partition and the clock have gone on.
         inner.state.watermark, inner.state.wall = before, self.state.wall
         if messages is None:
-            judged = Combined(self.combiner.no_cells, self.combiner.nothing_rejected)
+            judged = Combined(self.combiner.no_cells, rejected=self.combiner.nothing_rejected)
         else:
             judged = self.combiner.judge(messages, inner.state.watermark)
             del judged.counts["seen"]
@@ -171,31 +171,13 @@ class PartitionedShard:
         )
 
 
-def fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:
-    """What is new of a batch, with its messages as they came, in the order of arrival.
-
-    The others are counted, and all offsets of the batch are taken from now on. Of several messages
-    with one offset the first counts, also where they have different keys: each part brings along
-    what it has for other shards.
-    """
-    assert combiner.spec.offset is not None
-    offsets, raw = state.offsets, []
-    latest: list[int | None] = []
-    clocks: list[int | None] = []
-    for part in combined:
-        state.count(part.counts)
-        if part.raw is not None:
-            known = offsets.known(part.raw, *combiner.spec.offset)
-            again = int(known.sum())
-            state.count({"seen": again, DUPLICATES: again} if again else {})
-            raw.append(part.raw.filter(~known))
-        latest.append(offsets.latest(part.times))
-        clocks.append(offsets.latest(part.clocks))
-        offsets.add(part.offsets)
+def _fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:
+    """What is new of a batch, with its messages as they came."""
+    sent, offset = [part.raw for part in combined], combiner.spec.offset
+    new, known = fresh(combined, sent, offset, state.offsets, state.count)
     return Combined(
         combiner.no_cells,
-        combiner.nothing_rejected,
-        latest=max((t for t in latest if t is not None), default=None),
-        clock=max((t for t in clocks if t is not None), default=None),
-        raw=pl.concat(raw) if raw else None,
+        pl.concat(new) if new else None,
+        rejected=combiner.nothing_rejected,
+        **known,
     )

@@ -94,7 +94,7 @@ def whole_from(state: State, spec: WindowSpec, windows: Kind) -> int | None:
     Args:
         state: What the store holds.
         spec: The query as it is now.
-        windows: Its windows; where they are sessions, they are told by their last places.
+        windows: Its windows; where they are sessions, they are known by their last places.
 
     Returns:
         A window's number or a session's last place; ``None`` where never more was kept.

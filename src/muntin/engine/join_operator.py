@@ -12,7 +12,7 @@ from muntin.engine.joins.joiner import Arrived, Joiner
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutput, Task
-from muntin.engine.parts import TIMES, parts_of, progress_of
+from muntin.engine.parts import parts_of, progress_of
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.state.blobs import Blobs
 from muntin.state.offsets import Offsets
@@ -54,7 +54,7 @@ class JoinOperator:
             arrived.append(joiner.arrive(side, frame, taken))
             taken.add(arrived[-1].offsets)
         if not arrived:
-            arrived.append(Arrived(joiner.no_messages(side), joiner.nothing_aside(side)))
+            arrived.append(Arrived(joiner.no_messages(side), rejected=joiner.nothing_aside(side)))
         whole = pl.concat([part.messages for part in arrived])
         keys = list(joiner.spec.side(side).keys)
         return parts_of(arrived, {_MESSAGES: split(whole, keys, task.shards)}, task.shards)
@@ -84,8 +84,7 @@ class JoinStep:
             side = cast(SideName, part.input)
             messages = part.frames.get(_MESSAGES, self.joiner.no_messages(side))
             rejected = part.frames.get(REJECTED, self.joiner.nothing_aside(side))
-            header = {name: part.header[name] for name in TIMES}
-            arrived[side].append(Arrived(messages, rejected, **header))
+            arrived[side].append(Arrived(messages, rejected=rejected, **part.header["arrival"]))
         clock = self.shard.state.wall or 0 if wall is None else wall
         made = self.shard.step(arrived, clock, final=final)
         return StepOutput({RESULTS: made.results, REJECTED: made.rejected}, progress_of(made))

@@ -187,7 +187,7 @@ def kept_messages(
             frames = [decode(blobs[number]) for number in mine]
             # Only messages of session joins have the mark of having met one.
             frames = [renamed(frame) if MET in frame.columns else frame for frame in frames]
-            # The latest version of a message tells where its session ends now.
+            # The latest version of a message says where its session ends now.
             rows = pl.concat(frames, how="diagonal").unique(ID, keep="last")
             axis = LAST if LAST in rows.columns else columns.TIME
             if place is not None and name == "messages":

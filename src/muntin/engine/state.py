@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from muntin.engine.windows.combine import Combined
+from muntin.engine.arrival import Arrival
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Kind, Manifest, Run, load
 from muntin.state.offsets import Offsets
@@ -79,21 +79,21 @@ class State:
         read = Manifest(self.kind, tables=self.tables, parts=self.parts)
         return {run.number for run in read.runs()}
 
-    def clock(self, combined: Sequence[Combined], wall: int) -> int:
+    def clock(self, arrivals: Iterable[Arrival], wall: int) -> int:
         """The wall clock of this step: the messages' own where they have one, and never back."""
-        clocks = [c.clock for c in combined if c.clock is not None]
+        clocks = [c.clock for c in arrivals if c.clock is not None]
         if not clocks:
             return wall
         return max([*clocks, *([] if self.wall is None else [self.wall])])
 
-    def advance(self, combined: Sequence[Combined], lateness: int) -> None:
+    def advance(self, arrivals: Iterable[Arrival], lateness: int) -> None:
         """Move the watermark by what the batch held.
 
         Args:
-            combined: The batch.
+            arrivals: The batch.
             lateness: How far the watermark trails the greatest event time, microseconds.
         """
-        latest = max((c.latest for c in combined if c.latest is not None), default=None)
+        latest = max((c.latest for c in arrivals if c.latest is not None), default=None)
         if latest is not None:
             reached = latest - lateness
             self.watermark = reached if self.watermark is None else max(self.watermark, reached)

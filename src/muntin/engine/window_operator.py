@@ -10,7 +10,7 @@ from muntin.engine import columns
 from muntin.engine.dedup import DedupShard, PartitionedShard
 from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
 from muntin.engine.output import Output, Shard
-from muntin.engine.parts import TIMES, parts_of, progress_of
+from muntin.engine.parts import parts_of, progress_of
 from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
@@ -58,7 +58,7 @@ class WindowOperator:
                 combined, rest = combiner.defer(frame)
                 parts.append(combined)
                 raw.append(rest)
-        parts = parts or [Combined(combiner.no_cells, combiner.nothing_rejected)]
+        parts = parts or [Combined(combiner.no_cells, rejected=combiner.nothing_rejected)]
         cells = combiner.together([part.cells for part in parts])
         frames = {_CELLS: split(cells, combiner.keys, task.shards)}
         if raw:
@@ -125,7 +125,7 @@ def received(combiner: Combiner, parts: Sequence[Part], watermark: int | None) -
         cells = part.frames.get(_CELLS, combiner.no_cells)
         rejected = part.frames.get(REJECTED, combiner.nothing_rejected)
         passed_on = raw if header["known"] or combiner.forwards else None
-        mine = Combined(cells, rejected, raw=passed_on, **{name: header[name] for name in TIMES})
+        mine = Combined(cells, passed_on, rejected=rejected, **header["arrival"])
         combined.append(mine)
         if raw is not None and passed_on is None:
             later = combiner.combine(raw, watermark)

@@ -73,7 +73,7 @@ def bucket_of(spec: WindowSpec, key: pl.DataFrame) -> int:
 def wanted(
     spec: WindowSpec, tables: Mapping[str, Sequence[Run]], start: int | None, end: int | None
 ) -> dict[str, list[int]]:
-    """The numbers of the blobs that tell of a stretch of time, by table.
+    """The numbers of the blobs that hold a stretch of time, by table.
 
     Args:
         spec: The query.
@@ -152,7 +152,7 @@ def windows_seen(
 def _numbered(
     windows: Numbered, rows: Mapping[str, pl.DataFrame], low: int | None, high: int | None
 ) -> Sequence[int]:
-    """The windows to tell of: all of a closed stretch, and of an open one those that are known."""
+    """The windows to show: all of a closed stretch, and of an open one those that are known."""
     if low is not None and high is not None:
         return range(low, high + 1)
     cells = rows["cells"]

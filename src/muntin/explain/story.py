@@ -106,12 +106,12 @@ def _speaking(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     yield "full", f"once, {_full(spec)}"
     if firing.grace:
         grace = say(firing.grace, spec.axis)
-        yield "late", f"taken for {grace} after the end, told {policy(firing.late)}"
+        yield "late", f"taken for {grace} after the end, emitted {policy(firing.late)}"
     elif spec.by_arrival:
         yield "late", "never: windows follow the order of arrival"
     else:
         yield "late", "rejected: there is no grace"
-    yield "tells", "the whole result so far" if firing.accumulate else "what is new"
+    yield "emits", "the whole result so far" if firing.accumulate else "what is new"
     if spec.max_ahead is None:
         yield "future", "any time is taken"
     elif spec.axis == "time":

@@ -13,7 +13,7 @@ from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
 
-# More windows than this aren't told of one by one.
+# More windows than this aren't listed one by one.
 MOST = 12
 
 

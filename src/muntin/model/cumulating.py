@@ -110,7 +110,7 @@ class Cumulating(ByNumber):
 
 
 def cumulating(size: Length, step: Length, *, origin: int = 0) -> Cumulating:
-    """Windows that start every ``size`` and tell the result so far at each ``step``.
+    """Windows that start every ``size`` and emit the result so far at each ``step``.
 
     Raises:
         OptionError: When the step doesn't divide the size.

@@ -90,7 +90,7 @@ class RefusedError(MuntinError):
 
 
 class SinkError(MuntinError):
-    """A sink can't take a batch; the message says where and what to do, and tells no password."""
+    """A sink can't take a batch; the message says where and what to do, and shows no password."""
 
 
 class SourceError(MuntinError):

@@ -84,7 +84,7 @@ class Sentence:
         return self._over(windows.hopping(size, slide, origin=start))
 
     def cumulating(self, size: Length, step: Length, *, origin: Origin = None) -> Self:
-        """Windows that start every ``size`` and tell the result so far at each ``step``.
+        """Windows that start every ``size`` and emit the result so far at each ``step``.
 
         Args:
             size: Length of the longest window.
@@ -174,7 +174,7 @@ class Sentence:
         return self._once("keep", retention, _firing=firing, _kept=retention)
 
     def deltas(self) -> Self:
-        """Let each firing tell only what is new since the window's last one."""
+        """Let each firing emit only what is new since the window's last one."""
         return replace(self, _firing=replace(self._firing, accumulate=False))
 
     def _over(self, windows: Kind) -> Self:

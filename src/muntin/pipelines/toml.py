@@ -20,7 +20,7 @@ from muntin.model.policies import Firing, Policy, policy
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import PipelineForm, PolicyForm, QueryForm, TableForm, WindowsForm
 from muntin.sql.door import aggregate
-from muntin.sql.outputs import CURE, shared
+from muntin.sql.outputs import HINT, shared
 
 _ROWS = re.compile(r"(\d+)\s+rows?")
 _HOLE = re.compile(r"\$\{(\w+)\}")
@@ -113,7 +113,7 @@ class _Reader:
             first, second = clash
             self.place = f"queries.{flows[second.query].name}.{second.part}"
             problem = f"is written twice, first by queries.{flows[first.query].name}.{first.part}"
-            raise OptionError(second.part, second.table, problem, CURE)
+            raise OptionError(second.part, second.table, problem, HINT)
 
     def _table(self, name: str, table: TableForm) -> Table:
         options = {key: _text(value) for key, value in table.options.items()}

@@ -21,7 +21,7 @@ except ImportError as error:
     raise MissingExtraError("the live page", "web") from error
 
 PORT = 8765
-# Connections and answers at once; whoever comes beyond is told to come again.
+# Connections and answers at once; whoever comes beyond is asked to come again.
 _MOST = 256
 
 
@@ -79,7 +79,7 @@ class Server(Closes):
 
     def close(self) -> None:
         """Answer nobody any more."""
-        # Open pages are told first, and leave by themselves.
+        # Open pages hear of it first, and leave by themselves.
         self._closing.set()
         self._server.should_exit = True
         self._thread.join(timeout=5)

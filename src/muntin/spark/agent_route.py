@@ -44,7 +44,7 @@ class Route:
         topic: The topic.
         by: What by; ``None``: by the events' own keys.
         agents: The agents that read them so.
-        first: Whether it is the topic's first route, which tells of malformed values.
+        first: Whether it is the topic's first route, which rejects malformed values.
     """
 
     topic: str

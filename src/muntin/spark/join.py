@@ -119,7 +119,7 @@ def _check_sides(left: Windowed, right: Windowed) -> None:
             hint = (
                 'write windowed(pairs.results.drop("emission"), …), and start pairs.rejected apart'
             )
-            raise OptionError(side, "pairs of a join", "can't tell what that join rejects", hint)
+            raise OptionError(side, "pairs of a join", "doesn't know what that join rejects", hint)
     if left._frame.isStreaming != right._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", hint)

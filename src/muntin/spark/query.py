@@ -84,7 +84,7 @@ class WindowedQuery:
 
         Args:
             patience: How many seconds a batch that is being written may take to get done. Cutting
-                it off loses nothing, but Spark then tells at length what was interrupted.
+                it off loses nothing, but Spark then logs at length what was interrupted.
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._writing, timeout=patience)
@@ -160,7 +160,7 @@ class WindowedQuery:
         event = threading.Event()
 
         def wait() -> None:
-            with suppress(Exception):  # how a query has ended is told by `await_end`
+            with suppress(Exception):  # how a query has ended is said by `await_end`
                 self.query.processAllAvailable()
                 event.set()
 

@@ -28,7 +28,7 @@ def firing(text: str, emitted: Emit | None, axis: Axis, *, join: bool = False) -
         text: The whole text, for errors.
         emitted: What was written.
         axis: What the windows are measured on.
-        join: Whether it is of a join, which tells each pair once.
+        join: Whether it is of a join, which emits each pair once.
 
     Raises:
         SqlError: When two parts of it don't fit each other.

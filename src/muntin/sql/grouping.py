@@ -55,7 +55,7 @@ class Grouping(SelectList):
             self.having = self._after(select.having)
 
     def _group(self) -> None:
-        """Tell keys from bounds of windows."""
+        """Separate keys from bounds of windows."""
         bounds: set[str] = set()
         for written in self.select.group:
             node = self._meant(written)
@@ -122,13 +122,13 @@ class Grouping(SelectList):
         if self.window.name != "SESSION":
             return
         # A session is of one group: a key more would make shorter ones than the call names.
-        parted = [normal(node, self.scope) for node in partition]
+        partitioned = [normal(node, self.scope) for node in partition]
         for written in self.select.group:
             node = self._meant(written)
-            if self._bound(node) is None and normal(node, self.scope) not in parted:
+            if self._bound(node) is None and normal(node, self.scope) not in partitioned:
                 hint = "add it there, as in PARTITION BY (a, b), or leave it out here"
                 span = self.scope.span(written)
-                self.scope.fail(span, "PARTITION BY doesn't part sessions by this", hint)
+                self.scope.fail(span, "PARTITION BY doesn't divide sessions by this", hint)
 
     def _struct(self, node: WindowNode) -> bool:
         return call_of(node).name in SPARK

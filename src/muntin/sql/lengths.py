@@ -13,7 +13,7 @@ from muntin.model import axis
 from muntin.model.errors import OptionError
 from muntin.sql.cursor import Cursor, Span
 
-CURE = "write for example INTERVAL '10' MINUTE, 10 MINUTES or 3 ROWS"
+HINT = "write for example INTERVAL '10' MINUTE, 10 MINUTES or 3 ROWS"
 _UNITS = {
     "MICROSECOND": axis.MICROSECOND,
     "MILLISECOND": axis.MILLISECOND,
@@ -78,7 +78,7 @@ def length(cursor: Cursor) -> Length:
     said = cursor.takes("INTERVAL")
     if not (cursor.sees_kind(TokenType.NUMBER) or cursor.sees_kind(TokenType.STRING)):
         shown = "the end" if cursor.ended else repr(cursor.word or "this")
-        cursor.fail(None, f"{shown} isn't a length", CURE)
+        cursor.fail(None, f"{shown} isn't a length", HINT)
     if cursor.sees_kind(TokenType.NUMBER) and cursor.second in _ROWS and not said:
         count = _whole(cursor, start)
         cursor.takes(cursor.word)
@@ -123,19 +123,19 @@ def _part(cursor: Cursor, start: int) -> tuple[int, bool]:
         try:
             return axis.micros("length", text), False
         except (OptionError, OverflowError, ValueError):
-            cursor.fail(cursor.since(start), f"{text!r} isn't a length", CURE)
+            cursor.fail(cursor.since(start), f"{text!r} isn't a length", HINT)
     if not text.isdigit() or int(text) > _MOST:
-        cursor.fail(cursor.since(start), f"{text} isn't a length", CURE)
+        cursor.fail(cursor.since(start), f"{text} isn't a length", HINT)
     return int(text), True
 
 
 def _times(cursor: Cursor, text: str, unit: str, span: Span) -> int:
     factor = _unit(unit)
     if not re.fullmatch(r"\d{1,18}(\.\d{1,9})?", text):
-        cursor.fail(span, f"{text!r} is no number of {unit.lower()}", CURE)
+        cursor.fail(span, f"{text!r} is no number of {unit.lower()}", HINT)
     found = Decimal(text) * (factor or 1)
     if found != int(found):
-        cursor.fail(span, f"{text} {unit.lower()} isn't a whole number of microseconds", CURE)
+        cursor.fail(span, f"{text} {unit.lower()} isn't a whole number of microseconds", HINT)
     return int(found)
 
 

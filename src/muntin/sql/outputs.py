@@ -14,7 +14,7 @@ from typing import Literal
 from muntin.model.pipeline import Flow, Table
 
 Part = Literal["into", "rejected"]
-CURE = "give each output a table of its own"
+HINT = "give each output a table of its own"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from muntin.sql.cursor import Cursor, Span, read, semicolons
 from muntin.sql.definitions import GRAMMAR
 from muntin.sql.expressions import Scope
 from muntin.sql.lowering import Lowered, add_view, lower
-from muntin.sql.outputs import CURE, shared
+from muntin.sql.outputs import HINT, shared
 from muntin.sql.syntax import (
     CreateTable,
     CreateView,
@@ -178,7 +178,7 @@ def _check_outputs(
     insert = inserts[second.query]
     span = insert.into_span if second.part == "into" else insert.rejected_span
     assert span is not None
-    raise SqlError(text, span, f"{second.table} is written twice", CURE)
+    raise SqlError(text, span, f"{second.table} is written twice", HINT)
 
 
 def _flow(cursor: Cursor, insert: Insert, made: Session) -> Flow:

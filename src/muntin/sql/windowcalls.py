@@ -212,10 +212,10 @@ class _Placed:
         if label in _LENGTHS:
             wanted = ("length",)
         if wanted and argument.kind not in wanted:
-            hint = lengths.CURE if label in _LENGTHS else f"write {FORMS[self.name]}"
+            hint = lengths.HINT if label in _LENGTHS else f"write {FORMS[self.name]}"
             self._fail(argument.span, f"this is no {label.lower()} of {self.name}", hint)
         if isinstance(argument.value, Length) and argument.value.axis == "number":
-            self._fail(argument.span, "a length needs a unit", lengths.CURE)
+            self._fail(argument.span, "a length needs a unit", lengths.HINT)
 
     def _fail(self, span: Span, problem: str, hint: str) -> NoReturn:
         raise SqlError(self.text, span, problem, hint)

@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.model.errors import MuntinError
 from muntin.model.spec import WindowSpec
-from muntin.standalone.aggregation import Aggregation, Spoken
+from muntin.standalone.aggregation import Aggregation, StepRows
 from muntin.standalone.buffer import ALWAYS, NEVER
 from muntin.standalone.inlet import Inlet
 from muntin.standalone.inputs import Input
@@ -177,10 +177,10 @@ class AggregatingOperator(WindowOperator):
         if self._screen is not None:
             self._screen.drained(self._windows.watermark)
 
-    def _nothing(self) -> Spoken:
+    def _nothing(self) -> StepRows:
         if self._open:
             return self._windows.silence
         named = [*self.spec.keys, columns.WINDOW_START, columns.WINDOW_END, *self.spec.aggregates]
         results = dict.fromkeys([*named, columns.EMISSION, columns.REVISION], pl.Null())
         rejected = dict.fromkeys([columns.REASON, columns.WATERMARK, "unread"], pl.Null())
-        return Spoken(pl.DataFrame(schema=results), pl.DataFrame(schema=rejected))
+        return StepRows(pl.DataFrame(schema=results), pl.DataFrame(schema=rejected))

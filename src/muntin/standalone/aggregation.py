@@ -27,7 +27,7 @@ from muntin.standalone.cuts import (
 from muntin.standalone.inputs import Input
 from muntin.standalone.intake import JUDGED, UNREAD, Intake
 from muntin.standalone.kept import KeptMessages
-from muntin.standalone.wall import ToldClock
+from muntin.standalone.wall import SetClock
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
@@ -35,7 +35,7 @@ _ROW = "__muntin_row"
 
 
 @dataclass(frozen=True)
-class Spoken:
+class StepRows:
     """What some messages made the windows say.
 
     Attributes:
@@ -56,7 +56,7 @@ class Aggregation:
         messages: Where messages are kept, if they are to be.
 
     Attributes:
-        clock: The wall clock, as it was last told.
+        clock: The wall clock, as it was last set.
 
     Raises:
         OptionError: When messages can't be kept, since windows count arrivals.
@@ -68,7 +68,7 @@ class Aggregation:
             raise OptionError("keep_messages", True, "needs a position for each message", hint)
         self.spec = spec
         self.blobs = blobs
-        self.clock = ToldClock()
+        self.clock = SetClock()
         self._messages = messages
         self._cache = FrameCache()
         self._kept: KeptMessages | None = None
@@ -94,7 +94,7 @@ class Aggregation:
         self.shard: Shard = window_operator.shard(self.combiner, self.blobs, self._cache)
         self.clock.resume(self.shard.state)
         nothing = Output(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
-        self.silence = self._spoken(nothing)
+        self.silence = self._emitted(nothing)
 
     @property
     def watermark(self) -> int | None:
@@ -112,7 +112,7 @@ class Aggregation:
         offsets = self.shard.state.offsets
         return {p: offsets.reached(p) or 0 for p in offsets.partitions}
 
-    def take(self, messages: pl.DataFrame, *, final: bool = False) -> list[Spoken]:
+    def take(self, messages: pl.DataFrame, *, final: bool = False) -> list[StepRows]:
         """Take a batch: one step.
 
         Args:
@@ -121,7 +121,7 @@ class Aggregation:
         """
         return [self._step(messages, final)]
 
-    def take_each(self, messages: pl.DataFrame) -> list[Spoken]:
+    def take_each(self, messages: pl.DataFrame) -> list[StepRows]:
         """Take single messages: as if each were a batch of its own."""
         found = cuts(messages, self.combiner, self.shard)
         if found.judged is not None:
@@ -132,7 +132,7 @@ class Aggregation:
             for start, end in zip(found.starts, ends, strict=True)
         ]
 
-    def tick(self, wall: int) -> list[Spoken]:
+    def tick(self, wall: int) -> list[StepRows]:
         """Let the clock emit what is due; it never goes back."""
         self.clock.emit(wall)
         return [self._step(None, False)]
@@ -175,7 +175,7 @@ class Aggregation:
         order = [columns.TIME, *(self.spec.offset or ())[::-1]]
         return found.sort(order, maintain_order=True).select(self._visible)
 
-    def _step(self, messages: pl.DataFrame | None, final: bool) -> Spoken:
+    def _step(self, messages: pl.DataFrame | None, final: bool) -> StepRows:
         state = self.shard.state
         wall = self.clock.read(state)
         if messages is None:
@@ -187,7 +187,7 @@ class Aggregation:
         emitted = self.shard.step([combined], wall, final=final)
         if self._kept is not None:
             self._keep(new, emitted, final)
-        return self._spoken(emitted)
+        return self._emitted(emitted)
 
     def _new(self, messages: pl.DataFrame) -> pl.DataFrame:
         """The messages that weren't here before; looked for only where messages are kept."""
@@ -237,8 +237,8 @@ class Aggregation:
             reached = self.shard.state.offsets.reached(partition)
         return None if reached is None else reached - self.spec.firing.retention
 
-    def _spoken(self, emitted: Output) -> Spoken:
-        return Spoken(self._timed(emitted.results), self._rejected(emitted))
+    def _emitted(self, emitted: Output) -> StepRows:
+        return StepRows(self._timed(emitted.results), self._rejected(emitted))
 
     def _timed(self, results: pl.DataFrame) -> pl.DataFrame:
         """Window bounds in the type of the messages' times."""

@@ -25,7 +25,7 @@ class WindowedAggregator(AggregatingOperator):
     Guarantees:
         - A message whose offset was taken changes nothing, also after a restart.
         - After a crash the operator opens as its last flush left it; replaying from ``offsets``
-          gives what it would have given. Single messages tell the same whenever one looks.
+          gives what it would have given. Single messages emit the same whenever one looks.
         - Single messages act as batches of one; only the order between different windows may
           differ.
 

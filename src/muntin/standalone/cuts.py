@@ -1,4 +1,4 @@
-"""Where single messages must be cut: so that steps over the parts tell what a step each would.
+"""Where single messages must be cut: so that steps over the parts emit what a step each would.
 
 The engine takes a batch in one step: it judges all messages by the watermark that was in force when
 the batch began, and lets windows emit at its end. That makes no difference to messages which are

@@ -77,7 +77,7 @@ def type_of(name: str, values: Sequence[Any]) -> pl.DataType:
         raise OptionError("schema", name, f"is nested over {_DEEPEST} levels deep", hint)
     dtype = pl.Null() if first is None else pl.Series([first], strict=False).dtype
     if dtype in (pl.Null, pl.Object):
-        problem = "has no value yet that tells its type" if first is None else "has no known type"
+        problem = "has no value yet that shows its type" if first is None else "has no known type"
         raise OptionError(
             "schema", name, problem, f"give schema={{{name!r}: float}}, or str, int …"
         )

@@ -1,4 +1,4 @@
-"""Where single messages of a join must be cut: so that steps tell what a step each would.
+"""Where single messages of a join must be cut: so that steps emit what a step each would.
 
 A message that isn't behind its own side's watermark finds the same partners whichever step it is
 in: nobody whom it could meet has gone. So such messages are taken together; one that is behind, and

@@ -20,10 +20,10 @@ from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.standalone.aggregation import Spoken
+from muntin.standalone.aggregation import StepRows
 from muntin.standalone.intake import JUDGED, UNREAD, Intake
 from muntin.standalone.join_cuts import Steps, one_by_one
-from muntin.standalone.wall import ToldClock
+from muntin.standalone.wall import SetClock
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
@@ -54,14 +54,14 @@ class Joined:
         blobs: Where they are kept.
 
     Attributes:
-        clock: The wall clock, as it was last told.
+        clock: The wall clock, as it was last set.
     """
 
     def __init__(self, spec: JoinSpec, suffix: str, blobs: Blobs) -> None:
         self.spec = spec
         self.suffix = suffix
         self.blobs = blobs
-        self.clock = ToldClock()
+        self.clock = SetClock()
 
     def open(self, intakes: Mapping[SideName, Intake]) -> None:
         """Open what was stored, now that the types of all columns are known.
@@ -85,7 +85,7 @@ class Joined:
         )
         self.clock.resume(self.shard.state)
         results, rejected = self.joiner.nothing_emitted(), self.joiner.nothing_rejected
-        self.silence = Spoken(self._shown(results), self._aside(rejected))
+        self.silence = StepRows(self._shown(results), self._aside(rejected))
 
     @property
     def watermark(self) -> int | None:
@@ -109,7 +109,7 @@ class Joined:
         """For each side and partition the offset behind the last one taken."""
         return {side: self._reached(side) for side in SIDES}
 
-    def take(self, handed: Handed) -> list[Spoken]:
+    def take(self, handed: Handed) -> list[StepRows]:
         """Take messages: a batch in one step, single ones as if each were a batch of its own."""
         if handed.order is None:
             return [self._step(handed.messages, handed.final)]
@@ -117,7 +117,7 @@ class Joined:
         steps = one_by_one(handed.messages, handed.order, self.spec, starts)
         return [self._step(part, False) for part in _parts(handed.messages, steps)]
 
-    def tick(self, wall: int) -> list[Spoken]:
+    def tick(self, wall: int) -> list[StepRows]:
         """Let the clock emit what is due; it never goes back."""
         self.clock.emit(wall)
         return [self._step({}, False)]
@@ -145,14 +145,14 @@ class Joined:
         keys = None if only is None else self._typed("left", only)
         return self._timed("left", join_reading.sessions(self.shard, stretch, keys))
 
-    def _step(self, messages: Messages, final: bool) -> Spoken:
+    def _step(self, messages: Messages, final: bool) -> StepRows:
         wall = self.clock.read(self.shard.state)
         arrived = {
             side: [self.joiner.arrive(side, messages[side])] if side in messages else []
             for side in SIDES
         }
         emitted = self.shard.step(arrived, wall, final=final)
-        return Spoken(self._shown(emitted.results), self._aside(emitted.rejected))
+        return StepRows(self._shown(emitted.results), self._aside(emitted.rejected))
 
     def _starts(self, side: SideName) -> Any:
         """Where the watermark of a side stands, or on the rows axis that of each partition."""

@@ -12,7 +12,7 @@ from muntin.engine import columns
 from muntin.engine.joins.reading import AxisRange
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.standalone.aggregation import Spoken
+from muntin.standalone.aggregation import StepRows
 from muntin.standalone.inlet import Inlet
 from muntin.standalone.inputs import Input
 from muntin.standalone.joined import Handed, Joined
@@ -221,10 +221,10 @@ class JoiningOperator(WindowOperator):
     def _spoke(self) -> None:
         """Whatever comes next may be due."""
 
-    def _nothing(self) -> Spoken:
+    def _nothing(self) -> StepRows:
         if self._open:
             return self._windows.silence
         results = dict.fromkeys([*self.spec.left.keys, columns.EMISSION], pl.Null())
         aside = ("side", columns.REASON, columns.WATERMARK, "unread")
         rejected = dict.fromkeys(aside, pl.Null())
-        return Spoken(pl.DataFrame(schema=results), pl.DataFrame(schema=rejected))
+        return StepRows(pl.DataFrame(schema=results), pl.DataFrame(schema=rejected))

@@ -19,11 +19,11 @@ from muntin.model.closing import Closes
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
-from muntin.standalone.aggregation import Spoken
+from muntin.standalone.aggregation import StepRows
 from muntin.standalone.fields import micros_of
 from muntin.standalone.outputs import Outputs, Receiver
 from muntin.standalone.selector import Selector
-from muntin.standalone.wall import ToldClock
+from muntin.standalone.wall import SetClock
 from muntin.stores import KeyValue
 
 # How many single messages wait at most: enough that a step costs little for each.
@@ -51,10 +51,10 @@ class StoredWindows(Protocol):
     """Windows around a store, as far as all operators know them.
 
     Attributes:
-        clock: The wall clock, as it was last told.
+        clock: The wall clock, as it was last set.
     """
 
-    clock: ToldClock
+    clock: SetClock
 
     @property
     def watermark(self) -> int | None:
@@ -68,7 +68,7 @@ class StoredWindows(Protocol):
     def reached(self) -> dict[Any, Any]:
         """From where to replay what isn't in the state."""
 
-    def tick(self, wall: int) -> list[Spoken]:
+    def tick(self, wall: int) -> list[StepRows]:
         """Let the clock emit what is due."""
 
 
@@ -104,7 +104,7 @@ class WindowOperator(Closes):
         """Hand the waiting messages to the windows (steps 2 to 6)."""
 
     @abstractmethod
-    def _nothing(self) -> Spoken:
+    def _nothing(self) -> StepRows:
         """Outputs without rows."""
 
     @abstractmethod
@@ -112,7 +112,7 @@ class WindowOperator(Closes):
         """Note that steps were taken."""
 
     def timeout(self, now: int | datetime | str | None = None) -> bool:
-        """Tell the time: policies on the wall clock emit, and what was refused is sent again.
+        """Set the clock: policies on the wall clock emit, and what was refused is sent again.
 
         Call it regularly: nothing else moves the operator's clock.
 
@@ -248,7 +248,7 @@ class WindowOperator(Closes):
         hint = "give a time, or on the rows axis an offset"
         raise OptionError(option, given, f"is no position on the {self.spec.axis} axis", hint)
 
-    def _run(self, take: Callable[[], list[Spoken]]) -> None:
+    def _run(self, take: Callable[[], list[StepRows]]) -> None:
         """Run steps of the windows and let what they say wait."""
         self._failed = True  # a step that breaks off leaves its windows half changed
         emitted = take()

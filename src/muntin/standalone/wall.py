@@ -1,14 +1,14 @@
-"""The wall clock of an operator that runs by itself: only what somebody has told it."""
+"""The wall clock of an operator that runs by itself: only what somebody has set it to."""
 
 from __future__ import annotations
 
 from muntin.engine.state import State
 
-# The clock of steps before anybody has told the time.
+# The clock of steps before anybody has set it.
 _UNTOLD = -(2**62)
 
 
-class ToldClock:
+class SetClock:
     """A clock that stands still until it is given the time, and never goes back.
 
     Attributes:

@@ -64,7 +64,7 @@ def _hash_column(column: pl.Series) -> Hashes:
 
 
 def _as_words(column: pl.Series) -> Hashes:
-    """One 64-bit word a value; null becomes 0 and is told apart later."""
+    """One 64-bit word a value; null becomes 0 and is distinguished later."""
     if column.dtype.is_float():
         # -0.0 equals 0.0 and so must hash alike, and every NaN equals every other.
         values = column.cast(pl.Float64).fill_null(0.0).to_numpy() + 0.0

@@ -144,7 +144,7 @@ class Runs:
         complete: See ``Frames``.
 
     Attributes:
-        traced: Whether a run tells which ones were folded into it.
+        traced: Whether a run says which ones were folded into it.
     """
 
     traced = False

@@ -143,7 +143,7 @@ class KeyValue(Closes):
 
     @property
     def marks(self) -> dict[str, Any]:
-        """What the flushes so far were told to keep, for instance ``{"offset": 41}``."""
+        """What the flushes so far were given to keep, for instance ``{"offset": 41}``."""
         return dict(self._marks)
 
     def flush(self, marks: Mapping[str, Any] | None = None) -> None:

@@ -65,5 +65,5 @@ def moment(value: Any) -> int:
 
 
 def seconds(time: int) -> float:
-    """Seconds since the epoch, as Faust tells times."""
+    """Seconds since the epoch, as Faust gives times."""
     return time / SECOND

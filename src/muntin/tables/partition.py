@@ -286,10 +286,10 @@ class Partition:
     async def _call_back(
         self, shard: Shard, callback: Callable[..., Any], closed: list[Emitted]
     ) -> None:
-        """Tell of closed windows; what the callback writes, it writes as of the window's end.
+        """Call back for closed windows; what the callback writes, it writes as of the window's end.
 
-        That is a stream, too: its clock has come to where no window can end any more that hasn't
-        been told of.
+        That is a stream, too: its clock has come to where every window that can end has
+        been called back for.
         """
         cursor = Cursor(f"on_window_close of {shard.spec.name}", f"@closed {shard.spec.name}")
         cursor.part = self

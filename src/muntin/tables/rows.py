@@ -83,7 +83,7 @@ class RowReader:
         try:
             return list(map(self._kind, *(frame[name].to_list() for name in fields)))
         except (TypeError, *_UNHELD):
-            return None  # what the class itself refuses is told row by row
+            return None  # what the class itself refuses is found row by row
 
     def _checked(self, raw: list[Any], unheld: Malformed) -> tuple[list[Any], Malformed]:
         if self._kind is None:

@@ -70,7 +70,7 @@ class Running(Closes):
         self._runs = [AgentRun(agent) for agent in app.agents.values()]
         self._tasks: dict[AgentRun, asyncio.Task[None]] = {}
         self._closed = False
-        # Whoever loses an app without closing it isn't told of tasks that were pending.
+        # Whoever loses an app without closing it sees no warning of tasks that were pending.
         self._end = finalize(self, _end, self._loop, self._runs, self._tasks)
         app.running = self
         self._loop.complete(self._start())

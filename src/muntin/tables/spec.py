@@ -30,7 +30,7 @@ PLAIN: dict[str, type] = {
 
 
 class WindowRange(NamedTuple):
-    """A window as callbacks and views tell it: ``[start, end)`` in seconds since the epoch.
+    """A window as callbacks and views give it: ``[start, end)`` in seconds since the epoch.
 
     Faust prints ``end - 0.1`` as the end; here it is the end.
     """

@@ -25,7 +25,7 @@ def adapter(option: str, kind: Any) -> Any:
 
     Raises:
         MissingExtraError: When pydantic isn't installed.
-        OptionError: When it can't tell what a value of that type is.
+        OptionError: When it doesn't know what a value of that type is.
     """
     try:
         from pydantic import TypeAdapter
@@ -151,7 +151,7 @@ def written(kind: Any) -> Written:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can tell it to people: for rejected messages and what agents yield.
+    """A value as JSON shows it to people: for rejected messages and what agents yield.
 
     Example:
         >>> plain({"seen": {2, 1}, "by": (b"me", None)})

@@ -20,7 +20,7 @@ class View:
 
     Args:
         table: The table.
-        pick: What to tell of a key and its value.
+        pick: What to show of a key and its value.
         lends: Whether values are given out; they are lent then, and ``None`` otherwise.
     """
 

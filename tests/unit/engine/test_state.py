@@ -23,7 +23,7 @@ class Names:
 
 
 def batch(latest: int | None = None, clock: int | None = None) -> Combined:
-    return Combined(QUERY.no_cells, QUERY.nothing_rejected, {}, latest, clock)
+    return Combined(QUERY.no_cells, rejected=QUERY.nothing_rejected, latest=latest, clock=clock)
 
 
 def test_nothing_is_known_at_first() -> None:

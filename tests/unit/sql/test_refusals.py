@@ -182,14 +182,14 @@ CASES = [
     (
         "SELECT k FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 1 HOUR)) "
         "GROUP BY k, page, window_start, window_end",
-        "PARTITION BY doesn't part sessions by this; add it there",
+        "PARTITION BY doesn't divide sessions by this; add it there",
         "page",
     ),
     (
         "SELECT k, upper(page) AS p "
         "FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 1 HOUR)) "
         "GROUP BY k, 2, window_start, window_end",
-        "PARTITION BY doesn't part sessions by this",
+        "PARTITION BY doesn't divide sessions by this",
         "2",
     ),
     (

@@ -43,7 +43,7 @@ def write_page(database: Path, run: Run, target: Path) -> Path:
 
     Args:
         database: The file that the queries wrote.
-        run: What else there is to tell.
+        run: What else there is to show.
         target: The HTML file.
 
     Returns:

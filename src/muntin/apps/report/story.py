@@ -1,4 +1,4 @@
-"""What the page tells, read out of the DuckDB file that the queries wrote."""
+"""What the page shows, read out of the DuckDB file that the queries wrote."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ORDER BY origin, window_start
 
 # A late firing beside the firing of the same window before it.
 _CHANGES = """
-WITH told AS (
+WITH corrections AS (
     SELECT emission, mean, lag(mean) OVER emitted AS before
     FROM {key}_history
     WINDOW emitted AS (PARTITION BY {key}, window_start ORDER BY revision)
@@ -35,7 +35,7 @@ WITH told AS (
 SELECT CASE WHEN before IS NULL OR mean IS NULL THEN 0
             WHEN abs(mean - before) < 1 THEN 1 WHEN abs(mean - before) < 5 THEN 2
             WHEN abs(mean - before) < 15 THEN 3 ELSE 4 END AS step, count(*)
-FROM told WHERE emission = 'late' GROUP BY step ORDER BY step
+FROM corrections WHERE emission = 'late' GROUP BY step ORDER BY step
 """
 STEPS = (
     "first word, or no delay known",

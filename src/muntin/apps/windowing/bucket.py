@@ -48,7 +48,7 @@ class TableProgress:
         greatest: The greatest value.
         averages: Of each span the sum and the number of its rows.
         times: How many of the batch's rows have which time, in steps of ``STEP``.
-        rejected: Rows that were put aside, by reason; told by one bucket for all.
+        rejected: Rows that were put aside, by reason; reported by one bucket for all.
         totals: All rows ever inserted and deleted.
     """
 
@@ -102,7 +102,7 @@ class Bucket:
         self.wall = stored.wall or 0
 
     def step(self, packed: Sequence[Packed], clock: int) -> TableProgress:
-        """Insert, delete, and tell.
+        """Insert, delete, and report.
 
         Args:
             packed: What the tasks sent, in their order.

@@ -1,6 +1,6 @@
 """The limit of rows over all buckets, kept exactly though no bucket asks another.
 
-Every bucket is told how many tuples of each millisecond every bucket gets. So each knows, without
+Every bucket learns how many tuples of each millisecond every bucket gets. So each knows, without
 a question, which tuples are the newest N of all: tuples are in the order of their time, then of
 their bucket, then of their arrival in it. As the newest N only ever get newer, what has left them
 never comes back, and a late tuple that isn't among them has left them already.

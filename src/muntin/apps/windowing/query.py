@@ -1,7 +1,7 @@
 """The windowing application on Spark: one query that inserts, deletes, follows and averages.
 
 Tuples are made (or read) and cut into buckets before the shuffle; each bucket's rows, a shard of
-their own in Spark's state, are inserted, deleted and summed up behind it. Every task tells every
+their own in Spark's state, are inserted, deleted and summed up behind it. Every task sends every
 bucket something, so that each batch runs everywhere, and all buckets know the same limits.
 
 Source: the VoltDB windowing example application.
@@ -115,11 +115,11 @@ def start(
     rows = _due(spark, options) if source is None else _columns(source)
     make = partial(TableOperator, options, random=random)
     stage = Stage(make, slots(options.buckets), {}, identity())
-    told = emitted(stage, (Source(Input(rows, None), rows),), None if random else _TICK)
+    stream = emitted(stage, (Source(Input(rows, None), rows),), None if random else _TICK)
     name = f"windowing-{uuid.uuid4().hex[:8]}"
     count = options.buckets
     return launch(  # type: ignore[return-value]
-        told, [], checkpoint, count, name, every, available_now, TableQuery(took)
+        stream, [], checkpoint, count, name, every, available_now, TableQuery(took)
     )
 
 

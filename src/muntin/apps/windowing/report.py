@@ -1,4 +1,4 @@
-"""What is told of a run: a report each interval, the changes of the maximum, and a summary."""
+"""What is reported of a run: a report each interval, the changes of the maximum, and a summary."""
 
 from __future__ import annotations
 

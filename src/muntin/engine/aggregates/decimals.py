@@ -36,8 +36,8 @@ class DecimalSum(Plain):
 
     def prepare(self) -> list[pl.Expr]:
         fields = {name: pl.Int64() for name in self.limbs}
-        parted = pl.col(self.column).map_batches(self._limbs, return_dtype=pl.Struct(fields))
-        return [parted.struct.unnest()]
+        limbs = pl.col(self.column).map_batches(self._limbs, return_dtype=pl.Struct(fields))
+        return [limbs.struct.unnest()]
 
     def _limbs(self, decimals: pl.Series) -> pl.Series:
         found = wide.limbs_of(decimals, self.length)
@@ -50,8 +50,8 @@ class DecimalSum(Plain):
     def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
         column = messages[self.column]
         counted = column.is_not_null().cast(pl.Int64).to_numpy()
-        parted = [counted, *wide.limbs_of(column, self.length)]
-        named = zip((self.n, *self.limbs), parted, strict=True)
+        limbs = [counted, *wide.limbs_of(column, self.length)]
+        named = zip((self.n, *self.limbs), limbs, strict=True)
         return [pl.Series(name, places.add(values)) for name, values in named]
 
     def merge(self) -> list[pl.Expr]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.admission import admit, placed
+from muntin.engine.admission import admit
+from muntin.engine.arrival import Arrival, numbered
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
-from muntin.model.spec import DUPLICATES
-from muntin.state.offsets import AxisRange, Offsets, Timed, greatest, stretches
+from muntin.state.offsets import Offsets
 
 SIDE = "side"
 # What rejected messages have beside their own columns.
@@ -22,30 +22,15 @@ ID, LATE = "__muntin_id", "__muntin_late"
 
 
 @dataclass
-class Arrived:
+class Arrived(Arrival):
     """What a batch of messages of one side comes to before it meets its shard.
 
     Attributes:
         messages: Those that only a shard can judge: the input columns and ``columns.TIME``; where
             messages have offsets, all that are new as far as is known here, with their flags.
-        rejected: The others: the input columns and ``reason``.
-        counts: How many were ``seen``, and of those rejected here ``filtered`` and each reason.
-        latest: The greatest event time that may move the watermark.
-        clock: The greatest arrival time, where messages carry their own clock.
-        offsets: The stretches of source offsets that the whole batch covers. Where there are
-            offsets, it depends on them which time is the latest:
-        times: The greatest event times that may move the watermark, and whose they are.
-        clocks: The greatest arrival times, and whose they are.
     """
 
     messages: pl.DataFrame
-    rejected: pl.DataFrame
-    counts: dict[str, int] = field(default_factory=dict)
-    latest: int | None = None
-    clock: int | None = None
-    offsets: Sequence[AxisRange] = ()
-    times: Sequence[Timed] = ()
-    clocks: Sequence[Timed] = ()
 
 
 class Joiner:
@@ -170,37 +155,22 @@ class Joiner:
             messages: The input columns, ``columns.TIME``, and any of the flag columns.
             taken: The offsets taken before, as far as they are known here.
         """
-        given = self.spec.side(side)
+        given, nothing = self.spec.side(side), self.nothing_aside(side)
         if given.offset is not None:
-            return self._numbered(side, messages, taken or Offsets(), given.offset)
+            before, axis = taken or Offsets(), self.spec.axis
+            new, known = numbered(messages, given.offset, before, given.keys, axis)
+            return Arrived(new.drop(columns.CLOCK, strict=False), rejected=nothing, **known)
         counted, rejected = admit(messages, given.keys, None)
-        latest, clock = admission.latest(counted, []), admission.clock(messages)
         counts = admission.counts(messages, counted, rejected)
         del counts["counted"]
         aside = [r.select(*self.inputs[side], columns.REASON) for r in rejected]
-        wanted = counted.select(*self.inputs[side], columns.TIME)
-        nothing = self.nothing_aside(side)
-        return Arrived(wanted, pl.concat([nothing, *aside]), counts, latest, clock)
-
-    def _numbered(
-        self, side: SideName, messages: pl.DataFrame, taken: Offsets, offset: tuple[str, str]
-    ) -> Arrived:
-        """Only a shard knows which messages with offsets were here before."""
-        messages = placed(messages, *offset)
-        known = taken.known(messages, *offset)
-        new, again = messages.filter(~known), int(known.sum())
-        unjudged = new.drop(columns.CLOCK, strict=False)
-        arrived = Arrived(unjudged, self.nothing_aside(side), {"seen": len(messages)})
-        if again:
-            arrived.counts[DUPLICATES] = again
-        arrived.offsets = stretches(new, *offset)
-        # Each partition has a mark of its own on the rows axis.
-        if self.spec.axis == "time":
-            counted, _ = admit(new, self.spec.side(side).keys, None)
-            arrived.times = greatest(counted, *offset, columns.TIME)
-        if columns.CLOCK in new.columns:
-            arrived.clocks = greatest(new, *offset, columns.CLOCK)
-        return arrived
+        return Arrived(
+            counted.select(*self.inputs[side], columns.TIME),
+            rejected=pl.concat([nothing, *aside]),
+            counts=counts,
+            latest=admission.latest(counted, []),
+            clock=admission.clock(messages),
+        )
 
     def nothing_aside(self, side: SideName) -> pl.DataFrame:
         """No rejected messages of a side, with its own columns."""

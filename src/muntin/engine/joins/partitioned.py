@@ -16,7 +16,7 @@ import polars as pl
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.joins.joiner import Arrived, Joiner
-from muntin.engine.joins.shard import Batch, JoinShard, fresh, latest_of
+from muntin.engine.joins.shard import Batch, JoinShard, fresh_side
 from muntin.engine.output import Output
 from muntin.engine.state import State
 from muntin.model.joins import SIDES, SideName
@@ -53,15 +53,13 @@ class PartitionedJoinShard:
         """See ``JoinShard``."""
         parts: dict[SideName, dict[Any, Arrived]] = {}
         rejected: list[pl.DataFrame] = []
-        clocks = []
+        new = {side: fresh_side(self.joiner, side, arrived[side], self.state) for side in SIDES}
         for side in SIDES:
-            new = fresh(self.joiner, side, arrived[side], self.state.taken[side], self.state)
-            clocks.append(new.clock)
             covered = [stretch for part in arrived[side] for stretch in part.offsets]
             self._record(side, covered)
-            rejected += self._lost(side, new.messages)
-            parts[side] = self._parted(side, new.messages, covered)
-        wall = latest_of(wall, self.state.wall, clocks)
+            rejected += self._lost(side, new[side].messages)
+            parts[side] = self._by_partition(side, new[side].messages, covered)
+        wall = self.state.clock(new.values(), wall)
         begun = [partition for side in SIDES for partition in self.starts[side]]
         emitted = [self._lane(p, parts, wall, final) for p in dict.fromkeys([*self.lanes, *begun])]
         self.state.wall = wall
@@ -97,7 +95,7 @@ class PartitionedJoinShard:
         messages = messages.filter(lost)
         taken, rejected = admit(messages, self.spec.side(side).keys, None)
         counts = admission.counts(messages, taken, rejected)
-        self.state.count({name: n for name, n in counts.items() if n and name != "seen"})
+        self.state.count({name: n for name, n in counts.items() if n})
         return [self.joiner.set_aside(side, frame, None) for frame in rejected]
 
     def _record(self, side: SideName, covered: Sequence[AxisRange]) -> None:
@@ -108,7 +106,7 @@ class PartitionedJoinShard:
         for partition, low in first.items():
             self.starts[side].setdefault(partition, low)
 
-    def _parted(
+    def _by_partition(
         self, side: SideName, messages: pl.DataFrame, covered: Sequence[AxisRange]
     ) -> dict[Any, Arrived]:
         """What each partition got: its messages, their places, and how far its offsets reach."""
@@ -127,7 +125,7 @@ class PartitionedJoinShard:
             place = (pl.col(number).cast(pl.Int64) - start).alias(columns.TIME)
             mine = parts.get((name,), messages.clear()).with_columns(place)
             nothing = self.joiner.nothing_aside(side)
-            found[name] = Arrived(mine, nothing, latest=until - start)
+            found[name] = Arrived(mine, rejected=nothing, latest=until - start)
         return found
 
     def _lane(

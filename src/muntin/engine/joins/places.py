@@ -113,7 +113,7 @@ class PlaceJoin:
         return [emitted, *alone, *(self._limit(side, moment) for side in SIDES)]
 
     def _limit(self, side: SideName, moment: JoinClock) -> pl.DataFrame:
-        """Forget the oldest messages where there are too many, and tell those that are alone."""
+        """Forget the oldest messages where there are too many and emit the unmatched ones."""
         buffer = self.buffers[side]
         buffer.drop_before(moment.after[side])
         place = buffer.limited()
@@ -197,7 +197,7 @@ class PlaceJoin:
         met: pl.DataFrame | None,
         moment: JoinClock,
     ) -> pl.DataFrame:
-        """Store new messages, and tell those alone that can find no partner any more.
+        """Store new messages, and emit those unmatched that can find no partner any more.
 
         Args:
             side: Whose messages.

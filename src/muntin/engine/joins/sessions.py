@@ -273,7 +273,7 @@ class SessionJoin:
         return messages.filter(rows["grows"]).drop(_NEW)
 
     def _close(self, side: SideName, grown: pl.DataFrame, moment: JoinClock) -> pl.DataFrame:
-        """Store what may grow, and tell those alone whose session is over."""
+        """Store what may grow, and emit those unmatched whose session is over."""
         buffer, last = self.buffers[side], pl.col(LAST)
         before, after = moment.before[side], moment.after[side]
         emitted = self.joiner.nothing_emitted()

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.admission import admit, parted
+from muntin.engine.admission import admit, split_off
+from muntin.engine.arrival import fresh
 from muntin.engine.joins.joiner import ID, LATE, Arrived, Joiner
 from muntin.engine.joins.places import PlaceJoin
 from muntin.engine.joins.sessions import SessionJoin
@@ -22,9 +23,7 @@ from muntin.engine.joins.strategy import FOREVER, JoinClock, JoinStrategy
 from muntin.engine.output import Output
 from muntin.engine.state import State
 from muntin.model.joins import SIDES, Joint, SideName
-from muntin.model.spec import DUPLICATES
 from muntin.state.blobs import Blobs
-from muntin.state.offsets import Offsets
 from muntin.state.runs import FrameCache
 
 Batch = Mapping[SideName, Sequence[Arrived]]
@@ -65,11 +64,8 @@ class JoinShard:
             wall: The wall clock, microseconds; the messages' own clock goes before it.
             final: Whether the input has ended.
         """
-        new = {
-            side: fresh(self.joiner, side, arrived[side], self.state.taken[side], self.state)
-            for side in SIDES
-        }
-        wall = latest_of(wall, self.state.wall, [new[side].clock for side in SIDES])
+        new = {side: fresh_side(self.joiner, side, arrived[side], self.state) for side in SIDES}
+        wall = self.state.clock(new.values(), wall)
         taken, rejected = self._admit(new)
         before = self.strategy.kept_from(self.marks)
         self._advance(new)
@@ -116,10 +112,11 @@ class JoinShard:
         taken, rejected = {}, []
         for side in SIDES:
             messages, aside = admitted[side]
-            messages, after = parted(messages, late[side], "late")
+            messages, after = split_off(messages, late[side], "late")
             aside += after
             counts = admission.counts(new[side].messages, messages, aside)
-            del counts["seen"]
+            if self.spec.side(side).offset is None:
+                del counts["seen"]  # the tasks have counted them
             self.state.count(counts)
             aside += [new[side].rejected] if len(new[side].rejected) else []
             emitted = self.marks[side] if self.spec.axis == "time" else None
@@ -144,38 +141,12 @@ class JoinShard:
                 self.marks[side] = reached if mark is None else max(mark, reached)
 
 
-def fresh(
-    joiner: Joiner, side: SideName, arrived: Sequence[Arrived], offsets: Offsets, state: State
-) -> Arrived:
-    """What is new of what came from a side, in one; it is counted, and its offsets are taken.
-
-    Of several messages with one offset the first counts, also where they have different keys: each
-    part brings along the offsets of what it has for other shards.
-    """
-    offset, messages = joiner.spec.side(side).offset, []
-    latest: list[int | None] = []
-    clocks: list[int | None] = []
-    for part in arrived:
-        state.count(part.counts)
-        new = part.messages
-        if offset is not None and len(new):
-            known = offsets.known(new, *offset)
-            again = int(known.sum())
-            state.count({DUPLICATES: again} if again else {})
-            new = new.filter(~known)
-        messages += [new] if len(new) else []
-        latest += [part.latest, offsets.latest(part.times)]
-        clocks += [part.clock, offsets.latest(part.clocks)]
-        offsets.add(part.offsets)
+def fresh_side(joiner: Joiner, side: SideName, arrived: Sequence[Arrived], state: State) -> Arrived:
+    """What is new of what came from a side, in one; it is counted, and its offsets are taken."""
+    sent, offset = [part.messages for part in arrived], joiner.spec.side(side).offset
+    new, known = fresh(arrived, sent, offset, state.taken[side], state.count)
     return Arrived(
-        pl.concat(messages) if messages else joiner.no_messages(side),
-        pl.concat([joiner.nothing_aside(side), *(part.rejected for part in arrived)]),
-        latest=max((time for time in latest if time is not None), default=None),
-        clock=max((time for time in clocks if time is not None), default=None),
+        pl.concat(new) if new else joiner.no_messages(side),
+        rejected=pl.concat([joiner.nothing_aside(side), *(part.rejected for part in arrived)]),
+        **known,
     )
-
-
-def latest_of(wall: int, last: int | None, clocks: Sequence[int | None]) -> int:
-    """The wall clock of a step: the messages' own where they have one, and never back."""
-    own = [clock for clock in clocks if clock is not None]
-    return max([*own, *([] if last is None else [last])]) if own else wall

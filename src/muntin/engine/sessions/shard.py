@@ -3,7 +3,7 @@
 Two tables are looked up by key or by place. **sessions** holds every version of every session; of
 versions with the same key and first place the newest counts, and one without messages says that the
 session has vanished. **ends** says where sessions end, so that those which the watermark passes are
-found without looking at the others; **waiting** says which ones have something untold. Both may
+found without looking at the others; **waiting** says which ones have something to emit. Both may
 name sessions that have changed since, which the table of sessions then denies.
 
 Source: KIP-94; retractions as the window model has them.
@@ -91,7 +91,7 @@ class SessionShard:
         passed = self._passed(absorbed, moment)
         ready = self._woken(absorbed, moment)
         silent = pl.concat([passed, ready], how="diagonal")
-        emitted, rows, still = self._speak(changed, silent, moment)
+        emitted, rows, still = self._emit(changed, silent, moment)
         gone = absorbed.filter(pl.col(_VANISHED) & (pl.col(FIRED) > 0))
         emitted = pl.concat([self._retracted(gone), emitted], how="diagonal")
         for part in combined:
@@ -259,10 +259,10 @@ class SessionShard:
         there = there.join(asked, on=self._bounds, how="semi")
         return there.filter(pl.col(columns.MESSAGES) > 0)
 
-    def _speak(
+    def _emit(
         self, changed: pl.DataFrame, silent: pl.DataFrame, moment: Clock
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """What is told of sessions.
+        """What is emitted of sessions.
 
         Args:
             changed: Sessions with new messages.
@@ -306,7 +306,7 @@ class SessionShard:
         return any(isinstance(p, Every) and may_be_due(p, moment) for p in policies)
 
     def _retracted(self, gone: pl.DataFrame) -> pl.DataFrame:
-        """What is told of sessions that had emitted and are no more."""
+        """What is emitted of sessions that had emitted and are no more."""
         return gone.select(
             *self._bounds,
             pl.lit("retract").alias(columns.EMISSION),

@@ -54,7 +54,7 @@ class ArrivalShard:
             Runs(_PLACE, None, blobs, cache, self._newest, stored.get(name, ()), self.keys)
             for name in ("cells", "changes")
         )
-        # The keys that have something untold, which a clock may wake.
+        # The keys that have something to emit, which a clock may wake.
         self.waiting = Runs(_PLACE, 1, blobs, cache, _once, stored.get("waiting", ()))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
@@ -223,7 +223,7 @@ class ArrivalShard:
     def _keep_changes(
         self, changes: pl.DataFrame, emitted: pl.DataFrame, heads: pl.DataFrame, moment: Clock
     ) -> None:
-        """Store what is still untold of the windows that are open."""
+        """Store what is not emitted yet of the windows that are open."""
         if self._early is None:
             return
         said = emitted.select(*self._identity, columns.EMISSION)

@@ -67,7 +67,7 @@ def windows_of(laid: Laid, sliding: Sliding, low: int, high: int) -> Found:
     if sliding.axis == "rows":
         return ending
     stop = reach(key, place, place + 1 + span, "right")
-    # A window that both kinds of places make is told by the one that ends it.
+    # A window that both kinds of places make is emitted by the one that ends it.
     twin = np.zeros(len(row), dtype=np.bool_)
     has = stop > row + 1
     twin[has] = place[stop[has] - 1] == place[has] + 1 + span

@@ -7,14 +7,15 @@ the watermark in force when the batch began, which the caller must know exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.admission import admit, placed
+from muntin.engine.admission import admit
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.registry import algebras
+from muntin.engine.arrival import Arrival, numbered
 from muntin.engine.order import Code, code_of
 from muntin.engine.windows.dense import Places
 from muntin.engine.windows.panes import closed_before, pane_of
@@ -22,38 +23,23 @@ from muntin.model.errors import OptionError
 from muntin.model.kinds import Numbered, Paned
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
-from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
+from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.windows import Windows
-from muntin.state.offsets import AxisRange, Offsets, Timed, greatest, stretches
+from muntin.state.offsets import Offsets
 from muntin.state.runs import join_runs, ranged
 
 
 @dataclass
-class Combined:
+class Combined(Arrival):
     """What a batch of messages comes to.
 
     Attributes:
         cells: One row a key and pane: ``k0…``, ``pane``, ``n`` and the partials.
-        rejected: The messages that no window takes: the input columns and ``reason``.
-        counts: How many messages were ``seen``, ``counted``, ``filtered`` and each reason.
-        latest: The greatest event time that may move the watermark; ``None`` where there is none.
-        clock: The greatest arrival time, where messages carry their own clock.
         raw: Messages that only the shard can judge, as they came; ``None`` where there are none.
-        offsets: The stretches of source offsets that these messages and those of other shards
-            cover. Where there are offsets, it depends on them which time is the latest:
-        times: The greatest event times that may move the watermark, and whose they are.
-        clocks: The greatest arrival times, and whose they are.
     """
 
     cells: pl.DataFrame
-    rejected: pl.DataFrame
-    counts: dict[str, int] = field(default_factory=dict)
-    latest: int | None = None
-    clock: int | None = None
     raw: pl.DataFrame | None = None
-    offsets: Sequence[AxisRange] = ()
-    times: Sequence[Timed] = ()
-    clocks: Sequence[Timed] = ()
 
 
 class Combiner:
@@ -125,21 +111,13 @@ class Combiner:
         """
         if not self.forwards:
             return self.judge(messages, watermark)
-        messages = self._keyed(messages)
-        nothing, offset = (self.no_cells, self.nothing_rejected), self.spec.offset
+        messages, offset = self._keyed(messages), self.spec.offset
         if offset is None:
-            return Combined(*nothing, clock=admission.clock(messages), raw=messages)
-        messages = placed(messages, *offset)
-        known = (taken or Offsets()).known(messages, *offset)
-        new, again = messages.filter(~known), int(known.sum())
-        combined = Combined(*nothing, raw=new, offsets=stretches(new, *offset))
-        combined.counts = {"seen": again, DUPLICATES: again} if again else {}
-        # Each partition has a mark of its own on the rows axis.
-        if self.spec.axis == "time":
-            combined.times = greatest(self.part(new, None)[0], *offset, columns.TIME)
-        if columns.CLOCK in new.columns:
-            combined.clocks = greatest(new, *offset, columns.CLOCK)
-        return combined
+            clock = admission.clock(messages)
+            return Combined(self.no_cells, messages, rejected=self.nothing_rejected, clock=clock)
+        before, axis = taken or Offsets(), self.spec.axis
+        new, known = numbered(messages, offset, before, self.spec.keys, axis)
+        return Combined(self.no_cells, new, rejected=self.nothing_rejected, **known)
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """Classify and lift one frame of messages.
@@ -184,10 +162,10 @@ class Combiner:
     ) -> Combined:
         return Combined(
             cells,
-            self.set_aside(rejected),
-            admission.counts(messages, taken, rejected),
-            admission.latest(taken, rejected),
-            admission.clock(messages),
+            rejected=self.set_aside(rejected),
+            counts=admission.counts(messages, taken, rejected),
+            latest=admission.latest(taken, rejected),
+            clock=admission.clock(messages),
         )
 
     def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -4,7 +4,7 @@ The rows are **cells**: one a key and pane, sorted by key, then pane. They are l
 line: a cell stands as far from the one before as its pane does, but never farther than one window,
 and the first cell of a key stands so far behind the last of the key before that no wanted window of
 ``n`` consecutive places holds cells of both. Every place is the end of one window, and the line is
-about as long as there are windows to tell.
+about as long as there are windows to emit.
 
 Integers that add are slid by prefix differences. Everything else is cut into blocks of ``n`` places
 with running results from the left and from the right of each block; a window then is one

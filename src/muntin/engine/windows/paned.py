@@ -209,9 +209,9 @@ class PanedShard:
         speaking = waiting.take(changes, moment)
         if not len(speaking):
             return self._no_windows()
-        return self._speak(emission, speaking, fresh, marks)
+        return self._emit(emission, speaking, fresh, marks)
 
-    def _speak(
+    def _emit(
         self,
         emission: str,
         speaking: pl.DataFrame,
@@ -239,7 +239,7 @@ class PanedShard:
         )
 
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
-        """Count the full firing of late windows, which no mark tells of.
+        """Count the full firing of late windows, of which no mark says anything.
 
         A window emitted in full if it held anything but late messages when its time came.
         """

@@ -164,6 +164,6 @@ class Waiting:
 
 
 def _summed(frames: Sequence[pl.DataFrame], identity: Sequence[str]) -> pl.DataFrame:
-    """How many messages of each window are untold; those of which none is are left out."""
+    """How many messages of each window are not emitted yet; those of which none is are left out."""
     whole = pl.concat(frames).group_by(identity).agg(pl.col(columns.MESSAGES).sum())
     return whole.filter(pl.col(columns.MESSAGES) > 0)

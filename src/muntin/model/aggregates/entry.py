@@ -146,7 +146,7 @@ def over_distinct(other: Callable[..., Aggregate], accepts: Rule) -> Callable[[M
 
     Args:
         other: The function that makes the other one.
-        accepts: What it asks of its column; what is told apart needs an order.
+        accepts: What it asks of its column; what is counted once needs an order.
     """
     inner = ENTRIES[other.__name__]
 

@@ -319,21 +319,21 @@
     $("status").dataset.state = query.state === "running" ? "live" : query.state;
   }
 
-  const told = (handler) => (event) => {
+  const heard = (handler) => (event) => {
     handler(JSON.parse(event.data));
   };
   const source = new EventSource("/events");
-  source.addEventListener("snapshot", told((all) => {
+  source.addEventListener("snapshot", heard((all) => {
     queries.clear();
     for (const query of all.queries) queries.set(query.name, query);
     choose(queries.has(chosen) ? chosen : queries.keys().next().value ?? null);
     if (!queries.size) $("status").textContent = "Waiting for a query …";
   }));
-  source.addEventListener("added", told((query) => {
+  source.addEventListener("added", heard((query) => {
     queries.set(query.name, query);
     choose(chosen === null || chosen === undefined ? query.name : chosen);
   }));
-  source.addEventListener("batch", told((batch) => {
+  source.addEventListener("batch", heard((batch) => {
     const query = queries.get(batch.query);
     if (!query) return;
     while (query.batches.length && query.batches.at(-1).batch >= batch.batch) query.batches.pop();
@@ -342,7 +342,7 @@
     query.rejected = batch.rejected;
     if (batch.query === chosen) draw();
   }));
-  source.addEventListener("ended", told((end) => {
+  source.addEventListener("ended", heard((end) => {
     const query = queries.get(end.query);
     if (!query) return;
     Object.assign(query, { state: end.state, failure: end.failure });

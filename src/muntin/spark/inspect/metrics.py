@@ -1,7 +1,7 @@
 """Figures of running queries for Prometheus.
 
-What the shards emitted is read from the queries when somebody asks; what Spark tells of each batch
-comes through a listener and is added up.
+What the shards emitted is read from the queries when somebody asks; what Spark reports of each
+batch comes through a listener and is added up.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PATIENCE = 10.0
 
 
 class MetricsListener(StreamingQueryListener):
-    """Adds up what Spark tells of each batch, by query.
+    """Adds up what Spark reports of each batch, by query.
 
     Attributes:
         phases: Milliseconds by phase.
@@ -67,7 +67,7 @@ class MetricsListener(StreamingQueryListener):
         """No batch, no figures."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """What a query has done stays told."""
+        """What a query has done stays counted."""
 
 
 class Metrics:

@@ -92,7 +92,7 @@ def looking(query: WindowedQuery) -> Callable[[Sequence[str]], dict[str, Any]]:
         query: A started query.
 
     Returns:
-        A function from a key's values as text, or none, to what ``inspect`` tells.
+        A function from a key's values as text, or none, to what ``inspect`` shows.
     """
 
     def look(key: Sequence[str]) -> dict[str, Any]:

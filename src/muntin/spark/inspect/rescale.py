@@ -113,7 +113,7 @@ def _check(checkpoint: str, to: str, buckets: int) -> None:
 def _part(opened: Checkpoint, waiting: Path, buckets: int) -> dict[int, str]:
     """Write all blobs partitioned anew, and the new manifests; returns those by slot."""
 
-    def parted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def by_shard(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = zip(batch["number"].to_pylist(), batch["blob"].to_pylist(), strict=True)
             for old, blob in rows:
@@ -122,7 +122,7 @@ def _part(opened: Checkpoint, waiting: Path, buckets: int) -> dict[int, str]:
 
     runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
     spark, blobs = opened.spark, str(waiting / "parts")
-    runs.mapInArrow(parted, _MOVED).write.parquet(blobs)
+    runs.mapInArrow(by_shard, _MOVED).write.parquet(blobs)
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     parts_of = spark.read.schema(_MOVED).parquet(blobs)
     for row in parts_of.drop("blob").collect():

@@ -26,7 +26,7 @@ _LOCAL = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 _JSON = {"ignoreNullFields": "false", "timestampFormat": _INSTANT, "timestampNTZFormat": _LOCAL}
 # The client's ``max.request.size``, where it isn't given.
 _MOST = 1_048_576
-# Told in headers, so that a dead letter's value is what came in.
+# Sent in headers, so that a dead letter's value is what came in.
 _ASIDE = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
 
 
@@ -148,7 +148,7 @@ def to_kafka(
     **Results** have their keys and window as the message's key, a JSON object, so that a compacted
     topic keeps the newest state of every window; a session that was taken back is a message
     without value. **Rejected** messages are dead letters: they keep their key and, where they
-    couldn't be parsed, their very bytes. The headers tell ``emission`` and ``revision``, or
+    couldn't be parsed, their very bytes. The headers are ``emission`` and ``revision``, or
     ``reason``, ``watermark``, ``topic``, ``partition`` and ``offset``, and ``batch`` everywhere.
 
     Kafka gets each row **at least once**: a batch that is repeated after a crash sends its rows

@@ -288,7 +288,7 @@ def to_postgres(
 
     Args:
         dsn: Where the server is: ``postgresql://user@host:5432/database`` or ``host=… dbname=…``.
-            It isn't told in messages, but its host and database are.
+            It isn't shown in messages, but its host and database are.
         table: The table.
         schema: Its schema; the first of the connection's search path where it isn't given.
         history: Another table that keeps every firing, with the batch's number.

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that outlives the server's restarts, and never tells its password."""
+"""A connection to PostgreSQL that outlives the server's restarts, and never shows its password."""
 
 from __future__ import annotations
 

@@ -95,11 +95,11 @@ def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
         return None
     reader = spark.readStream.format("binaryFile").schema(_FILE).options(**options)
     path = _absolute(spark, options["path"])
-    listed = _parted(reader.load().select("path", now.alias("now")), path)
+    listed = _by_partition(reader.load().select("path", now.alias("now")), path)
     return listed, _root(path)
 
 
-def _parted(listed: DataFrame, path: str) -> DataFrame:
+def _by_partition(listed: DataFrame, path: str) -> DataFrame:
     """The list of files with each once for each part, so that several tasks can read one file.
 
     The largest file that is there when the query is built says whether that is worth the tasks. The
@@ -122,7 +122,7 @@ def _parted(listed: DataFrame, path: str) -> DataFrame:
 
 
 def _rows(path: str | None) -> int:
-    """How many rows a file says it has; 0 where it can't be asked, which its reader will tell."""
+    """How many rows a file says it has; 0 where it can't be asked, which its reader will find."""
     if path is None:
         return 0
     try:

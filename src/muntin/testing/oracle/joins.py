@@ -67,7 +67,7 @@ class JoinOracle:
     Args:
         spec: The join; its columns are names.
         columns: The columns of each side, in order.
-        suffix: What tells the right side's columns from the left's.
+        suffix: What distinguishes the right side's columns from the left's.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ class SessionPlacing:
 
     The messages of a step and the open sessions are grouped at once, so that it doesn't matter in
     which order a step holds its messages. To a session that is made of others all of its messages
-    are new, so a policy of every so many rows counts those that the vanished had told, too.
+    are new, so a policy of every so many rows counts those that the vanished had emitted, too.
 
     Args:
         windows: The kind.

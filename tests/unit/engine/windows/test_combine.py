@@ -223,7 +223,7 @@ def test_merging_is_by_key_and_pane_or_by_what_is_asked() -> None:
     query = combiner()
     one = query.lift(messages([("a", 1, 1), ("b", 1, 2)]))
     two = query.lift(messages([("a", 2, 4), ("a", 11, 8)]))
-    assert cells(Combined(query.merge([one, two]), one)) == [
+    assert cells(Combined(query.merge([one, two]), rejected=one)) == [
         ("a", 0, 2, 5),
         ("a", 1, 1, 8),
         ("b", 0, 1, 2),

@@ -1,0 +1,134 @@
+"""What a task knows of its messages beside the messages themselves, for windows and joins alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from muntin.engine import columns
+from muntin.engine.admission import admit, placed
+from muntin.model.axis import Axis
+from muntin.model.spec import DUPLICATES
+from muntin.state.offsets import AxisRange, Offsets, Timed, greatest, greatest_of, stretches
+
+
+@dataclass(kw_only=True)
+class Arrival:
+    """What a task knows of its messages.
+
+    Attributes:
+        rejected: The messages that it can reject by itself: the input columns and ``reason``.
+        counts: How many messages were ``seen``, ``counted``, ``filtered`` and each reason.
+        latest: The greatest event time that may move the watermark; ``None`` where there is none.
+        clock: The greatest arrival time, where messages carry their own clock.
+        offsets: The stretches of source offsets that these messages and those of other shards
+            cover. Where there are offsets, it depends on them which time is the latest:
+        times: The greatest event times that may move the watermark, and whose they are.
+        clocks: The greatest arrival times, and whose they are.
+    """
+
+    rejected: pl.DataFrame
+    counts: dict[str, int] = field(default_factory=dict)
+    latest: int | None = None
+    clock: int | None = None
+    offsets: Sequence[AxisRange] = ()
+    times: Sequence[Timed] = ()
+    clocks: Sequence[Timed] = ()
+
+
+def known_of(arrivals: Sequence[Arrival]) -> dict[str, Any]:
+    """What several know together, but the rejected messages, as plain JSON by attribute."""
+    return {
+        "counts": _summed(arrival.counts for arrival in arrivals),
+        "latest": _greatest(arrival.latest for arrival in arrivals),
+        "clock": _greatest(arrival.clock for arrival in arrivals),
+        "offsets": [stretch for arrival in arrivals for stretch in arrival.offsets],
+        "times": greatest_of(arrival.times for arrival in arrivals),
+        "clocks": greatest_of(arrival.clocks for arrival in arrivals),
+    }
+
+
+def numbered(
+    messages: pl.DataFrame, offset: tuple[str, str], taken: Offsets, keys: Sequence[str], axis: Axis
+) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Messages with offsets that are new as far as is known here; only a shard knows for sure.
+
+    Args:
+        messages: See ``admit``.
+        offset: The columns of their partitions and offsets.
+        taken: The offsets taken before, as far as they are known here.
+        keys: See ``admit``.
+        axis: What windows are measured in.
+
+    Returns:
+        The new messages, and what is known of all, by attribute of ``Arrival``.
+    """
+    messages = placed(messages, *offset)
+    again = taken.known(messages, *offset)
+    new = messages.filter(~again)
+    known: dict[str, Any] = {"counts": _repeated(again), "offsets": stretches(new, *offset)}
+    # Each partition has a mark of its own on the rows axis.
+    if axis == "time":
+        known["times"] = greatest(admit(new, keys, None)[0], *offset, columns.TIME)
+    if columns.CLOCK in new.columns:
+        known["clocks"] = greatest(new, *offset, columns.CLOCK)
+    return new, known
+
+
+def fresh(
+    arrivals: Sequence[Arrival],
+    messages: Iterable[pl.DataFrame | None],
+    offset: tuple[str, str] | None,
+    taken: Offsets,
+    count: Callable[[Mapping[str, int]], None],
+) -> tuple[list[pl.DataFrame], dict[str, Any]]:
+    """What is new of what tasks sent to a shard, in the order of arrival.
+
+    The others are counted, and all offsets of the batch are taken from now on. Of several messages
+    with one offset the first counts, also where they have different keys: each task brings along
+    the offsets of what it has for other shards.
+
+    Args:
+        arrivals: What the tasks know.
+        messages: What each sent.
+        offset: The columns of partitions and offsets, if messages have them.
+        taken: The offsets taken before.
+        count: Adds to the counts of messages.
+
+    Returns:
+        The new messages, and the latest time and clock of the whole batch.
+    """
+    new, latest, clocks = [], [], []
+    for arrival, sent in zip(arrivals, messages, strict=True):
+        count(arrival.counts)
+        if sent is not None and len(sent) and offset is not None:
+            again = taken.known(sent, *offset)
+            count(_repeated(again))
+            sent = sent.filter(~again)
+        new += [sent] if sent is not None and len(sent) else []
+        latest += [arrival.latest, taken.latest(arrival.times)]
+        clocks += [arrival.clock, taken.latest(arrival.clocks)]
+        taken.add(arrival.offsets)
+    return new, {"latest": _greatest(latest), "clock": _greatest(clocks)}
+
+
+def _repeated(again: NDArray[np.bool_]) -> dict[str, int]:
+    n = int(again.sum())
+    return {"seen": n, DUPLICATES: n} if n else {}
+
+
+def _greatest(times: Iterable[int | None]) -> int | None:
+    return max((time for time in times if time is not None), default=None)
+
+
+def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, n in one.items():
+            total[name] = total.get(name, 0) + n
+    return total
