@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.services.fixtures import broker, kafka, postgres
+from tests.services.fixtures import broker, connect, kafka, postgres
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["broker", "kafka", "postgres", "spark"]
+__all__ = ["broker", "connect", "kafka", "postgres", "spark"]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.services.connect import ConnectServer
 from tests.services.kafka import CONNECTOR, Kafka
 from tests.services.postgres import Postgres
 
@@ -30,3 +31,11 @@ def kafka(broker: Kafka, monkeypatch: pytest.MonkeyPatch) -> Kafka:
     """The broker, with Spark's connector where muntin looks for it."""
     monkeypatch.setenv("MUNTIN_KAFKA_JARS", str(CONNECTOR))
     return broker
+
+
+@pytest.fixture(scope="session")
+def connect() -> Iterator[ConnectServer]:
+    """A server of Spark Connect, for clients in processes of their own."""
+    server = ConnectServer()
+    yield server
+    server.remove()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from muntin.spark.host import handoff
-from muntin.spark.host.handoff import Judged, in_force, read, written
+from muntin.spark.host.handoff import Judged, in_force, read, tag, written
 
 WHOLE = written(5, [(0, 1, 2), ("p", -3, 4)])
 
@@ -68,3 +68,36 @@ def test_what_nobody_wrote_is_as_if_it_were_not_there(
     assert in_force("operator") == Judged(False, None)
     (tmp_path / "left").write_bytes(WHOLE)
     assert in_force("operator").watermark == 5
+
+
+class Task:
+    """A task's context, with local properties."""
+
+    def __init__(self, **properties: str) -> None:
+        self.properties = properties
+
+    def getLocalProperty(self, name: str) -> str | None:  # noqa: N802
+        return self.properties.get(name)
+
+
+SPARKS = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "3"}
+TAGS = {"spark.job.tags": f"SparkConnect_Tag_{tag('token', 4)},another"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "place"),
+    [(SPARKS, ("q", 3)), (TAGS, ("token", 4)), ({"spark.job.tags": "another"}, None), ({}, None)],
+)
+def test_a_task_knows_its_batch_by_spark_or_by_a_tag(
+    properties: dict[str, str], place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handoff.TaskContext, "get", lambda: Task(**properties))
+    assert handoff._place() == place
+
+
+def test_where_nothing_says_which_batch_it_is_a_stream_has_no_watermark_that_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(handoff, "_place", lambda: None)
+    assert in_force("operator") == Judged(False, None)
+    assert in_force("operator", streams=False).known

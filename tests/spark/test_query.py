@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -42,3 +43,9 @@ def test_the_watermark_is_a_time(micros: int | None, shown: datetime | None) -> 
     progress = Progress(3, micros, {"seen": 1})
     assert progress.watermark == shown
     assert repr(progress) == f"Progress(batch=3, watermark={shown}, counts={{'seen': 1}})"
+
+
+def test_figures_are_the_same_when_they_are_read_back() -> None:
+    before = Progress(3, None, {"seen": 2}, unstorable=1)
+    progress = Progress(3, 5, {"seen": 1}, 1, 2, {"full": 1}, join=before, inner=before)
+    assert Progress.from_dict(json.loads(json.dumps(progress.to_dict()))) == progress

@@ -16,7 +16,7 @@ from tests.spark.feed import Feed, at, emitted, rows
 
 import muntin as mt
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import check_apart
+from muntin.spark.sinks.files import check_apart, prepare
 from muntin.spark.sinks.files import sink as sink_of
 
 
@@ -236,15 +236,14 @@ def test_two_outputs_into_one_table_are_refused(
 
 
 def test_a_folder_is_made_when_a_query_starts_and_said(
-    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    schema = StructType([StructField("key", LongType())])
     sink = mt.to_duckdb(f"{tmp_path}/not/there/out.duckdb", "windows")
     assert not (tmp_path / "not").exists()
-    sink.check(schema, ("key",))
+    prepare([sink, None])
     assert (tmp_path / "not/there").is_dir()
     assert f"Made the folder {tmp_path}/not/there for out.duckdb" in caplog.text
     (tmp_path / "file").touch()
     for path, problem in ((f"{tmp_path}/file/out.duckdb", "can't be made"), (tmp_path, "a folder")):
         with pytest.raises(mt.OptionError, match=f"path=.*{problem}.*; give the path of a file"):
-            mt.to_duckdb(str(path), "windows").check(schema, ("key",))
+            prepare([mt.to_duckdb(str(path), "windows")])

@@ -242,7 +242,8 @@ class AgentsOnSpark:
             SpecChangedError: When a table went by the wall clock and none does now, or the other
                 way round.
         """
-        from muntin.spark.query import Destination, launch
+        from muntin.spark.query import launch
+        from muntin.spark.writing import Destination
 
         wanted: dict[str, tuple[SinkLike | None, tuple[str, ...] | None]] = {}
         for table, sink in (tables or {}).items():

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import (
@@ -27,18 +23,17 @@ from muntin.model.errors import (
     StateCorruptedError,
 )
 from muntin.spark.explain import noted
+from muntin.spark.host.internals.jvm import is_connected, session_of
 from muntin.spark.host.plan import REJECTED, RESULTS, Plan
-from muntin.spark.host.processor import PROGRESS, STAGE
-from muntin.spark.host.progress import Progress, nested
+from muntin.spark.host.progress import Progress, Totals
 from muntin.spark.host.shards import partitioned, partitions, remembered
 from muntin.spark.host.watchers import Kept, Shown, Watcher
+from muntin.spark.remote import Following, Post, check_sendable, started
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import SinkLike, check, check_apart, sink
-from muntin.spark.sinks.unstorable import DeadLetters, Letters
+from muntin.spark.sinks.files import SinkLike, check, check_apart, prepare, sink
 from muntin.spark.sources.inputs import check_ticks
+from muntin.spark.writing import Destination, Writer, Written
 
-# Blobs of up to so many bytes come with the progress: fetching them costs no job then.
-_FEW = 1 << 18
 # How many batches may wait for one who watches, while they are kept for him.
 _BATCHES = 2
 # How long a query that has ended waits for those who watch to have seen all, seconds.
@@ -68,8 +63,8 @@ class WindowedQuery:
         self._watching: dict[int, Watcher] = {}
         self._changed = threading.Condition()
         self._writing = False
-        self._unstorable = 0
-        self._shards: dict[str, dict[int, dict[str, Any]]] = {}
+        self._totals = Totals()
+        self._following: Following | None = None
 
     def __repr__(self) -> str:
         return f"WindowedQuery(batch={self.progress.batch}, counts={self.progress.counts})"
@@ -112,7 +107,7 @@ class WindowedQuery:
                 return False
             self._settle(_SETTLES)
             return True
-        except StreamingQueryException as error:
+        except PySparkException as error:  # over Spark Connect it is what the query failed with
             self._settle(_SETTLES)
             ours = _as_ours(error)
             if ours is None:
@@ -140,11 +135,11 @@ class WindowedQuery:
         )
         with self._changed:
             while time.monotonic() < deadline and self.is_active:
-                progress = self.progress
+                read, progress = all_read.is_set(), self.progress
                 if progress.received != received:
                     changed_in, received = max(changed_in, progress.batch), progress.received
                 # A batch without messages (a heartbeat's), or none to run at all.
-                caught_up = progress.batch > changed_in or all_read.is_set()
+                caught_up = progress.batch > changed_in or read
                 if progress.batch >= 0 and not progress.waits() and caught_up:
                     return True
                 self._changed.wait(timeout=0.2)
@@ -162,13 +157,15 @@ class WindowedQuery:
         def wait() -> None:
             with suppress(Exception):  # how a query has ended is said by `await_end`
                 self.query.processAllAvailable()
+                if self._following is not None:
+                    self._following.look()
                 event.set()
 
         threading.Thread(target=wait, daemon=True, name="muntin-all-read").start()
         return event
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self, emitted: DataFrame, number: int) -> Iterator[None]:
         """While a batch is being written."""
         with self._changed:
             self._writing = True
@@ -179,9 +176,11 @@ class WindowedQuery:
                 self._writing = False
                 self._changed.notify_all()
 
-    def set_aside(self, rows: int) -> None:
-        """Count rows that a sink couldn't take; before ``note`` of their batch."""
-        self._unstorable += rows
+    def follow(self, post: Post) -> None:
+        """Take in what comes back from the server of Spark Connect."""
+        watched = lambda: bool(self.watchers)  # noqa: E731
+        self._following = Following(self.spark, post, self.outputs, self._take, self.show, watched)
+        self._following.begin(self.query)
 
     @property
     def watcher_failures(self) -> int:
@@ -193,7 +192,7 @@ class WindowedQuery:
         """How many batches those who watch weren't shown, since they were too slow."""
         return sum(watcher.skipped for watcher in list(self._watching.values()))
 
-    def show(self, batch: int, rows: list[Batch], kept: Kept) -> None:
+    def show(self, batch: int, rows: list[Batch], kept: Kept | None = None) -> None:
         """Show a batch to all who watch, without waiting for them."""
         for look in self.watchers:
             self._show(look, Shown(batch, (batch, rows), kept), _BATCHES)
@@ -206,58 +205,34 @@ class WindowedQuery:
     def _settle(self, patience: float) -> None:
         """Wait a while until those who watch have seen all."""
         deadline = time.monotonic() + patience
+        if self._following is not None:
+            self._following.settle(patience)
         for watcher in list(self._watching.values()):
             watcher.settle(max(0.0, deadline - time.monotonic()))
 
-    def note(self, batch: int, lines: list[str]) -> None:
+    def written(self, batch: Written) -> None:
+        """All sinks have a batch."""
+        self.note(batch)
+        self.show(batch.number, batch.batches, batch.kept)
+
+    def note(self, batch: Written) -> None:
         """Take in the figures that the shards emitted with a batch."""
-        emitted = [json.loads(line) for line in lines]
-        for shard in emitted:
-            self._shards.setdefault(shard.get(STAGE, ""), {})[shard["bucket"]] = shard
-        found: dict[str, Progress] = {}
-        for stage, shards in self._shards.items():
-            before = self._known(stage)
-            fired = dict(before.fired) if before and batch > self.progress.batch else {}
-            for shard in emitted:
-                for emission, n in shard["fired"].items() if shard.get(STAGE, "") == stage else ():
-                    fired[emission] = fired.get(emission, 0) + n
-            found[stage] = Progress.of(batch, list(shards.values()), fired)
+        self._take(self._totals.add(batch.number, batch.lines, batch.unstorable))
+
+    def _take(self, progress: Progress, writing: bool | None = None) -> None:
         with self._changed:
-            self.progress = replace(nested(found, "", batch), unstorable=self._unstorable)
+            self.progress = progress
+            self._writing = self._writing if writing is None else writing
             self._changed.notify_all()
 
-    def _known(self, stage: str) -> Progress | None:
-        """The figures of an operator, by the way to it from the last one."""
-        progress: Progress | None = self.progress
-        for part in stage.split("/") if stage else ():
-            progress = progress and getattr(progress, part)
-        return progress
 
-
-def _as_ours(error: StreamingQueryException) -> MuntinError | None:
+def _as_ours(error: PySparkException) -> MuntinError | None:
     """The error of muntin that a worker's traceback ends with, if it does."""
     for kind in (PartitionError, SourceError, SpecChangedError, StateCorruptedError):
         _, found, rest = str(error).partition(f"{kind.__name__}: ")
         if found:
             return kind(rest.partition("\n")[0].strip())
     return None
-
-
-@dataclass(frozen=True)
-class Destination:
-    """Rows of one kind and where they go.
-
-    Attributes:
-        kind: The kind, among what shards emit.
-        schema: The columns.
-        keys: What identifies a row, beside its window; ``None`` where nothing does.
-        sink: Where they go, if anywhere.
-    """
-
-    kind: str
-    schema: StructType
-    keys: tuple[str, ...] | None
-    sink: SinkLike | None
 
 
 def start(
@@ -311,51 +286,31 @@ def launch(
     if not emitted.isStreaming:
         hint = "write its DataFrames instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
+    remote = is_connected(emitted.sparkSession)
+    if remote and handle is not None:
+        problem = "needs each batch's own figures, of which Spark Connect shows the newest"
+        raise OptionError("spark", "Spark Connect", problem, "use a session with a JVM of its own")
     handle = handle or WindowedQuery()
     handle.spark, handle.checkpoint = emitted.sparkSession, checkpoint
-    handle.outputs, dead = tuple(outputs), DeadLetters(checkpoint)
-    sinks = [(output, sink(output.sink)) for output in outputs]
-    check_apart(target for _, target in sinks)
-    for output, target in sinks:
+    handle.outputs = tuple(outputs)
+    sinks = [sink(output.sink) for output in outputs]
+    check_apart(sinks)
+    for output, target in zip(outputs, sinks, strict=True):
         check(target, output.schema, output.keys)
-
-    def write(emitted: DataFrame, number: int) -> None:
-        # The shards' blobs are few and small rows to Spark: keeping them costs little, and
-        # without it each sink would run the whole batch again.
-        with handle.writing():
-            emitted.persist()
-            kept = Kept(emitted.unpersist)
-            try:
-                lines, batches = _fetched(number, emitted, outputs)
-                for batch, (_, target) in zip(batches, sinks, strict=True):
-                    if target is not None:
-                        target.write(batch)
-                handle.set_aside(dead.keep(emitted.sparkSession, batches))
-                handle.note(number, lines)
-                handle.show(number, batches, kept)
-            finally:
-                kept.done()
-
+    if remote:
+        check_sendable(outputs, sinks)
+    else:
+        prepare(sinks)
+    post = Post(session_of(handle.spark)) if remote else None
+    write = Writer(outputs, sinks, checkpoint, post or handle)
     writer = emitted.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     writer = _triggered(writer.outputMode("append"), every, available_now)
+    writer = writer if name is None else writer.queryName(name)
     with partitioned(emitted.sparkSession, shards):
-        handle.query = (writer if name is None else writer.queryName(name)).start()
+        handle.query = writer.start() if post is None else started(writer.start)
+    if post is not None:
+        handle.follow(post)
     return handle
-
-
-def _fetched(
-    number: int, emitted: DataFrame, outputs: Sequence[Destination]
-) -> tuple[list[str], list[Batch]]:
-    """The progress of a batch's shards, and what each output gets of it."""
-    few = F.when(F.length("blob") <= _FEW, F.col("blob")).alias("blob")
-    rows = emitted.select("kind", "progress", few).collect()
-    batches = []
-    for o in outputs:
-        blobs = [row.blob for row in rows if row.kind == o.kind]
-        small = tuple(map(bytes, blobs)) if None not in blobs else None
-        letters = Letters(o.kind)
-        batches.append(Batch(number, emitted, o.kind, o.schema, o.keys, not blobs, letters, small))
-    return [row.progress for row in rows if row.kind == PROGRESS], batches
 
 
 def _triggered(

@@ -60,6 +60,8 @@ LOCAL = {
     ".checkpointing.FileSystemBasedCheckpointFileManager",
 }
 
+_QUIET = {"spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
+
 _NO_JVM = (
     "Spark's JVM can't be started: it needs Java 17 or newer, on the PATH or where JAVA_HOME says; "
     "`muntin doctor` looks for it and says what to do"
@@ -98,12 +100,10 @@ def session(
         master = "local[*]"
     if master is not None:
         builder = builder.master(master)
-    wanted = {
-        **SETTINGS,
-        **WORKERS,
-        "spark.ui.showConsoleProgress": "false",
-        "spark.ui.enabled": "false",
-    }
+    remote = os.environ.get("SPARK_REMOTE", "").startswith("sc:")
+    # How its workers are started is the server's affair, and was decided when it came up.
+    ours = {} if remote else {**WORKERS, **_QUIET}
+    wanted = {**SETTINGS, **ours}
     if master is not None and master.startswith("local"):
         wanted |= LOCAL
         wanted["spark.sql.shuffle.partitions"] = str(_cores(master))
@@ -111,8 +111,8 @@ def session(
     for name, value in wanted.items():
         builder = builder.config(name, value)
     # A JVM that runs already has its stderr.
-    ours = not verbose and not is_running() and "SPARK_REMOTE" not in os.environ
-    with quiet_jvm() if ours else nullcontext():
+    starts = not verbose and not is_running() and not remote
+    with quiet_jvm() if starts else nullcontext():
         try:
             spark: SparkSession = builder.getOrCreate()
         except PySparkRuntimeError as error:

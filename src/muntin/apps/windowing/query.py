@@ -34,6 +34,7 @@ from muntin.spark.host.watchers import Shown
 from muntin.spark.query import WindowedQuery, launch
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
+from muntin.spark.writing import Written
 
 # The clock of a source of one's own ticks so often, microseconds.
 _TICK = 200 * MILLISECOND
@@ -56,9 +57,9 @@ class TableQuery(WindowedQuery):
         super().__init__()
         self._took = took
 
-    def note(self, batch: int, lines: list[str]) -> None:
+    def note(self, batch: Written) -> None:
         """Take in what the buckets emitted with a batch."""
-        emitted = [TableProgress(**json.loads(line)) for line in lines]
+        emitted = [TableProgress(**json.loads(line)) for line in batch.lines]
         counts = dict(self.progress.counts)
         for name, n in [("inserted", sum(progress.inserted for progress in emitted))] + [
             rejected for progress in emitted for rejected in progress.rejected.items()
@@ -68,16 +69,17 @@ class TableQuery(WindowedQuery):
         clock = max(
             (progress.clock for progress in emitted if progress.clock is not None), default=None
         )
-        with self._changed:
-            self.progress = Progress(
-                batch,
+        number = batch.number
+        self._take(
+            Progress(
+                number,
                 None if clock is None else clock * MILLISECOND,
                 counts,
                 sum(progress.backlog for progress in emitted),
                 sum(progress.rows for progress in emitted),
             )
-            self._changed.notify_all()
-        shown = Shown(batch, (batch, emitted, time.time_ns() // 1_000_000))
+        )
+        shown = Shown(number, (number, emitted, time.time_ns() // 1_000_000))
         self._show(self._took, shown, _BATCHES)
 
 

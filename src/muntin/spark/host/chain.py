@@ -25,7 +25,7 @@ from muntin.model.joins import JoinSpec
 from muntin.spark.host.internals.plans import names, remember, remembered
 from muntin.spark.host.messages import BLOB, KIND, PASSED, PROGRESS
 from muntin.spark.host.plan import REJECTED, RESULTS, Plan
-from muntin.spark.host.processor import STAGE
+from muntin.spark.host.progress import STAGE
 from muntin.spark.host.task import Beside
 
 if TYPE_CHECKING:

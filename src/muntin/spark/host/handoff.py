@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Sequence
@@ -22,17 +23,24 @@ from pyspark import SparkFiles, TaskContext
 from muntin.engine.operator import Judged
 from muntin.state.offsets import AxisRange, Offsets
 
+_TAG = re.compile(r"muntin-(\w+)-batch-(\d+)")
 
-def in_force(operator: str) -> Judged:
+
+def in_force(operator: str, streams: bool = True) -> Judged:
     """The watermark that this batch's messages are judged by.
 
     Args:
         operator: The identity of the operator in this run of the query.
+        streams: Whether there may have been batches before.
     """
-    place = _place()
-    if place is None or place[1] == 0:
+    if not streams:
         return Judged(True, None, Offsets())
+    place = _place()
+    if place is None:
+        return Judged(False, None)
     query, batch = place
+    if batch == 0:
+        return Judged(True, None, Offsets())
     try:
         left = _path(query, operator, batch - 1).read_bytes()
     except OSError:
@@ -90,12 +98,27 @@ def read(left: bytes) -> Judged | None:
     return Judged(True, watermark, Offsets(taken))
 
 
+def tag(query: str, batch: int) -> str:
+    """What jobs over Spark Connect are tagged with: their tasks know no query of Spark's.
+
+    Args:
+        query: What no other query is called.
+        batch: The batch's number.
+    """
+    return f"muntin-{query}-batch-{batch}"
+
+
 def _place() -> tuple[str, int] | None:
-    """The query and batch that this task belongs to; ``None`` outside of streaming."""
+    """The query and batch that this task belongs to; ``None`` where nothing says so."""
     task = TaskContext.get()
-    query = task.getLocalProperty("sql.streaming.queryId") if task else None
-    batch = task.getLocalProperty("streaming.sql.batchId") if task else None
-    return (query, int(batch)) if query and batch else None
+    if task is None:
+        return None
+    query = task.getLocalProperty("sql.streaming.queryId")
+    batch = task.getLocalProperty("streaming.sql.batchId")
+    if query and batch:
+        return query, int(batch)
+    found = _TAG.search(task.getLocalProperty("spark.job.tags") or "")
+    return (found[1], int(found[2])) if found else None
 
 
 def _path(query: str, operator: str, batch: int) -> Path:

@@ -84,7 +84,8 @@ def emitted(stage: Stage, sources: tuple[Source, ...], period: int | None) -> Da
     parts = []
     for source in sources:
         reader, read = source.read
-        task = ShuffleTask(stage, source.name, reader, source.time, source.used)
+        going = source.input.frame.isStreaming
+        task = ShuffleTask(stage, source.name, reader, source.time, source.used, going)
         parts.append(read.mapInArrow(task, ROW))
     rows = reduce(DataFrame.unionByName, parts).withColumn(WALL, F.lit(None).cast("long"))
     streams = rows.isStreaming

@@ -32,8 +32,6 @@ __all__ = ["REJECTED", "RESULTS", "ShardSteps", "unpacked"]
 # What a shard emits in a batch: blobs of rows by kind, and one line of progress.
 EMITTED = "kind string, blob binary, progress string"
 PROGRESS = "progress"
-# In progress: of which of several operators of a query it is; the last one doesn't say.
-STAGE = "stage"
 _ROWS_A_BLOB = 500_000
 
 # Decoded blobs of this worker process; see FrameCache for why retries can't see wrong ones.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from muntin.model.counts import accounted
 
+# In the figures of a shard: of which of several operators of a query they are; the last one doesn't
+# say.
+STAGE = "stage"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = (
     (end.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
@@ -113,6 +117,62 @@ class Progress:
         marks = [s["watermark"] for s in shards if s["watermark"] is not None]
         pending, rows = (sum(s[name] for s in shards) for name in ("pending", "rows"))
         return cls(batch, max(marks, default=None), counts, pending, rows, fired)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON can hold it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Progress:
+        """What ``to_dict`` wrote."""
+        before = {name: data[name] and cls.from_dict(data[name]) for name in ("join", "inner")}
+        return cls(**{**data, **before})
+
+
+class Totals:
+    """Adds up what the shards of a query emit, batch by batch.
+
+    Attributes:
+        progress: What the last batch left behind.
+    """
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+        self._shards: dict[str, dict[int, dict[str, Any]]] = {}
+        self._unstorable = 0
+
+    def add(self, batch: int, lines: Sequence[str], unstorable: int = 0) -> Progress:
+        """Add the figures that the shards emitted with a batch.
+
+        Args:
+            batch: The batch's number.
+            lines: What each shard emitted.
+            unstorable: How many rows of it the sinks couldn't take.
+
+        Returns:
+            What the batch left behind.
+        """
+        emitted = [json.loads(line) for line in lines]
+        for shard in emitted:
+            self._shards.setdefault(shard.get(STAGE, ""), {})[shard["bucket"]] = shard
+        found: dict[str, Progress] = {}
+        for stage, shards in self._shards.items():
+            before = self._known(stage)
+            fired = dict(before.fired) if before and batch > self.progress.batch else {}
+            for shard in emitted:
+                for emission, n in shard["fired"].items() if shard.get(STAGE, "") == stage else ():
+                    fired[emission] = fired.get(emission, 0) + n
+            found[stage] = Progress.of(batch, list(shards.values()), fired)
+        self._unstorable += unstorable
+        self.progress = replace(nested(found, "", batch), unstorable=self._unstorable)
+        return self.progress
+
+    def _known(self, stage: str) -> Progress | None:
+        """The figures of an operator, by the way to it from the last one."""
+        progress: Progress | None = self.progress
+        for part in stage.split("/") if stage else ():
+            progress = progress and getattr(progress, part)
+        return progress
 
 
 def nested(found: Mapping[str, Progress], stage: str, batch: int) -> Progress:

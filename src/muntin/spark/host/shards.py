@@ -36,16 +36,18 @@ def buckets_of(spark: SparkSession, asked: int | None) -> int:
 
 def _cores(spark: SparkSession) -> int | None:
     """How many cores the query has; ``None`` where that isn't settled when it is built."""
-    if is_connected(spark):
-        return None
-    context = spark.sparkContext
-    if str(context.master).split("[")[0] == "local":
-        return context.defaultParallelism
-    conf = context.getConf()
-    if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
+    conf = spark.conf
+    master = str(conf.get("spark.master", ""))
+    if master.split("[")[0] == "local":
+        inside = master.partition("[")[2].partition("]")[0].partition(",")[0]
+        if is_connected(spark):
+            return int(inside) if inside.isdigit() else None
+        return spark.sparkContext.defaultParallelism
+    if str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
         return None
     # Executors may not be there yet.
-    executors, each = conf.get("spark.executor.instances"), conf.get("spark.executor.cores")
+    executors = conf.get("spark.executor.instances", None)
+    each = conf.get("spark.executor.cores", None)
     if executors and each:
         return max(1, int(executors) * int(each))
     return None

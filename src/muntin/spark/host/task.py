@@ -106,6 +106,7 @@ class ShuffleTask:
         read: How messages come out of what Spark sends.
         time: The column that holds the event time as Spark sends it; ``None`` where there is none.
         used: The columns that something is computed with.
+        streams: Whether the input goes on.
     """
 
     stage: Stage
@@ -113,6 +114,7 @@ class ShuffleTask:
     read: Reader
     time: str | None
     used: frozenset[str]
+    streams: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Have the operator prepare all messages of a task."""
@@ -126,7 +128,8 @@ class ShuffleTask:
             return
         whole = messages if first is None else chain([first], messages)
         stage = self.stage
-        task = Task(self.input, number, len(stage.slots), partial(in_force, stage.identity))
+        judged = partial(in_force, stage.identity, self.streams)
+        task = Task(self.input, number, len(stage.slots), judged)
         parts = stage.operator().prepare(whole, task)
         if parts:
             yield _rows(stage, task, parts, passed)

@@ -35,8 +35,9 @@ class Sink(Protocol):
     """Takes batches.
 
     One that also has a method ``check(schema, keys)`` is asked before the query starts whether it
-    can take such rows, and raises an ``OptionError`` where it can't. One that has ``tables`` names
-    what no other output may go to.
+    can take such rows, and raises an ``OptionError`` where it can't. One that has ``prepare()``
+    is then asked to have its place ready, unless batches are written on another machine (Spark
+    Connect). One that has ``tables`` names what no other output may go to.
     """
 
     def write(self, batch: Batch) -> None:
@@ -54,6 +55,14 @@ class _Choosy(Protocol):
         """Refuse rows that can't be written; see ``Batch`` for what is given."""
 
 
+@runtime_checkable
+class _Prepared(Protocol):
+    """A sink whose place can be had ready."""
+
+    def prepare(self) -> None:
+        """Have it ready."""
+
+
 def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None) -> None:
     """Ask a sink, before anything runs, whether it can take such rows.
 
@@ -67,6 +76,20 @@ def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None)
     """
     if isinstance(target, _Choosy):
         target.check(schema, keys)
+
+
+def prepare(targets: Iterable[Sink | None]) -> None:
+    """Let sinks have their places ready, on the machine where batches are written.
+
+    Args:
+        targets: The sinks of a query.
+
+    Raises:
+        OptionError: When a place can't be had.
+    """
+    for target in targets:
+        if isinstance(target, _Prepared):
+            target.prepare()
 
 
 def check_apart(targets: Iterable[Sink | None]) -> None:
@@ -204,25 +227,32 @@ def to_parquet(path: str) -> ParquetSink:
 _TURNS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
 
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError("to_duckdb()", "duckdb") from error
+    return duckdb
+
+
 class DuckDBSink:
     """Tables in a DuckDB file; see ``to_duckdb``."""
 
     def __init__(self, path: str, table: str, history: str | None) -> None:
-        try:
-            import duckdb
-        except ImportError as error:
-            raise MissingExtraError("to_duckdb()", "duckdb") from error
+        _duckdb()
         self.path = path
         self.table = table
         self.history = history
         names = (table,) if history is None else (table, history)
         self.tables = tuple(f"{Path(path).resolve()}, {name.lower()}" for name in names)
-        self._connect: Any = duckdb.connect
         self._begun = False
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
         """See ``Sink``."""
         self._check(schema.names, keys)
+
+    def prepare(self) -> None:
+        """Have a folder for the file."""
         self._make_folder()
 
     def write(self, batch: Batch) -> None:
@@ -235,7 +265,7 @@ class DuckDBSink:
         path = Path(self.path).resolve()
         with _TURNS[path]:
             self._make(path)
-            with self._connect(self.path) as connection:
+            with _duckdb().connect(self.path) as connection:
                 connection.execute("SET TimeZone = 'UTC'")
                 refused = self._write(connection, batch, rows)
         set_aside(batch, rows, refused, self._place)
@@ -268,9 +298,9 @@ class DuckDBSink:
         folder = Path(mkdtemp(dir=path.parent, prefix=".muntin-"))
         made = folder / path.name
         try:
-            self._connect(str(made)).close()
+            _duckdb().connect(str(made)).close()
             # What a full disk cut off when it was closed shows when it is opened.
-            self._connect(str(made), read_only=True).close()
+            _duckdb().connect(str(made), read_only=True).close()
             with suppress(FileExistsError):
                 os.link(made, path)
         finally:

@@ -61,6 +61,10 @@ class Link:
     def __repr__(self) -> str:
         return f"Link({self.place!r})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Over Spark Connect it goes to the server, which makes a connection of its own.
+        return {**vars(self), "_connection": None}
+
     def run(self, work: Callable[[Connection[Any]], T]) -> T:
         """Do something in one transaction; all of it again when the server went away.
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from muntin.model.errors import MuntinError
@@ -30,7 +31,7 @@ def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
         The lines; ``None`` where no batch was planned, or nothing can be seen of it.
     """
     if is_connected(spark):
-        return None
+        return _offsets_read(spark, checkpoint)
     jvm = classes_of(spark)
     folder = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets")
     files_of = folder.getFileSystem(hadoop_settings(spark))
@@ -47,6 +48,17 @@ def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
     finally:
         stream.close()
     return str(text).split("\n")
+
+
+def _offsets_read(spark: SparkSession, checkpoint: str) -> list[str] | None:
+    """The same over a connection, where files are seen only by reading them."""
+    files = spark.read.text(f"{checkpoint}/offsets", wholetext=True)
+    try:
+        found = {row[0]: row[1] for row in files.select("_metadata.file_name", "value").collect()}
+    except AnalysisException:
+        return None  # There is no such folder yet.
+    newest = max((name for name in found if name.isdigit()), key=int, default=None)
+    return None if newest is None else str(found[newest]).split("\n")
 
 
 def renumber(old: Path, new: Path, batch: int, begun: Sequence[int], buckets: int) -> None:

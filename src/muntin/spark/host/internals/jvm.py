@@ -18,6 +18,11 @@ def is_connected(spark: SparkSession) -> bool:
     return getattr(spark, "_jvm", None) is None
 
 
+def session_of(spark: SparkSession) -> str:
+    """By what the server of Spark Connect knows a session."""
+    return str(spark.session_id)  # type: ignore[attr-defined]
+
+
 def classes_of(spark: SparkSession) -> Any:
     """The JVM's classes, by their full names; there has to be a JVM."""
     return spark._jvm

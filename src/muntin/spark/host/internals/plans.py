@@ -43,6 +43,8 @@ def is_seen(frame: DataFrame) -> bool:
 
 def reads(frame: DataFrame, name: str) -> bool:
     """Whether a source of a name is somewhere in a plan."""
+    if not is_seen(frame):
+        return name in _texts(vars(frame).get("_plan"))
     return any(leaf.toString() == name for leaf in _leaves(_analyzed(frame)))
 
 

@@ -1,0 +1,266 @@
+"""A query over Spark Connect: its batches are written where the server is.
+
+The server starts a Python process for ``foreachBatch``. The sinks are sent there, pickled, so a
+batch counts as done only when they have it, just as without Connect. Figures, and rows for those
+who watch, come back by the client's own session, which the server keeps: figures as a setting of
+it, rows as a temporary view. That needs no way from the server to the client, nor a common disk.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from muntin.model.errors import OptionError, SettingError
+from muntin.spark.host.handoff import tag
+from muntin.spark.host.processor import EMITTED
+from muntin.spark.host.progress import Progress, Totals
+from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.files import Sink
+from muntin.spark.writing import Destination, Written, fetched
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_LOG = logging.getLogger(__name__)
+# How often the client looks for figures, seconds.
+_LOOKS = 0.2
+# Views of so many batches wait for a client who watches.
+_VIEWS = 3
+# The server gives its Python process ten seconds to start, which a busy machine exceeds.
+_STARTS = 5
+_NO_WORKER = ("failed to connect back", "Timed out while waiting for the Python worker")
+
+
+class Post:
+    """Tells the client of each batch, out of the server's Python process; is sent there pickled.
+
+    Args:
+        session: The id of the client's session.
+    """
+
+    def __init__(self, session: str) -> None:
+        self._name = uuid.uuid4().hex
+        self._session = session
+        self._totals = Totals()
+        self._views: list[int] = []
+        self._writing = False
+
+    @property
+    def key(self) -> str:
+        """The setting that holds the figures."""
+        return f"muntin.query.{self._name}"
+
+    @property
+    def watched(self) -> str:
+        """The setting by which the client says that somebody watches."""
+        return f"{self.key}.watched"
+
+    def view(self, number: int) -> str:
+        """The name of what a batch's rows are shown as."""
+        return f"muntin_query_{self._name}_{number}"
+
+    @contextmanager
+    def writing(self, emitted: DataFrame, number: int) -> Iterator[None]:
+        """See ``Report``."""
+        session, mark = emitted.sparkSession, tag(self._name, number)
+        session.addTag(mark)
+        self._writing = True
+        self._send()
+        try:
+            yield
+        finally:
+            session.removeTag(mark)
+            self._writing = False
+            self._send()
+
+    def written(self, batch: Written) -> None:
+        """See ``Report``."""
+        self._totals.add(batch.number, batch.lines, batch.unstorable)
+        with _forgiving():
+            if _client(self._session).conf.get(self.watched, "") == "true":
+                self._show(batch)
+
+    def _show(self, batch: Written) -> None:
+        """Let the client see the rows of a batch for a while."""
+        client = _client(self._session)
+        rows = client.createDataFrame(batch.emitted.toArrow(), EMITTED)
+        rows.createOrReplaceTempView(self.view(batch.number))
+        self._views.append(batch.number)
+        while len(self._views) > _VIEWS:
+            client.catalog.dropTempView(self.view(self._views.pop(0)))
+
+    def _send(self) -> None:
+        said = {
+            "writing": self._writing,
+            "progress": self._totals.progress.to_dict(),
+            "views": self._views,
+        }
+        with _forgiving():
+            _client(self._session).conf.set(self.key, json.dumps(said))
+
+
+@contextmanager
+def _forgiving() -> Iterator[None]:
+    """While the client is told something: where that fails, the query goes on."""
+    try:
+        yield
+    except Exception:
+        _LOG.warning("The client can't be told of a batch; the query goes on", exc_info=True)
+
+
+_CLIENTS: dict[str, SparkSession] = {}
+
+
+def _client(session: str) -> SparkSession:
+    """The client's session, in the server's Python process; batches run in clones of it."""
+    if session not in _CLIENTS:
+        url = f"{os.environ['SPARK_CONNECT_LOCAL_URL']};session_id={session}"
+        _CLIENTS[session] = SparkSession.builder.remote(url).create()
+    return _CLIENTS[session]
+
+
+@dataclass
+class Following:
+    """Follows a query from the client, in a thread that ends with it.
+
+    Args:
+        spark: The client's session.
+        post: What the server's side tells by.
+        outputs: What kinds of rows there are.
+        took: Is given the figures, and whether a batch is being written.
+        show: Is given a batch's number and rows.
+        watched: Whether somebody watches.
+    """
+
+    spark: SparkSession
+    post: Post
+    outputs: Sequence[Destination]
+    took: Callable[[Progress, bool], None]
+    show: Callable[[int, list[Batch]], None]
+    watched: Callable[[], bool]
+    _seen: int = -1
+    _asked: bool = False
+    _text: str = ""
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self, query: StreamingQuery) -> None:
+        """Follow a query that has started."""
+        threading.Thread(
+            target=self._follow, args=(query,), daemon=True, name="muntin-following"
+        ).start()
+
+    def settle(self, patience: float) -> None:
+        """Wait, where the query has ended, until its last batch was seen."""
+        self._ended.wait(patience)
+
+    def _follow(self, query: StreamingQuery) -> None:
+        try:
+            active = True
+            while active:
+                active = query.isActive
+                self.look()
+                if active:
+                    time.sleep(_LOOKS)
+            self._clear()
+        except Exception:
+            # The server has gone, or the session was closed, and the query with it.
+            _LOG.debug("A query can't be followed any more", exc_info=True)
+        finally:
+            self._ended.set()
+
+    def look(self) -> None:
+        """Take in what there is to see now."""
+        with self._looking:
+            self._look()
+
+    def _look(self) -> None:
+        if self.watched() != self._asked:
+            self._asked = not self._asked
+            self.spark.conf.set(self.post.watched, str(self._asked).lower())
+        text = self.spark.conf.get(self.post.key, "") or ""
+        if not text or text == self._text:
+            return
+        self._text, said = text, json.loads(text)
+        self.took(Progress.from_dict(said["progress"]), said["writing"])
+        for number in said["views"]:
+            if number > self._seen:
+                self._seen = number
+                self._fetch(number)
+
+    def _fetch(self, number: int) -> None:
+        view = self.post.view(number)
+        try:
+            rows = self.spark.table(view).toArrow()
+        except PySparkException:
+            return  # The server has gone on meanwhile, and a newer batch is to be seen.
+        _, batches = fetched(number, self.spark.createDataFrame(rows, EMITTED), self.outputs)
+        self.show(number, batches)
+
+    def _clear(self) -> None:
+        """Leave nothing in the session."""
+        said = json.loads(self._text or "{}")
+        for number in said.get("views", ()):
+            self.spark.catalog.dropTempView(self.post.view(number))
+        for key in (self.post.key, self.post.watched):
+            self.spark.conf.unset(key)
+
+
+def check_sendable(outputs: Sequence[Destination], sinks: Sequence[Sink | None]) -> None:
+    """Refuse sinks that can't be sent to the server.
+
+    Args:
+        outputs: What kinds of rows there are.
+        sinks: Where they go.
+
+    Raises:
+        OptionError: Naming the output and its sink.
+    """
+    from pyspark import cloudpickle
+
+    for output, target in zip(outputs, sinks, strict=True):
+        try:
+            cloudpickle.dumps(target)
+        except Exception as error:
+            problem = f"can't be sent to the server of Spark Connect ({error})"
+            hint = "open connections, locks and sessions in it when the first batch is written"
+            raise OptionError(output.kind, output.sink, problem, hint) from error
+
+
+def started(start: Callable[[], Any]) -> Any:
+    """Start a query on a server whose Python process may take long to come up.
+
+    Args:
+        start: Starts it.
+
+    Raises:
+        SettingError: When muntin isn't installed where the server is.
+    """
+    for attempt in range(_STARTS):
+        try:
+            return start()
+        except PySparkException as error:
+            said = str(error)
+            if "No module named 'muntin'" in said:
+                raise SettingError(_NO_MUNTIN) from error
+            if attempt + 1 == _STARTS or not any(words in said for words in _NO_WORKER):
+                raise
+            _LOG.warning("The server's Python process didn't start in time; trying again")
+
+
+_NO_MUNTIN = (
+    "the server of Spark Connect writes the batches, and its Python has no muntin; "
+    "install it there, in the Python that PYSPARK_PYTHON names when the server starts"
+)

@@ -1,0 +1,130 @@
+"""What happens with each batch of a query: its rows go to the sinks, its figures to the handle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from muntin.spark.host.processor import PROGRESS
+from muntin.spark.host.watchers import Kept
+from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.files import Sink, SinkLike
+from muntin.spark.sinks.unstorable import DeadLetters, Letters
+
+# Blobs of up to so many bytes come with the progress: fetching them costs no job then.
+_FEW = 1 << 18
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Rows of one kind and where they go.
+
+    Attributes:
+        kind: The kind, among what shards emit.
+        schema: The columns.
+        keys: What identifies a row, beside its window; ``None`` where nothing does.
+        sink: Where they go, if anywhere.
+    """
+
+    kind: str
+    schema: StructType
+    keys: tuple[str, ...] | None
+    sink: SinkLike | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A batch that all sinks have.
+
+    Attributes:
+        number: Its number.
+        emitted: What the shards emitted.
+        lines: The figures that each shard emitted.
+        batches: The rows by output.
+        unstorable: How many of them the sinks couldn't take.
+        kept: What must be there until nobody looks at the rows any more.
+    """
+
+    number: int
+    emitted: DataFrame
+    lines: Sequence[str]
+    batches: list[Batch]
+    unstorable: int
+    kept: Kept
+
+
+class Report(Protocol):
+    """Is told of each batch."""
+
+    def writing(self, emitted: DataFrame, number: int) -> AbstractContextManager[None]:
+        """While a batch is being written."""
+
+    def written(self, batch: Written) -> None:
+        """All sinks have a batch."""
+
+
+class Writer:
+    """The function given to ``foreachBatch``; a server of Spark Connect gets it pickled.
+
+    Args:
+        outputs: What kinds of rows there are.
+        sinks: Where each goes, if anywhere.
+        checkpoint: Where rows are kept that a sink can't take.
+        report: Is told of each batch.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[Destination],
+        sinks: Sequence[Sink | None],
+        checkpoint: str,
+        report: Report,
+    ) -> None:
+        self._outputs = tuple(outputs)
+        self._sinks = tuple(sinks)
+        self._dead = DeadLetters(checkpoint)
+        self._report = report
+
+    def __call__(self, emitted: DataFrame, number: int) -> None:
+        """Write a batch."""
+        # The shards' blobs are few and small rows to Spark: keeping them costs little, and
+        # without it each sink would run the whole batch again.
+        with self._report.writing(emitted, number):
+            emitted.persist()
+            kept = Kept(emitted.unpersist)
+            try:
+                lines, batches = fetched(number, emitted, self._outputs)
+                for batch, target in zip(batches, self._sinks, strict=True):
+                    if target is not None:
+                        target.write(batch)
+                aside = self._dead.keep(emitted.sparkSession, batches)
+                self._report.written(Written(number, emitted, lines, batches, aside, kept))
+            finally:
+                kept.done()
+
+
+def fetched(
+    number: int, emitted: DataFrame, outputs: Sequence[Destination]
+) -> tuple[list[str], list[Batch]]:
+    """The progress of a batch's shards, and what each output gets of it.
+
+    Args:
+        number: The batch's number.
+        emitted: What the shards emitted.
+        outputs: What kinds of rows there are.
+    """
+    few = F.when(F.length("blob") <= _FEW, F.col("blob")).alias("blob")
+    rows = emitted.select("kind", "progress", few).collect()
+    batches = []
+    for o in outputs:
+        blobs = [row.blob for row in rows if row.kind == o.kind]
+        small = tuple(map(bytes, blobs)) if None not in blobs else None
+        letters = Letters(o.kind)
+        batches.append(Batch(number, emitted, o.kind, o.schema, o.keys, not blobs, letters, small))
+    return [row.progress for row in rows if row.kind == PROGRESS], batches

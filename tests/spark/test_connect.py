@@ -1,0 +1,125 @@
+"""Queries over Spark Connect: they run on a server, and their clients see them there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psycopg
+import pytest
+from tests.services.connect import ConnectServer
+from tests.services.postgres import Postgres
+
+pytestmark = pytest.mark.slow
+
+PIPELINE = """
+checkpoint = "${out}/checkpoints"
+
+[tables.messages]
+connector = "json"
+path = "${out}/in"
+time = "at"
+
+[tables.messages.columns]
+k = "string"
+at = "timestamp"
+v = "bigint"
+
+[tables.sums]
+connector = "parquet"
+path = "${out}/sums"
+
+[queries.tens]
+from = "messages"
+key = "k"
+windows = { tumbling = "10 seconds" }
+into = "sums"
+agg = { n = "count(*)" }
+"""
+
+
+def run(server: ConnectServer, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "SPARK_REMOTE": server.url}
+    done = subprocess.run(
+        list(map(str, command)),
+        env=environment, capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:] + server.log.read_text()[-2000:]
+    return done
+
+
+def client(server: ConnectServer, scenario: str, folder: Path, *more: str) -> Any:
+    done = run(
+        server, sys.executable, Path(__file__).with_name("connected.py"), scenario, folder, *more
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def check_windows(seen: dict[str, Any]) -> None:
+    counts = {"seen": 33, "counted": 31, "null_key": 1, "late": 1}
+    assert seen["idle"] == [True, True]
+    assert seen["before"] == [counts, {"full": 3}, True, "2026-01-01 00:01:00+00:00"]
+    assert not seen["active"]
+    assert seen["shown"] == [
+        [0, {"results": [2, 2], "rejected": [1, 1]}],
+        [1, {"results": [1, 1], "rejected": [1, 1]}],
+    ]
+    assert seen["ended"]
+    assert seen["after"] == [{**counts, "seen": 34, "counted": 32}, {"full": 1}]
+    assert seen["rejected"] == 2
+    assert seen["left"] == []
+
+
+def test_windows_run_there_and_are_seen_here(connect: ConnectServer, tmp_path: Path) -> None:
+    check_windows(client(connect, "windows", tmp_path))
+    with duckdb.connect(str(tmp_path / "new" / "out.duckdb")) as found:
+        assert found.execute("SELECT n FROM windows ORDER BY window_start").fetchall() == [
+            (10,), (10,), (10,), (1,),
+        ]  # fmt: skip
+        assert found.execute("SELECT count(*) FROM history").fetchall() == [(4,)]
+
+
+def test_the_server_writes_to_postgres(
+    connect: ConnectServer, postgres: Postgres, tmp_path: Path
+) -> None:
+    dsn = postgres.database()
+    check_windows(client(connect, "windows", tmp_path, dsn))
+    with psycopg.connect(dsn) as found:
+        rows = found.execute("SELECT n FROM windows ORDER BY window_start").fetchall()
+        assert rows == [(10,), (10,), (10,), (1,)]
+
+
+def test_joins_that_feed_windows_and_agents_run_too(connect: ConnectServer, tmp_path: Path) -> None:
+    assert client(connect, "others", tmp_path) == {
+        "pairs": [10, 10],
+        "join": {"seen": 60, "counted": 60},
+        "views": [30],
+        "taken": {"seen": 30, "taken": 30},
+    }
+
+
+def test_what_cannot_be_there_is_refused(connect: ConnectServer, tmp_path: Path) -> None:
+    said = client(connect, "refused", tmp_path)
+    assert said["locked"].startswith("OptionError: results=<__main__.Locked")
+    assert "can't be sent to the server of Spark Connect" in said["locked"]
+    assert said["windowing"].startswith("OptionError: spark='Spark Connect' needs")
+    assert (
+        "SpecChangedError: the checkpoint was written by a query that goes by nothing"
+        in (said["ticks"])
+    )
+
+
+def test_a_pipeline_runs_there(connect: ConnectServer, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    lines = [{"k": "a", "at": f"2026-01-01 00:00:{s:02d}", "v": s} for s in range(30)]
+    (tmp_path / "in" / "0.json").write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "tens.toml").write_text(PIPELINE)
+    muntin = Path(sys.executable).with_name("muntin")
+    run(connect, muntin, "run", tmp_path / "tens.toml", "--set", f"out={tmp_path}", "--until-quiet")
+    found = duckdb.sql(f"SELECT sum(n)::INT FROM '{tmp_path}/sums/*/*.parquet'").fetchall()
+    assert found == [(20,)]
