@@ -12,6 +12,7 @@ from muntin.model.aggregates import *  # noqa: F403
 from muntin.model.aggregates import __all__ as _AGGREGATES
 from muntin.model.axis import rows
 from muntin.model.errors import (
+    BatchError,
     MissingExtraError,
     MuntinError,
     OptionError,
@@ -48,6 +49,7 @@ __all__ = [
     *_AGGREGATES,
     "App",
     "Metrics",
+    "BatchError",
     "MissingExtraError",
     "MuntinError",
     "OptionError",

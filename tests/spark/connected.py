@@ -134,6 +134,10 @@ class Locked:
         """Never called."""
 
 
+def failing(frame: DataFrame, number: int) -> None:
+    raise ValueError(f"no batch {number} today")
+
+
 def refused(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
     """What can't be, and in which words."""
     put(folder, "0", [("a", s, 1) for s in range(30)])
@@ -151,6 +155,8 @@ def refused(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
     made = tens(stream(spark, folder))
     attempt("locked", lambda: made.start(checkpoint=f"{folder}/c1", results=Locked()))
     made.start(checkpoint=f"{folder}/c2", available_now=True).await_end(120)
+    broken = made.start(checkpoint=f"{folder}/c4", results=failing)
+    attempt("failing", lambda: broken.await_idle(120))
     early = mt.windowed(stream(spark, folder), key="k", time="at").tumbling("10 seconds")
     ticking = early.early(every="5 seconds").agg(n=mt.count(), total=mt.sum("v"))
     attempt("ticks", lambda: ticking.start(checkpoint=f"{folder}/c2"))

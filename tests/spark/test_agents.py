@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PythonException, StreamingQueryException
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.guide import faust_tables
@@ -368,7 +368,7 @@ def test_a_batch_that_fails_is_done_again_whole(
             available_now=True,
         )
 
-    with pytest.raises(StreamingQueryException, match="the agent has a fault"):
+    with pytest.raises(mt.BatchError, match=r"^RuntimeError: the agent has a fault .*in count"):
         run().await_end(timeout=240)
     out = tmp_path / "out.duckdb"
     select = "SELECT key, value FROM views ORDER BY key"

@@ -107,6 +107,9 @@ def test_what_cannot_be_there_is_refused(connect: ConnectServer, tmp_path: Path)
     said = client(connect, "refused", tmp_path)
     assert said["locked"].startswith("OptionError: results=<__main__.Locked")
     assert "can't be sent to the server of Spark Connect" in said["locked"]
+    failed = "BatchError: ValueError: no batch 0 today (batch 0, the sink of results, "
+    assert said["failing"].startswith(failed)
+    assert "connected.py" in said["failing"]
     assert said["windowing"].startswith("OptionError: spark='Spark Connect' needs")
     assert (
         "SpecChangedError: the checkpoint was written by a query that goes by nothing"

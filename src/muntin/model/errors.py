@@ -93,6 +93,30 @@ class SinkError(MuntinError):
     """A sink can't take a batch; the message says where and what to do, and shows no password."""
 
 
+class BatchError(MuntinError):
+    """What a query runs of yours raised: a sink, a function, an aggregate, an agent.
+
+    The exception itself is its ``__cause__``; where it was raised in another process, one of the
+    same class if Python has that, with the traceback as a note.
+
+    Args:
+        said: What was raised, with its class.
+        batch: The number of the batch.
+        part: What ran.
+        place: The line that raised it.
+
+    Example:
+        >>> print(BatchError("KeyError: 'x'", 3, "the sink of results", "app.py:7, in write"))
+        KeyError: 'x' (batch 3, the sink of results, app.py:7, in write)
+    """
+
+    def __init__(self, said: str, batch: int, part: str, place: str) -> None:
+        self.batch = batch
+        self.part = part
+        self.place = place
+        super().__init__(f"{said} (batch {batch}, {part}, {place})")
+
+
 class SourceError(MuntinError):
     """A source can't give what a batch has to read; the message says what, and what to do."""
 

@@ -8,21 +8,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import (
+    BatchError,
     MuntinError,
     OptionError,
     PartitionError,
+    SinkError,
     SourceError,
     SpecChangedError,
     StateCorruptedError,
 )
 from muntin.spark.explain import noted
+from muntin.spark.failures import Failure
 from muntin.spark.host.internals.jvm import is_connected, session_of
 from muntin.spark.host.plan import REJECTED, RESULTS, Plan
 from muntin.spark.host.progress import Progress, Totals
@@ -65,6 +68,7 @@ class WindowedQuery:
         self._writing = False
         self._totals = Totals()
         self._following: Following | None = None
+        self._failed: tuple[BatchError, Exception | None] | None = None
 
     def __repr__(self) -> str:
         return f"WindowedQuery(batch={self.progress.batch}, counts={self.progress.counts})"
@@ -98,6 +102,9 @@ class WindowedQuery:
         Raises:
             SpecChangedError: When the checkpoint was written by another spec.
             StateCorruptedError: When the checkpoint's state can't be read.
+            BatchError: When a sink, a function, an aggregate or an agent of yours raised; its cause
+                is what was raised.
+            SinkError: When a sink can't take a batch.
             StreamingQueryException: When it ended by another error.
         """
         try:
@@ -110,9 +117,12 @@ class WindowedQuery:
         except PySparkException as error:  # over Spark Connect it is what the query failed with
             self._settle(_SETTLES)
             ours = _as_ours(error)
-            if ours is None:
+            if ours is not None:
+                raise ours from error
+            if self._failed is None:
                 raise
-            raise ours from error
+            shown, cause = self._failed
+            raise shown from cause
 
     def await_idle(self, timeout: float = 60.0) -> bool:
         """Wait until all input there is now has been read and no changed window waits to emit.
@@ -178,8 +188,9 @@ class WindowedQuery:
 
     def follow(self, post: Post) -> None:
         """Take in what comes back from the server of Spark Connect."""
-        watched = lambda: bool(self.watchers)  # noqa: E731
-        self._following = Following(self.spark, post, self.outputs, self._take, self.show, watched)
+        self._following = Following(
+            self.spark, post, self.outputs, self._take, self.show, self.failed, self.watchers
+        )
         self._following.begin(self.query)
 
     @property
@@ -215,6 +226,11 @@ class WindowedQuery:
         self.note(batch)
         self.show(batch.number, batch.batches, batch.kept)
 
+    def failed(self, failure: Failure, error: Exception | None = None) -> None:
+        """Code of the user's raised an exception; here, if that is given as well."""
+        remote = error is None or isinstance(error, PythonException)
+        self._failed = failure.shown(), failure.rebuilt() if remote else error
+
     def note(self, batch: Written) -> None:
         """Take in the figures that the shards emitted with a batch."""
         self._take(self._totals.add(batch.number, batch.lines, batch.unstorable))
@@ -228,7 +244,7 @@ class WindowedQuery:
 
 def _as_ours(error: PySparkException) -> MuntinError | None:
     """The error of muntin that a worker's traceback ends with, if it does."""
-    for kind in (PartitionError, SourceError, SpecChangedError, StateCorruptedError):
+    for kind in (PartitionError, SinkError, SourceError, SpecChangedError, StateCorruptedError):
         _, found, rest = str(error).partition(f"{kind.__name__}: ")
         if found:
             return kind(rest.partition("\n")[0].strip())

@@ -23,6 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from muntin.model.errors import OptionError, SettingError
+from muntin.spark.failures import Failure
 from muntin.spark.host.handoff import tag
 from muntin.spark.host.processor import EMITTED
 from muntin.spark.host.progress import Progress, Totals
@@ -56,6 +57,7 @@ class Post:
         self._totals = Totals()
         self._views: list[int] = []
         self._writing = False
+        self._failure: Failure | None = None
 
     @property
     def key(self) -> str:
@@ -92,6 +94,10 @@ class Post:
             if _client(self._session).conf.get(self.watched, "") == "true":
                 self._show(batch)
 
+    def failed(self, failure: Failure, error: Exception) -> None:
+        """See ``Report``."""
+        self._failure = failure
+
     def _show(self, batch: Written) -> None:
         """Let the client see the rows of a batch for a while."""
         client = _client(self._session)
@@ -106,6 +112,7 @@ class Post:
             "writing": self._writing,
             "progress": self._totals.progress.to_dict(),
             "views": self._views,
+            "failure": self._failure and self._failure.to_dict(),
         }
         with _forgiving():
             _client(self._session).conf.set(self.key, json.dumps(said))
@@ -141,7 +148,8 @@ class Following:
         outputs: What kinds of rows there are.
         took: Is given the figures, and whether a batch is being written.
         show: Is given a batch's number and rows.
-        watched: Whether somebody watches.
+        failed: Is given what code of the user's raised.
+        watchers: Those who watch now.
     """
 
     spark: SparkSession
@@ -149,7 +157,8 @@ class Following:
     outputs: Sequence[Destination]
     took: Callable[[Progress, bool], None]
     show: Callable[[int, list[Batch]], None]
-    watched: Callable[[], bool]
+    failed: Callable[[Failure], None]
+    watchers: Sequence[Any]
     _seen: int = -1
     _asked: bool = False
     _text: str = ""
@@ -187,7 +196,7 @@ class Following:
             self._look()
 
     def _look(self) -> None:
-        if self.watched() != self._asked:
+        if bool(self.watchers) != self._asked:
             self._asked = not self._asked
             self.spark.conf.set(self.post.watched, str(self._asked).lower())
         text = self.spark.conf.get(self.post.key, "") or ""
@@ -195,6 +204,8 @@ class Following:
             return
         self._text, said = text, json.loads(text)
         self.took(Progress.from_dict(said["progress"]), said["writing"])
+        if said["failure"]:
+            self.failed(Failure.from_dict(said["failure"]))
         for number in said["views"]:
             if number > self._seen:
                 self._seen = number

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from muntin.spark.failures import Failure
 from muntin.spark.host.processor import PROGRESS
 from muntin.spark.host.watchers import Kept
 from muntin.spark.sinks.batch import Batch
@@ -68,6 +69,9 @@ class Report(Protocol):
     def written(self, batch: Written) -> None:
         """All sinks have a batch."""
 
+    def failed(self, failure: Failure, error: Exception) -> None:
+        """Code of the user's raised an exception."""
+
 
 class Writer:
     """The function given to ``foreachBatch``; a server of Spark Connect gets it pickled.
@@ -99,14 +103,27 @@ class Writer:
             emitted.persist()
             kept = Kept(emitted.unpersist)
             try:
-                lines, batches = fetched(number, emitted, self._outputs)
+                with self._watched(number, "in a worker"):
+                    lines, batches = fetched(number, emitted, self._outputs)
                 for batch, target in zip(batches, self._sinks, strict=True):
                     if target is not None:
-                        target.write(batch)
+                        with self._watched(number, f"the sink of {batch.kind}"):
+                            target.write(batch)
                 aside = self._dead.keep(emitted.sparkSession, batches)
                 self._report.written(Written(number, emitted, lines, batches, aside, kept))
             finally:
                 kept.done()
+
+    @contextmanager
+    def _watched(self, number: int, part: str) -> Iterator[None]:
+        """While something runs that may be the user's."""
+        try:
+            yield
+        except Exception as error:
+            failure = Failure.of(error, number, part)
+            if failure is not None:
+                self._report.failed(failure, error)
+            raise
 
 
 def fetched(

@@ -1,0 +1,117 @@
+"""What code of the user's raised in a batch, as he is to see it: his own exception first.
+
+Spark wraps what a sink, a function, an agent or an aggregate raised into several of its own, and
+sends those of workers as text.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PythonException
+
+from muntin.model.errors import BatchError
+
+_BEGIN = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)', re.M)
+_RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<said>.*))?$")
+# What stands between a user's code and Spark.
+_ENGINES = re.compile(
+    r"/(pyspark|py4j|polars|pyarrow|pandas|numpy)(\.zip)?/|/lib/python3[^/]*/(?!site-pack)"
+)
+_OWN = str(Path(__file__).parents[1])
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What was raised.
+
+    Attributes:
+        batch: The batch's number.
+        part: What ran.
+        kind: The exception's class, by name.
+        said: Its message.
+        place: The user's line that raised it; empty where it isn't known.
+        trace: The whole traceback.
+    """
+
+    batch: int
+    part: str
+    kind: str
+    said: str
+    place: str
+    trace: str
+
+    @classmethod
+    def of(cls, error: Exception, batch: int, part: str) -> Failure | None:
+        """What a batch failed with; ``None`` where that is nobody's code but ours and Spark's.
+
+        Args:
+            error: What was raised.
+            batch: The batch's number.
+            part: What ran.
+        """
+        if isinstance(error, PythonException):
+            trace = str(error)
+            kind, said = _raised(trace)
+        else:
+            trace = "".join(traceback.format_exception(error))
+            kind, said = type(error).__name__, str(error)
+        place = _place(trace)
+        return cls(batch, part, kind, said, place, trace) if place else None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Failure:
+        """What ``to_dict`` wrote."""
+        return cls(**data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON can hold it."""
+        return asdict(self)
+
+    def rebuilt(self) -> Exception:
+        """The exception, where it was raised in another process: of its class, if Python has it."""
+        made = Exception(f"{self.kind}: {self.said}")
+        kind = getattr(builtins, self.kind, None)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            with suppress(TypeError):  # some want more than a message
+                made = kind(self.said)
+        made.add_note(self.trace)
+        return made
+
+    def shown(self) -> BatchError:
+        """The error that whoever waits for the query gets."""
+        said = f"{self.kind}: {self.said}" if self.said else self.kind
+        return BatchError(said, self.batch, self.part, self.place)
+
+
+def _raised(text: str) -> tuple[str, str]:
+    """The class and the message of the exception that a traceback ends with."""
+    lines = text.rpartition(_BEGIN)[2].split("\n")
+    for number, line in enumerate(lines):
+        found = _RAISED.match(line)
+        if found:
+            rest = [found["said"] or "", *lines[number + 1 :]]
+            said = "\n".join(rest).partition("\n SQLSTATE")[0].strip()
+            return found["kind"].rpartition(".")[2], said
+    return "Exception", text.strip().partition("\n")[0]
+
+
+def _place(text: str) -> str:
+    """The innermost frame that is the user's: the file, the line and the function."""
+    frames = [f for f in _FRAME.finditer(text) if not _is_ours(f["file"])]
+    if not frames:
+        return ""
+    last = frames[-1]
+    return f"{last['file']}:{last['line']}, in {last['name']}"
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith((_OWN, "<frozen")) or _ENGINES.search(file) is not None
