@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
 from muntin.model.aggregates.entry import SAME, Rows, Sql, entry, fixed
 from muntin.model.aggregates.plainly import rank
 from muntin.model.shapes import ORDER, TRUTH, WHOLE
+
+_least_or_greatest = partial(entry, accepts=ORDER, gives=SAME, size=fixed(8))
+_of_a_message = partial(entry, accepts=WHOLE, gives=SAME, starts_empty=False)
+_of_truths = partial(entry, accepts=TRUTH, size=fixed(1))
 
 
 def _by_place(rows: Rows, agg: Aggregate) -> Any:
@@ -32,11 +37,8 @@ def _at_the_end(agg: Aggregate, rows: list[tuple[Any, Any]]) -> Any:
     return pick(tied, key=rank) if tied else None
 
 
-@entry(
-    accepts=ORDER,
-    gives=SAME,
+@_least_or_greatest(
     sql=Sql(("MIN",)),
-    size=fixed(8),
     value=lambda values, agg: builtins.min(values, key=rank),
 )
 def min(column: Any) -> Aggregate:
@@ -44,11 +46,8 @@ def min(column: Any) -> Aggregate:
     return Aggregate("min", column)
 
 
-@entry(
-    accepts=ORDER,
-    gives=SAME,
+@_least_or_greatest(
     sql=Sql(("MAX",)),
-    size=fixed(8),
     value=lambda values, agg: builtins.max(values, key=rank),
 )
 def max(column: Any) -> Aggregate:
@@ -56,10 +55,7 @@ def max(column: Any) -> Aggregate:
     return Aggregate("max", column)
 
 
-@entry(
-    accepts=WHOLE,
-    gives=SAME,
-    starts_empty=False,
+@_of_a_message(
     sql=Sql(("FIRST", "FIRST_VALUE")),
     of_rows=_by_place,
 )
@@ -68,10 +64,7 @@ def first(column: Any) -> Aggregate:
     return Aggregate("first", column)
 
 
-@entry(
-    accepts=WHOLE,
-    gives=SAME,
-    starts_empty=False,
+@_of_a_message(
     sql=Sql(("LAST", "LAST_VALUE")),
     of_rows=_by_place,
 )
@@ -80,10 +73,7 @@ def last(column: Any) -> Aggregate:
     return Aggregate("last", column)
 
 
-@entry(
-    accepts=WHOLE,
-    gives=SAME,
-    starts_empty=False,
+@_of_a_message(
     sql=Sql(("MIN_BY", "ARG_MIN"), "column"),
     of_rows=_by_column,
 )
@@ -92,10 +82,7 @@ def arg_min(column: Any, by: Any) -> Aggregate:
     return Aggregate("arg_min", column, by)
 
 
-@entry(
-    accepts=WHOLE,
-    gives=SAME,
-    starts_empty=False,
+@_of_a_message(
     sql=Sql(("MAX_BY", "ARG_MAX"), "column"),
     of_rows=_by_column,
 )
@@ -104,10 +91,8 @@ def arg_max(column: Any, by: Any) -> Aggregate:
     return Aggregate("arg_max", column, by)
 
 
-@entry(
-    accepts=TRUTH,
+@_of_truths(
     sql=Sql(("BOOL_AND", "EVERY")),
-    size=fixed(1),
     value=lambda values, agg: all(values),
 )
 def bool_and(column: Any) -> Aggregate:
@@ -115,10 +100,8 @@ def bool_and(column: Any) -> Aggregate:
     return Aggregate("bool_and", column)
 
 
-@entry(
-    accepts=TRUTH,
+@_of_truths(
     sql=Sql(("BOOL_OR", "SOME")),
-    size=fixed(1),
     value=lambda values, agg: any(values),
 )
 def bool_or(column: Any) -> Aggregate:
