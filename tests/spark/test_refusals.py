@@ -326,3 +326,22 @@ def test_a_session_whose_state_a_crash_may_spoil(spark: SparkSession, frame: Dat
             over(frame).agg(n=mt.count())
     finally:
         spark.conf.set(FORMAT, "2")
+
+
+def test_all_settings_that_are_wrong_are_named_with_a_line_to_paste(
+    spark: SparkSession, frame: DataFrame
+) -> None:
+    before = spark.conf.get(PROVIDER)
+    spark.conf.set(FORMAT, "1")
+    spark.conf.set(PROVIDER, "HDFS")
+    try:
+        with pytest.raises(mt.SettingError) as caught:
+            over(frame).agg(n=mt.count())
+        said, _, line = str(caught.value).partition("In one line: ")
+        assert f"{PROVIDER} is 'HDFS'" in said
+        assert f"{FORMAT} is '1'" in said
+        exec(line)
+        over(frame).agg(n=mt.count())
+    finally:
+        spark.conf.set(FORMAT, "2")
+        spark.conf.set(PROVIDER, before)

@@ -31,6 +31,7 @@ from muntin.spark.host.plan import REJECTED, RESULTS, Plan
 from muntin.spark.host.progress import Progress, Totals
 from muntin.spark.host.shards import partitioned, partitions, remembered
 from muntin.spark.host.watchers import Kept, Shown, Watcher
+from muntin.spark.host.workers import check_workers
 from muntin.spark.remote import Following, Post, check_sendable, started
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.files import SinkLike, check, check_apart, prepare, sink
@@ -317,6 +318,7 @@ def launch(
         check_sendable(outputs, sinks)
     else:
         prepare(sinks)
+    check_workers(handle.spark)
     post = Post(session_of(handle.spark)) if remote else None
     write = Writer(outputs, sinks, checkpoint, post or handle)
     writer = emitted.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from muntin.model.errors import SettingError
 from muntin.spark.chatter import quiet_jvm
-from muntin.spark.host.internals.jvm import is_connected, is_running
+from muntin.spark.host.internals.jvm import is_connected, is_running, use_python
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -60,6 +60,11 @@ LOCAL = {
     ".checkpointing.FileSystemBasedCheckpointFileManager",
 }
 
+# Name, Spark's default, the value that a query needs, and what is wrong with any other.
+_REQUIRED = (
+    (PROVIDER, "", ROCKSDB, "and windows are kept in RocksDB"),
+    (FORMAT, "1", "2", "by which a crash may leave state that can't be read back"),
+)
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
 
 _NO_JVM = (
@@ -93,6 +98,7 @@ def session(
     Example:
         >>> spark = session(master="local[2]")  # doctest: +SKIP
     """
+    chosen = "PYSPARK_PYTHON" in os.environ
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     builder = SparkSession.builder.appName(app)
@@ -121,6 +127,9 @@ def session(
             raise SettingError(_NO_JVM) from error
     if not is_connected(spark):
         spark.sparkContext.setLogLevel("ERROR")
+    if not chosen:
+        # One that ran already took the first python3 on the PATH.
+        use_python(spark, sys.executable)
     return spark
 
 
@@ -133,16 +142,20 @@ def require(spark: SparkSession) -> None:
     """Refuse a session without which a query would fail later and less clearly.
 
     Raises:
-        SettingError: Naming the setting, its value, and the value to give it.
+        SettingError: Naming all such settings, their values, and the values to give them.
     """
-    found = spark.conf.get(PROVIDER, "")
-    if found != ROCKSDB:
-        raise SettingError(
-            f"{PROVIDER} is {found!r}, and windows are kept in RocksDB; "
-            f"set it to {ROCKSDB!r}, or start the session with muntin.session()"
-        )
-    if spark.conf.get(FORMAT, "1") != "2":
-        raise SettingError(
-            f"{FORMAT} is '1', by which a crash may leave state that can't be read back; "
-            "set it to '2', or start the session with muntin.session()"
-        )
+    wrong = {
+        name: (found, wanted, why)
+        for name, default, wanted, why in _REQUIRED
+        if (found := spark.conf.get(name, default)) != wanted
+    }
+    if not wrong:
+        return
+    lines = [
+        f"{name} is {found!r}, {why}; set it to {wanted!r}"
+        for name, (found, wanted, why) in wrong.items()
+    ]
+    paste = "; ".join(f"spark.conf.set({n!r}, {wanted!r})" for n, (_, wanted, _) in wrong.items())
+    raise SettingError(
+        "; ".join(lines) + f", or start the session with muntin.session(). In one line: {paste}"
+    )

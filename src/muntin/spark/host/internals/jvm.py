@@ -23,6 +23,19 @@ def session_of(spark: SparkSession) -> str:
     return str(spark.session_id)  # type: ignore[attr-defined]
 
 
+def workers_of(spark: SparkSession) -> str:
+    """What tells the workers of one session from those of another."""
+    if is_connected(spark):
+        return session_of(spark)
+    return f"{spark.sparkContext.applicationId} {spark.sparkContext.pythonExec}"
+
+
+def use_python(spark: SparkSession, python: str) -> None:
+    """Let a running session start its workers by another Python, where it has its own machine's."""
+    if not is_connected(spark) and str(spark.sparkContext.master).startswith("local"):
+        spark.sparkContext.pythonExec = python
+
+
 def classes_of(spark: SparkSession) -> Any:
     """The JVM's classes, by their full names; there has to be a JVM."""
     return spark._jvm
