@@ -54,7 +54,7 @@ def test_idle_batches_leave_nothing_in_the_sinks(spark: SparkSession, tmp_path: 
     query = (
         mt.windowed(feed.stream(spark), key="key", time="at")
         .tumbling("10 seconds")
-        .late(grace="1 hour")
+        .late(grace="1 hour", every="1 second")
         .agg(n=mt.count())
         .start(
             checkpoint=f"{tmp_path}/checkpoint",

@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.sources.inputs import check_ticks
+from muntin.model.axis import MILLISECOND
+from muntin.model.policies import Every
+from muntin.spark.sources.inputs import check_ticks, period_of
 from muntin.tables import App
 
 LATE: dict[str, dict[str, Any]] = {"each": {"each": True}, "every": {"every": "1 second"}}
@@ -88,3 +90,23 @@ def test_so_does_a_first_table_by_the_wall_clock(
     assert start(by_clock=False).await_end(timeout=240)
     with pytest.raises(mt.SpecChangedError, match=r"machine's clock, .*the relative_to_now\(\)"):
         start(by_clock=True)
+
+
+@pytest.mark.parametrize(
+    ("periods", "ticks"),
+    [
+        ((), None),
+        ((5_000,), 5_000),
+        ((3_600_000,), 3_600_000),
+        ((2_000, 10_000), 2_000),
+        ((3_000, 5_000), 1_000),
+        ((250,), 250),
+        ((300, 1_000), 300),
+        ((1_000, 1_001), 1_000),
+    ],
+)
+def test_a_tick_comes_as_often_as_a_policy_asks_for_it(
+    periods: tuple[int, ...], ticks: int | None
+) -> None:
+    policies = [Every(period * MILLISECOND) for period in periods]
+    assert period_of([*policies, None]) == (None if ticks is None else ticks * MILLISECOND)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import gcd
 
 import polars as pl
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -198,12 +199,13 @@ def _check_time(frame: DataFrame, option: str, time: str) -> None:
 
 
 def period_of(policies: Sequence[Policy | None]) -> int | None:
-    """How often a tick is needed: the shortest period of a policy, at most a second apart.
+    """How often a tick is needed, so that there is one at each multiple of each policy's period.
 
-    ``None`` where no policy goes by the clock.
+    ``None`` where no policy goes by the clock. Every tick is a batch: where periods have little in
+    common there is one a second, or as often as the shortest of them says.
     """
     periods = [policy.period for policy in policies if isinstance(policy, Every)]
-    return min(SECOND, *periods) if periods else None
+    return max(gcd(*periods), min(SECOND, *periods)) if periods else None
 
 
 def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
