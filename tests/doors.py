@@ -35,6 +35,7 @@ from muntin.state.runs import FrameCache
 from muntin.state.shards import split
 from muntin.stores import Image, KeyValue, memory, rocks
 from muntin.testing.oracle import Oracle, Step
+from muntin.testing.oracle.speaking import nulls_first
 from muntin.testing.oracle.stepping import COUNTS
 
 
@@ -308,7 +309,8 @@ def micros(time: Any) -> Any:
 
 def in_order(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:
     """What the firings of a step come in the order of, over all shards."""
-    return row["emission"] != "retract", row["window_start"], *(row[k] for k in spec.keys)
+    key = nulls_first(tuple(row[k] for k in spec.keys))
+    return row["emission"] != "retract", row["window_start"], key
 
 
 def _spoken_order(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:

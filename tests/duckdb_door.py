@@ -21,6 +21,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
+from muntin.testing.oracle.speaking import nulls_first
 
 Place = tuple[Any, ...]
 _TYPES = {"long": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}
@@ -37,7 +38,7 @@ def computed_at_once(spec: WindowSpec, steps: Sequence[Batch]) -> dict[Place, di
         _load(connection, spec, steps)
         connection.execute(_windows(connection, spec))
         keys = [f'"{key}"' for key in spec.keys]
-        same = "".join(f" AND m.{key} = w.{key}" for key in keys)
+        same = "".join(f" AND m.{key} IS NOT DISTINCT FROM w.{key}" for key in keys)
         columns = [*(f"w.{key}" for key in keys), "w.low", "w.shown"]
         columns += [f'{text} AS "{name}"' for name, text in said.items()]
         rows = connection.execute(
@@ -47,7 +48,9 @@ def computed_at_once(spec: WindowSpec, steps: Sequence[Batch]) -> dict[Place, di
         ).fetchall()
     width = len(spec.keys)
     return {
-        (row[width], row[:width], row[width + 1]): dict(zip(said, row[width + 2 :], strict=True))
+        (row[width], nulls_first(row[:width]), row[width + 1]): dict(
+            zip(said, row[width + 2 :], strict=True)
+        )
         for row in rows
     }
 
@@ -68,7 +71,9 @@ def _load(connection: Any, spec: WindowSpec, steps: Sequence[Batch]) -> None:
         marks = ", ".join("?" * (len(kinds) + 2))
         connection.executemany(f"INSERT INTO read VALUES ({marks})", rows)
     needed = [
-        f'"{name}" IS NOT NULL' for name in (*spec.keys, *(spec.offset or ()), spec.time) if name
+        f'"{name}" IS NOT NULL'
+        for name in (*spec.required, *(spec.offset or ()), spec.time)
+        if name
     ]
     once = "SELECT * FROM read"
     if spec.offset is not None:

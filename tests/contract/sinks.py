@@ -16,6 +16,7 @@ from tests.spark.feed import DAY, STAMP, at
 import muntin as mt
 from muntin.spark.sinks.files import Sink
 from muntin.spark.sinks.unstorable import Letters
+from muntin.testing.oracle.speaking import nulls_first
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Written:
     """A batch of a few windows."""
 
     number: int
-    said: list[tuple[str, int, int | None, int]]
+    said: list[tuple[str | None, int, int | None, int]]
     kind: str = "results"
     keys: tuple[str, ...] | None = ("key",)
 
@@ -121,11 +122,12 @@ class PostgresPlace:
 
 
 def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows in order, moments as seconds of the day that they are about."""
-    return sorted(
+    """Rows in order, NULL first, moments as seconds of the day that they are about."""
+    rows = [
         tuple((v - DAY).total_seconds() if hasattr(v, "tzinfo") else v for v in row)
         for row in found
-    )
+    ]
+    return sorted(rows, key=nulls_first)
 
 
 def _quoted(name: str) -> str:

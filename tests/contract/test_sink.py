@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contract.sinks import DuckDBPlace, Place, PostgresPlace, Written
+from tests.contract.sinks import DuckDBPlace, Place, PostgresPlace, Written, in_order
 
 from muntin.spark.sinks.files import Sink
 
@@ -53,6 +53,19 @@ def test_what_was_taken_back_is_deleted(sink: Sink, place: Place) -> None:
     assert [row for row in emitted if row[0] == "retract"] == taken
 
 
+def test_null_is_a_key_like_others_and_not_the_word(sink: Sink, place: Place) -> None:
+    sink.write(Written(0, [(None, 0, 1, 0), ("null", 0, 5, 0), (None, 10, 7, 0), ("a", 0, 1, 0)]))
+    later = Written(1, [(None, 0, 2, 1), (None, 0, 3, 2), ("null", 0, None, 1), ("a", 0, 2, 1)])
+    for batch in (later, later, Written(2, [(None, 0, 9, 1)])):
+        sink.write(batch)
+        assert kept(place) == [(None, 0, 3, 2), (None, 10, 7, 0), ("a", 0, 2, 1)]
+    for _ in range(2):
+        sink.write(Written(3, [(None, 0, None, 3), (None, 20, 1, 0)]))
+        assert kept(place) == [(None, 10, 7, 0), (None, 20, 1, 0), ("a", 0, 2, 1)]
+    sink.write(Written(4, [("a", 0, 4, 3), ("null", 0, 6, 2)]))
+    assert kept(place)[2:] == [("a", 0, 4, 3), ("null", 0, 6, 2)]
+
+
 def test_a_repeated_batch_changes_nothing(sink: Sink, place: Place) -> None:
     one, two = Written(0, [("a", 0, 1, 0)]), Written(1, [("a", 0, 2, 1), ("b", 0, 1, 0)])
     sink.write(one)
@@ -93,7 +106,8 @@ def test_a_batch_without_rows_is_passed_over(
 
 # A window's versions come in order, one after the other, and it may end by being taken back.
 VERSIONS = st.lists(
-    st.tuples(st.sampled_from("ab"), st.sampled_from([0, 10]), st.booleans()), max_size=12
+    st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([0, 10]), st.booleans()),
+    max_size=12,
 )
 
 
@@ -113,7 +127,7 @@ def test_the_last_version_of_each_window_is_kept(
         table = f"t{next(tables)}"
         target = here.sink(table, None)
         said, newest = [], {}
-        revisions: dict[tuple[str, int], int] = {}
+        revisions: dict[tuple[str | None, int], int] = {}
         for n, (key, start, alive) in enumerate(versions):
             revision = revisions[key, start] = revisions.get((key, start), -1) + 1
             value = n if alive else None
@@ -129,6 +143,6 @@ def test_the_last_version_of_each_window_is_kept(
                 target.write(batch)
             number, at = number + 1, at + size
         alive = [(k, s, v, r) for (k, s), (v, r) in newest.items() if v is not None]
-        assert here.read(table, "key", "window_start", "n", "revision") == sorted(alive)
+        assert here.read(table, "key", "window_start", "n", "revision") == in_order(alive)
 
     check()

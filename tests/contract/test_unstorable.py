@@ -199,6 +199,43 @@ def test_what_a_table_of_ones_own_refuses(postgres: Postgres) -> None:
     assert "late" in said["g"]
 
 
+COLUMNS = """key text, window_start timestamptz, window_end timestamptz, n bigint,
+emission text, revision integer"""
+
+
+@pytest.mark.parametrize("unique", ["PRIMARY KEY", "UNIQUE"])
+def test_null_needs_a_table_in_which_it_equals_itself(postgres: Postgres, unique: str) -> None:
+    dsn = postgres.database()
+    with psycopg.connect(dsn) as connection:
+        shape = f"{COLUMNS}, {unique} (key, window_start, window_end)"
+        connection.execute(f"CREATE TABLE windows ({shape})")
+    for _ in range(2):
+        ((sink, why, row),) = upsert(
+            PostgresPlace(dsn), windows(pa.array(["a", None, "b"]))
+        ).aside()
+        assert sink.endswith("table windows")
+        assert "key is NULL, and windows has no UNIQUE NULLS NOT DISTINCT (key, window_" in why
+        assert (row["key"], row["n"]) == (None, 1)
+        assert found(dsn, "SELECT key, n FROM windows ORDER BY n") == [("a", 0), ("b", 2)]
+
+
+def test_a_table_that_is_made_has_room_for_null_where_a_key_may_be(postgres: Postgres) -> None:
+    dsn, kinds = postgres.database(), {}
+    for nullable in (False, True):
+        table = windows(pa.array(["a"]))
+        fields = [f.with_nullable(nullable) if f.name == "key" else f for f in table.schema]
+        bounds = [f.with_nullable("window" not in f.name and f.nullable) for f in fields]
+        name = f"t{nullable}"
+        batch = Rows(table.cast(pa.schema(bounds)), ("key", "window_start", "window_end"))
+        PostgresPlace(dsn).sink(name, None).write(batch)
+        asked = f"SELECT indexdef FROM pg_indexes WHERE tablename = '{name}'"
+        primary = (
+            f"SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conname = '{name}_pkey'"
+        )
+        kinds[nullable] = (found(dsn, primary), "NULLS NOT DISTINCT" in str(found(dsn, asked)))
+    assert kinds == {False: ([(1,)], False), True: ([(0,)], True)}
+
+
 def test_a_statement_that_no_row_is_to_blame_for_ends_at_once(postgres: Postgres) -> None:
     dsn = postgres.database()
     with psycopg.connect(dsn, autocommit=True) as connection:

@@ -15,6 +15,7 @@ from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.testing.oracle import Step
 from muntin.testing.oracle.joins import JoinStep
+from muntin.testing.oracle.speaking import nulls_first
 
 Place = tuple[Any, ...]
 
@@ -102,7 +103,7 @@ def joined(emitted: list[Step]) -> Step:
 def in_order(firings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """By window; what one window says stays in its order."""
     names = ("window_start", "partition", "key", "second", "window_end")
-    return sorted(firings, key=lambda row: tuple(row.get(name) for name in names))
+    return sorted(firings, key=lambda row: nulls_first(tuple(row.get(name) for name in names)))
 
 
 def of_rejected(step: Step) -> list[dict[str, Any]]:
@@ -119,7 +120,7 @@ def of_messages(step: Step) -> dict[str, int]:
 
 def place_of(spec: WindowSpec, row: dict[str, Any]) -> Place:
     """Which window a firing is of."""
-    key = tuple(row[name] for name in spec.keys)
+    key = nulls_first(tuple(row[name] for name in spec.keys))
     return row["window_start"], key, row["window_end"]
 
 

@@ -230,6 +230,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     offsets = {"partition": "long", "offset": "long"} if ground.has_offsets else {}
     by_time = ground.axis == "time" or draw(st.booleans())
     ahead = None if in_time else draw(st.sampled_from((None, None, 5 * unit, SPAN * unit)))
+    nulls = draw(st.sampled_from(("reject", "group")))
     return WindowSpec(
         keys=ground.keys,
         time="time" if by_time else None,
@@ -240,6 +241,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
         max_ahead=ahead,
         types={"key": key} | kinds | offsets,
         offset=("partition", "offset") if ground.has_offsets else None,
+        nulls=nulls,
     )
 
 
@@ -294,7 +296,7 @@ def message_lists(
         times |= st.sampled_from(EXTREMES)
     odd = st.sampled_from((None, None, "soon"))
     columns = {
-        "key": _mostly(_keys(spec.types["key"]), st.none()),
+        "key": _with_nulls(_keys(spec.types["key"]), spec),
         "time": _mostly(times, odd),
         "value": _mostly(st.integers(-9, 9), _odd_values()),
         "amount": _mostly(st.integers(-40, 40).map(lambda n: n / 4), _odd_amounts(ground.wide)),
@@ -303,7 +305,7 @@ def message_lists(
     if ground.wide:
         columns["name"] = st.sampled_from(("", "x", "y", "é", "\U0001f600", None))
     if ground.second:
-        columns["second"] = _mostly(st.integers(0, 2), st.none())
+        columns["second"] = _with_nulls(st.integers(0, 2), spec)
     if spec.time is None:
         del columns["time"]
     if spec.offset is not None:
@@ -330,8 +332,14 @@ def _mostly(usual: st.SearchStrategy[Any], odd: st.SearchStrategy[Any]) -> st.Se
     return st.integers(0, 11).flatmap(lambda n: odd if n == 11 else usual)
 
 
+def _with_nulls(values: st.SearchStrategy[Any], spec: WindowSpec) -> st.SearchStrategy[Any]:
+    """Values of a key, of which NULL is one as good as others where it makes a group."""
+    return st.none() | values if spec.nulls == "group" else _mostly(values, st.none())
+
+
 def _keys(kind: str) -> st.SearchStrategy[Any]:
-    keys = {"long": (-1, 0, 2, 10), "string": ("", "a", "b", "é"), "boolean": (True, False)}
+    strings = ("", "a", "null", "é")
+    keys = {"long": (-1, 0, 2, 10), "string": strings, "boolean": (True, False)}
     return st.sampled_from(keys[kind])
 
 

@@ -27,6 +27,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.testing.oracle import Step
+from muntin.testing.oracle.speaking import nulls_first
 
 Bounds = tuple[int, int]
 Key = tuple[Any, ...]
@@ -78,7 +79,9 @@ def test_windows_speak_in_order(drawn_from: Range, data: st.DataObject) -> None:
     stream: Stream = data.draw(any_streams(drawn_from))
     heard: dict[tuple[Key, Bounds], list[dict[str, Any]]] = defaultdict(list)
     for step in steps_of(stream):
-        places = [(row["window_start"], key_of(stream.spec, row)) for row in step.firings]
+        places = [
+            (row["window_start"], nulls_first(key_of(stream.spec, row))) for row in step.firings
+        ]
         assert places == sorted(places)
         for row in step.firings:
             heard[key_of(stream.spec, row), bounds_of(row)].append(row)
@@ -154,7 +157,7 @@ def by_key(spec: WindowSpec, steps: list[Batch]) -> dict[Key, Placed]:
     placed: dict[Key, Placed] = defaultdict(list)
     for message in (m for step in steps for m in step.messages if is_new(spec, m, known)):
         key = key_of(spec, message)
-        needed = [*key, *(message[column] for column in spec.offset or ())]
+        needed = [message[column] for column in (*spec.required, *(spec.offset or ()))]
         time = message[spec.time] if spec.time else 0
         if None in needed or not isinstance(time, int):
             continue

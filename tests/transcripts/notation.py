@@ -18,13 +18,14 @@ it states something that is not so, and a run of it must be found failing. The s
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows`` or
   ``every 1 minute``;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
+- ``nulls: group``: NULL is a value of keys like any other;
 - ``time: none``: there is no column of event times (else it is ``time``).
 
 A step has the ``wall`` clock, ``messages``, ``final`` where the input ends, and what must come of
 it: ``expect`` (the firings, in order), ``rejected`` (in any order), ``watermark`` (where it stands
 after the step) and ``duplicates`` (how many); the last two aren't looked at where they aren't said.
 
-- A message is its cells in order: ``a 3 5``; ``""`` is the empty text.
+- A message is its cells in order: ``a 3 5``; ``""`` is the empty text, ``"null"`` the word.
 - A firing is the key cells, the window, the aggregates, emission and revision:
   ``a 0..10 5 full 0``. A list is ``[1,2]``, without spaces; on the rows axis a window's bounds are
   whole numbers.
@@ -57,7 +58,7 @@ _CLOCK = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?")
 _OF_STEPS = {"expect", "rejected", "watermark", "duplicates"}
 _CONSTANTS = {"null": None, "true": True, "false": False, '""': ""}
 _READERS = {
-    "string": lambda text: "" if text == '""' else text,
+    "string": lambda text: text[1:-1] if text.startswith('"') else text,
     "long": int,
     "double": float,
     "boolean": {"true": True, "false": False}.__getitem__,
@@ -120,7 +121,7 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
 
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
-    only_known(item, options | {"grace", "keep", "rows", "accumulate", "early", "late"})
+    only_known(item, options | {"grace", "keep", "rows", "accumulate", "early", "late", "nulls"})
     offset = item.get("offset", "").split()
     return WindowSpec(
         keys=tuple(item.get("keys", "key").split()),
@@ -132,6 +133,7 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
         max_ahead=micros("ahead", item["ahead"]) if "ahead" in item else None,
         types={name: kind for name, kind in columns.items() if name != "time"},
         offset=(offset[0], offset[1]) if offset else None,
+        nulls=item.get("nulls", "reject"),
     )
 
 

@@ -74,6 +74,8 @@ def _spec(spec: WindowSpec, columns: Mapping[str, str]) -> Iterator[str]:
         yield f"lateness: {phrase(spec.lateness)}"
     if spec.max_ahead is not None:
         yield f"ahead: {_duration(spec.max_ahead)}"
+    if spec.nulls != "reject":
+        yield f"nulls: {spec.nulls}"
     yield from _firing(spec.firing, spec.axis)
 
 
@@ -184,7 +186,7 @@ def _message(message: Mapping[str, Any], columns: Sequence[str], times: set[str 
 def _cell(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    return '""' if value == "" else str(value)
+    return json.dumps(value) if value in ("", "null") else str(value)
 
 
 def _value(value: Any) -> str:

@@ -20,7 +20,8 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def inspect(
     checkpoint: Annotated[Path, typer.Argument(help="The folder that a query started with.")],
     key: Annotated[
-        list[str] | None, typer.Option(help="Show what is kept of a key; once for each column.")
+        list[str] | None,
+        typer.Option(help=r"Show what is kept of a key; once for each column, \N for NULL."),
     ] = None,
     table: Annotated[str | None, typer.Option(help="Of this table of agents.")] = None,
     batch: Annotated[int | None, typer.Option(help="As this batch left it.")] = None,

@@ -15,7 +15,7 @@ def why(
     checkpoint: Annotated[Path, typer.Argument(help="The folder that a query started with.")],
     at: Annotated[str, typer.Option(help='An event time: "2026-01-01 09:04:00", in UTC.')],
     key: Annotated[
-        list[str] | None, typer.Option(help="The key's value; once for each column.")
+        list[str] | None, typer.Option(help=r"The key's value; once for each column, \N for NULL.")
     ] = None,
 ) -> None:
     """Say of the windows around a time what they hold and what they wait for.

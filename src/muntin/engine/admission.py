@@ -20,7 +20,7 @@ def admit(
     Args:
         messages: The input columns, ``columns.TIME``, and any of the flag columns ``KEEP``,
             ``MALFORMED``, ``FUTURE``.
-        keys: The columns that may not be null.
+        keys: The columns that may not be NULL.
         edge: The first place that isn't late; ``None`` where none is.
     """
     rejected: list[pl.DataFrame] = []

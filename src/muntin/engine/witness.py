@@ -17,6 +17,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.state.frames import decode
+from muntin.state.lookup import matched
 from muntin.state.manifest import Manifest, Run, numbers
 from muntin.state.shards import owners
 
@@ -25,6 +26,8 @@ _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
     "Boolean": (pl.Boolean(), lambda text: text.lower() in ("true", "1")),
     **{f"Int{n}": (getattr(pl, f"Int{n}")(), int) for n in (8, 16, 32, 64)},
 }
+# How a key that is NULL is given as text.
+NULL = r"\N"
 Blobs = Mapping[int, bytes]
 """A shard's blobs by number; only those that ``wanted`` names are needed."""
 
@@ -41,12 +44,12 @@ def key_of(spec: WindowSpec, given: Sequence[str]) -> pl.DataFrame:
 def key_from_text(
     names: Sequence[str], types: Mapping[str, str], given: Sequence[str]
 ) -> pl.DataFrame:
-    """The same for any key columns.
+    r"""The same for any key columns.
 
     Args:
         names: The columns.
         types: Their types, in words.
-        given: Their values as text.
+        given: Their values as text; ``\N`` is NULL, as in the files of PostgreSQL and Hive.
     """
     if len(given) != len(names):
         hint = f"give --key once for each of {', '.join(names) or 'no columns'}"
@@ -58,7 +61,8 @@ def key_from_text(
             hint = "this command finds strings, whole numbers and booleans"
             raise OptionError("--key", text, f"has type {types.get(name)}", hint)
         try:
-            held.append(pl.Series(f"k{place}", [known[1](text)], dtype=known[0]))
+            value = None if text == NULL else known[1](text)
+            held.append(pl.Series(f"k{place}", [value], dtype=known[0]))
         except (ValueError, OverflowError, TypeError) as error:
             raise OptionError("--key", text, f"isn't a {types[name]}", "fix it") from error
     return pl.DataFrame(held) if held else pl.DataFrame({"__one": [0]})
@@ -192,7 +196,7 @@ def _of_key(frames: Sequence[pl.DataFrame], spec: WindowSpec, key: pl.DataFrame)
         return pl.DataFrame()
     rows = pl.concat(frames, how="diagonal_relaxed")
     names = [f"k{i}" for i in range(len(spec.keys))]
-    return rows.join(key, on=names, how="semi") if names else rows
+    return matched(rows, key, names, "semi") if names else rows
 
 
 def _within(rows: pl.DataFrame, axis: str, low: int, high: int) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from muntin.explain.size import Rates, amount, load
 from muntin.model.axis import phrase
@@ -22,7 +22,10 @@ FLOOD = 10
 
 
 def cautions(
-    spec: WindowSpec, rates: Rates | None = None, never_late: str | None = None
+    spec: WindowSpec,
+    rates: Rates | None = None,
+    never_late: str | None = None,
+    nullable: Collection[str] = (),
 ) -> list[str]:
     """What to be careful of in a query.
 
@@ -30,11 +33,24 @@ def cautions(
         spec: The query.
         rates: What comes in, if that is known.
         never_late: Why the event-time column can't be late, if it can't.
+        nullable: The columns that may be NULL.
 
     Returns:
         A sentence for each.
     """
-    return [*_state(spec), *_time(spec, never_late), *_output(spec, rates)]
+    said = [*_keys(spec, nullable), *_state(spec), *_time(spec, never_late)]
+    return [*said, *_output(spec, rates)]
+
+
+def _keys(spec: WindowSpec, nullable: Collection[str]) -> Iterator[str]:
+    # A partition that is NULL is nobody's: such a message is malformed.
+    known = spec.offset[:1] if spec.offset is not None else ()
+    lost = [key for key in spec.required if key in nullable and key not in known]
+    if lost:
+        yield (
+            f"messages in which {' or '.join(lost)} is NULL are rejected (null_key): "
+            'nulls="group" makes NULL a group, as GROUP BY does'
+        )
 
 
 def _state(spec: WindowSpec) -> Iterator[str]:

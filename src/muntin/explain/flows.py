@@ -92,6 +92,8 @@ def _known(
         made.having,
         f"{source},{chosen}".rstrip(","),
         target,
+        # What a table holds isn't known before it is read.
+        made.spec.keys,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -30,6 +30,7 @@ class Circumstances:
         having: Which firings hold.
         source: What is read.
         target: What is written.
+        nullable: The columns of the input that may be NULL.
     """
 
     buckets: int | None = None
@@ -40,6 +41,7 @@ class Circumstances:
     having: str | None = None
     source: str | None = None
     target: str | None = None
+    nullable: Collection[str] = ()
 
 
 def story(spec: WindowSpec, known: Circumstances | None = None) -> str:
@@ -80,7 +82,7 @@ def _parts(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
     yield "spark", _spark(spec, known)
     if known.target is not None:
         yield "writes", known.target
-    for caution in cautions(spec, known.rates, known.never_late):
+    for caution in cautions(spec, known.rates, known.never_late, known.nullable):
         yield "careful", caution
 
 

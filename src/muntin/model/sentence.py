@@ -19,7 +19,7 @@ from muntin.model.joins import Side, firing_of
 from muntin.model.kinds import Kind
 from muntin.model.policies import Firing, policy
 from muntin.model.sessions import Closed
-from muntin.model.spec import WindowSpec
+from muntin.model.spec import Nulls, WindowSpec, check_nulls
 
 Origin = str | int | None
 
@@ -32,6 +32,7 @@ class Sentence:
     _lateness: int
     _max_ahead: int | None
     _offset: tuple[str, str] | None = None
+    _nulls: Nulls = "reject"
     _windows: Kind | None = None
     _firing: Firing = Firing()
     # On which axis these are measured is known when the windows are.
@@ -42,6 +43,7 @@ class Sentence:
 
     def __post_init__(self) -> None:
         check_name("time", self._time)
+        check_nulls(self._nulls)
         for name in self._offset or ():
             check_name("offset", name)
 
@@ -230,10 +232,18 @@ class Sentence:
             lateness=self._lateness,
             max_ahead=self._max_ahead,
             offset=self._offset,
+            nulls=self._nulls,
         )
 
     def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
-        """What was said, as one side of a join."""
+        """What was said, as one side of a join.
+
+        Raises:
+            OptionError: When it makes NULL a group.
+        """
+        if self._nulls != "reject":
+            hint = "omit it: NULL has no partner, as in SQL"
+            raise OptionError("nulls", self._nulls, "isn't done by a join", hint)
         firing = firing_of(self.firing_on(axis))
         lateness, ahead, offset = self._lateness, self._max_ahead, self._offset
         return Side(keys, self._time, self._windows, firing, lateness, ahead, offset)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, phrase, say
@@ -18,6 +18,7 @@ from muntin.model.kinds import KINDS, Kind
 from muntin.model.plain import read_by
 from muntin.model.policies import Firing
 
+Nulls = Literal["reject", "group"]
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
 DUPLICATES = "duplicates"
 # Messages that are counted, but not in all of their windows, since some took nothing more.
@@ -47,6 +48,8 @@ class WindowSpec(Query):
             the position, and the partition is the first key; without offsets the position is the
             number of messages of the key that were taken before.
         zone: The session's time zone, where the messages depend on it.
+        nulls: What becomes of a message with NULL in a key: it is rejected, or NULL is a value of
+            the key like any other.
     """
 
     KIND: ClassVar[str] = "windows"
@@ -62,6 +65,7 @@ class WindowSpec(Query):
     buckets: int | None = None
     offset: tuple[str, str] | None = field(default=None, metadata=read_by(tuple))
     zone: str | None = None
+    nulls: Nulls = "reject"
 
     @property
     def axis(self) -> Axis:
@@ -73,7 +77,13 @@ class WindowSpec(Query):
         """Whether a message's position is the number of messages of its key before it."""
         return self.axis == "rows" and self.offset is None
 
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The keys without which a message is rejected."""
+        return self.keys if self.nulls == "reject" else ()
+
     def __post_init__(self) -> None:
+        check_nulls(self.nulls)
         firing = self.firing
         if firing.retention < firing.grace:
             grace = say(firing.grace, self.axis)
@@ -138,6 +148,8 @@ class WindowSpec(Query):
             facts["offset"] = names(self.offset)
         if self.zone is not None:
             facts["zone"] = fact(self.zone)
+        if self.keys:
+            facts["nulls"] = fact(self.nulls)
         if self.buckets is not None:
             facts["buckets"] = fact(self.buckets)
         facts |= {_of(name): fact(aggregate) for name, aggregate in self.aggregates.items()}
@@ -149,9 +161,12 @@ class WindowSpec(Query):
         What is kept, the late policy and (but for ``deltas()``) the early one may be others from
         one start to the next; an early policy that was there may not be left out, since windows
         that emitted by it would begin anew to number what they say. Aggregates may be added behind
-        those that were there: of messages that came before they know nothing.
+        those that were there: of messages that came before they know nothing. Nor do groups of
+        NULL that were rejected before; but where NULL was a group, it stays one.
         """
         free = zones(then.zone, self.zone, "zone")
+        if then.nulls == "reject":
+            free.add("nulls")
         if self.by_arrival:
             return free
         free.add("late")
@@ -179,6 +194,17 @@ class WindowSpec(Query):
         if not all(self.aggregates[name].entry.starts_empty for name in added):
             return set()
         return {*map(_of, added), *map(_type_of, self.types.keys() - then.types.keys())}
+
+
+def check_nulls(given: object) -> None:
+    """Refuse what isn't one of ``Nulls``.
+
+    Raises:
+        OptionError: When it isn't.
+    """
+    if given not in get_args(Nulls):
+        hint = 'give "reject", or "group" to make NULL a group of its own'
+        raise OptionError("nulls", given, "isn't done with NULL keys", hint)
 
 
 def zones(then: str | None, now: str | None, name: str) -> set[str]:

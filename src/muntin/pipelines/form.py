@@ -70,6 +70,9 @@ class QueryForm(_Part):
     )
     where: Text | None = Field(None, description="Which messages, in Spark SQL.")
     key: Text | list[Text] = Field([], description="The key columns.")
+    nulls: Literal["reject", "group"] = Field(
+        "reject", description="Whether NULL in a key is rejected, or a value like any other."
+    )
     windows: WindowsForm
     early: PolicyForm | None = None
     late: PolicyForm | None = None

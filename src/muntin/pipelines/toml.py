@@ -160,6 +160,7 @@ class _Reader:
             lateness=marks.lateness if windows.axis == "time" else 0,
             max_ahead=marks.max_ahead,
             offset=marks.offset,
+            nulls=query.nulls,
         )
         relation: Reading | Derived = Reading(query.source)
         if query.columns:

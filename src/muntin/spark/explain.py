@@ -27,8 +27,11 @@ def explain(plan: Plan, rates: Rates | None = None) -> str:
     if isinstance(plan.spec, JoinSpec):
         columnar = {side: s.columnar for side, s in zip(SIDES, plan.sources, strict=True)}
         return explain_join(plan.spec, plan.buckets, columnar)
-    never = never_late_by(plan.spec, plan.sources[0].input.clock)
-    emitted = story(plan.spec, Circumstances(plan.buckets, plan.columnar, rates, never))
+    read = plan.sources[0]
+    never = never_late_by(plan.spec, read.input.clock)
+    nullable = [field.name for field in read.messages.schema.fields if field.nullable]
+    known = Circumstances(plan.buckets, plan.columnar, rates, never, nullable=nullable)
+    emitted = story(plan.spec, known)
     return emitted if plan.upstream is None else f"{explain(plan.upstream.plan)}\n\n{emitted}"
 
 

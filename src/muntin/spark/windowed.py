@@ -22,7 +22,7 @@ from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.sentence import Sentence, check_name
-from muntin.model.spec import WindowSpec
+from muntin.model.spec import Nulls, WindowSpec
 from muntin.spark.explain import explain
 from muntin.spark.finished import Finished
 from muntin.spark.host.chain import Upstream, fed_by, marked
@@ -141,6 +141,7 @@ def windowed(
     where: Column | str | None = None,
     clock: str | None = None,
     buckets: int | None = None,
+    nulls: Nulls = "reject",
 ) -> Windowed:
     """Begin a windowed aggregation over a streaming or batch DataFrame.
 
@@ -170,6 +171,9 @@ def windowed(
             live stream did.
         buckets: In how many shards the keys are kept; one a core by default. It is
             part of the checkpoint.
+        nulls: Whether a message with NULL in a key is rejected (``reject``), or NULL is a value of
+            the key like any other (``group``), as ``GROUP BY`` has it. It may become ``group``
+            over a checkpoint, and not ``reject`` again.
 
     Example:
         >>> hourly = windowed(flights, key="carrier", time="at")  # doctest: +SKIP
@@ -196,6 +200,7 @@ def windowed(
         _clock=clock,
         _buckets=buckets,
         _offset=offset,
+        _nulls=nulls,
         _fed=Upstream(frame.plan.feeding()) if isinstance(frame, Joined) else fed_by(rows),
     )
 

@@ -108,13 +108,14 @@ class SelectList:
             self.computed(count(), self.select.span)
 
     def spec(self, meant: Meant, firing: Firing, **options: Any) -> WindowSpec:
-        """The query in the model's words."""
+        """The query in the model's words; NULL is a group, as ``GROUP BY`` has it."""
         return WindowSpec(
             keys=tuple(key.name for key in self.keys),
             time=meant.time,
             windows=meant.windows,
             aggregates=dict(self.aggregates),
             firing=firing,
+            nulls="group",
             **options,
         )
 

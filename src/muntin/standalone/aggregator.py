@@ -75,7 +75,8 @@ class WindowedAggregator(AggregatingOperator):
             start: Where the stretch begins: a time, or on the rows axis a number; ``None`` is
                 open.
             end: Where it ends, included.
-            key: Only the windows of this key; a tuple where it has several fields.
+            key: Only the windows of this key; a tuple where it has several fields, or its one
+                field is NULL: ``(None,)``.
 
         Returns:
             The keys, ``window_start``, ``window_end`` and the aggregates, by start, then key: of
@@ -125,7 +126,7 @@ class SessionAggregator(AggregatingOperator):
         Args:
             start: Where the stretch begins; ``None`` is open.
             end: Where it ends, included.
-            session_key: Only the sessions of this key; a tuple where it has several fields.
+            session_key: Only the sessions of this key; as ``key`` of ``WindowedAggregator``.
 
         Returns:
             The keys, ``window_start``, ``window_end`` and the aggregates, by start, then key: of
@@ -150,7 +151,7 @@ class SessionAggregator(AggregatingOperator):
         only = _named(self.spec, session_key)
         if only is None:
             return found
-        return found.filter(*(pl.col(name) == value for name, value in only.items()))
+        return found.filter(*(pl.col(name).eq_missing(value) for name, value in only.items()))
 
 
 def _named(spec: WindowSpec, key: Any) -> dict[str, Any] | None:

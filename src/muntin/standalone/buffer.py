@@ -56,12 +56,14 @@ class Buffer:
         kept = {name: self._fields.get(name) for name in schema if name not in self._taken}
         self._fields = {n: [None] * len(self) if c is None else c for n, c in kept.items()}
         placed = zip(self.input.offset or (), self._places, strict=True)
-        needed = {**dict(zip(self._own, self._keys, strict=True)), **dict(placed)}
-        self._typed = [(column, schema[name], False) for name, column in needed.items()]
+        own = dict(zip(self._own, self._keys, strict=True))
+        required = self.input.required
+        self._typed = [(column, schema[name], name not in required) for name, column in own.items()]
+        self._typed += [(column, schema[name], False) for name, column in placed]
         self._typed += [(column, schema[name], True) for name, column in self._fields.items()]
 
     def readable(self) -> bool:
-        """Whether the last message has its key and place, and all its values fit their types."""
+        """Whether the last message has what it must have, and all its values fit their types."""
         return self._settled and all(
             (optional if column[-1] is None else fits(column[-1], dtype))
             for column, dtype, optional in self._typed

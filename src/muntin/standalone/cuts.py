@@ -60,7 +60,7 @@ def cuts(messages: pl.DataFrame, combiner: Combiner, shard: Shard) -> Cuts:
     """
     spec = combiner.spec
     known = _known(messages, spec, shard)
-    counts = countable(messages, [*spec.keys, *(spec.offset or ())]) & ~known
+    counts = countable(messages, [*spec.required, *(spec.offset or ())]) & ~known
     if spec.axis == "rows":
         judged = None
         starts = [0] if spec.offset is None else _by_offset(messages, spec, shard, counts)

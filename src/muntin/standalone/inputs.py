@@ -15,6 +15,7 @@ class Input:
 
     Attributes:
         keys: The fields of the key.
+        required: Those of them without which a message is rejected.
         time: The field of the event time, if there is one.
         offset: The fields of the partition and of the offset in it, if there are any.
         needed: Every field that is read, after the option that names it.
@@ -24,6 +25,7 @@ class Input:
     """
 
     keys: tuple[str, ...]
+    required: tuple[str, ...]
     time: str | None
     offset: tuple[str, str] | None
     needed: tuple[tuple[str, str], ...]
@@ -47,8 +49,16 @@ class Input:
         needed += [("offset", name) for name in spec.offset or ()]
         for name, aggregate in spec.aggregates.items():
             needed += [(f"agg {name}", str(field)) for field in aggregate.columns]
-        keys, offset, reach = spec.keys, spec.offset, spec.lateness + spec.windows.reach
-        return cls(keys, spec.time, offset, tuple(needed), spec.lateness, spec.max_ahead, reach)
+        return cls(
+            spec.keys,
+            spec.required,
+            spec.time,
+            spec.offset,
+            tuple(needed),
+            spec.lateness,
+            spec.max_ahead,
+            spec.lateness + spec.windows.reach,
+        )
 
     @classmethod
     def of_side(cls, spec: JoinSpec, name: SideName) -> Self:
@@ -60,4 +70,4 @@ class Input:
         reach = bound.sessions.reach if isinstance(bound, Joint) else bound.reach
         reach += side.lateness + side.firing.grace
         keys, time, offset = side.keys, side.time, side.offset
-        return cls(keys, time, offset, tuple(needed), side.lateness, side.max_ahead, reach)
+        return cls(keys, keys, time, offset, tuple(needed), side.lateness, side.max_ahead, reach)

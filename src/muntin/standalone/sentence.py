@@ -17,7 +17,7 @@ from muntin.model.joins import (
     pairs_of,
 )
 from muntin.model.sentence import Sentence
-from muntin.model.spec import WindowSpec
+from muntin.model.spec import Nulls, WindowSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,7 @@ def windowed(
     offset: tuple[str, str] | None = None,
     lateness: Duration = "0 seconds",
     max_ahead: Duration | None = "1 day",
+    nulls: Nulls = "reject",
 ) -> Windowed:
     """Begin a windowed aggregation over messages that are handed to an operator.
 
@@ -71,6 +72,8 @@ def windowed(
         lateness: How far the watermark trails the greatest event time.
         max_ahead: How far ahead of the operator's clock an event time may be; what is further is
             rejected and doesn't move the watermark. ``None`` takes anything.
+        nulls: Whether a message with NULL in a key is rejected (``reject``), or NULL is a value of
+            the key like any other (``group``).
 
     Example:
         >>> from muntin import count
@@ -85,6 +88,7 @@ def windowed(
         _lateness=micros("lateness", lateness),
         _max_ahead=None if max_ahead is None else micros("max_ahead", max_ahead),
         _offset=offset,
+        _nulls=nulls,
     )
 
 

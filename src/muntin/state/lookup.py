@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,24 @@ def by_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     return frame.with_columns(hashes).sort(HASH, maintain_order=True)
 
 
+def matched(
+    frame: pl.DataFrame,
+    other: pl.DataFrame,
+    on: Sequence[str],
+    how: Literal["inner", "left", "semi", "anti"],
+) -> pl.DataFrame:
+    """Join rows by columns in which NULL is a value like any other.
+
+    Example:
+        >>> some = pl.DataFrame({"k0": [None, "a"], "n": [1, 2]})
+        >>> matched(some, some.select("k0").head(1), ["k0"], "semi").rows()
+        [(None, 1)]
+    """
+    # Where the other has no NULL there is nothing to find, and a plain join is faster.
+    nulls = any(other[name].null_count() for name in on)
+    return frame.join(other, on=list(on), how=how, nulls_equal=nulls)
+
+
 def of_keys(frame: pl.DataFrame, keys: Sequence[str], only: pl.DataFrame) -> pl.DataFrame:
     """The rows that have one of some keys.
 
@@ -30,7 +49,7 @@ def of_keys(frame: pl.DataFrame, keys: Sequence[str], only: pl.DataFrame) -> pl.
     wanted = np.unique(hash_rows([only[k] for k in keys]))
     found = frame[_between(frame[HASH].to_numpy(), wanted)].drop(HASH)
     # Two keys may have one hash.
-    return found.join(only.select(keys), on=keys, how="semi") if len(found) else found
+    return matched(found, only.select(keys), keys, "semi") if len(found) else found
 
 
 def _between(there: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from tests.unit.engine.queries import CountingBlobs, batch, combiner, messages
 from muntin.engine import witness
 from muntin.engine.window_operator import shard
 from muntin.engine.windows.combine import Combiner
+from muntin.model.errors import OptionError
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.windows import Windows
 from muntin.state.manifest import loads
@@ -43,6 +44,14 @@ def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
     named = witness.wanted(facts, manifest.tables, None, None)
     key = witness.key_of(facts, ["a"])
     return witness.known(facts, named, store.blobs, key, (None, None), manifest)
+
+
+def test_null_is_given_as_a_text_that_no_key_has_by_chance() -> None:
+    names, types = ["k", "n"], {"k": "String", "n": "Int64"}
+    assert witness.key_from_text(names, types, [r"\N", r"\N"]).rows() == [(None, None)]
+    assert witness.key_from_text(names, types, ["NULL", "0"]).rows() == [("NULL", 0)]
+    with pytest.raises(OptionError, match="isn't a Int64"):
+        witness.key_from_text(names, types, ["a", "NULL"])
 
 
 HOPPING = Windows(20, 10)

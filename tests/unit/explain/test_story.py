@@ -95,6 +95,17 @@ def test_what_to_be_careful_of(twin, aggregate, rates, said):
     assert [line for line in found if said in line], found
 
 
+def test_a_key_that_may_be_null_and_is_rejected():
+    def said(nullable, **options):
+        twin = sentence(key=["p", "k", "j"], offset=("p", "o"), **options).tumbling(mt.rows(3))
+        found = cautions(twin.spec(n=mt.count()), nullable=nullable)
+        return [line for line in found if "null_key" in line]
+
+    (line,) = said(["k", "j", "p", "x"], nulls="reject")
+    assert line.startswith("messages in which k or j is NULL are rejected (null_key): nulls=")
+    assert said(["x", "p"], nulls="reject") == said(["k"], nulls="group") == []
+
+
 def test_a_column_that_is_never_late_needs_no_lateness():
     spec = (
         sentence(key="k", time="timestamp", lateness="5 minutes")

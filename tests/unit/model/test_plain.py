@@ -178,6 +178,7 @@ def test_a_query_says_in_plain_words_what_it_stores() -> None:
         "buckets": None,
         "offset": None,
         "zone": None,
+        "nulls": "reject",
     }
 
 

@@ -11,7 +11,7 @@ from muntin.model import aggregates
 from muntin.model.axis import rows
 from muntin.model.errors import OptionError
 from muntin.model.policies import Each, Every
-from muntin.standalone import windowed
+from muntin.standalone import join, windowed
 
 
 def test_each_step_is_given_once() -> None:
@@ -42,6 +42,20 @@ def test_what_would_replace_another_is_refused(step: str, again: Callable[[Any],
     with pytest.raises(OptionError, match="which it would replace; omit one of the two") as refusal:
         again(windowed(key="k", time="t"))
     assert refusal.value.option == step
+
+
+def test_what_becomes_of_null_is_one_of_two() -> None:
+    with pytest.raises(OptionError, match="nulls='drop' isn't done with NULL keys"):
+        windowed(key="k", time="t", nulls="drop")
+    said = windowed(key="k", time="t", nulls="group").tumbling("10 s")
+    assert said.agg(n=aggregates.count()).nulls == "group"
+
+
+def test_null_has_no_partner_in_a_join() -> None:
+    sides = (windowed(time="t", nulls="group"), windowed(time="t"))
+    for left, right in (sides, sides[::-1]):
+        with pytest.raises(OptionError, match="nulls='group' isn't done by a join; omit it"):
+            join(left, right, on="k", within="1 s")
 
 
 def test_a_sentence_that_is_begun_may_be_ended_in_two_ways() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from muntin.model import aggregates
-from muntin.model.axis import SECOND
+from muntin.model.axis import SECOND, rows
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.policies import Each, Every, EveryRows, Firing
 from muntin.model.spec import WindowSpec
@@ -34,6 +34,7 @@ def test_facts() -> None:
         "keep": "2 seconds",
         "accumulate": "True",
         "lateness": "5 seconds",
+        "nulls": "reject",
         "agg n": "count()",
         "agg sum": "sum(value)",
         "type of key": "string",
@@ -68,6 +69,34 @@ def test_what_state_does_not_depend_on_may_change() -> None:
 def test_a_changed_spec_is_refused(changes: dict[str, Any], difference: str) -> None:
     with pytest.raises(SpecChangedError, match=difference):
         replace(SPEC, **changes).check_same(SPEC.to_dict())
+
+
+def test_null_may_become_a_group_and_stays_one() -> None:
+    group = replace(SPEC, nulls="group")
+    for spec in (SPEC, replace(SPEC, windows=tumbling(rows(3)), lateness=0, firing=Firing())):
+        replace(spec, nulls="group").check_same(spec.to_dict())
+        with pytest.raises(SpecChangedError, match="nulls: was group, is reject"):
+            spec.check_same(replace(spec, nulls="group").to_dict())
+    assert WindowSpec.from_dict(group.to_dict()) == group
+
+
+def test_what_was_written_before_there_was_a_choice_rejects_null() -> None:
+    old = {name: value for name, value in SPEC.to_dict().items() if name != "nulls"}
+    assert WindowSpec.from_dict(old) == SPEC
+    SPEC.check_same(old)
+    replace(SPEC, nulls="group").check_same(old)
+
+
+def test_without_keys_it_does_not_matter() -> None:
+    bare = replace(SPEC, keys=())
+    bare.check_same(replace(bare, nulls="group").to_dict())
+
+
+def test_which_keys_must_be_there() -> None:
+    assert SPEC.required == ("region", "key")
+    assert replace(SPEC, nulls="group").required == ()
+    with pytest.raises(OptionError, match=r"nulls='drop' isn't done .* give \"reject\", or"):
+        replace(SPEC, nulls="drop")
 
 
 def test_keeping_less_than_the_grace() -> None:

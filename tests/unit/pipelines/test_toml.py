@@ -47,6 +47,7 @@ from = "clicks"
 columns = { x = "length(raw)" }
 where = "k <> '${not}'"
 key = "k"
+nulls = "group"
 windows = { %s }
 %s
 agg = { n = "count(*)", m = "quantile(x, 0.5)" }

@@ -11,8 +11,8 @@ from muntin.sql.door import question
 
 
 def sentence(**options: Any) -> Windowed:
-    """``windowed`` over no frame."""
-    return windowed(cast(Any, None), **options)
+    """``windowed`` over no frame, with NULL as a group, as SQL has it."""
+    return windowed(cast(Any, None), **{"nulls": "group", **options})
 
 
 def lowered(text: str, **given: str) -> Windowing:

@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 
 from muntin.state import lookup
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.lookup import HASH, by_hash, of_keys
+from muntin.state.lookup import HASH, by_hash, matched, of_keys
 from muntin.state.runs import FrameCache, Runs
 
-ROWS = st.lists(st.tuples(st.integers(-3, 3), st.sampled_from("ab")), max_size=30)
+Row = tuple[int | None, str | None]
+NUMBERS, WORDS = st.none() | st.integers(-3, 3), st.sampled_from([None, "a", "null", ""])
+ROWS = st.lists(st.tuples(NUMBERS, WORDS), max_size=30)
 
 
-def table(rows: list[tuple[int, str]]) -> pl.DataFrame:
+def table(rows: list[Row]) -> pl.DataFrame:
     frame = pl.DataFrame(rows, schema={"k0": pl.Int64, "k1": pl.String}, orient="row")
     return frame.with_row_index("at")
 
 
 @given(ROWS, ROWS)
-def test_rows_of_keys_in_their_order(
-    rows: list[tuple[int, str]], asked: list[tuple[int, str]]
-) -> None:
+def test_rows_of_keys_in_their_order(rows: list[Row], asked: list[Row]) -> None:
     keys = ["k0", "k1"]
     found = of_keys(by_hash(table(rows), keys), keys, table(asked).select(keys).unique())
     assert HASH not in found.columns
@@ -35,7 +35,7 @@ def test_rows_of_keys_in_their_order(
 def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = lookup.hash_rows
     monkeypatch.setattr(lookup, "hash_rows", lambda columns: honest(columns) % 2)
-    rows = [(n, "a") for n in range(8)]
+    rows: list[Row] = [(n, "a") for n in range(8)]
     found = of_keys(by_hash(table(rows), ["k0"]), ["k0"], pl.DataFrame({"k0": [3, 5]}))
     assert sorted(found["k0"]) == [3, 5]
 
@@ -54,3 +54,16 @@ def test_a_table_made_for_it_is_asked_by_key_and_stretch() -> None:
     assert set(asked["k0"]) == {1}
     assert sorted(asked.rows()) == sorted(whole.filter(pl.col("k0") == 1).rows())
     assert whole.columns == asked.columns == ["k0", "place", "n"]
+
+
+@given(ROWS, ROWS)
+def test_null_matches_null_and_nothing_else(rows: list[Row], others: list[Row]) -> None:
+    keys = ["k0", "k1"]
+    frame, other = table(rows), table(others).select(keys).unique().with_columns(there=True)
+    inside = [(n, *row) for n, row in enumerate(rows) if row in others]
+    outside = [(n, *row) for n, row in enumerate(rows) if row not in others]
+    assert sorted(matched(frame, other, keys, "semi")["at"]) == [n for n, *_ in inside]
+    assert sorted(matched(frame, other, keys, "anti")["at"]) == [n for n, *_ in outside]
+    assert sorted(matched(frame, other, keys, "inner")["at"]) == [n for n, *_ in inside]
+    both = matched(frame, other, keys, "left").sort("at")
+    assert both["there"].to_list() == [row in others or None for row in rows]

@@ -27,6 +27,7 @@ from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
 from muntin.model.policies import Every
 from muntin.state.blobs import Blobs
+from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, Runs, frames_of
 
 FIRED, UNEMITTED = "fired", "unemitted"
@@ -208,7 +209,8 @@ class SessionShard:
         ).filter(pl.Series(lost[group]))
         numbered = doubtful.with_row_index("__row")
         inside = pl.col(columns.TIME).is_between("__first", "__last")
-        late = numbered.join(bounds, on=self.combiner.message_keys).filter(inside)["__row"]
+        within = matched(numbered, bounds, self.combiner.message_keys, "inner")
+        late = within.filter(inside)["__row"]
         aside = doubtful[late.unique().sort()].with_columns(pl.lit("late").alias(columns.REASON))
         self.state.count({"late": len(aside), "counted": len(doubtful) - len(aside)})
         return self.combiner.set_aside([aside])
@@ -252,11 +254,11 @@ class SessionShard:
             asked = asked.filter(last >= low)
         if high is not None:
             asked = asked.filter(last <= high)
-        asked = asked.unique().join(but, on=self._identity, how="anti")
+        asked = matched(asked.unique(), but, self._identity, "anti")
         if not len(asked):
             return self._no_sessions()
         there = self._newest(frames_of(self.sessions.of(asked.select(self.keys).unique())))
-        there = there.join(asked, on=self._bounds, how="semi")
+        there = matched(there, asked, self._bounds, "semi")
         return there.filter(pl.col(columns.MESSAGES) > 0)
 
     def _emit(

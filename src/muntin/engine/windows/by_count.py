@@ -22,6 +22,7 @@ from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import first_window, in_columns, window_end, window_start
 from muntin.model.policies import Every
 from muntin.state.blobs import Blobs
+from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, Runs, frames_of
 
 FIRED = "fired"
@@ -64,7 +65,7 @@ class ArrivalShard:
         moment = Clock(0, 0, 0, 0, wall, state.wall)
         fresh, heads, aside = self._numbered(combined)
         cells, heads = self._with_stored(fresh, heads, moment, final)
-        windows = self._composed(cells).join(heads, on=self.keys)
+        windows = matched(self._composed(cells), heads, self.keys, "inner")
         windows = self._full(windows, final)
         changes = self._changed(fresh, heads)
         emitted = self._emitted(windows, changes, moment)
@@ -96,7 +97,7 @@ class ArrivalShard:
         stored = self._newest(frames).drop(_PLACE)
         heads = stored.select(*self.keys, HEAD).unique()
         panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
-        held = self._composed(panes).join(heads, on=self.keys)
+        held = matched(self._composed(panes), heads, self.keys, "inner")
         first = window_start(held[columns.WINDOW], self.windows)
         after = window_end(held[columns.WINDOW], self.windows)
         wanted = after > held[HEAD]
@@ -124,11 +125,15 @@ class ArrivalShard:
         new = taken.group_by(names).agg(pl.len().cast(pl.Int64).alias(NEW)).rename(named)
         stored = self._newest(frames_of(self.cells.of(new))).group_by(self.keys)
         before = stored.agg(pl.col(HEAD).max().alias(BEFORE))
-        heads = new.join(before, on=self.keys, how="left").with_columns(pl.col(BEFORE).fill_null(0))
+        heads = matched(new, before, self.keys, "left").with_columns(pl.col(BEFORE).fill_null(0))
         heads = heads.select(*self.keys, (pl.col(BEFORE) + pl.col(NEW)).alias(HEAD), BEFORE)
         back = {key: name for name, key in named.items()}
         placed = taken.join(
-            heads.drop(HEAD).rename(back), on=names, how="left", maintain_order="left"
+            heads.drop(HEAD).rename(back),
+            on=names,
+            how="left",
+            maintain_order="left",
+            nulls_equal=True,
         )
         number = pl.col(BEFORE) + pl.int_range(pl.len()).over(names)
         cells = self.combiner.lift(placed.with_columns(number.alias(columns.TIME)).drop(BEFORE))
@@ -145,7 +150,7 @@ class ArrivalShard:
         found = self.cells.of(only) if len(only) else []
         frames = self.cells.everything() if final else frames_of(found)
         stored = self._newest(frames).drop(_PLACE)
-        silent = stored.join(heads, on=self.keys, how="anti")
+        silent = matched(stored, heads, self.keys, "anti")
         silent = silent.select(*self.keys, HEAD).unique()
         heads = pl.concat([heads, silent.with_columns(pl.col(HEAD).alias(BEFORE))])
         panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
@@ -163,7 +168,7 @@ class ArrivalShard:
         moved = cells.with_columns(pl.col(columns.PANE) - pane_shift).drop("__first")
         top = int(moved[columns.PANE].max())  # type: ignore[arg-type]
         composed = compose(moved, 0, self.windows.last_window(top), self.combiner)
-        back = composed.join(bases, on=self.keys)
+        back = matched(composed, bases, self.keys, "inner")
         return back.with_columns(pl.col(columns.WINDOW) + pl.col("__first")).drop("__first")
 
     def _full(self, windows: pl.DataFrame, final: bool) -> pl.DataFrame:
@@ -187,12 +192,12 @@ class ArrivalShard:
         rows = pl.concat([f for f in both if len(f)] or both[:1], how="diagonal")
         fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum())
         merged = self.combiner.merge([rows.drop(FIRED, _PLACE, strict=False)], by=self._identity)
-        return merged.join(fired, on=self._identity)
+        return matched(merged, fired, self._identity, "inner")
 
     def _emitted(self, windows: pl.DataFrame, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
         """The windows that emit."""
         counts = changes.select(*self._identity, FIRED, unemitted=columns.MESSAGES)
-        windows = windows.join(counts, on=self._identity, how="left")
+        windows = matched(windows, counts, self._identity, "left")
         early = pl.lit(False)
         if self._early is not None:
             early = (pl.col("unemitted") > 0) & due(self._early, moment, "unemitted")
@@ -204,7 +209,7 @@ class ArrivalShard:
         if self.spec.firing.accumulate or self._early is None:
             return emitted
         emitted = emitted.select(*self._identity, columns.EMISSION, columns.REVISION)
-        return emitted.join(changes.drop(FIRED), on=self._identity, how="left")
+        return matched(emitted, changes.drop(FIRED), self._identity, "left")
 
     def _keep(self, cells: pl.DataFrame, heads: pl.DataFrame) -> None:
         """Store the open panes of the keys that got messages."""
@@ -212,10 +217,10 @@ class ArrivalShard:
         there = got[HEAD].unique()
         first = [self.windows.first_pane(self.windows.ended(int(n)) + 1) for n in there]
         opens = pl.DataFrame({HEAD: there, "__open": pl.Series(first, dtype=pl.Int64)})
-        kept = cells.join(got.join(opens, on=HEAD), on=self.keys)
+        kept = matched(cells, got.join(opens, on=HEAD), self.keys, "inner")
         kept = kept.filter(pl.col(columns.PANE) >= pl.col("__open")).drop("__open")
         # A key whose windows are all closed has its number still.
-        bare = got.join(kept, on=self.keys, how="anti")
+        bare = matched(got, kept, self.keys, "anti")
         bare = bare.with_columns(_ZERO.alias(columns.MESSAGES), _ZERO.alias(columns.PANE))
         rows = pl.concat([kept, bare], how="diagonal").with_columns(_ZERO.alias(_PLACE))
         self.cells.append(rows)
@@ -227,14 +232,14 @@ class ArrivalShard:
         if self._early is None:
             return
         said = emitted.select(*self._identity, columns.EMISSION)
-        after = changes.join(said, on=self._identity, how="left")
+        after = matched(changes, said, self._identity, "left")
         after = after.filter(pl.col(columns.EMISSION).ne_missing(pl.lit("full")))
         emits = pl.col(columns.EMISSION) == "early"
         spoke = after.filter(emits).select(*self._identity, pl.col(FIRED) + 1)
         spoke = spoke.with_columns(_ZERO.alias(columns.MESSAGES))
         quiet = after.filter(emits.fill_null(False).not_()).drop(columns.EMISSION)
         rows = pl.concat([quiet, spoke], how="diagonal")
-        gone = heads.select(self.keys).join(rows, on=self.keys, how="anti")
+        gone = matched(heads.select(self.keys), rows, self.keys, "anti")
         gone = gone.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
         rows = pl.concat([rows, gone], how="diagonal").with_columns(_ZERO.alias(_PLACE))
         self.changes.append(rows)
@@ -251,7 +256,7 @@ class ArrivalShard:
         kept: list[pl.DataFrame] = []
         known: pl.DataFrame | None = None
         for frame in reversed(frames):
-            mine = frame if known is None else frame.join(known, on=self.keys, how="anti")
+            mine = frame if known is None else matched(frame, known, self.keys, "anti")
             kept.append(mine)
             only = mine.select(self.keys).unique()
             known = only if known is None else pl.concat([known, only])

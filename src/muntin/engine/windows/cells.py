@@ -19,6 +19,7 @@ from muntin.engine.order import arranged, begins
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.ranges import Places, Ranges, reach
 from muntin.model.sliding import Sliding
+from muntin.state.lookup import matched
 
 
 @dataclass
@@ -123,16 +124,16 @@ def touched_records(
     identity = [columns.WINDOW, *combiner.keys]
     known = emitted(old, before, combiner).select(identity)
     whole = emitted(laid, found, combiner)
-    made = whole.join(known, on=identity, how="anti")
+    made = matched(whole, known, identity, "anti")
     new = Laid.out(fresh, combiner.keys)
-    changed = whole.join(known, on=identity, how="semi").select(identity)
+    changed = matched(whole, known, identity, "semi").select(identity)
     return pl.concat([made, _within(changed, new, sliding.span, combiner)], how="diagonal")
 
 
 def _within(windows: pl.DataFrame, laid: Laid, span: int, combiner: Combiner) -> pl.DataFrame:
     """What given windows hold of some cells; a window that holds none is left out."""
     named = laid.cells.select(combiner.keys).with_columns(pl.Series("__key", laid.key))
-    windows = windows.join(named.unique(), on=combiner.keys, how="inner", nulls_equal=True)
+    windows = matched(windows, named.unique(), combiner.keys, "inner")
     window, key = windows[columns.WINDOW].to_numpy(), windows["__key"].to_numpy()
     start = reach(laid.key, laid.place, window, "left", key)
     stop = reach(laid.key, laid.place, window + span, "right", key)

@@ -180,7 +180,7 @@ class Combiner:
         self, messages: pl.DataFrame, watermark: int | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """Part messages into those that count and those rejected for one reason each."""
-        return admit(messages, self.spec.keys, self._edge(watermark))
+        return admit(messages, self.spec.required, self._edge(watermark))
 
     def _edge(self, watermark: int | None) -> int | None:
         """The first place that some open window may hold; ``None`` where any may."""

@@ -23,6 +23,7 @@ from muntin.engine.windows.waiting import Waiting
 from muntin.model.policies import EveryRows
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
+from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, Ranged, Runs, join_runs, ranged
 
 _SEGMENTS = 8
@@ -143,7 +144,7 @@ class PanedShard:
             low = max(low, windows.last_window(floor - 1) + 1)
         held = self._compose([], low, high, only if self._by_key else None)
         if only is not None and not self._by_key:
-            held = held.join(only, on=self.keys, how="semi")
+            held = matched(held, only, self.keys, "semi")
         return described(held, self.combiner)
 
     def _waits(self) -> dict[str, int]:
@@ -221,7 +222,7 @@ class PanedShard:
         low, high = _bounds(speaking, columns.WINDOW)
         only = speaking.select(self._identity)
         composed = self._compose(fresh, low, high, only.select(self.keys).unique())
-        composed = composed.join(only, on=self._identity, how="semi")
+        composed = matched(composed, only, self._identity, "semi")
         whole = composed.select(*self._identity, columns.MESSAGES)
         if not self.spec.firing.accumulate:
             composed = self._only_new(composed, speaking)
@@ -244,7 +245,7 @@ class PanedShard:
         A window emitted in full if it held anything but late messages when its time came.
         """
         total = whole.rename({columns.MESSAGES: "total"})
-        composed = composed.join(total, on=self._identity, how="left")
+        composed = matched(composed, total, self._identity, "left")
         spoke = (pl.col("total") > pl.col(LATE)).cast(pl.Int64)
         return composed.with_columns(pl.col(FIRED) + spoke)
 
@@ -260,7 +261,7 @@ class PanedShard:
             frames = self.cells.read(first, last) + new
         else:
             frames = self.cells.of(keys, first, last)
-            frames += [(f.join(keys, on=self.keys, how="semi"), a, b) for f, a, b in new]
+            frames += [(matched(f, keys, self.keys, "semi"), a, b) for f, a, b in new]
         if not frames:
             return self._no_windows()
         cells = join_runs(frames, columns.PANE, self.combiner.merge)
@@ -271,7 +272,7 @@ class PanedShard:
 
     def _only_new(self, composed: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
         """The same windows, but only with what was new since they last emitted."""
-        return composed.select(self._identity).join(new, on=self._identity, how="left")
+        return matched(composed.select(self._identity), new, self._identity, "left")
 
     def _with_marks(
         self,
@@ -287,7 +288,7 @@ class PanedShard:
         else:
             found = self.marks.of(only.select(self.keys).unique(), low, high)
         added = self._add_marks([self._no_marks(), *(frame for frame, _, _ in found), *extra])
-        joined = composed.join(added, on=self._identity, how="left")
+        joined = matched(composed, added, self._identity, "left")
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
     def _keep(

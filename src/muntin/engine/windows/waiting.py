@@ -15,6 +15,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.firing import Clock, due, may_be_due
 from muntin.model.policies import EveryRows, Policy
+from muntin.state.lookup import matched
 from muntin.state.manifest import Run
 from muntin.state.runs import Merge, Runs, join_runs
 
@@ -119,7 +120,7 @@ class Waiting:
             changes = changes.filter(pl.col(columns.WINDOW) > moment.after)
         before = self._stored(changes)
         now = _summed([before, self._slim(changes)], self._identity)
-        passed = self._passed(changes.clear(), moment).join(changes, on=self._identity, how="anti")
+        passed = matched(self._passed(changes.clear(), moment), changes, self._identity, "anti")
         ready = self._ready(moment)
         speaking, waits = now.filter(ready), now.filter(~ready)
         if self.late:
@@ -127,8 +128,8 @@ class Waiting:
         if len(speaking) and not self.additive:
             return self._of_all(changes, moment)
         self.counted += len(waits) - len(before) - len(passed)
-        rest = changes.join(speaking, on=self._identity, how="anti")
-        emitted = before.join(speaking, on=self._identity, how="semi")
+        rest = matched(changes, speaking, self._identity, "anti")
+        emitted = matched(before, speaking, self._identity, "semi")
         back = emitted.with_columns(-pl.col(columns.MESSAGES))
         self.table.append(pl.concat([rest, back], how="diagonal") if len(back) else rest)
         return speaking
@@ -147,7 +148,7 @@ class Waiting:
         found = self.table.of(keys, int(window.min()), int(window.max()))  # type: ignore[arg-type]
         frames = [changes.clear(), *(frame for frame, _, _ in found)]
         there = pl.concat(self._slim(frame) for frame in frames)
-        return _summed([there.join(changes, on=self._identity, how="semi")], self._identity)
+        return _summed([matched(there, changes, self._identity, "semi")], self._identity)
 
     def _passed(self, nothing: pl.DataFrame, moment: Clock) -> pl.DataFrame:
         """The windows whose time to wait has ended in this step, with what is stored of them."""

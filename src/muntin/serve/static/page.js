@@ -188,7 +188,7 @@
     document.body.dataset.drawn = String(drawn);
   }
 
-  const keyOf = (query, w) => query.keys.map((k) => shownAs(w[k] ?? "null", query.kinds[k])).join(", ");
+  const keyOf = (query, w) => query.keys.map((k) => w[k] === null || w[k] === undefined ? "\\N" : shownAs(w[k], query.kinds[k])).join(", ");
   function matching(query) {
     const wanted = $("key").value.trim().toLowerCase();
     if (!wanted) return query.windows;

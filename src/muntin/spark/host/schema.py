@@ -25,6 +25,7 @@ from muntin.engine.windows.combine import Combiner
 from muntin.model.aggregates.entry import LIST, SAME
 from muntin.model.errors import OptionError
 from muntin.model.shapes import Shape
+from muntin.model.spec import WindowSpec
 
 _FAMILIES = {
     "boolean": "boolean", "byte": "integer", "short": "integer", "integer": "integer",
@@ -95,7 +96,7 @@ def result_schema(source: StructType, combiner: Combiner) -> StructType:
             types[name] = _nullable(source[str(aggregate.column)].dataType)
         elif aggregate.entry.gives == LIST:
             types[name] = ArrayType(_nullable(source[str(aggregate.column)].dataType))
-    fields = [StructField(key, source[key].dataType, False) for key in spec.keys]
+    fields = [StructField(k, source[k].dataType, _has_null(source[k], spec)) for k in spec.keys]
     bound = LongType() if spec.axis == "rows" else moment_type(source, spec.time)
     fields += [StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]
     fields += [StructField(name, types[name]) for name in spec.aggregates]
@@ -104,6 +105,12 @@ def result_schema(source: StructType, combiner: Combiner) -> StructType:
         StructField(columns.REVISION, IntegerType(), False),
     ]
     return StructType(fields)
+
+
+def _has_null(key: StructField, spec: WindowSpec) -> bool:
+    """Whether a key may be NULL in results; no result has a partition that isn't known."""
+    placed = spec.axis == "rows" and spec.offset is not None and key.name == spec.offset[0]
+    return key.nullable and key.name not in spec.required and not placed
 
 
 def rejected_schema(source: StructType, time: str | None) -> StructType:

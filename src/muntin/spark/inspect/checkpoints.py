@@ -36,13 +36,14 @@ def inspect(
     key: Sequence[str] = (),
     table: str | None = None,
 ) -> Report:
-    """Look at a checkpoint as one committed batch left it; its query may be running.
+    r"""Look at a checkpoint as one committed batch left it; its query may be running.
 
     Args:
         spark: The session.
         checkpoint: The folder of the query.
         batch: The number of a batch; the newest one where it isn't given.
-        key: A key's values as text, in the order of its columns, to see what is kept of it.
+        key: A key's values as text, in the order of its columns, to see what is kept of it;
+            ``\N`` is NULL.
         table: Of which table, where agents keep several.
 
     Returns:

@@ -138,7 +138,8 @@ class OpenWindows:
         """The windows (or sessions) within retention, as a Polars frame.
 
         Args:
-            key: Only those of this key; a tuple, or a dictionary by column, where it has several.
+            key: Only those of this key; a tuple, or a dictionary by column, where it has several,
+                or its one column is NULL: ``(None,)``.
             start: Only those that reach beyond this place.
             end: Only those that begin there or before.
 

@@ -326,7 +326,7 @@ class DuckDBSink:
         try:
             connection.register("batch_rows", rows)
             if batch.identity is not None:
-                self._upsert(connection, batch.identity, rows.column_names)
+                self._upsert(connection, batch.identity, rows)
                 if self.history is not None:
                     self._append(connection, self.history, batch.number)
             else:
@@ -344,7 +344,7 @@ class DuckDBSink:
         elif self.history is not None:
             check_numbered(names, self.history, f"{hint}, or keep no history", capitals=False)
 
-    def _upsert(self, connection: Any, identity: tuple[str, ...], names: list[str]) -> None:
+    def _upsert(self, connection: Any, identity: tuple[str, ...], rows: pa.Table) -> None:
         table = _quoted(self.table)
         key = ", ".join(map(_quoted, identity))
         connection.execute(
@@ -353,18 +353,38 @@ class DuckDBSink:
         connection.execute(
             f"CREATE UNIQUE INDEX IF NOT EXISTS {_quoted(self.table + '_key')} ON {table} ({key})"
         )
-        rest = [_quoted(n) for n in names if n not in identity]
+        rest = [_quoted(n) for n in rows.column_names if n not in identity]
         sets = ", ".join(f"{c} = excluded.{c}" for c in rest)
         # A window may emit early and in full within one batch: only its newest row counts.
         newest = (
             f"SELECT * FROM batch_rows QUALIFY row_number() OVER "
             f"(PARTITION BY {key} ORDER BY revision DESC) = 1"
         )
+        nulls = [_quoted(n) for n in identity if rows[n].null_count]
+        if nulls:
+            # To an index no NULL is like another: such rows replace older ones by hand.
+            null = " OR ".join(f"{name} IS NULL" for name in nulls)
+            self._replace(connection, identity, f"SELECT * FROM ({newest}) WHERE {null}")
+            newest = f"SELECT * FROM ({newest}) WHERE NOT ({null})"
         connection.execute(
             f"INSERT INTO {table} BY NAME {newest} ON CONFLICT ({key}) DO UPDATE SET {sets} "
             f"WHERE excluded.revision >= {table}.revision"
         )
         connection.execute(f"DELETE FROM {table} WHERE {columns.EMISSION} = 'retract'")
+
+    def _replace(self, connection: Any, identity: tuple[str, ...], newest: str) -> None:
+        """Put rows in the place of those that have their identity and no greater revision."""
+        table = _quoted(self.table)
+        same = " AND ".join(
+            f"{table}.{_quoted(name)} IS NOT DISTINCT FROM muntin_newest.{_quoted(name)}"
+            for name in identity
+        )
+        older = f"{same} AND muntin_newest.revision >= {table}.revision"
+        connection.execute(f"DELETE FROM {table} USING ({newest}) AS muntin_newest WHERE {older}")
+        connection.execute(
+            f"INSERT INTO {table} BY NAME SELECT * FROM ({newest}) AS muntin_newest "
+            f"WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})"
+        )
 
     def _append(self, connection: Any, name: str, number: int) -> None:
         table = _quoted(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.files import BATCH, check_names, check_numbered, set_aside
 from muntin.spark.sinks.postgres_link import Link, refusals
 from muntin.spark.sinks.postgres_types import column_type, values
-from muntin.spark.sinks.unstorable import sift
+from muntin.spark.sinks.unstorable import RowsRefusedError, sift
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -26,6 +26,19 @@ _STAGE = "muntin_stage"
 # PostgreSQL cuts longer names, so that two of them may become one.
 _LONGEST = 63
 _MOST = 1600
+_NULLS_ARE_EQUAL = 150000
+# A unique index over just these columns, in any order, to which NULL equals NULL.
+_FITTING = """
+SELECT 1 FROM pg_index AS i
+WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indisvalid
+    AND i.indnullsnotdistinct AND i.indpred IS NULL AND i.indexprs IS NULL
+    AND (
+        SELECT array_agg(a.attname::text ORDER BY a.attname::text)
+        FROM pg_attribute AS a
+        WHERE a.attrelid = i.indrelid
+            AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+    ) = (SELECT array_agg(name ORDER BY name) FROM unnest(%s::text[]) AS name)
+"""
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,11 @@ class _Target:
 
         parts = (self.table,) if self.schema is None else (self.schema, self.table)
         return sql.Identifier(*parts)
+
+    @property
+    def nulls(self) -> tuple[str, ...]:
+        """The columns that identify a row and are NULL in some."""
+        return tuple(name for name in self.identity if self.rows[name].null_count)
 
     @property
     def emitted(self) -> str:
@@ -145,7 +163,7 @@ class PostgresSink:
         def attempt(rows: pa.Table) -> None:
             with refusals(), connection.transaction():
                 self._stage(connection, target, rows)
-                write(connection, target)
+                write(connection, replace(target, rows=rows))
                 # Else some would be looked at when all is committed.
                 connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
                 connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(_STAGE)))
@@ -158,9 +176,15 @@ class PostgresSink:
     def _upsert(self, connection: Connection[Any], target: _Target) -> None:
         from psycopg import sql
 
+        if target.nulls:
+            _check_nulls(connection, target)
         key = _names(target.identity)
+        # No index helps to find what isn't distinct, so only where there may be NULL.
+        equal = dict.fromkeys(target.nulls, "IS NOT DISTINCT FROM")
         same = sql.SQL(" AND ").join(
-            sql.SQL("kept.{0} = newest.{0}").format(sql.Identifier(name))
+            sql.SQL("kept.{0} {1} newest.{0}").format(
+                sql.Identifier(name), sql.SQL(equal.get(name, "="))
+            )
             for name in target.identity
         )
         # A window may emit early and in full within one batch: only its newest row counts.
@@ -234,7 +258,8 @@ class PostgresSink:
             for field in target.rows.schema
         ]
         if target.identity:
-            shape.append(sql.SQL("PRIMARY KEY ({})").format(_names(target.identity)))
+            unique = sql.SQL(_unique(connection, target))
+            shape.append(sql.SQL("{} ({})").format(unique, _names(target.identity)))
         made = sql.SQL("CREATE TABLE {} ({})").format(target.name, sql.SQL(", ").join(shape))
         there = connection.execute("SELECT to_regclass(%s)", (target.name.as_string(connection),))
         if there.fetchone() != (None,):
@@ -278,7 +303,10 @@ def to_postgres(
     """Keep the newest state of every window in a table of PostgreSQL.
 
     A batch is one transaction: its rows are copied into a staging table and upserted from there by
-    keys and window, the greater revision wins, and sessions that were taken back are deleted. Pairs
+    keys and window, the greater revision wins, and sessions that were taken back are deleted. Where
+    a key may be NULL (``nulls="group"``, SQL) the table gets ``UNIQUE NULLS NOT DISTINCT`` in place
+    of a primary key, from PostgreSQL 15 on; rows with NULL in a key that a table has no such
+    constraint for are set aside, as others that it can't take. Pairs
     of joins and rejected messages are appended under their batch's number, in a column ``batch``
     (which therefore none of theirs may be called), in place of what an earlier try left. A repeated
     batch changes nothing, so that a restart of the query or of the server, at any moment, loses and
@@ -308,6 +336,32 @@ def to_postgres(
     """
     waits = micros("patience", patience) / 1_000_000
     return PostgresSink(Link(dsn, waits, password), schema, table, history, create)
+
+
+def _unique(connection: Connection[Any], target: _Target) -> str:
+    """What makes rows of one identity one, in a table that is made."""
+    nullable = any(target.rows.schema.field(name).nullable for name in target.identity)
+    if nullable and connection.info.server_version >= _NULLS_ARE_EQUAL:
+        return "UNIQUE NULLS NOT DISTINCT"
+    return "PRIMARY KEY"
+
+
+def _check_nulls(connection: Connection[Any], target: _Target) -> None:
+    """Refuse rows of which the table would keep every revision, since no NULL is like another.
+
+    Raises:
+        RowsRefusedError: When the table has no constraint to which NULL equals NULL.
+    """
+    found = None
+    if connection.info.server_version >= _NULLS_ARE_EQUAL:
+        named = (target.name.as_string(connection), list(target.identity))
+        found = connection.execute(_FITTING, named).fetchone()
+    if found is None:
+        key = ", ".join(target.identity)
+        raise RowsRefusedError(
+            f"{', '.join(target.nulls)} is NULL, and {target.emitted} has no UNIQUE NULLS NOT "
+            f"DISTINCT ({key}), which PostgreSQL has from 15 on; add it in place of the primary key"
+        )
 
 
 def _names(names: Sequence[str]) -> Composable:

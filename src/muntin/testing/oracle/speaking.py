@@ -50,7 +50,17 @@ def speakers(
 
 def _in_order(said: tuple[Window, str]) -> tuple[bool, int, Key, int]:
     window, emission = said
-    return emission != RETRACT, window.start, window.key, window.end
+    return emission != RETRACT, window.start, nulls_first(window.key), window.end
+
+
+def nulls_first(key: Key) -> Key:
+    """A key that sorts before others where it has NULL, as in Spark SQL.
+
+    Example:
+        >>> sorted([("b", 1), ("a", None), (None, 2), ("a", 1)], key=nulls_first)
+        [(None, 2), ('a', None), ('a', 1), ('b', 1)]
+    """
+    return tuple((value is not None, value) for value in key)
 
 
 def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:

@@ -128,7 +128,7 @@ class Oracle:
             return "malformed"
         if time is None:
             return "null_time"
-        if any(message[key] is None for key in spec.keys):
+        if any(message[key] is None for key in spec.required):
             return "null_key"
         if spec.time is not None and spec.max_ahead is not None and time > wall + spec.max_ahead:
             return "future"

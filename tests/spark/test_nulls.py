@@ -1,0 +1,206 @@
+"""NULL as a value of keys: in SQL as Spark SQL groups it, through restarts, and from outside."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.feed import STAMP, Feed, at, rows
+
+import muntin as mt
+from muntin.spark.inspect.checkpoints import inspect
+from muntin.spark.inspect.rescale import rescale
+from muntin.spark.inspect.windows import OpenWindows
+from muntin.spark.inspect.witness import why
+
+AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
+FILES = [
+    [(None, 1, 1), ("null", 2, 2), ("", 3, 4), (None, 4, 8)],
+    [(None, 14, 16), ("a", 33, 32), (None, 12, 64)],
+    [(None, 9, 128), ("a", 41, 256), (None, 95, 512)],
+]
+COLUMNS = "SELECT key, epoch_us(window_start), n, total, most FROM windows ORDER BY ALL"
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    return Feed(tmp_path / "messages")
+
+
+def add(feed: Feed, number: int) -> None:
+    feed.add(*((key, at(second), value) for key, second, value in FILES[number]))
+
+
+def run(spark: SparkSession, feed: Feed, folder: Path, **options: Any) -> mt.WindowedQuery:
+    """Hopping windows, early and late, over all that there is."""
+    windows = mt.windowed(feed.stream(spark), key="key", time="at", **options)
+    query = (
+        windows.hopping("20 seconds", "10 seconds")
+        .early(each=True)
+        .late(grace="2 minutes", each=True)
+        .keep("10 minutes")
+        .agg(**AGGREGATES)
+        .start(
+            checkpoint=f"{folder}/checkpoint",
+            results=mt.to_duckdb(f"{folder}/out.duckdb", "windows"),
+            rejected=mt.to_duckdb(f"{folder}/out.duckdb", "rejected"),
+            available_now=True,
+        )
+    )
+    assert query.await_end(timeout=240)
+    return query
+
+
+def test_a_group_lives_through_restarts_and_is_read_from_outside(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    checkpoint = f"{tmp_path}/checkpoint"
+    for number in range(len(FILES)):
+        add(feed, number)
+        query = run(spark, feed, tmp_path, nulls="group", buckets=3)
+    assert query.progress.counts["counted"] == 10
+    wanted = feed.windows(20, 10)
+    assert [row[0] for row in wanted].count(None) == 5
+    assert rows(tmp_path / "out.duckdb", COLUMNS) == wanted
+
+    state = mt.open_state(checkpoint)
+    assert isinstance(state, OpenWindows)
+    found = state.fetch((None,))
+    assert found["key"].to_list() == [None] * 5
+    assert sorted(found["n"]) == sorted(n for key, _, n, _, _ in wanted if key is None)
+    assert state.fetch({"key": None}).equals(found)
+    assert len(state.fetch("null")) == 2
+    assert len(state.fetch()) == len(wanted)
+    assert state.windows((None,)).filter(pl.col("messages") == 5).height == 1
+    changed = state.changes(1).filter(pl.col("key").is_null())
+    assert sorted(changed["change"]) == ["changed", "changed", "new", "new"]
+
+    told = inspect(spark, checkpoint, key=[r"\N"])
+    assert told["spec"]["nulls"] == "group"
+    assert sum(row["messages"] or 0 for row in told["key"]) == sum(found["n"])
+    said = " ".join(" ".join(why(spark, checkpoint, [r"\N"], "2026-01-01 00:00:05")).split())
+    assert "holds 5 messages" in said
+
+    rescale(spark, checkpoint, buckets=2, to=f"{tmp_path}/moved")
+    assert mt.open_state(f"{tmp_path}/moved").fetch((None,)).equals(found)
+
+
+def test_null_may_become_a_group_and_stays_one(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    add(feed, 0)
+    assert run(spark, feed, tmp_path).progress.counts["null_key"] == 2
+    add(feed, 1)
+    add(feed, 2)
+    run(spark, feed, tmp_path, nulls="group")
+    assert rows(tmp_path / "out.duckdb", COLUMNS) == feed.windows(20, 10, but=[0, 3])
+    assert rows(tmp_path / "out.duckdb", "SELECT id, reason FROM rejected ORDER BY ALL") == [
+        (0, "null_key"), (3, "null_key")
+    ]  # fmt: skip
+    add(feed, 0)
+    with pytest.raises(Exception, match="nulls: was group, is reject"):
+        run(spark, feed, tmp_path)
+
+
+def tuples(feed: Feed) -> list[tuple[Any, ...]]:
+    """Messages whose two keys are NULL, or nearly so, in every way."""
+    chance = random.Random(3)
+    names, numbers = [None, "null", "", "a"], [None, 0, -1]
+    return [
+        (chance.choice(names), chance.choice(numbers), at(chance.uniform(0, 60)), n)
+        for n in range(300)
+    ]
+
+
+def test_sql_groups_as_spark_does(spark: SparkSession, tmp_path: Path) -> None:
+    shape = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("k", pa.string()),
+            ("j", pa.int32()),
+            ("at", STAMP),
+            ("v", pa.int64()),
+        ]
+    )
+    feed = Feed(tmp_path / "messages", shape)
+    feed.add(*tuples(feed))
+    messages = feed.frame(spark)
+    messages.createOrReplaceTempView("messages")
+    ours = mt.sql(
+        spark,
+        "SELECT k, j % 2 AS odd, window_start, count(*) AS n, sum(v) AS total FROM messages "
+        "GROUP BY k, j % 2, TUMBLE(at, INTERVAL 10 SECONDS)",
+    )
+    theirs = spark.sql(
+        "SELECT k, j % 2 AS odd, window.start AS window_start, count(*) AS n, sum(v) AS total "
+        "FROM messages GROUP BY k, j % 2, window(at, '10 seconds')"
+    )
+    shown = ours.results.select("k", "odd", "window_start", "n", "total")
+    assert shown.exceptAll(theirs).collect() == theirs.exceptAll(shown).collect() == []
+    assert shown.where("k IS NULL AND odd IS NULL").count() == 6
+    assert ours.rejected.count() == 0
+    assert "null_key" not in ours.explain()
+    spark.catalog.dropTempView("messages")
+
+
+def test_a_join_keeps_the_rule_of_sql_and_windows_over_it_group(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    left, right = Feed(tmp_path / "left"), Feed(tmp_path / "right")
+    left.add((None, at(1), 1), ("a", at(2), 2), ("b", at(3), 4))
+    right.add((None, at(1), 1), ("a", at(2), 2))
+    pairs = mt.join(
+        mt.windowed(left.frame(spark), time="at"),
+        mt.windowed(right.frame(spark), time="at"),
+        on="key",
+        within="10 seconds",
+        how="left",
+    )
+    grouped = mt.windowed(pairs, key="value_right", time="at", nulls="group", lateness="1 minute")
+    made = grouped.tumbling("10 seconds").agg(n=mt.count(), keys=mt.collect_list("key"))
+    found = {row.value_right: (row.n, row["keys"]) for row in made.results.collect()}
+    assert found == {None: (1, ["b"]), 2: (1, ["a"])}
+    assert {(row.reason) for row in made.rejected.collect()} == {"null_key"}
+    hint = "omit it: NULL has no partner"
+    with pytest.raises(mt.OptionError, match=hint):
+        mt.join(
+            mt.windowed(left.frame(spark), time="at", nulls="group"),
+            mt.windowed(right.frame(spark), time="at"),
+            on="key",
+            within="10 seconds",
+        )
+
+
+def test_explain_warns_of_a_key_that_may_be_null_and_is_rejected(
+    spark: SparkSession, feed: Feed
+) -> None:
+    add(feed, 0)
+    frame = feed.frame(spark)
+
+    def said(**options: Any) -> str:
+        windows = mt.windowed(options.pop("frame", frame), time="at", **options)
+        return " ".join(windows.tumbling("10 seconds").agg(n=mt.count()).explain().split())
+
+    warning = "messages in which key or value is NULL are rejected (null_key)"
+    assert warning in said(key=["key", "value"])
+    assert "null_key" not in said(key=["key", "value"], nulls="group")
+    assert "null_key" not in said(key="whole", frame=frame.selectExpr("at", "1 AS whole"))
+    assert "null_key" not in said()
+
+
+def test_parquet_keeps_null_apart(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    add(feed, 0)
+    made = mt.windowed(feed.frame(spark), key="key", time="at", nulls="group")
+    results = made.tumbling("10 seconds").agg(n=mt.count()).results
+    assert results.schema["key"].nullable
+    results.write.parquet(f"{tmp_path}/out")
+    read = duckdb.sql(f"SELECT key, n FROM '{tmp_path}/out/*.parquet' ORDER BY ALL").fetchall()
+    assert read == [("", 1), ("null", 1), (None, 2)]
+    rejecting = mt.windowed(feed.frame(spark), key="key", time="at").tumbling("10 seconds")
+    assert not rejecting.agg(n=mt.count()).results.schema["key"].nullable
