@@ -27,3 +27,16 @@ def test_queries_are_noted_and_not_started(spark: SparkSession, tmp_path: Path) 
     assert "for 100 messages a second of 10 keys" in " ".join(
         counts.explain(rate=100, keys=10).split()
     )
+
+
+def test_a_query_shows_what_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "messages")
+    feed.add(("a", at(1), 1))
+    windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("1 minute")
+    shown = repr(windows.agg(n=mt.count()))
+    assert shown.startswith("windows   tumbling 1 minute, by key on at\n")
+    columns = "key string, window_start timestamp, window_end timestamp, n bigint, emission string,"
+    assert f"columns   {columns}" in shown
+    asked = "SELECT key, count(*) * 2 AS twice FROM m GROUP BY key, TUMBLE(at, 1 MINUTE)"
+    made = mt.sql(spark, asked, m=feed.stream(spark))
+    assert "<td>twice</td><td>bigint</td>" in made._repr_html_()

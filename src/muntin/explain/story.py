@@ -54,13 +54,21 @@ def story(spec: WindowSpec, known: Circumstances | None = None) -> str:
     known = known or Circumstances()
     lines: list[str] = []
     for title, text in _parts(spec, known):
-        lines += _titled(title, text)
-        if title == "windows":
-            lines += ["", *(" " * _INDENT + line for line in ruler(spec.windows)), ""]
+        lines += windows_of(spec) if title == "windows" else titled(title, text)
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _titled(title: str, text: str) -> list[str]:
+def windows_of(spec: WindowSpec) -> list[str]:
+    """The lines that say which windows, with a ruler."""
+    place = f"on {spec.time}" if spec.axis == "time" else _rows_place(spec)
+    whose = f"by {', '.join(spec.keys)}" if spec.keys else "of all messages"
+    drawn = (" " * _INDENT + line for line in ruler(spec.windows))
+    said = [*titled("windows", f"{spec.windows}, {whose} {place}"), "", *drawn, ""]
+    return [line.rstrip() for line in said]
+
+
+def titled(title: str, text: str) -> list[str]:
+    """A part of what is said, in lines."""
     found = wrap(text, 100 - _INDENT, break_long_words=False, break_on_hyphens=False)
     first, *rest = found or [""]
     return [f"{title:<{_INDENT}}{first}", *(" " * _INDENT + line for line in rest)]
@@ -70,9 +78,7 @@ def _parts(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
     yield "reads", _reads(known)
     if known.where is not None:
         yield "takes", f"messages for which {known.where}; the others are counted as filtered"
-    place = f"on {spec.time}" if spec.axis == "time" else _rows_place(spec)
-    whose = f"by {', '.join(spec.keys)}" if spec.keys else "of all messages"
-    yield "windows", f"{spec.windows}, {whose} {place}"
+    yield "windows", ""
     yield "panes", spec.windows.stored
     yield "computes", ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items())
     yield from _speaking(spec)

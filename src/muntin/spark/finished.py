@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from muntin.engine.operator import REJECTED, RESULTS
+from muntin.explain.glance import glance, glance_html
 from muntin.model.axis import Duration
 from muntin.spark.host.plan import Plan
 
@@ -25,6 +26,16 @@ class Finished:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+
+    def __repr__(self) -> str:
+        return glance(self.plan.spec, self._columns())
+
+    def _repr_html_(self) -> str:
+        return glance_html(self.plan.spec, self._columns())
+
+    def _columns(self) -> list[tuple[str, str]]:
+        """The columns of the results, with their types in Spark's words."""
+        return [(f.name, f.dataType.simpleString()) for f in self.results.schema.fields]
 
     @cached_property
     def results(self) -> DataFrame:

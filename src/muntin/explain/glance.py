@@ -1,0 +1,50 @@
+"""A finished query at a glance: its windows on a ruler, and the columns of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from muntin.explain.joins import explain_join
+from muntin.explain.story import titled, windows_of
+from muntin.model.joins import JoinSpec
+from muntin.model.spec import WindowSpec
+
+Columns = Iterable[tuple[str, str]]
+"""Names and types."""
+
+
+def glance(spec: WindowSpec | JoinSpec, columns: Columns) -> str:
+    """A query in a few lines.
+
+    Args:
+        spec: The query.
+        columns: The columns of its results.
+
+    Example:
+        >>> from muntin import count
+        >>> from muntin.standalone import windowed
+        >>> spec = windowed(key="k", time="at").tumbling("10 s").agg(n=count())
+        >>> print(glance(spec, [("k", "string"), ("n", "bigint")]).splitlines()[-1])
+        columns   k string, n bigint
+    """
+    shown = ", ".join(f"{name} {kind}" for name, kind in columns)
+    return "\n".join([*_head(spec), *titled("columns", shown)])
+
+
+def glance_html(spec: WindowSpec | JoinSpec, columns: Columns) -> str:
+    """The same for a notebook, with the columns in a table."""
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{escape(kind)}</td></tr>" for name, kind in columns
+    )
+    head = escape("\n".join(_head(spec)))
+    return (
+        f"<pre>{head}</pre><table><thead><tr><th>column</th><th>type</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _head(spec: WindowSpec | JoinSpec) -> list[str]:
+    if isinstance(spec, JoinSpec):
+        return explain_join(spec, None, None).splitlines()[:2]
+    return windows_of(spec)
