@@ -41,7 +41,17 @@ def test_a_python_without_muntin_is_refused_by_name(
 def test_they_are_asked_once_a_session(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(workers, "_is_installed", lambda: False)
+    monkeypatch.setattr(workers, "_ASKED", set())
     check_workers(spark)
+    monkeypatch.setattr(workers, "_look", None)
+    check_workers(spark)
+
+
+def test_this_process_own_python_isnt_asked(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_ASKED", set())
     monkeypatch.setattr(workers, "_look", None)
     check_workers(spark)
 

@@ -45,7 +45,7 @@ _NO_WORKER = ("failed to connect back", "Timed out while waiting for the Python 
 
 
 class Post:
-    """Tells the client of each batch, out of the server's Python process; is sent there pickled.
+    """Reports each batch to the client, out of the server's Python process; is sent there pickled.
 
     Args:
         session: The id of the client's session.
@@ -120,11 +120,11 @@ class Post:
 
 @contextmanager
 def _forgiving() -> Iterator[None]:
-    """While the client is told something: where that fails, the query goes on."""
+    """While something is sent to the client: where that fails, the query goes on."""
     try:
         yield
     except Exception:
-        _LOG.warning("The client can't be told of a batch; the query goes on", exc_info=True)
+        _LOG.warning("A batch can't be reported to the client; the query goes on", exc_info=True)
 
 
 _CLIENTS: dict[str, SparkSession] = {}
@@ -144,7 +144,7 @@ class Following:
 
     Args:
         spark: The client's session.
-        post: What the server's side tells by.
+        post: What the server's side reports by.
         outputs: What kinds of rows there are.
         took: Is given the figures, and whether a batch is being written.
         show: Is given a batch's number and rows.

@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from muntin.model.errors import SettingError
-from muntin.spark.host.internals.jvm import workers_of
+from muntin.spark.host.internals.jvm import shares_python, workers_of
 
 _LOG = logging.getLogger(__name__)
 # What the workers' processes import, beside Spark.
@@ -44,7 +44,7 @@ def check_workers(spark: SparkSession) -> None:
         SettingError: Naming what is missing, in which Python, and what to do.
     """
     known = workers_of(spark)
-    if known in _ASKED:
+    if known in _ASKED or (shares_python(spark) and _is_installed()):
         return
     asked = F.udf(_sendable(_look), "string", useArrow=False)
     try:
@@ -60,6 +60,11 @@ def check_workers(spark: SparkSession) -> None:
         raise SettingError(_refusal(found["python"], ", ".join(missing)))
     _warn(found)
     _ASKED.add(known)
+
+
+def _is_installed() -> bool:
+    """Whether every process of this Python finds muntin: then there is nothing to ask."""
+    return bool(list(distributions(name="muntin")))
 
 
 def _refusal(python: str, missing: str) -> str:

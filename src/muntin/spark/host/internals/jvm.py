@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pyspark import SparkContext
@@ -24,10 +25,19 @@ def session_of(spark: SparkSession) -> str:
 
 
 def workers_of(spark: SparkSession) -> str:
-    """What tells the workers of one session from those of another."""
+    """What distinguishes the workers of one session from those of another."""
     if is_connected(spark):
         return session_of(spark)
     return f"{spark.sparkContext.applicationId} {spark.sparkContext.pythonExec}"
+
+
+def shares_python(spark: SparkSession) -> bool:
+    """Whether the workers run on this machine, by this process's own Python."""
+    if is_connected(spark):
+        return False
+    context = spark.sparkContext
+    here = context.master == "local" or str(context.master).startswith("local[")
+    return here and context.pythonExec == sys.executable
 
 
 def use_python(spark: SparkSession, python: str) -> None:
