@@ -35,7 +35,9 @@ def asked(url: str, token: str | None = None) -> dict[tuple[str, ...], float]:
     return found
 
 
-def test_what_a_query_has_done(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_a_query_has_done(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     feed = Feed(tmp_path / "source")
     feed.add(("a", at(1), 1), ("b", at(2), 2), (None, at(3), 3))
     windows = mt.windowed(feed.stream(spark), key="key", time="at", where="value < 9")
@@ -43,7 +45,10 @@ def test_what_a_query_has_done(spark: SparkSession, tmp_path: Path) -> None:
         checkpoint=f"{tmp_path}/checkpoint", name="views",
         results=mt.to_duckdb(f"{tmp_path}/out.duckdb", "t"),
     )  # fmt: skip
+    # As whoever is given batches leaves it: those have a session of their own.
+    monkeypatch.setattr(SparkSession, "getActiveSession", spark.newSession)
     progress = mt.metrics(query, port=0, token="sesame")
+    monkeypatch.undo()
     try:
         feed.add(("a", at(25), 1), ("a", at(4), 9), ("a", at(5), 2))
         feed.add(("a", at(1), 1), ("a", at(26), 1))
@@ -100,7 +105,7 @@ class Session:
 @contextlib.contextmanager
 def served(address: str) -> Iterator[Metrics]:
     session: Any = Session()
-    progress = Metrics((), session)
+    progress = Metrics((), [session])
     progress.serve(0, address, None)
     assert len(session.listeners) == 1
     try:
@@ -154,5 +159,5 @@ def test_a_port_that_is_taken_is_named_and_leaves_nothing_behind() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(mt.OptionError, match=f"port={port} can't be listened on at 127.0.0.1"):
-            Metrics((), session).serve(port, "127.0.0.1", None)
+            Metrics((), [session]).serve(port, "127.0.0.1", None)
     assert session.listeners == []

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from muntin.model.axis import SECOND
 from muntin.model.counts import FATES, rejections
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.listening import listen, loopback, url
+from muntin.spark.host.internals.jvm import distinct
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -77,9 +78,11 @@ class Metrics:
         url: Where they are served.
     """
 
-    def __init__(self, queries: tuple[WindowedQuery, ...], spark: SparkSession) -> None:
+    def __init__(
+        self, queries: tuple[WindowedQuery, ...], sessions: Sequence[SparkSession]
+    ) -> None:
         self._queries = queries
-        self._spark = spark
+        self._sessions = sessions
         self._progress = MetricsListener()
         self._server: _Server | None = None
         self.url = ""
@@ -151,7 +154,8 @@ class Metrics:
 
         server = _Server(listen(address, port), guarded)
         # Behind what may be refused, so that no listener stays behind.
-        self._spark.streams.addListener(self._progress)
+        for spark in self._sessions:
+            spark.streams.addListener(self._progress)
         self._server = server
         self.url = url(address, server.server_port, "/metrics")
         threading.Thread(target=server.serve_forever, daemon=True, name="muntin-metrics").start()
@@ -160,7 +164,8 @@ class Metrics:
         """Serve no longer; closing twice is closing once."""
         server, self._server = self._server, None
         if server is not None:
-            self._spark.streams.removeListener(self._progress)
+            for spark in self._sessions:
+                spark.streams.removeListener(self._progress)
             server.shutdown()
             server.server_close()
 
@@ -171,7 +176,7 @@ def metrics(
     """Serve figures of running queries for Prometheus, under ``/metrics``.
 
     Args:
-        queries: Started queries; they are told apart by their names.
+        queries: Started queries; they are distinguished by their names.
         port: Where to; 0 takes a free one.
         address: Which of this machine's addresses; the loopback, where nobody else comes.
         token: What whoever asks must send, as ``Authorization: Bearer …``.
@@ -195,8 +200,8 @@ def metrics(
     if not token and not loopback(address):
         hint = "give a token too, which Prometheus sends as its bearer token"
         raise OptionError("address", address, "lets others read the figures", hint)
-    spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-    made = Metrics(queries, spark)
+    # The active session may be a batch's own, in which nothing is heard of the query.
+    made = Metrics(queries, distinct(query.spark for query in queries))
     made.serve(port, address, token)
     return made
 

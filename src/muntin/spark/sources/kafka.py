@@ -227,7 +227,7 @@ def kafka(
         headers: Whether the column ``headers`` is read too.
         per_batch: How many messages a batch takes at most.
         reader: Who reads and parses: ``columns`` (the workers themselves, through librdkafka and
-            Polars: several times faster, no jar, needs ``muntin[kafka]``) or ``spark`` (its
+            Polars: about twice as fast, no jar, needs ``muntin[kafka]``) or ``spark`` (its
             connector, row by row). Both keep offsets in Spark's log. Without it, what can be read
             in columns is (JSON of plain types, and bytes); the rest is Spark's: CSV, Avro,
             decimals, nested types, and options of its connector or of Java's client.
