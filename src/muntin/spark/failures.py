@@ -18,14 +18,14 @@ from typing import Any
 from pyspark.errors import PythonException
 
 from muntin.model.errors import BatchError
+from muntin.spark.host.internals.jvm import PACKAGES
 
 _BEGIN = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)', re.M)
 _RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<said>.*))?$")
 # What stands between a user's code and Spark.
-_ENGINES = re.compile(
-    r"/(pyspark|py4j|polars|pyarrow|pandas|numpy)(\.zip)?/|/lib/python3[^/]*/(?!site-pack)"
-)
+_PACKAGES = "|".join((*PACKAGES, "polars", "pyarrow", "pandas", "numpy"))
+_ENGINES = re.compile(rf"/({_PACKAGES})(\.zip)?/|/lib/python3[^/]*/(?!site-pack)")
 _OWN = str(Path(__file__).parents[1])
 
 

@@ -116,7 +116,7 @@ class Combiner:
             clock = admission.clock(messages)
             return Combined(self.no_cells, messages, rejected=self.nothing_rejected, clock=clock)
         before, axis = taken or Offsets(), self.spec.axis
-        new, known = numbered(messages, offset, before, self.spec.keys, axis)
+        new, known = numbered(messages, offset, before, self.spec.required, axis)
         return Combined(self.no_cells, new, rejected=self.nothing_rejected, **known)
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:

@@ -12,13 +12,12 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, distributions, version
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from muntin.model.errors import SettingError
-from muntin.spark.host.internals.jvm import shares_python, workers_of
+from muntin.spark.host.internals.jvm import JvmError, shares_python, workers_of
 
 _LOG = logging.getLogger(__name__)
 # What the workers' processes import, beside Spark.
@@ -49,7 +48,7 @@ def check_workers(spark: SparkSession) -> None:
     asked = F.udf(_sendable(_look), "string", useArrow=False)
     try:
         row = spark.range(1).select(asked(F.lit(json.dumps(_NEEDED)))).first()
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, JvmError) as error:
         if any(words in str(error) for words in _OTHERS):
             raise SettingError(_refusal("another Python", "what a query needs")) from error
         raise

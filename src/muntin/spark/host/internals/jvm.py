@@ -6,8 +6,13 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+# What the JVM's answers raise, and the packages of Spark's own lines in a traceback.
+JvmError = Py4JError
+PACKAGES = ("pyspark", "py4j")
 
 
 def is_running() -> bool:
