@@ -158,6 +158,7 @@ def test_windows_over_windows_in_sql(spark: SparkSession, tmp_path: Path) -> Non
     feed = Feed(tmp_path / "source")
     for second in (1, 2, 11, 31, 95, 150):
         feed.add(("a", at(second), second), ("b", at(second), second), (None, at(second), 1))
+    feed.add(("a", None, 1))
     inner = mt.sql(
         spark,
         "SELECT key, window_end AS until, count(*) AS n FROM clicks "
@@ -175,8 +176,8 @@ def test_windows_over_windows_in_sql(spark: SparkSession, tmp_path: Path) -> Non
     assert [(row["key"], row["window_start"] - start, row["n"]) for row in ran.results] == [
         ("a", 0, 4)
     ]
-    assert ran.progress.inner.counts == {"seen": 18, "counted": 12, "null_key": 6}
-    # HAVING lets four windows of a on.
+    assert ran.progress.inner.counts == {"seen": 19, "counted": 18, "null_time": 1}
+    # HAVING lets four windows of a on, and those of NULL and b not.
     assert ran.progress.counts == {"seen": 4, "counted": 4}
-    assert {(row["stage"], row["reason"]) for row in ran.rejected} == {(1, "null_key")}
+    assert {(row["stage"], row["reason"]) for row in ran.rejected} == {(1, "null_time")}
     assert outer.explain().index("tumbling 10 seconds") < outer.explain().index("tumbling 1 minute")

@@ -16,7 +16,7 @@ import muntin as mt
 ROOT = Path(__file__).parents[2]
 
 
-def test_fraud_is_found_where_it_was_planted_and_told_early(
+def test_fraud_is_found_where_it_was_planted_and_shown_early(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     table = fraud.run(spark, tmp_path)
@@ -28,7 +28,7 @@ def test_fraud_is_found_where_it_was_planted_and_told_early(
     counted = "SELECT sum(payments), round(sum(spent), 2) FROM sessions"
     made = fraud.payments()
     assert table.sql(counted).fetchall() == [(len(made), round(sum(a for _, _, a, _ in made), 2))]
-    assert table.sql("FROM told WHERE emission = 'retract'").fetchall() != []
+    assert table.sql("FROM emitted WHERE emission = 'retract'").fetchall() != []
 
 
 def test_wrong_clocks_are_told_apart_and_nothing_is_lost(
