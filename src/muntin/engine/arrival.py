@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.admission import admit, placed
 from muntin.model.axis import Axis
+from muntin.model.counts import summed
 from muntin.model.spec import DUPLICATES
 from muntin.state.offsets import AxisRange, Offsets, Timed, greatest, greatest_of, stretches
 
@@ -44,7 +45,7 @@ class Arrival:
 def known_of(arrivals: Sequence[Arrival]) -> dict[str, Any]:
     """What several know together, but the rejected messages, as plain JSON by attribute."""
     return {
-        "counts": _summed(arrival.counts for arrival in arrivals),
+        "counts": summed(arrival.counts for arrival in arrivals),
         "latest": _greatest(arrival.latest for arrival in arrivals),
         "clock": _greatest(arrival.clock for arrival in arrivals),
         "offsets": [stretch for arrival in arrivals for stretch in arrival.offsets],
@@ -124,11 +125,3 @@ def _repeated(again: NDArray[np.bool_]) -> dict[str, int]:
 
 def _greatest(times: Iterable[int | None]) -> int | None:
     return max((time for time in times if time is not None), default=None)
-
-
-def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for one in counts:
-        for name, n in one.items():
-            total[name] = total.get(name, 0) + n
-    return total

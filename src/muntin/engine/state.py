@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from muntin.engine.arrival import Arrival
+from muntin.model.counts import summed
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Kind, Manifest, Run, load
 from muntin.state.offsets import Offsets
@@ -100,8 +101,7 @@ class State:
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Add to the counts."""
-        for name, n in counts.items():
-            self.counts[name] = self.counts.get(name, 0) + n
+        self.counts = summed([self.counts, counts])
 
     def save(self, tables: Mapping[str, Table]) -> None:
         """Write the manifest; the store isn't committed yet."""

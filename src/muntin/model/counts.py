@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from muntin.model.spec import DUPLICATES, PARTLY_LATE
 
@@ -10,6 +10,20 @@ from muntin.model.spec import DUPLICATES, PARTLY_LATE
 FATES = frozenset({"seen", "counted", "taken", "filtered", DUPLICATES, PARTLY_LATE})
 # What is said of messages that were counted elsewhere among these.
 _ASIDE = frozenset({"seen", PARTLY_LATE})
+
+
+def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts added up by name.
+
+    Example:
+        >>> summed([{"seen": 3, "late": 1}, {"seen": 2}])
+        {'seen': 5, 'late': 1}
+    """
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, n in one.items():
+            total[name] = total.get(name, 0) + n
+    return total
 
 
 def accounted(counts: Mapping[str, int]) -> int:

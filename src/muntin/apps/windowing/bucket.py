@@ -18,6 +18,7 @@ from muntin.apps.windowing.ledger import Place
 from muntin.apps.windowing.options import Options
 from muntin.apps.windowing.packing import Packed
 from muntin.apps.windowing.tuples import SCHEMA, TIME
+from muntin.model.counts import summed
 from muntin.model.errors import SpecChangedError
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, Run, load
@@ -117,10 +118,7 @@ class Bucket:
         deleted, chunks = self._delete(place, len(rows))
         self._totals = (self._totals[0] + len(rows), self._totals[1] + dead + deleted)
         self._save()
-        rejected: dict[str, int] = {}
-        for one in packed:
-            for reason, n in one.rejected.items():
-                rejected[reason] = rejected.get(reason, 0) + n
+        rejected = summed(one.rejected for one in packed)
         return self._progress(rows, dead + deleted, chunks, place, rejected)
 
     def _tick(self, packed: Sequence[Packed], clock: int) -> None:

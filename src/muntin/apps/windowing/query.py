@@ -25,6 +25,7 @@ from muntin.apps.windowing.random_tuples import NAME, RandomTuples
 from muntin.apps.windowing.table_operator import TableOperator
 from muntin.apps.windowing.tuples import VALUE
 from muntin.model.axis import MILLISECOND, Duration
+from muntin.model.counts import summed
 from muntin.model.errors import OptionError
 from muntin.spark.host.plan import Source, emitted
 from muntin.spark.host.progress import Progress
@@ -60,12 +61,10 @@ class TableQuery(WindowedQuery):
     def note(self, batch: Written) -> None:
         """Take in what the buckets emitted with a batch."""
         emitted = [TableProgress(**json.loads(line)) for line in batch.lines]
-        counts = dict(self.progress.counts)
-        for name, n in [("inserted", sum(progress.inserted for progress in emitted))] + [
-            rejected for progress in emitted for rejected in progress.rejected.items()
-        ]:
-            counts[name] = counts.get(name, 0) + n
-            counts["seen"] = counts.get("seen", 0) + n
+        inserted = sum(progress.inserted for progress in emitted)
+        rejected = summed(progress.rejected for progress in emitted)
+        seen = inserted + sum(rejected.values())
+        counts = summed([self.progress.counts, {"inserted": inserted, "seen": seen}, rejected])
         clock = max(
             (progress.clock for progress in emitted if progress.clock is not None), default=None
         )

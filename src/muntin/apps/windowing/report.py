@@ -11,6 +11,7 @@ from typing import Any
 
 from muntin.apps.windowing.bucket import STEP, TableProgress
 from muntin.apps.windowing.options import Options
+from muntin.model.counts import summed
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,7 @@ class _Sums:
             self.inserted += emitted.inserted
             self.deleted += emitted.deleted
             self.chunks += emitted.chunks
-            for reason, n in emitted.rejected.items():
-                self.rejected[reason] = self.rejected.get(reason, 0) + n
+            self.rejected = summed([self.rejected, emitted.rejected])
 
 
 @dataclass(frozen=True)

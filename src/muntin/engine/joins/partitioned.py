@@ -19,6 +19,7 @@ from muntin.engine.joins.joiner import Arrived, Joiner
 from muntin.engine.joins.shard import Batch, JoinShard, fresh_side
 from muntin.engine.output import Output
 from muntin.engine.state import State
+from muntin.model.counts import summed
 from muntin.model.joins import SIDES, SideName
 from muntin.state.blobs import Blobs, PartBlobs
 from muntin.state.offsets import AxisRange
@@ -72,7 +73,7 @@ class PartitionedJoinShard:
             pl.concat([self.joiner.nothing_rejected, *rejected, *(t.rejected for t in emitted)]),
             None,
             None,
-            self._summed([lane.counts for lane in emitted]),
+            summed([self.state.counts, *(lane.counts for lane in emitted)]),
             sum(t.pending for t in emitted),
             sum(t.rows for t in emitted),
         )
@@ -81,7 +82,7 @@ class PartitionedJoinShard:
     def counts(self) -> dict[str, int]:
         """Messages so far, by what became of them."""
         lanes = (JoinShard(self.joiner, lane, self.cache) for lane in self.lanes.values())
-        return self._summed([lane.counts for lane in lanes])
+        return summed([self.state.counts, *(lane.counts for lane in lanes)])
 
     def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
         """Each partition that a side has shown, with its start offset there and its messages."""
@@ -139,10 +140,3 @@ class PartitionedJoinShard:
             side: [parts[side][partition]] if partition in parts[side] else [] for side in SIDES
         }
         return shard.step(mine, wall, final=final)
-
-    def _summed(self, lanes: Sequence[Mapping[str, int]]) -> dict[str, int]:
-        counts = dict(self.state.counts)
-        for lane in lanes:
-            for name, n in lane.items():
-                counts[name] = counts.get(name, 0) + n
-        return counts

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from muntin.model.counts import accounted
+from muntin.model.counts import accounted, summed
 
 # In the figures of a shard: of which of several operators of a query they are; the last one doesn't
 # say.
@@ -110,10 +110,7 @@ class Progress:
             shards: What each shard emitted last.
             fired: Firings of this run.
         """
-        counts: dict[str, int] = {}
-        for shard in shards:
-            for name, n in shard["counts"].items():
-                counts[name] = counts.get(name, 0) + n
+        counts = summed(shard["counts"] for shard in shards)
         marks = [s["watermark"] for s in shards if s["watermark"] is not None]
         pending, rows = (sum(s[name] for s in shards) for name in ("pending", "rows"))
         return cls(batch, max(marks, default=None), counts, pending, rows, fired)
