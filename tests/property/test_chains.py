@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.doors import Door, EngineDoor, OracleDoor, StandaloneDoor
 from tests.property import chains
 from tests.property.agreement import step_differences
 from tests.property.chains import Chain
+from tests.property.streams import EXTREMES
 
 ENGINES = [EngineDoor(), EngineDoor(3), EngineDoor(2, restart=True), EngineDoor(2, repeat=True)]
 OPERATORS = [StandaloneDoor(), StandaloneDoor(restart=True)]
 
 
 def check(door: Door, chain: Chain) -> None:
-    _, above = chains.run(door, chain)
     below, wanted = chains.run(OracleDoor(), chain)
     full = [f for step in below for f in step.firings if f["emission"] == "full"]
+    # A window of the last microsecond of 9999 ends in 10000, which no datetime can say:
+    # Standalone, it is malformed as a message.
+    assume(door in ENGINES or all(f["window_end"] <= EXTREMES[1] for f in full))
+    _, above = chains.run(door, chain)
     found = [text for pair in zip(above, wanted, strict=True) for text in step_differences(*pair)]
     assert found == []
     # Each inner window is there once, whatever the policies.
