@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from muntin.spark.inspect.windows import open_state
     from muntin.spark.join import join
     from muntin.spark.query import WindowedQuery
-    from muntin.spark.session import session
+    from muntin.spark.session import configure, session, settings
     from muntin.spark.sinks.files import to_duckdb, to_parquet
     from muntin.spark.sinks.kafka import to_kafka
     from muntin.spark.sinks.postgres import to_postgres
@@ -65,6 +65,7 @@ __all__ = [
     "SqlError",
     "StateCorruptedError",
     "WindowedQuery",
+    "configure",
     "join",
     "kafka",
     "memory",
@@ -74,6 +75,7 @@ __all__ = [
     "open_table",
     "rows",
     "session",
+    "settings",
     "source",
     "sql",
     "standalone",
@@ -94,6 +96,7 @@ _NAMES = {
     "memory": "muntin.tables",
     "source": "muntin.tables",
     "WindowedQuery": "muntin.spark.query",
+    "configure": "muntin.spark.session",
     "join": "muntin.spark.join",
     "Metrics": "muntin.spark.inspect.metrics",
     "kafka": "muntin.spark.sources.kafka",
@@ -102,6 +105,7 @@ _NAMES = {
     "open_state": "muntin.spark.inspect.windows",
     "open_table": "muntin.spark.inspect.tables",
     "session": "muntin.spark.session",
+    "settings": "muntin.spark.session",
     "to_duckdb": "muntin.spark.sinks.files",
     "to_kafka": "muntin.spark.sinks.kafka",
     "to_parquet": "muntin.spark.sinks.files",

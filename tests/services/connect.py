@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 
 from tests.services.machine import free_port, listens, wait_until
 
-from muntin.spark.session import SETTINGS, WORKERS
+from muntin.spark.session import settings
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
@@ -23,9 +23,8 @@ class ConnectServer:
         self.folder = Path(mkdtemp(prefix="muntin-connect-"))
         port = free_port()
         self.url = f"sc://127.0.0.1:{port}"
-        settings = {
-            **SETTINGS,
-            **WORKERS,
+        wanted = {
+            **settings(),
             "spark.connect.grpc.binding.port": str(port),
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.ui.enabled": "false",
@@ -34,7 +33,7 @@ class ConnectServer:
         }
         submit = Path(sys.executable).with_name("spark-submit")
         command = [str(submit), "--master", "local[2]", "--class", _CLASS]
-        for name, value in settings.items():
+        for name, value in wanted.items():
             command += ["--conf", f"{name}={value}"]
         # Spark gives its Python processes ten seconds, which those without bytecode exceed.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}

@@ -68,6 +68,33 @@ KEYS = {
 }
 
 
+def test_a_key_may_be_a_field_of_a_struct(spark: SparkSession) -> None:
+    users = [(AT, (("DE", 1), 2)), (AT, (("FR", 1), 2)), (AT, (("DE", 2), 1))]
+    kinds = "at timestamp, user struct<home:struct<land:string,n:int>,age:int>"
+    frame = spark.createDataFrame(users, kinds)
+    windows = mt.windowed(frame, key=["user.home.land", "user.age"], time="at").tumbling("1 hour")
+    found = windows.agg(n=mt.count()).results.select("land", "age", "n").collect()
+    assert sorted(map(tuple, found)) == [("DE", 1, 1), ("DE", 2, 1), ("FR", 2, 1)]
+
+
+@pytest.mark.parametrize("key", ["KEY", "Key"])
+def test_a_key_may_differ_from_its_column_by_capitals(
+    key: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1), ("A", at(2), 2), ("a", at(3), 4))
+    frame = feed.frame(spark)
+    one = mt.windowed(frame, key=F.col(key), time="at").tumbling("1 hour").agg(s=mt.sum("value"))
+    assert sorted((row[key], row.s) for row in one.results.collect()) == [("A", 2), ("a", 5)]
+    frame.createOrReplaceTempView("capitals")
+    text = (
+        f"SELECT {key}, SUM(VALUE) AS s FROM TABLE(TUMBLE(TABLE CAPITALS, DESCRIPTOR(AT), "
+        f"INTERVAL '1' HOUR)) GROUP BY {key}, window_start, window_end"
+    )
+    found = mt.sql(spark, text).results.collect()
+    assert sorted((row[key], row.s) for row in found) == [("A", 2), ("a", 5)]
+
+
 def keyed(spark: SparkSession, names: list[str]) -> DataFrame:
     schema = T.StructType(
         [T.StructField("at", T.TimestampType()), *(T.StructField(n, KEYS[n][0]) for n in names)]

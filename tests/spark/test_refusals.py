@@ -23,6 +23,18 @@ Frame = DataFrame
 
 WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "key is no column": (lambda f: over(f, key="kee").agg(n=mt.count()), "key", "'kee'", "key, at"),
+    "key is no field": (
+        lambda f: over(f, key="key.part").agg(n=mt.count()), "key", "'key.part'", "key, at"
+    ),
+    "key is another expression under a column's name": (
+        lambda f: over(f, key=F.upper("key").alias("key")).agg(n=mt.count()),
+        "key", "'key'", ".alias(",
+    ),
+    "key is a field under a column's name": (
+        lambda f: over(f.select("*", F.struct("key").alias("user")), key=F.col("user.key"))
+        .agg(n=mt.count()),
+        "key", "'key'", ".alias(",
+    ),
     "key is a float": (
         lambda f: over(f, key="price").agg(n=mt.count()), "key", "'price'", "strings, integers"
     ),
@@ -217,7 +229,7 @@ def test_another_state_store_is_refused(spark: SparkSession, frame: DataFrame) -
             over(frame).agg(n=mt.count())
     finally:
         spark.conf.set(PROVIDER, ROCKSDB)
-    for part in (PROVIDER, other, ROCKSDB, "muntin.session()"):
+    for part in (PROVIDER, other, ROCKSDB, "muntin.configure(spark)"):
         assert part in str(refusal.value)
 
 
@@ -322,7 +334,7 @@ def test_the_error_of_a_worker_is_raised(text: str, error: type[Exception], word
 def test_a_session_whose_state_a_crash_may_spoil(spark: SparkSession, frame: DataFrame) -> None:
     spark.conf.set(FORMAT, "1")
     try:
-        with pytest.raises(mt.SettingError, match=r"is '1'.*set it to '2'.*muntin\.session"):
+        with pytest.raises(mt.SettingError, match=r"is '1'.*set it to '2'.*muntin\.configure"):
             over(frame).agg(n=mt.count())
     finally:
         spark.conf.set(FORMAT, "2")

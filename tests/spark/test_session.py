@@ -11,12 +11,43 @@ import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
-from muntin.spark.session import SETTINGS
+from muntin.spark.session import FORMAT, PROVIDER
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+# The tests' own JVM is started for short runs.
+@pytest.mark.parametrize(
+    "name", sorted({*mt.settings("local[2]")} - {"spark.driver.extraJavaOptions"})
+)
 def test_settings(name: str, spark: SparkSession) -> None:
-    assert spark.conf.get(name) == SETTINGS[name]
+    assert spark.conf.get(name) == mt.settings("local[2]")[name]
+
+
+def test_a_builder_takes_settings_and_keeps_its_time_zone() -> None:
+    zone = "spark.sql.session.timeZone"
+    script = (
+        "import muntin as mt; from pyspark.sql import SparkSession; "
+        "builder = SparkSession.builder.master('local[2]').config(map=mt.settings('local[2]')); "
+        f"spark = builder.config('{zone}', 'Asia/Tokyo').getOrCreate(); "
+        "frame = spark.range(3).selectExpr('id AS k', 'timestamp_seconds(id) AS at'); "
+        "found = mt.windowed(frame, key='k', time='at').tumbling('1 minute').agg(n=mt.count()); "
+        f"print(found.results.count(), spark.conf.get('{zone}'))"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert found.stdout.split() == ["3", "Asia/Tokyo"], found.stderr
+
+
+def test_a_session_that_runs_is_configured(spark: SparkSession) -> None:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set(FORMAT, "1")
+    spark.conf.set(PROVIDER, "another")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        assert mt.configure(spark) is spark
+        wanted = mt.settings()
+        assert [spark.conf.get(n) for n in (FORMAT, PROVIDER)] == [wanted[FORMAT], wanted[PROVIDER]]
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
 
 
 def test_a_shuffle_partition_a_core(spark: SparkSession) -> None:

@@ -35,7 +35,6 @@ SETTINGS = {
     # cost of handing rows to Python; the number of rows bounds a batch just as well.
     f"{_ARROW}.maxBytesPerBatch": str(2**31 - 1),
     f"{_ARROW}.maxRecordsPerBatch": "50000",
-    "spark.sql.session.timeZone": "UTC",
 }
 
 # How the Python workers are started: with everything imported, one Polars thread for each.
@@ -65,6 +64,7 @@ _REQUIRED = (
     (PROVIDER, "", ROCKSDB, "and windows are kept in RocksDB"),
     (FORMAT, "1", "2", "by which a crash may leave state that can't be read back"),
 )
+_ZONE = {"spark.sql.session.timeZone": "UTC"}
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
 
 _NO_JVM = (
@@ -74,19 +74,19 @@ _NO_JVM = (
 
 
 def session(
-    app: str = "muntin", *, master: str | None = None, verbose: bool = False, **settings: str
+    app: str = "muntin", *, master: str | None = None, verbose: bool = False, **more: str
 ) -> SparkSession:
     """Start (or get) a Spark session with everything set that muntin needs.
 
-    What it sets is in ``SETTINGS`` and ``WORKERS``; for a local master also ``LOCAL``, and as many
-    shuffle partitions as cores.
+    It has what [`settings`][muntin.spark.session.settings] gives, times in UTC, and Spark's own
+    page and progress bars off.
 
     Args:
         app: The application's name.
         master: The cluster; ``local[*]`` where neither this nor the environment says another.
         verbose: Whether stderr has the lines too by which Spark's Python processes report each of
             their steps. It is decided when the JVM starts.
-        **settings: More settings, dots written as double underscores, for example
+        **more: More settings, dots written as double underscores, for example
             ``spark__driver__memory="4g"``.
 
     Returns:
@@ -108,12 +108,8 @@ def session(
         builder = builder.master(master)
     remote = os.environ.get("SPARK_REMOTE", "").startswith("sc:")
     # How its workers are started is the server's affair, and was decided when it came up.
-    ours = {} if remote else {**WORKERS, **_QUIET}
-    wanted = {**SETTINGS, **ours}
-    if master is not None and master.startswith("local"):
-        wanted |= LOCAL
-        wanted["spark.sql.shuffle.partitions"] = str(_cores(master))
-    wanted |= {name.replace("__", "."): value for name, value in settings.items()}
+    wanted = {**(SETTINGS if remote else {**settings(master), **_QUIET}), **_ZONE}
+    wanted |= {name.replace("__", "."): value for name, value in more.items()}
     for name, value in wanted.items():
         builder = builder.config(name, value)
     # A JVM that runs already has its stderr.
@@ -129,6 +125,51 @@ def session(
         spark.sparkContext.setLogLevel("ERROR")
     if not chosen:
         # One that ran already took the first python3 on the PATH.
+        use_python(spark, sys.executable)
+    return spark
+
+
+def settings(master: str | None = None) -> dict[str, str]:
+    """What a session of your own needs to be started with, for its builder.
+
+    Args:
+        master: The cluster. For a local one there is more to gain, and as many shuffle partitions
+            as cores.
+
+    Returns:
+        The values by name; no time zone, which stays yours.
+
+    Example:
+        >>> settings()["spark.sql.streaming.stateStore.checkpointFormatVersion"]
+        '2'
+        >>> builder = SparkSession.builder.config(map=settings("local[4]"))
+    """
+    wanted = {**SETTINGS, **WORKERS}
+    if master is not None and master.startswith("local"):
+        wanted |= {**LOCAL, "spark.sql.shuffle.partitions": str(_cores(master))}
+    return wanted
+
+
+def configure(spark: SparkSession) -> SparkSession:
+    """Set in a session that runs already whatever can still be set there.
+
+    That is all that a query can't do without; how the workers are started is decided with the JVM,
+    by [`settings`][muntin.spark.session.settings]. The workers' Python becomes this one where the
+    master is local and ``PYSPARK_PYTHON`` isn't set. Over Spark Connect it sets the session on the
+    server.
+
+    Args:
+        spark: The session; queries that run already keep what they were started with.
+
+    Returns:
+        The same session.
+
+    Example:
+        >>> spark = configure(SparkSession.getActiveSession())  # doctest: +SKIP
+    """
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    if "PYSPARK_PYTHON" not in os.environ:
         use_python(spark, sys.executable)
     return spark
 
@@ -155,7 +196,4 @@ def require(spark: SparkSession) -> None:
         f"{name} is {found!r}, {why}; set it to {wanted!r}"
         for name, (found, wanted, why) in wrong.items()
     ]
-    paste = "; ".join(f"spark.conf.set({n!r}, {wanted!r})" for n, (_, wanted, _) in wrong.items())
-    raise SettingError(
-        "; ".join(lines) + f", or start the session with muntin.session(). In one line: {paste}"
-    )
+    raise SettingError("; ".join(lines) + ". In one line: import muntin; muntin.configure(spark)")

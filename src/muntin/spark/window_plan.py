@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.window_operator import WindowOperator
@@ -94,12 +96,11 @@ def _plan(request: Request, spec: WindowSpec, source: Source, buckets: int) -> P
 
 def _lean(plan: Plan, spec: WindowSpec, source: Source) -> Plan:
     """The same without rejected messages, whose other columns need not travel then."""
-    given, messages = source.input, source.messages
+    given = source.input
     needed = {*spec.types, given.clock, *(given.offset or ())}
     rest = [name for name in given.frame.columns if name not in needed]
     # Rows without any column couldn't be counted.
-    rest = rest if len(rest) < len(messages.columns) else rest[1:]
-    less = replace(source, messages=messages.drop(*rest))
+    less = source.without(rest if len(rest) < len(source.sent) else rest[1:])
     make = partial(WindowOperator, spec, less.schema)
     schemas = {RESULTS: plan.results}
     stage = replace(plan.stage, make=make, schemas=schemas, identity=identity())
@@ -121,19 +122,44 @@ def _named(
     """The names of the key columns; expressions are added to what is sent."""
     names = []
     for key in keys:
-        if isinstance(key, str):
-            if key not in frame.columns:
-                hint = f"give some of {', '.join(frame.columns)}"
-                raise OptionError("key", key, "isn't a column", hint)
+        if isinstance(key, str) and key in frame.columns:
             names.append(key)
             continue
-        name = frame.select(key).columns[0]
-        if set("`.") & set(name) and name not in frame.columns:
-            hint = 'name it: .alias("…"), without dots and backticks'
-            raise OptionError("key", name, "can't be the name of a column", hint)
-        sent.setdefault(name, key)
+        expression = _field(frame, key) if isinstance(key, str) else key
+        name = _name_of(frame, expression)
+        sent.setdefault(name, expression)
         names.append(name)
     return tuple(names)
+
+
+def _field(frame: DataFrame, path: str) -> Column:
+    """The field of a struct that a key names, as ``user.country``."""
+    kind: DataType = frame.schema
+    for name in path.split("."):
+        known = kind.names if isinstance(kind, StructType) else []
+        if name not in known:
+            break
+        assert isinstance(kind, StructType)
+        kind = kind[name].dataType
+    else:
+        return F.col(".".join(f"`{name}`" for name in path.split(".")))
+    hint = f'give some of {", ".join(frame.columns)}, or a field of a struct: "column.field"'
+    raise OptionError("key", path, "isn't a column", hint)
+
+
+def _name_of(frame: DataFrame, key: Column) -> str:
+    """What the output calls a key that is an expression: by its alias, as Spark does."""
+    selected = frame.select(key)
+    name: str = selected.columns[0]
+    if name in frame.columns:
+        own = F.col(f"`{name}`")
+        if not any(selected.sameSemantics(frame.select(one)) for one in (own, own.alias(name))):
+            hint = 'name the expression: .alias("…")'
+            raise OptionError("key", name, "is another column of the frame", hint)
+    elif set("`.") & set(name):
+        hint = 'name it: .alias("…"), without dots and backticks'
+        raise OptionError("key", name, "can't be the name of a column", hint)
+    return name
 
 
 def _with_columns(

@@ -153,8 +153,9 @@ def windowed(
             with them. Windows that emit a window more than once, early or late, are taken by their
             ``.full``. Don't call ``withWatermark``: the watermark is kept here, so that late
             messages aren't dropped on the way.
-        key: The key columns, by name or as expressions. Without any, the windows are those of all
-            messages together, and one shard keeps them.
+        key: The key columns, by name, as fields of structs (``"user.country"``, which the output
+            calls ``country``), or as expressions with names of their own. Without any, the windows
+            are those of all messages together, and one shard keeps them.
         time: The event-time column: a timestamp, or a string to be parsed. Windows that are
             measured in rows need none.
         offset: The columns of a message's partition and of its offset in it. A message whose

@@ -113,10 +113,10 @@ def start(
     """
     require(spark)
     random = source is None
-    rows = _due(spark, options) if source is None else _columns(source)
+    read = Input(_due(spark, options) if source is None else _columns(source), None)
     make = partial(TableOperator, options, random=random)
     stage = Stage(make, slots(options.buckets), {}, identity())
-    stream = emitted(stage, (Source(Input(rows, None), rows),), None if random else _TICK)
+    stream = emitted(stage, (Source(read, read.columns()),), None if random else _TICK)
     name = f"windowing-{uuid.uuid4().hex[:8]}"
     count = options.buckets
     return launch(  # type: ignore[return-value]

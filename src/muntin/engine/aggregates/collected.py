@@ -7,18 +7,16 @@ order in which lists are put together isn't fixed, whatever depends on order is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra, Copied
-from muntin.engine.aggregates.sketches import TYPES
-from muntin.model.aggregates import Aggregate, RowsFunction
+from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
 
-_AT, _ROW = "__at", "__row"
+_AT, ROW = "__at", "__row"
 
 
 class Values(Copied):
@@ -93,11 +91,11 @@ class OverDistinct(Values):
         """The other one's partials of each row's values."""
         (held,) = self.lists
         once = self.formula.lower(pl.col(held), self.aggregate)
-        values = frame.select(once).with_row_index(_ROW).explode(held)
+        values = frame.select(once).with_row_index(ROW).explode(held)
         values = values.with_columns(*self.inner.prepare())
-        lifted = values.group_by(_ROW).agg(*self.inner.lift(values))
+        lifted = values.group_by(ROW).agg(*self.inner.lift(values))
         return _every_row(frame).join(
-            self.inner.settle(lifted), on=_ROW, how="left", maintain_order="left"
+            self.inner.settle(lifted), on=ROW, how="left", maintain_order="left"
         )
 
 
@@ -123,9 +121,9 @@ class Rows(Copied):
     def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """All rows of all windows, with the number of the window, in order."""
         lists = [self.at, *self.columns]
-        numbered = frame.select(lists).with_row_index(_ROW)
+        numbered = frame.select(lists).with_row_index(ROW)
         rows = numbered.explode(lists).filter(pl.col(self.at).is_not_null())
-        return rows.sort(_ROW, *lists, nulls_last=True)
+        return rows.sort(ROW, *lists, nulls_last=True)
 
 
 class CollectList(Rows):
@@ -134,33 +132,13 @@ class CollectList(Rows):
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         value = self.columns[0]
         rows = self.sorted(frame).filter(pl.col(value).is_not_null())
-        lists = rows.group_by(_ROW, maintain_order=True).agg(value)
-        found = _every_row(frame).join(lists, on=_ROW, how="left", maintain_order="left")
+        lists = rows.group_by(ROW, maintain_order=True).agg(value)
+        found = _every_row(frame).join(lists, on=ROW, how="left", maintain_order="left")
         return found.select(pl.col(value).fill_null(_nothing(self.types[0]))).to_series()
 
 
-class Apply(Rows):
-    """``apply``: the user's function over a window's rows, called once a firing."""
-
-    def __init__(self, index: int, rows: RowsFunction, result_type: str, schema: pl.Schema) -> None:
-        super().__init__(index, [str(c) for c in rows.columns], schema)
-        self.function: Callable[[list[dict[str, Any]]], Any] = rows.function
-        self.result_type = TYPES[result_type]
-
-    def lower(self, frame: pl.DataFrame) -> pl.Series:
-        rows = self.sorted(frame)
-        named = dict(zip(self.columns, self.names, strict=True))
-        parts = rows.partition_by(_ROW, as_dict=True, include_key=False)
-        found = []
-        for number in range(len(frame)):
-            part = parts.get((number,))
-            given = [] if part is None else part.drop(self.at).rename(named).to_dicts()
-            found.append(self.function(given))
-        return pl.Series(self.at, found, dtype=self.result_type)
-
-
 def _every_row(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.select(pl.int_range(pl.len(), dtype=pl.get_index_type()).alias(_ROW))
+    return frame.select(pl.int_range(pl.len(), dtype=pl.get_index_type()).alias(ROW))
 
 
 def _nothing(dtype: pl.DataType) -> pl.Expr:

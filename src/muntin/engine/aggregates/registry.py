@@ -13,10 +13,11 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.chosen import chosen, extreme
-from muntin.engine.aggregates.collected import Apply, CollectList, Median, OverDistinct, Values
+from muntin.engine.aggregates.collected import CollectList, Median, OverDistinct, Values
 from muntin.engine.aggregates.decimals import DecimalMean, DecimalSum
 from muntin.engine.aggregates.numeric import FloatSum, IntegerSum, Messages, Moments, Tally
-from muntin.engine.aggregates.sketches import Distinct, Quantile, User
+from muntin.engine.aggregates.own import Apply, User
+from muntin.engine.aggregates.sketches import Distinct, Quantile
 from muntin.engine.dtypes import shape_of
 from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate

@@ -1,4 +1,4 @@
-"""Aggregates whose partial is a set: approximate distinct counts, quantiles, and the user's own.
+"""Aggregates whose partial is a set: approximate distinct counts, and quantiles.
 
 A partial holds the plain values (or register numbers) as a list as long as it is short; lists are
 merged in columns. Only what has outgrown that is touched one by one.
@@ -6,7 +6,6 @@ merged in columns. Only what has outgrown that is touched one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,20 +13,11 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Copied
-from muntin.model.aggregates import UserFunctions
 from muntin.model.errors import MissingExtraError
 from muntin.state.hashing import hash_rows
 
 _RANK_BITS = 6
 _HASH_BITS = 40
-
-TYPES: dict[str, Any] = {
-    "long": pl.Int64,
-    "double": pl.Float64,
-    "string": pl.String,
-    "binary": pl.Binary,
-    "boolean": pl.Boolean,
-}
 
 
 class Distinct(Copied):
@@ -149,57 +139,6 @@ class Quantile(Copied):
             for v, s in zip(some[self.values].to_list(), some[self.sketch].to_list(), strict=True)
         ]
         return result.scatter(sketched, found)
-
-
-class User(Copied):
-    """A user's initializer, aggregator and merger, called one value or state at a time.
-
-    Every message begins a state of its own, and states meet by the merger alone. So it doesn't
-    matter which messages were read together, whatever the initializer is.
-    """
-
-    def __init__(self, index: int, column: str, functions: UserFunctions) -> None:
-        self.states = columns.partial(index, "u")
-        self.column = column
-        self.functions = functions
-        self.state_type = TYPES[functions.state_type]
-        self.result_type = TYPES[functions.result_type]
-
-    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        # Folded right here: the values must not be taken for states by a later merge.
-        fold = pl.col(self.column).drop_nulls()
-        states = fold.map_batches(self._fold, return_dtype=self.state_type, returns_scalar=True)
-        return [states.drop_nulls().implode().alias(self.states)]
-
-    def _fold(self, values: pl.Series) -> pl.Series:
-        begin, add = self.functions.initializer, self.functions.aggregator
-        state = self._merge(add(begin(), value) for value in values.to_list())
-        return pl.Series([state], dtype=self.state_type)
-
-    def merge(self) -> list[pl.Expr]:
-        return [pl.col(self.states).explode().drop_nulls()]
-
-    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
-        if not frame.select((pl.col(self.states).list.len() > 1).any()).item():
-            return frame
-        merged = [
-            [s for s in (self._merge(states or ()),) if s is not None]
-            for states in frame[self.states].to_list()
-        ]
-        return frame.with_columns(pl.Series(self.states, merged, dtype=pl.List(self.state_type)))
-
-    def _merge(self, states: Iterable[Any]) -> Any:
-        """One state of several; ``None`` is no state."""
-        known = (state for state in states if state is not None)
-        result = next(known, None)
-        for state in known:
-            result = state if result is None else self.functions.merger(result, state)
-        return result
-
-    def lower(self, frame: pl.DataFrame) -> pl.Series:
-        states = [self._merge(s or ()) for s in frame[self.states].to_list()]
-        finished = [None if s is None else self.functions.finisher(s) for s in states]
-        return pl.Series(self.states, finished, dtype=self.result_type)
 
 
 def _kll() -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ class Source:
 
     Attributes:
         input: What is read.
-        messages: All that is sent of it.
+        sent: What is sent of each message, by name.
         time: The column that holds the event time as Spark sends it; ``None`` where there is none.
         used: The columns that something is computed with: a message is malformed where the text of
             one isn't UTF-8.
@@ -44,7 +44,7 @@ class Source:
     """
 
     input: Input
-    messages: DataFrame
+    sent: dict[str, Column]
     time: str | None = None
     used: frozenset[str] = frozenset()
     name: str = ""
@@ -54,7 +54,18 @@ class Source:
     def of(cls, given: Input, sent: dict[str, Column], name: str = "") -> Source:
         """An input, of which some columns are sent and what Spark decides about each message."""
         time = given.flag(sent)
-        return cls(given, given.select(sent), time, name=name)
+        return cls(given, sent, time, name=name)
+
+    def without(self, names: Collection[str]) -> Source:
+        """The same, of which these columns aren't sent."""
+        # DataFrame.drop would take a key that another column differs from by capitals alone.
+        sent = {name: column for name, column in self.sent.items() if name not in names}
+        return replace(self, sent=sent)
+
+    @cached_property
+    def messages(self) -> DataFrame:
+        """All that is sent."""
+        return self.input.select(self.sent)
 
     @cached_property
     def schema(self) -> dict[str, pl.DataType]:

@@ -1,0 +1,115 @@
+"""The user's own aggregates: functions called a value, a state or a window at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.aggregates.algebra import Copied
+from muntin.engine.aggregates.collected import ROW, Rows
+from muntin.model.aggregates import RowsFunction, UserFunctions
+
+_TYPES: dict[str, Any] = {
+    "long": pl.Int64,
+    "double": pl.Float64,
+    "string": pl.String,
+    "binary": pl.Binary,
+    "boolean": pl.Boolean,
+}
+
+
+class User(Copied):
+    """A user's initializer, aggregator and merger, called one value or state at a time.
+
+    Every message begins a state of its own, and states meet by the merger alone. So it doesn't
+    matter which messages were read together, whatever the initializer is.
+    """
+
+    def __init__(self, index: int, column: str, functions: UserFunctions) -> None:
+        self.states = columns.partial(index, "u")
+        self.column = column
+        self.functions = functions
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        # Folded right here: the values must not be taken for states by a later merge.
+        fold = pl.col(self.column).drop_nulls()
+        dtype = _TYPES[self.functions.state_type]
+        states = fold.map_batches(self._fold, return_dtype=dtype, returns_scalar=True)
+        return [states.drop_nulls().implode().alias(self.states)]
+
+    def _fold(self, values: pl.Series) -> pl.Series:
+        begin, add = self.functions.initializer, self.functions.aggregator
+        return self._typed([self._merge(add(begin(), value) for value in values.to_list())])
+
+    def merge(self) -> list[pl.Expr]:
+        return [pl.col(self.states).explode().drop_nulls()]
+
+    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
+        if not frame.select((pl.col(self.states).list.len() > 1).any()).item():
+            return frame
+        merged = self._typed([self._merge(states or ()) for states in frame[self.states].to_list()])
+        lists = merged.reshape((-1, 1)).arr.to_list().list.drop_nulls()
+        return frame.with_columns(lists.alias(self.states))
+
+    def _typed(self, states: Sequence[Any]) -> pl.Series:
+        return _returned(states, "state_type", self.functions.state_type)
+
+    def _merge(self, states: Iterable[Any]) -> Any:
+        """One state of several; ``None`` is no state."""
+        known = (state for state in states if state is not None)
+        result = next(known, None)
+        for state in known:
+            result = state if result is None else self.functions.merger(result, state)
+        return result
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        states = [self._merge(s or ()) for s in frame[self.states].to_list()]
+        finished = [None if s is None else self.functions.finisher(s) for s in states]
+        return _returned(finished, "result_type", self.functions.result_type)
+
+
+class Apply(Rows):
+    """``apply``: the user's function over a window's rows, called once a firing."""
+
+    def __init__(self, index: int, rows: RowsFunction, result_type: str, schema: pl.Schema) -> None:
+        super().__init__(index, [str(c) for c in rows.columns], schema)
+        self.function: Callable[[list[dict[str, Any]]], Any] = rows.function
+        self.result_type = result_type
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        rows = self.sorted(frame)
+        named = dict(zip(self.columns, self.names, strict=True))
+        parts = rows.partition_by(ROW, as_dict=True, include_key=False)
+        found = []
+        for number in range(len(frame)):
+            part = parts.get((number,))
+            given = [] if part is None else part.drop(self.at).rename(named).to_dicts()
+            found.append(self.function(given))
+        return _returned(found, "result_type", self.result_type)
+
+
+def _returned(values: Sequence[Any], option: str, name: str) -> pl.Series:
+    """What functions returned, as a column of the type that the option names.
+
+    Raises:
+        TypeError: When a value isn't of that type: it says which.
+    """
+    dtype = _TYPES[name]
+    try:
+        return pl.Series(values, dtype=dtype)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        unfit = next((value for value in values if not _fits(value, dtype)), values[0])
+        problem = f"can't hold {str(unfit)[:80]!r}, which a function of the aggregate returned"
+        hint = "return a value of that type, or None; or name another type"
+        raise TypeError(f"{option}={name!r} {problem}: {hint}") from None
+
+
+def _fits(value: Any, dtype: Any) -> bool:
+    try:
+        pl.Series([value], dtype=dtype)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        return False
+    return True
