@@ -147,3 +147,37 @@ def test_another_zone_is_refused_where_it_matters(
     sentence(messages, time="s").plan.spec.check_same(here.to_dict())
     with pytest.raises(mt.SpecChangedError, match="zone: was UTC, is America/New_York"):
         there.check_same(here.to_dict())
+
+
+WINDOWS = {
+    "n": mt.count(),
+    "last": mt.last("at"),
+    "nested": mt.last("times"),
+    "all": mt.collect_list("at"),
+}
+# In microseconds, which no zone changes.
+SHOWN = ["k", "unix_micros(at)", "n", "unix_micros(last)", "unix_micros(all[0])"]
+SHOWN += ["unix_micros(nested.list[0])", "unix_micros(nested.map[at])"]
+MESSAGES = """
+SELECT k, timestamp_seconds(t) AS at, to_timestamp_ntz(cast(at AS string)) AS local,
+    cast(at AS string) AS s, struct(array(at) AS list, map(at, at) AS map) AS times
+FROM VALUES ('a', 5), ('a', 5), ('b', 3700), (NULL, 9), (NULL, 7000) AS messages(k, t)
+"""
+
+
+@pytest.mark.parametrize("time", ["at", "local", "s"])
+def test_moments_are_the_same_in_each_zone(spark: SparkSession, time: str) -> None:
+    found = []
+    before = spark.conf.get(ZONE)
+    try:
+        for zone in ("UTC", "America/New_York", "Etc/UTC"):
+            spark.conf.set(ZONE, zone)
+            windows = mt.windowed(spark.sql(MESSAGES), key=["k", "at"], time=time)
+            query = windows.tumbling("1 hour").agg(**WINDOWS)
+            emitted = query.results.selectExpr(*SHOWN).collect()
+            rejected = query.rejected.selectExpr("k", "unix_micros(at)", "reason").collect()
+            found.append((sorted(map(str, emitted)), sorted(map(str, rejected))))
+    finally:
+        spark.conf.set(ZONE, str(before))
+    assert [len(rows) for rows in found[0]] == [2, 2]
+    assert found == [found[0]] * 3

@@ -34,7 +34,23 @@ def as_sent(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
 
 
 def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
-    return frame_of(pa.Table.from_batches(batches))
+    table = pa.Table.from_batches(batches)
+    # Spark labels moments with the session's zone; the engine's are UTC's.
+    fields = [field.with_type(_in_utc(field.type)) for field in table.schema]
+    return frame_of(table.cast(pa.schema(fields)))
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    """A type with its moments in UTC, however deep they are nested; casting to it costs nothing."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_utc(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_utc(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_in_utc(kind.item_type)))
+    return kind
 
 
 def timed(messages: pl.DataFrame, time_column: str | None, used: Iterable[str]) -> pl.DataFrame:
