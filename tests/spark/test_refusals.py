@@ -23,6 +23,12 @@ Frame = DataFrame
 
 WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "key is no column": (lambda f: over(f, key="kee").agg(n=mt.count()), "key", "'kee'", "key, at"),
+    "frame is none of Spark's": (
+        lambda f: over({"key": ["a"]}).agg(n=mt.count()), "frame", "'dict'", "createDataFrame"
+    ),
+    "an aggregate of a number": (
+        lambda f: over(f).agg(n=mt.sum(5)), "agg", "n=sum(5)", "name of a column"
+    ),
     "key is no field": (
         lambda f: over(f, key="key.part").agg(n=mt.count()), "key", "'key.part'", "key, at"
     ),

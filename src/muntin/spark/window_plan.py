@@ -179,6 +179,9 @@ def _with_columns(
             column = getattr(aggregate, part)
             if column is None or isinstance(column, str):
                 continue
+            if not isinstance(column, Column):
+                hint = "give the name of a column, or an expression as a Column"
+                raise OptionError("agg", f"{name}={aggregate}", "isn't over a column", hint)
             changes[part] = f"__muntin_{part}_{i}"
             sent[changes[part]] = column
         found[name] = replace(aggregate, **changes)

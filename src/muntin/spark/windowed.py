@@ -191,6 +191,11 @@ def windowed(
     if lateness is None:
         lateness = _lag(frame.plan.spec) if isinstance(frame, Joined) else "0 seconds"
     rows = frame.results if isinstance(frame, Joined | WindowedAggregate) else frame
+    if not isinstance(rows, DataFrame):
+        hint = (
+            "give a DataFrame of Spark's (spark.createDataFrame(rows) makes one), windows or a join"
+        )
+        raise OptionError("frame", type(rows).__name__, "isn't a DataFrame", hint)
     return Windowed(
         _frame=rows,
         _keys=keys,
