@@ -5,14 +5,17 @@ STAMP      := .venv/.synced
 BIN        := .venv/bin
 WITH_JAVA  := JAVA_HOME="$$(bash scripts/java.sh)" && export JAVA_HOME &&
 ARGS       ?=
+VERSION    ?= 4.2.1
+# What shows whether another Spark does what muntin builds on.
+ON_SPARK   ?= $(addprefix tests/spark/test_,delta.py batch.py restart.py join_windows.py chains.py agents.py open_state.py zones.py)
 
 export UV_VERSION
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test services check search audit bench docs format clean
+.PHONY: help setup demo test test-spark services check search audit bench docs format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv with everything that the other targets need
 
@@ -25,6 +28,9 @@ demo: $(STAMP) ## watch windows over a year of flights
 
 test: $(STAMP) ## run the tests (ARGS='-k name' narrows them)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-spark: $(STAMP) ## run what touches Spark on another one of scripts/sparks (VERSION=4.2.1)
+	@$(WITH_JAVA) bash scripts/spark.sh $(VERSION) && .venv-$(VERSION)/bin/python -m pytest -n 0 $(ON_SPARK) $(ARGS)
 
 services: ## install the servers that tests start: PostgreSQL, Kafka
 	@bash scripts/services.sh
@@ -53,6 +59,6 @@ format: $(STAMP) ## fix what ruff can fix
 	$(BIN)/ruff format
 
 clean: ## remove .venv and everything else that was generated
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf artifacts spark-warehouse metastore_db derby.log
 	find src tests scripts benches examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.services.delta import delta_settings
 from tests.services.fixtures import broker, connect, kafka, postgres
 from xdist.scheduler import LoadScopeScheduling
 
@@ -65,6 +66,8 @@ def spark() -> Iterator[SparkSession]:
 
     # A run is too short for the JVM's second compiler to pay: without it, tests cost half.
     quick = "-XX:TieredStopAtLevel=1"
-    session = mt.session("muntin-tests", master="local[2]", spark__driver__extraJavaOptions=quick)
+    session = mt.session(
+        "muntin-tests", master="local[2]", spark__driver__extraJavaOptions=quick, **delta_settings()
+    )
     yield session
     session.stop()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from muntin.spark.join import join
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import configure, session, settings
+    from muntin.spark.sinks.delta import to_delta
     from muntin.spark.sinks.files import to_duckdb, to_parquet
     from muntin.spark.sinks.kafka import to_kafka
     from muntin.spark.sinks.postgres import to_postgres
@@ -80,6 +81,7 @@ __all__ = [
     "sql",
     "standalone",
     "stores",
+    "to_delta",
     "to_duckdb",
     "to_kafka",
     "to_parquet",
@@ -106,6 +108,7 @@ _NAMES = {
     "open_table": "muntin.spark.inspect.tables",
     "session": "muntin.spark.session",
     "settings": "muntin.spark.session",
+    "to_delta": "muntin.spark.sinks.delta",
     "to_duckdb": "muntin.spark.sinks.files",
     "to_kafka": "muntin.spark.sinks.kafka",
     "to_parquet": "muntin.spark.sinks.files",

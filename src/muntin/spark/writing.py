@@ -92,6 +92,7 @@ class Writer:
     ) -> None:
         self._outputs = tuple(outputs)
         self._sinks = tuple(sinks)
+        self._checkpoint = checkpoint
         self._dead = DeadLetters(checkpoint)
         self._report = report
 
@@ -104,7 +105,7 @@ class Writer:
             kept = Kept(emitted.unpersist)
             try:
                 with self._watched(number, "in a worker"):
-                    lines, batches = fetched(number, emitted, self._outputs)
+                    lines, batches = fetched(number, emitted, self._outputs, self._checkpoint)
                 for batch, target in zip(batches, self._sinks, strict=True):
                     if target is not None:
                         with self._watched(number, f"the sink of {batch.kind}"):
@@ -127,7 +128,7 @@ class Writer:
 
 
 def fetched(
-    number: int, emitted: DataFrame, outputs: Sequence[Destination]
+    number: int, emitted: DataFrame, outputs: Sequence[Destination], checkpoint: str = ""
 ) -> tuple[list[str], list[Batch]]:
     """The progress of a batch's shards, and what each output gets of it.
 
@@ -135,6 +136,7 @@ def fetched(
         number: The batch's number.
         emitted: What the shards emitted.
         outputs: What kinds of rows there are.
+        checkpoint: The folder of the query's checkpoint, where somebody writes.
     """
     few = F.when(F.length("blob") <= _FEW, F.col("blob")).alias("blob")
     rows = emitted.select("kind", "progress", few).collect()
@@ -142,6 +144,6 @@ def fetched(
     for o in outputs:
         blobs = [row.blob for row in rows if row.kind == o.kind]
         small = tuple(map(bytes, blobs)) if None not in blobs else None
-        letters = Letters(o.kind)
-        batches.append(Batch(number, emitted, o.kind, o.schema, o.keys, not blobs, letters, small))
+        of = (number, emitted, o.kind, o.schema, o.keys, not blobs)
+        batches.append(Batch(*of, Letters(o.kind), small, checkpoint))
     return [row.progress for row in rows if row.kind == PROGRESS], batches

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
+from muntin.spark.host.internals.checkpoints import query_of
 from muntin.spark.host.processor import unpacked
 from muntin.spark.sinks.unstorable import Letters
 
@@ -30,6 +31,7 @@ class Batch:
             table is there already, nothing needs to be done then: a repeat has no rows either.
         letters: Takes the rows that a sink can't.
         blobs: The rows where they are few: a DataFrame of them needs no job of Spark's.
+        checkpoint: The folder of the query's checkpoint.
     """
 
     number: int
@@ -40,6 +42,12 @@ class Batch:
     empty: bool = False
     letters: Letters = field(default_factory=lambda: Letters(""), compare=False)
     blobs: tuple[bytes, ...] | None = field(default=None, repr=False)
+    checkpoint: str = ""
+
+    @property
+    def query(self) -> str:
+        """What distinguishes the query from any with another checkpoint; costs a look into it."""
+        return query_of(self.emitted.sparkSession, self.checkpoint)
 
     @property
     def identity(self) -> tuple[str, ...] | None:

@@ -15,6 +15,7 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, Table, quoted
 from muntin.model.placeholders import filled
 from muntin.spark.redaction import hide_secrets
+from muntin.spark.sinks.delta import to_delta
 from muntin.spark.sinks.files import Sink, to_duckdb, to_parquet
 from muntin.spark.sinks.kafka import KafkaSink, to_kafka
 from muntin.spark.sinks.postgres import PostgresSink, to_postgres
@@ -159,12 +160,16 @@ def sink(table: Table, around: Surroundings) -> Sink:
         history = options.pop("history", None)
         name = options.pop("table", table.name)
         made = to_duckdb(take("path"), name, history=history)
+    elif table.connector == "delta":
+        history = options.pop("history", None)
+        where = options.pop("path", "") or options.pop("table", table.name)
+        made = to_delta(where, history=history)
     elif table.connector == "postgres":
         made = _postgres(take("dsn"), table.name, options)
     elif table.connector == "kafka":
         return _to_kafka(table, options)
     else:
-        hint = "write to 'parquet', 'duckdb', 'postgres' or 'kafka'"
+        hint = "write to 'parquet', 'duckdb', 'delta', 'postgres' or 'kafka'"
         raise OptionError("connector", table.connector, "isn't written to", hint)
     if options:
         hint = f"leave it out: {table.connector} as a sink doesn't know it"

@@ -61,6 +61,17 @@ def _offsets_read(spark: SparkSession, checkpoint: str) -> list[str] | None:
     return None if newest is None else str(found[newest]).split("\n")
 
 
+def query_of(spark: SparkSession, checkpoint: str) -> str:
+    """By what Spark knows the query of a checkpoint, through all its starts.
+
+    Args:
+        spark: The session.
+        checkpoint: The folder of a query that was started.
+    """
+    text = spark.read.text(f"{checkpoint}/metadata", wholetext=True).collect()[0][0]
+    return str(json.loads(text)["id"])
+
+
 def renumber(old: Path, new: Path, batch: int, begun: Sequence[int], buckets: int) -> None:
     """Give the new checkpoint the old one's place in its sources, and its batch number.
 

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Makes ready what the tests need to run on another Spark: .venv-VERSION, with all that uv.lock pins but
+# Spark, and the jars of Delta that are made for it (in build/services).
+# Usage: spark.sh VERSION; the versions are those of scripts/sparks.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version="$1" pins="scripts/sparks/$1.txt" venv=".venv-$1" jars="build/services/delta-$1"
+
+if [ ! -f "$pins" ]; then
+    echo "spark: there is no $pins; give one of $(ls scripts/sparks | sed 's/\.txt$//' | tr '\n' ' ')" >&2
+    exit 1
+fi
+
+# The release of Delta that is made for a Spark, and Delta's version.
+case "$version" in
+    4.2.*) delta=delta-spark_4.2_2.13 release=4.4.0 ;;
+esac
+
+if [ ! -f "$venv/.synced" ] || [ uv.lock -nt "$venv/.synced" ] || [ "$pins" -nt "$venv/.synced" ]; then
+    index="${UV_DEFAULT_INDEX:-${UV_INDEX_URL:-${PIP_INDEX_URL:-$(.venv/bin/pip config get global.index-url 2>/dev/null || true)}}}"
+    [ -z "$index" ] || export UV_DEFAULT_INDEX="$index"
+    export UV_PYTHON_DOWNLOADS=never
+    .venv/bin/uv venv --quiet --allow-existing --python .venv/bin/python "$venv"
+    .venv/bin/uv export --quiet --frozen --all-extras --no-emit-project --no-emit-package pyspark \
+        --no-emit-package py4j --output-file "$venv/requirements.txt"
+    .venv/bin/uv pip install --quiet --python "$venv" --require-hashes -r "$venv/requirements.txt" -r "$pins"
+    .venv/bin/uv pip install --quiet --python "$venv" --no-deps --editable .
+    touch "$venv/.synced"
+fi
+
+if ! compgen -G "$jars/delta-spark*.jar" >/dev/null; then
+    if ! command -v mvn >/dev/null; then
+        echo "spark: Maven isn't here to fetch Delta: install it (for instance: sudo apt-get install maven)." >&2
+        exit 1
+    fi
+    mkdir -p build/services
+    made="$(mktemp -d "build/services/.fetch.XXXXXX")"
+    made="$(realpath "$made")"
+    # Maven reads no other project's pom there.
+    (
+        cd "$made"
+        for part in "$delta" delta-storage; do
+            mvn --quiet --batch-mode dependency:copy "-Dartifact=io.delta:$part:$release" "-DoutputDirectory=$made" >&2
+        done
+    )
+    rm -rf "$jars"
+    mv "$made" "$jars"
+fi
