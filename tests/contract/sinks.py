@@ -11,6 +11,7 @@ import duckdb
 import psycopg
 import pyarrow as pa
 from psycopg import sql
+from pyspark.sql import DataFrame, SparkSession
 from tests.spark.feed import DAY, STAMP, at
 
 import muntin as mt
@@ -27,6 +28,7 @@ class Written:
     said: list[tuple[str | None, int, int | None, int]]
     kind: str = "results"
     keys: tuple[str, ...] | None = ("key",)
+    query: str = "a query"
 
     @property
     def empty(self) -> bool:
@@ -50,6 +52,11 @@ class Written:
             "revision": pa.array([revision for _, _, _, revision in self.said], pa.int32()),
         }
         return pa.table(columns)
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows, as sinks that write from the executors take them."""
+        return SparkSession.active().createDataFrame(self.table())
 
 
 @dataclass
@@ -119,6 +126,24 @@ class PostgresPlace:
         query = sql.SQL("SELECT {} FROM {}").format(names, sql.Identifier(table))
         with psycopg.connect(self.dsn) as connection:
             return in_order(connection.execute(query).fetchall())
+
+
+class DeltaPlace:
+    """Tables in a folder."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+
+    def sink(self, table: str, history: str | None) -> Sink:
+        return mt.to_delta(self._path(table), history=history and self._path(history))
+
+    def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        found = self.spark.read.format("delta").load(self._path(table)).select(*columns)
+        return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
+
+    def _path(self, table: str) -> str:
+        return f"{self.folder}/{table}"
 
 
 def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

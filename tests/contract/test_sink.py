@@ -8,15 +8,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contract.sinks import DuckDBPlace, Place, PostgresPlace, Written, in_order
+from tests.contract.sinks import DeltaPlace, DuckDBPlace, Place, PostgresPlace, Written, in_order
+from tests.services.delta import has_delta
 
 from muntin.spark.sinks.files import Sink
 
 TABLE = 'a "table"; --'
 
 
-@pytest.fixture(params=["duckdb", "postgres"])
+@pytest.fixture(params=["duckdb", "postgres", "delta"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "delta":
+        if not has_delta():
+            pytest.skip("this Spark has no Delta")
+        return DeltaPlace(request.getfixturevalue("spark"), tmp_path)
     if request.param == "duckdb":
         return DuckDBPlace(tmp_path / "new folder" / "out.duckdb")
     return PostgresPlace(request.getfixturevalue("postgres").database())
