@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
+from unittest.mock import Mock
+
+from pyspark.sql import DataFrame
 
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import Joining, Windowing
 from muntin.spark.windowed import Windowed, windowed
 from muntin.sql.door import question
 
+FRAME = Mock(spec=DataFrame)
+
 
 def sentence(**options: Any) -> Windowed:
-    """``windowed`` over no frame, with NULL as a group, as SQL has it."""
-    return windowed(cast(Any, None), **{"nulls": "group", **options})
+    """``windowed`` over a frame of no session, with NULL as a group, as SQL has it."""
+    return windowed(FRAME, **{"nulls": "group", **options})
 
 
 def lowered(text: str, **given: str) -> Windowing:

@@ -36,21 +36,24 @@ def as_sent(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
 def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
     table = pa.Table.from_batches(batches)
     # Spark labels moments with the session's zone; the engine's are UTC's.
-    fields = [field.with_type(_in_utc(field.type)) for field in table.schema]
-    return frame_of(table.cast(pa.schema(fields)))
+    return frame_of(table.cast(pa.schema([_in_utc(field) for field in table.schema])))
 
 
-def _in_utc(kind: pa.DataType) -> pa.DataType:
-    """A type with its moments in UTC, however deep they are nested; casting to it costs nothing."""
+def _in_utc(field: pa.Field) -> pa.Field:
+    """A field with its moments in UTC, however deep they are nested.
+
+    With room for a null at every depth: a null struct whose fields are never null can't be cast.
+    """
+    kind = field.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return pa.timestamp(kind.unit, "UTC")
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_in_utc(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_in_utc(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_in_utc(kind.item_type)))
-    return kind
+        kind = pa.timestamp(kind.unit, "UTC")
+    elif pa.types.is_struct(kind):
+        kind = pa.struct([_in_utc(inner) for inner in kind])
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_in_utc(kind.value_field))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_in_utc(kind.key_field).with_nullable(False), _in_utc(kind.item_field))
+    return pa.field(field.name, kind)
 
 
 def timed(messages: pl.DataFrame, time_column: str | None, used: Iterable[str]) -> pl.DataFrame:
