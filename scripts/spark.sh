@@ -14,6 +14,7 @@ fi
 # The release of Delta that is made for a Spark, and Delta's version.
 case "$version" in
     4.2.*) delta=delta-spark_4.2_2.13 release=4.4.0 ;;
+    4.1.*) delta=delta-spark_4.1_2.13 release=4.2.0 ;;
 esac
 
 if [ ! -f "$venv/.synced" ] || [ uv.lock -nt "$venv/.synced" ] || [ "$pins" -nt "$venv/.synced" ]; then

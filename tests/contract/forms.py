@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pytest
 import rocksdict
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, TwsTester
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from rocksdict import WriteBatch
 
 from muntin.spark.host.state import SparkBlobs
@@ -178,6 +178,9 @@ class StateForm:
 
     def __init__(self, folder: Path) -> None:
         time_column = Holder()
+        # Spark 4.1 hasn't got it.
+        from pyspark.sql.streaming import TwsTester
+
         TwsTester(time_column).test("key", [])
         self.state = time_column.state
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from tests.spark.feed import at
 from tests.transcripts.comparison import same
@@ -26,6 +25,7 @@ from tests.typed import AGGREGATES, GROWS, TYPES, Typed, refused
 import muntin as mt
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import MuntinError, OptionError
+from muntin.spark.host.internals.versions import arrow_schema
 from muntin.testing.oracle.values import value as value_of
 from muntin.testing.oracle.window import Placed
 
@@ -142,7 +142,7 @@ class Wide:
         types = {name: typed.polars for name, typed in self.types.items()}
         types = {"k": pl.String(), "t": pl.Datetime("us", "UTC"), "w": pl.Int64(), **types}
         arrow = pl.DataFrame(self.rows, schema=types).to_arrow()
-        return arrow.cast(to_arrow_schema(self.schema(spark), timezone="UTC"))
+        return arrow.cast(arrow_schema(self.schema(spark)))
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The messages in Spark."""

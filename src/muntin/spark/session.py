@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from muntin.model.errors import SettingError
 from muntin.spark.chatter import quiet_jvm
+from muntin.spark.host.internals import versions
 from muntin.spark.host.internals.jvm import is_connected, is_running, use_python
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -35,6 +36,7 @@ SETTINGS = {
     # cost of handing rows to Python; the number of rows bounds a batch just as well.
     f"{_ARROW}.maxBytesPerBatch": str(2**31 - 1),
     f"{_ARROW}.maxRecordsPerBatch": "50000",
+    **versions.SETTINGS,
 }
 
 # How the Python workers are started: with everything imported, one Polars thread for each.

@@ -22,11 +22,13 @@ from muntin.apps.windowing.bucket import TableProgress
 from muntin.apps.windowing.options import Options
 from muntin.apps.windowing.packing import AT, UUID
 from muntin.apps.windowing.random_tuples import NAME, RandomTuples
+from muntin.apps.windowing.source import RANDOM
 from muntin.apps.windowing.table_operator import TableOperator
 from muntin.apps.windowing.tuples import VALUE
 from muntin.model.axis import MILLISECOND, Duration
 from muntin.model.counts import summed
 from muntin.model.errors import OptionError
+from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.plan import Source, emitted
 from muntin.spark.host.progress import Progress
 from muntin.spark.host.shards import slots
@@ -125,7 +127,13 @@ def start(
 
 
 def _due(spark: SparkSession, options: Options) -> DataFrame:
-    """Which random tuples are due."""
+    """Which random tuples are due.
+
+    Raises:
+        OptionError: On a Spark whose sources don't learn where a batch begins.
+    """
+    if not BOUNDS_BATCHES:
+        raise OptionError("source", RANDOM, "needs Spark 4.2", "give another one, or a newer Spark")
     spark.dataSource.register(RandomTuples)
     reader = spark.readStream.format(NAME).option("rate", str(options.ratelimit))
     return reader.option("parts", str(options.buckets)).load()

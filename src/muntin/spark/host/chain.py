@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
 from muntin.engine import columns
@@ -23,6 +22,7 @@ from muntin.engine.joins.joiner import SIDE
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.spark.host.internals.plans import names, remember, remembered
+from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.messages import BLOB, KIND, PASSED, PROGRESS
 from muntin.spark.host.plan import REJECTED, RESULTS, Plan
 from muntin.spark.host.progress import STAGE
@@ -172,7 +172,7 @@ class Unpack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack what the shards emitted."""
-        target = to_arrow_schema(self.schema, timezone="UTC")
+        target = arrow_schema(self.schema)
         for batch in batches:
             for row in batch.to_pylist():
                 if row["kind"] == RESULTS:
@@ -193,7 +193,7 @@ class Unpack:
 
     def _widened(self, blob: bytes) -> bytes:
         """Rejected messages with the columns that rejected results have."""
-        table = _fitted(blob, to_arrow_schema(self.rejected, timezone="UTC"), {DEPTH: self.depth})
+        table = _fitted(blob, arrow_schema(self.rejected), {DEPTH: self.depth})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from muntin.spark.host.internals.versions import SupportsTriggerAvailableNow
 
 NAME = "muntin_heartbeat"
 

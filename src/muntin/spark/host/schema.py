@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -26,6 +26,7 @@ from muntin.model.aggregates.entry import LIST, SAME
 from muntin.model.errors import OptionError
 from muntin.model.shapes import Shape
 from muntin.model.spec import WindowSpec
+from muntin.spark.host.internals.versions import arrow_schema
 
 _FAMILIES = {
     "boolean": "boolean", "byte": "integer", "short": "integer", "integer": "integer",
@@ -47,7 +48,7 @@ def polars_schema(schema: StructType) -> pl.Schema:
 
 def _polars_type(field: StructField) -> pl.DataType:
     try:
-        arrow = to_arrow_schema(StructType([field]), timezone="UTC")
+        arrow = arrow_schema(StructType([field]))
         return pl.from_arrow(arrow.empty_table()).to_series().dtype  # type: ignore[union-attr]
     except (PySparkException, pa.ArrowException, pl.exceptions.PolarsError) as error:
         problem = f"has type {field.dataType.simpleString()}, which Python workers can't read"
@@ -132,7 +133,7 @@ def moment_type(source: StructType, time: str | None) -> DataType:
 
 def to_batches(frame: pl.DataFrame, schema: StructType) -> list[pa.RecordBatch]:
     """A Polars frame as Arrow batches of exactly Spark's types; whole numbers become times."""
-    target = to_arrow_schema(schema, timezone="UTC")
+    target = arrow_schema(schema)
     times = [
         pl.col(field.name).cast(pl.Datetime("us", field.type.tz))
         for field in target
@@ -145,7 +146,7 @@ def to_batches(frame: pl.DataFrame, schema: StructType) -> list[pa.RecordBatch]:
 def to_blob(frame: pl.DataFrame, schema: StructType) -> bytes:
     """The same as one Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, to_arrow_schema(schema, timezone="UTC")) as writer:
+    with pa.ipc.new_stream(sink, arrow_schema(schema)) as writer:
         for batch in to_batches(frame, schema):
             writer.write_batch(batch)
     return sink.getvalue().to_pybytes()

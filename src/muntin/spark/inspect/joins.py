@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from muntin.engine import columns
@@ -20,6 +20,7 @@ from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.schema import to_batches
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
@@ -100,7 +101,7 @@ class OpenJoin:
         """The same as a Spark DataFrame, in no order."""
         only = self._key(side, key)
         here, schema = self._of(only), self.schema(side)
-        arrow = to_arrow_schema(schema, timezone="UTC")
+        arrow = arrow_schema(schema)
         manifests = {slot: self.checkpoint.read[slot] for slot in here}
         numbers = [n for m in manifests.values() for n in kept_messages(m, side)[0]]
         asked = F.col("slot").isin(here) & F.col("number").isin([MANIFEST, *numbers])

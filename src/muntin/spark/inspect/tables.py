@@ -10,7 +10,6 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
@@ -19,6 +18,7 @@ from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.spark.agent_rows import table_frame, table_schema
 from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.schema import to_batches
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
@@ -204,7 +204,7 @@ class OpenTable:
 
 def _table(spec: TableSpec, emitted: list[Emitted], schema: StructType) -> pa.Table:
     frame = table_frame(spec, emitted, 0).drop(columns.EMISSION, columns.REVISION)
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrow = arrow_schema(schema)
     return pa.Table.from_batches(to_batches(frame, schema), schema=arrow)
 
 

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns, witness
@@ -27,6 +27,7 @@ from muntin.model.joins import JoinSpec
 from muntin.model.recall import with_functions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
+from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.schema import result_schema, to_batches
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
@@ -291,7 +292,7 @@ def moment(micros: int) -> datetime:
 
 
 def _table(held: pl.DataFrame, schema: StructType) -> pa.Table:
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrow = arrow_schema(schema)
     return pa.Table.from_batches(to_batches(held, schema), schema=arrow)
 
 

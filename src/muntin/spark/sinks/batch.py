@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.spark.host.internals.checkpoints import query_of
+from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.processor import unpacked
 from muntin.spark.sinks.unstorable import Letters
 
@@ -72,5 +72,5 @@ class Batch:
             rows = self.emitted.where(F.col("kind") == self.kind).select("blob").collect()
             blobs = tuple(row[0] for row in rows)
         parts = [pa.ipc.open_stream(blob).read_all() for blob in blobs]
-        target = to_arrow_schema(self.schema, timezone="UTC")
+        target = arrow_schema(self.schema)
         return pa.concat_tables([target.empty_table(), *parts])

@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Windowing, quoted
 from muntin.spark.finished import Finished
 from muntin.spark.host.chain import Upstream, marked
+from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.plan import RESULTS, Plan
 from muntin.spark.join import Joined
 from muntin.spark.query import WindowedQuery
@@ -166,7 +166,7 @@ class _ShapedBatch(Batch):
     def table(self) -> pa.Table:
         """The rows, fetched to the driver as one Arrow table."""
         frame = self.frame
-        return frame.toArrow().cast(to_arrow_schema(frame.schema, timezone="UTC"))
+        return frame.toArrow().cast(arrow_schema(frame.schema))
 
 
 class _Shaped:

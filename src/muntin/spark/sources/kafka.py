@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.model.errors import MissingExtraError, OptionError
+from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.connector import connect
@@ -87,6 +88,11 @@ class Kafka:
             OptionError: When they are asked to read what they can't.
         """
         if self.reader == "spark":
+            return False
+        if not BOUNDS_BATCHES:
+            if self.reader == "columns":
+                hint = "leave it out, or take a newer Spark"
+                raise OptionError("reader", self.reader, "needs Spark 4.2", hint)
             return False
         problem = self._beyond_columns()
         if problem is not None and self.reader == "columns":

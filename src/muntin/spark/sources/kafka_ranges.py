@@ -22,16 +22,16 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import (
+from pyspark.sql.types import StructType
+
+from muntin.model.errors import SourceError
+from muntin.spark.host.internals.jvm import is_connected
+from muntin.spark.host.internals.versions import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
-
-from muntin.model.errors import SourceError
-from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.packed import PackedTask
 from muntin.spark.sources.kafka_consumer import QUIET
 
