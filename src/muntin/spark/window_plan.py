@@ -22,7 +22,7 @@ from muntin.spark.host.schema import rejected_schema, result_schema, shape_of
 from muntin.spark.host.shards import buckets_of, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
-from muntin.spark.sources.inputs import Input, period_of
+from muntin.spark.sources.inputs import Input, Sent, period_of
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,7 @@ def _again(request: Request, count: int) -> Plan:
     return build(replace(request, input=given, upstream=upstream, buckets=buckets))
 
 
-def _named(
-    frame: DataFrame, keys: tuple[Column | str, ...], sent: dict[str, Column]
-) -> tuple[str, ...]:
+def _named(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> tuple[str, ...]:
     """The names of the key columns; expressions are added to what is sent."""
     names = []
     for key in keys:
@@ -162,9 +160,7 @@ def _name_of(frame: DataFrame, key: Column) -> str:
     return name
 
 
-def _with_columns(
-    frame: DataFrame, spec: WindowSpec, sent: dict[str, Column]
-) -> dict[str, Aggregate]:
+def _with_columns(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, Aggregate]:
     """The aggregates over named columns; expressions are added to what is sent."""
     found = {}
     for i, (name, aggregate) in enumerate(spec.aggregates.items()):

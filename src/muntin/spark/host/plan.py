@@ -8,7 +8,7 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import polars as pl
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -20,7 +20,7 @@ from muntin.spark.host.packed import ShardProcessor
 from muntin.spark.host.processor import EMITTED, ShardSteps, unpacked
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.host.task import ROW, ShuffleTask, Stage
-from muntin.spark.sources.inputs import OWN, WALL, Input, ticks
+from muntin.spark.sources.inputs import OWN, WALL, Input, Sent, ticks
 from muntin.spark.sources.kafka_ranges import KafkaRows
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ class Source:
     """
 
     input: Input
-    sent: dict[str, Column]
+    sent: Sent
     time: str | None = None
     used: frozenset[str] = frozenset()
     name: str = ""
     ordered: bool = False
 
     @classmethod
-    def of(cls, given: Input, sent: dict[str, Column], name: str = "") -> Source:
+    def of(cls, given: Input, sent: Sent, name: str = "") -> Source:
         """An input, of which some columns are sent and what Spark decides about each message."""
         time = given.flag(sent)
         return cls(given, sent, time, name=name)

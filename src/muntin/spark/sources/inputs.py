@@ -33,6 +33,8 @@ MARKS_MALFORMED = "muntin.malformed"
 # The wall clock that a tick carries, microseconds.
 WALL = "wall"
 _POLICIES = {f"{side}{name}" for side in ("", "left ", "right ") for name in ("early", "late")}
+# What is sent of a message, by name: an expression, or ``None`` for the column as it is.
+Sent = dict[str, Column | None]
 OWN = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, PARSED, NOW, *PASSED}
 
 
@@ -61,13 +63,15 @@ class Input:
     rows: DataFrame | None = None
     stamped: bool = False
 
-    def select(self, sent: dict[str, Column]) -> DataFrame:
+    def select(self, sent: Sent) -> DataFrame:
         """The rows, with what is sent of each."""
         rows = self.frame if self.rows is None else self.rows
-        passed = [] if self.rows is None else [F.col(name) for name in PASSED]
-        return rows.select(*(column.alias(name) for name, column in sent.items()), *passed)
+        passed = [] if self.rows is None else PASSED
+        # An expression costs Python a millisecond, and frames have thousands of columns.
+        asked = (f"`{n}`" if c is None else c.alias(n) for n, c in sent.items())
+        return rows.select(*asked, *passed)
 
-    def columns(self) -> dict[str, Column]:
+    def columns(self) -> Sent:
         """The frame's columns, by name.
 
         Raises:
@@ -80,34 +84,34 @@ class Input:
         if self.clock is not None:
             _check_time(self.frame, "clock", self.clock)
         _check_offset(self.frame, self.offset)
-        return {name: F.col(f"`{name}`") for name in self.frame.columns}
+        return dict.fromkeys(self.frame.columns)
 
-    def flag(self, sent: dict[str, Column]) -> str | None:
+    def flag(self, sent: Sent) -> str | None:
         """Add what Spark decides about each message; returns the column that holds its time."""
         time = self.time
         if self.where is not None:
             where = self.where
             sent[columns.KEEP] = F.expr(where) if isinstance(where, str) else where
         if self.clock is not None:
-            sent[columns.CLOCK] = sent[self.clock]
+            sent[columns.CLOCK] = _own(self.clock)
         if self.stamped:
             sent[NOW] = _batch_clock(zoneless=False)
         unparsed = [f.name for f in self.frame.schema.fields if MARKS_MALFORMED in f.metadata]
         for name in unparsed:
-            sent[columns.MALFORMED] = sent[name].isNotNull()
+            sent[columns.MALFORMED] = _own(name).isNotNull()
         if time is None:
             return None
         time_column, kind = time, self.frame.schema[time].dataType
-        moment = sent[time]
+        moment = _own(time)
         if isinstance(kind, StringType):
             time_column = PARSED
-            moment = F.try_to_timestamp(sent[time])
-            sent[PARSED] = moment
-            wrong = sent[time].isNotNull() & moment.isNull()
-            sent[columns.MALFORMED] = sent.get(columns.MALFORMED, F.lit(False)) | wrong
+            sent[PARSED] = moment = F.try_to_timestamp(_own(time))
+            wrong = _own(time).isNotNull() & moment.isNull()
+            unread = sent.get(columns.MALFORMED)
+            sent[columns.MALFORMED] = wrong if unread is None else unread | wrong
         wall = F.localtimestamp() if isinstance(kind, TimestampNTZType) else F.current_timestamp()
         if self.clock is not None:
-            wall = sent[self.clock]
+            wall = _own(self.clock)
         if self.max_ahead is not None:
             ahead = F.expr(f"make_dt_interval(0, 0, 0, {self.max_ahead / SECOND:.6f})")
             # A message without an arrival time isn't thereby from the future.
@@ -151,6 +155,10 @@ class Input:
             return as_sent, messages
         listed, root = found
         return ParquetReader(read, root, flags), listed
+
+
+def _own(name: str) -> Column:
+    return F.col(f"`{name}`")
 
 
 def _batch_clock(*, zoneless: bool) -> Column:
