@@ -53,6 +53,23 @@ def mean(rows: list[dict[str, Any]]) -> float:
     return 1 / 0
 
 
+class PairError(Exception):
+    """Made of two."""
+
+    def __init__(self, words: str, value: int) -> None:
+        super().__init__(f"{words}, {value}")
+
+
+def add(total: int, value: int) -> int:
+    raise PairError("my own words", value)
+
+
+def total() -> Any:
+    return mt.aggregate(
+        "value", initializer=int, aggregator=add, merger=lambda a, b: a + b, state_type="long"
+    )
+
+
 def app(rows: DataFrame) -> Any:
     made = mt.App("failing")
     table = made.Table("seen", default=int)
@@ -79,11 +96,15 @@ QUERIES: list[tuple[Callable[[DataFrame], Any], dict[str, Any], str, str, type[E
      "KeyError: 'my own words'", "in a worker, {here}, in udf", KeyError),
     (lambda rows: tens(rows, n=mt.apply(mean, "value")), {},
      "ZeroDivisionError: division by zero", "in a worker, {here}, in mean", ZeroDivisionError),
+    (lambda rows: tens(rows, n=total()), {},
+     "PairError: my own words, 1", "in a worker, {here}, in add", Exception),
     (app, {}, "OddError: my own words", "in a worker, {here}, in look", Exception),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", QUERIES, ids=["function", "sink", "udf", "apply", "agent"])
+@pytest.mark.parametrize(
+    "case", QUERIES, ids=["function", "sink", "udf", "apply", "aggregate", "agent"]
+)
 def test_his_own_exception_comes_first(case: Any, spark: SparkSession, tmp_path: Path) -> None:
     make, sinks, first, where, cause = case
     feed = Feed(tmp_path / "source")

@@ -30,32 +30,34 @@ class User(Copied):
 
     def __init__(self, index: int, column: str, functions: UserFunctions) -> None:
         self.states = columns.partial(index, "u")
+        self.values = columns.partial(index, "values")
         self.column = column
         self.functions = functions
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        # Folded right here: the values must not be taken for states by a later merge.
-        fold = pl.col(self.column).drop_nulls()
-        dtype = _TYPES[self.functions.state_type]
-        states = fold.map_batches(self._fold, return_dtype=dtype, returns_scalar=True)
-        return [states.drop_nulls().implode().alias(self.states)]
-
-    def _fold(self, values: pl.Series) -> pl.Series:
-        begin, add = self.functions.initializer, self.functions.aggregator
-        return self._typed([self._merge(add(begin(), value) for value in values.to_list())])
+        # Folded when they are settled: what a function raises within an expression, Polars makes
+        # anew, of one message.
+        return [pl.col(self.column).drop_nulls().implode().alias(self.values)]
 
     def merge(self) -> list[pl.Expr]:
         return [pl.col(self.states).explode().drop_nulls()]
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
+        if self.values in frame.columns:
+            begin, add = self.functions.initializer, self.functions.aggregator
+            groups = frame[self.values].to_list()
+            folded = [self._merge(add(begin(), v) for v in values or ()) for values in groups]
+            states = self._typed(folded).alias(self.values)
+            return frame.with_columns(states).rename({self.values: self.states})
         if not frame.select((pl.col(self.states).list.len() > 1).any()).item():
             return frame
         merged = self._typed([self._merge(states or ()) for states in frame[self.states].to_list()])
-        lists = merged.reshape((-1, 1)).arr.to_list().list.drop_nulls()
-        return frame.with_columns(lists.alias(self.states))
+        return frame.with_columns(merged.alias(self.states))
 
     def _typed(self, states: Sequence[Any]) -> pl.Series:
-        return _returned(states, "state_type", self.functions.state_type)
+        """Lists of at most one state."""
+        column = _returned(states, "state_type", self.functions.state_type)
+        return column.reshape((-1, 1)).arr.to_list().list.drop_nulls()
 
     def _merge(self, states: Iterable[Any]) -> Any:
         """One state of several; ``None`` is no state."""

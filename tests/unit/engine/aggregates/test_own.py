@@ -21,6 +21,14 @@ def joined_text(**functions: Any) -> Aggregate:
     return aggregates.aggregate("value", **(given | functions))
 
 
+class OddError(Exception):
+    """Made of two."""
+
+    def __init__(self, what: object, where: str) -> None:
+        super().__init__(f"{what} {where}")
+        self.what = what
+
+
 class TestUser:
     @pytest.mark.parametrize("cuts", [(), (1,), (2,), (1, 2)])
     @pytest.mark.parametrize(("begin", "wanted"), [("", "1+2+3"), ("0", "01+02+03")])
@@ -85,6 +93,18 @@ class TestUser:
         )
         with pytest.raises(TypeError, match=f"state_type='{state_type}' can't hold '{state}'"):
             value_of(agg, [("a", 1, 1), ("a", 2, 2)], cuts)
+
+    @pytest.mark.parametrize("cuts", [(), (1,)])
+    @pytest.mark.parametrize("name", ["initializer", "aggregator", "merger", "finisher"])
+    def test_what_a_function_raises_comes_out_as_it_is(
+        self, name: str, cuts: tuple[int, ...]
+    ) -> None:
+        def failing(*given: Any) -> str:
+            raise OddError(given, "there")
+
+        with pytest.raises(OddError, match=r"there$") as caught:
+            value_of(joined_text(**{name: failing}), [("a", 1, 1), ("a", 2, 2)], cuts)
+        assert len(caught.value.what) == {"initializer": 0, "finisher": 1}.get(name, 2)
 
     def test_a_merged_state_of_another_type_is_refused_by_name(self) -> None:
         agg = joined_text(
