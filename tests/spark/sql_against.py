@@ -264,7 +264,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     given = parser.parse_args()
-    session = mt.session("muntin-sql-against", master="local[2]")
+    # Spark's parser keeps what it has learned of each odd statement.
+    session = mt.session("muntin-sql-against", master="local[2]", spark__driver__memory="4g")
     against, end, seed, emitted = (
         Against(session),
         time.monotonic() + given.minutes * 60,
