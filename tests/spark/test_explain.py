@@ -40,3 +40,17 @@ def test_a_query_shows_what_it_is(spark: SparkSession, tmp_path: Path) -> None:
     asked = "SELECT key, count(*) * 2 AS twice FROM m GROUP BY key, TUMBLE(at, 1 MINUTE)"
     made = mt.sql(spark, asked, m=feed.stream(spark))
     assert "<td>twice</td><td>bigint</td>" in made._repr_html_()
+
+
+def test_a_running_query_shows_how_far_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "messages")
+    feed.add(("a", at(1), 1), ("a", at(70), 1), (None, at(70), 1))
+    windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("1 minute")
+    query = windows.agg(n=mt.count()).start(checkpoint=f"{tmp_path}/check<1>", name="a & b")
+    assert query.await_idle(120)
+    shown = query._repr_html_()
+    query.stop()
+    assert shown.startswith(f"<p>a &amp; b runs, with its checkpoint in {tmp_path}/check&lt;1&gt;")
+    for name, value in (("batch", 0), ("seen", 3), ("null_key", 1), ("full firings", 1)):
+        assert f"<td>{name}</td><td>{value}</td>" in shown
+    assert "has ended" in query._repr_html_()

@@ -34,14 +34,20 @@ def glance(spec: WindowSpec | JoinSpec, columns: Columns) -> str:
 
 def glance_html(spec: WindowSpec | JoinSpec, columns: Columns) -> str:
     """The same for a notebook, with the columns in a table."""
-    rows = "".join(
-        f"<tr><td>{escape(name)}</td><td>{escape(kind)}</td></tr>" for name, kind in columns
-    )
     head = escape("\n".join(_head(spec)))
-    return (
-        f"<pre>{head}</pre><table><thead><tr><th>column</th><th>type</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
-    )
+    return f"<pre>{head}</pre>{table_html('column', 'type', columns)}"
+
+
+def table_html(left: str, right: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Two columns with their heads.
+
+    Example:
+        >>> table_html("figure", "value", [("seen", "3")]).partition("<tbody>")[2]
+        '<tr><td>seen</td><td>3</td></tr></tbody></table>'
+    """
+    body = "".join(f"<tr><td>{escape(one)}</td><td>{escape(two)}</td></tr>" for one, two in rows)
+    head = f"<thead><tr><th>{escape(left)}</th><th>{escape(right)}</th></tr></thead>"
+    return f"<table>{head}<tbody>{body}</tbody></table>"
 
 
 def _head(spec: WindowSpec | JoinSpec) -> list[str]:

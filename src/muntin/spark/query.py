@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from html import escape
 from typing import Any
 
 from pyspark.errors import PySparkException, PythonException
@@ -73,6 +74,11 @@ class WindowedQuery:
 
     def __repr__(self) -> str:
         return f"WindowedQuery(batch={self.progress.batch}, counts={self.progress.counts})"
+
+    def _repr_html_(self) -> str:
+        name, state = self.query.name or "the query", "runs" if self.is_active else "has ended"
+        said = escape(f"{name} {state}, with its checkpoint in {self.checkpoint}")
+        return f"<p>{said}</p>{self.progress._repr_html_()}"
 
     @property
     def is_active(self) -> bool:

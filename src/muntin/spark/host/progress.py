@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from muntin.explain.glance import table_html
 from muntin.model.counts import accounted, summed
 
 # In the figures of a shard: of which of several operators of a query they are; the last one doesn't
@@ -58,6 +59,28 @@ class Progress:
         rest = (f.name for f in fields(self) if f.name not in ("batch", "watermark_micros"))
         shown |= {name: getattr(self, name) for name in rest if getattr(self, name)}
         return f"Progress({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+    def _repr_html_(self) -> str:
+        return table_html("figure", "value", self.lines())
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """What is known, name by name, in words; of operators before this one behind it.
+
+        Example:
+            >>> list(Progress(3, counts={"seen": 1200, "late": 0}, fired={"full": 2}).lines())
+            [('batch', '3'), ('watermark', 'none'), ('seen', '1,200'), ('full firings', '2')]
+        """
+        yield "batch", str(self.batch) if self.batch >= 0 else "none"
+        yield "watermark", str(self.watermark or "none")
+        fired = {f"{emission} firings": number for emission, number in self.fired.items()}
+        kept = {"rows in the state": self.state_rows, "unstorable": self.unstorable}
+        figures = {**self.counts, **fired, "waiting": self.pending, **kept}
+        for name, figure in figures.items():
+            if figure:
+                yield name, f"{figure:,}"
+        for before, part in (("join", self.join), ("inner", self.inner)):
+            for name, said in [] if part is None else list(part.lines())[1:]:
+                yield f"{before}: {name}", said
 
     @property
     def watermark(self) -> datetime | None:
