@@ -113,7 +113,12 @@ class Looking:
         return Finding(self.subject, small, self._differences(small))
 
     def _differences(self, case: Case) -> list[str]:
-        try:
+        """What is wrong; what fails is tried again, since a busy machine ends Spark's workers."""
+        with suppress(Exception):
             return self.subject.differences(case)
+        try:
+            again = self.subject.differences(case)
         except Exception:
             return [traceback.format_exc(limit=-4)]
+        self.tally["failed once"] += 1
+        return again

@@ -93,6 +93,20 @@ def test_a_door_that_raises_is_found_out() -> None:
     assert [len(step.messages) for step in case.steps] == [2, 2]
 
 
+def test_what_fails_once_is_counted_and_no_finding() -> None:
+    third = iter([None, None, TimeoutError()])
+
+    class Flaky(Windows):
+        def differences(self, case: Any) -> list[str]:
+            if error := next(third, None):
+                raise error
+            return super().differences(case)
+
+    tally: Counter[str] = Counter()
+    assert Looking(Flaky([OracleDoor()], 5), lambda: False, tally).round(1) is None
+    assert tally["failed once"] == 1
+
+
 def test_a_door_of_joins_that_drops_a_message_is_found_out() -> None:
     finding = found(Joins([Deaf()], 200))
     case = joins_read_back(finding.subject.transcript("pasted", finding.case))
