@@ -30,7 +30,7 @@ test: $(STAMP) ## run the tests (ARGS='-k name' narrows them)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 $(ARGS)
 
 test-spark: $(STAMP) ## run what touches Spark on another one of scripts/sparks (VERSION=4.2.1)
-	@$(WITH_JAVA) bash scripts/spark.sh $(VERSION) && .venv-$(VERSION)/bin/python -m pytest -n 0 $(ON_SPARK) $(ARGS)
+	@$(WITH_JAVA) bash scripts/spark.sh $(VERSION) && .venv-$(VERSION)/bin/python -m pytest -n 0 -m "" $(ON_SPARK) $(ARGS)
 
 services: ## install the servers that tests start: PostgreSQL, Kafka
 	@bash scripts/services.sh

@@ -14,10 +14,17 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE = {page: FENCE.findall(page.read_text()) for page in PAGES}
 ON_SPARK = [page for page, code in CODE.items() if any("spark" in fence for fence in code)]
+SLOW = {"tutorial.md"}
 ALONE = [page for page, code in CODE.items() if code and page not in ON_SPARK]
 
 
-@pytest.mark.parametrize("page", ON_SPARK, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in SLOW))
+        for page in ON_SPARK
+    ],
+)
 def test_fences_run(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

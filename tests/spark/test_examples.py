@@ -31,6 +31,7 @@ def test_fraud_is_found_where_it_was_planted_and_shown_early(
     assert table.sql("FROM emitted WHERE emission = 'retract'").fetchall() != []
 
 
+@pytest.mark.slow
 def test_wrong_clocks_are_told_apart_and_nothing_is_lost(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -50,6 +50,7 @@ def rejected(emitted: list[tuple[Any, ...]], side: str) -> list[tuple[Any, ...]]
     return sorted((row[1:] for row in emitted if row[0] == side), key=repr)
 
 
+@pytest.mark.slow
 def test_windows_over_a_join(spark: SparkSession, tmp_path: Path) -> None:
     chance = random.Random(11)
     left, right = Feed(tmp_path / "left"), Feed(tmp_path / "right")

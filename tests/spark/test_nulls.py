@@ -57,6 +57,7 @@ def run(spark: SparkSession, feed: Feed, folder: Path, **options: Any) -> mt.Win
     return query
 
 
+@pytest.mark.slow
 def test_a_group_lives_through_restarts_and_is_read_from_outside(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def ran(spark: SparkSession, folder: Path) -> str:
     return f"{folder}/checkpoint"
 
 
+@pytest.mark.slow
 def test_tables(spark: SparkSession, tmp_path: Path) -> None:
     checkpoint = ran(spark, tmp_path)
     out = tmp_path / "out.duckdb"

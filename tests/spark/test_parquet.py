@@ -268,6 +268,7 @@ def test_parts_make_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             assert begins == set(range(parts - shares + 1)) or not size
 
 
+@pytest.mark.slow
 def test_a_query_goes_on_in_other_parts(
     spark: SparkSession, feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.services.postgres import Postgres
 from tests.services.postgres import rows as found
@@ -220,6 +221,7 @@ def expected(feed: Feed) -> tuple[set[str], list[int]]:
     return keys, [row["id"] for row, fine in zip(emitted, taken, strict=True) if not fine]
 
 
+@pytest.mark.slow
 def test_no_row_ends_a_query_in_a_sink(
     spark: SparkSession, postgres: Postgres, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def add(feed: Feed, number: int) -> None:
     feed.add(*(("ab"[second % 2], at(second), second) for second in FILES[number]))
 
 
+@pytest.mark.slow
 def test_a_restart_after_each_batch_changes_nothing(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -210,6 +211,7 @@ def _micros(seconds: float) -> int:
     return round(at(seconds).timestamp() * SECOND)
 
 
+@pytest.mark.slow
 def test_what_an_uncommitted_attempt_left_in_the_state_is_not_read(
     feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ def test_settings(name: str, spark: SparkSession) -> None:
     assert spark.conf.get(name) == mt.settings("local[2]")[name]
 
 
+@pytest.mark.slow
 def test_a_builder_takes_settings_and_keeps_its_time_zone() -> None:
     zone = "spark.sql.session.timeZone"
     script = (

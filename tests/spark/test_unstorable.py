@@ -57,6 +57,7 @@ def start(spark: SparkSession, feed: Feed, checkpoint: Path, **sinks: Any) -> mt
     return made.start(checkpoint=str(checkpoint), available_now=True, **sinks)
 
 
+@pytest.mark.slow
 def test_rows_that_postgres_cant_take_end_no_query(
     spark: SparkSession, postgres: Postgres, tmp_path: Path
 ) -> None:
