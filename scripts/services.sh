@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what tests of other people's systems start: PostgreSQL, and a Kafka broker with Spark's connector
-# for it (in build/services). Root on Debian or Ubuntu gets PostgreSQL and Maven with apt-get; elsewhere
+# Installs what tests of other people's systems start: PostgreSQL, and in build/services a Kafka broker with
+# Spark's connector for it, and an S3 server with Hadoop's client for it where there is Go to build one. Root on Debian or Ubuntu gets PostgreSQL and Maven with apt-get; elsewhere
 # they are looked for, and what is missing is said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,3 +26,4 @@ if ! command -v mvn >/dev/null && ! { install maven && command -v mvn >/dev/null
 fi
 spark="$(sed -n '/^name = "pyspark"$/{n;s/version = "\(.*\)"/\1/p}' uv.lock)"
 JAVA_HOME="$(bash scripts/java.sh)" bash scripts/kafka_jars.sh build/services "$spark"
+bash scripts/s3.sh build/services || true

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.model.errors import SinkError
+from muntin.spark.host.internals.checkpoints import is_there
 from muntin.spark.sinks.plain import as_json
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class DeadLetters:
         path = f"{self.path}/batch={number}"
         if not frames:
             # The first batch of a run may repeat one, of which a sink now takes every row.
-            if first and _there(spark, path):
+            if first and is_there(spark, path):
                 spark.createDataFrame([], LETTER).write.mode("overwrite").json(path)
             return 0
         whole = frames[0]
@@ -150,14 +150,6 @@ class DeadLetters:
                 row[SINK], row["count"], row["output"], number, path,
             )  # fmt: skip
         return int(n)
-
-
-def _there(spark: SparkSession, path: str) -> bool:
-    try:
-        spark.read.schema(LETTER).json(path)
-    except AnalysisException:
-        return False
-    return True
 
 
 def _short(why: str) -> str:

@@ -17,6 +17,19 @@ from muntin.spark.host.internals.jvm import classes_of, hadoop_settings, is_conn
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
+def is_there(spark: SparkSession, path: str) -> bool:
+    """Whether there is a folder or a file of that name, wherever Hadoop finds it."""
+    if is_connected(spark):
+        try:
+            spark.read.text(path)
+        except AnalysisException:
+            return False
+        return True
+    # Reading what isn't there makes Spark log a page of Java on an object store.
+    where = classes_of(spark).org.apache.hadoop.fs.Path(path)
+    return bool(where.getFileSystem(hadoop_settings(spark)).exists(where))
+
+
 def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
     """The lines of the newest planned batch of a checkpoint.
 
