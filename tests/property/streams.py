@@ -25,7 +25,7 @@ from muntin.model.axis import HOUR, Axis, instant
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -273,7 +273,8 @@ def _policies(unit: int) -> st.SearchStrategy[Any]:
     # Where 99 rows or a great period are waited for, only the end or the close of a window emits.
     rows = st.sampled_from((1, 2, 3, 99)).map(EveryRows)
     periods = (st.integers(1, 15) | st.just(10**6)).map(lambda n: Every(n * unit))
-    return st.one_of(st.just(Each()), rows, periods)
+    either = st.builds(lambda n, p: RowsOrEvery(n.rows, p.period), rows, periods)
+    return st.one_of(st.just(Each()), rows, periods, either)
 
 
 @st.composite

@@ -15,8 +15,8 @@ it states something that is not so, and a run of it must be found failing. The s
 - ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``;
 - ``lateness``, ``ahead``, ``grace``, ``keep`` (default: the grace), ``rows`` (how many messages of
   past windows are kept), ``accumulate``; on the rows axis grace and keep are ``2 rows``;
-- ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows`` or
-  ``every 1 minute``;
+- ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows``,
+  ``every 1 minute`` or ``every 3 rows or 1 minute``;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
 - ``time: none``: there is no column of event times (else it is ``time``).
@@ -50,7 +50,7 @@ from muntin.model import aggregates, cumulating, days, sessions, sliding, window
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, micros, rows
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Every, EveryRows, Firing, Policy
+from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery
 from muntin.model.spec import WindowSpec
 
 _SECONDS = re.compile(r"-?\d+(\.\d+)?")
@@ -199,6 +199,9 @@ def read_policy(text: str) -> Policy:
         return Each()
     period = text.removeprefix("every ")
     assert period != text, text
+    count, either, other = period.partition(" rows or ")
+    if either:
+        return RowsOrEvery(int(count), micros("every", other))
     if period.endswith(" rows"):
         return EveryRows(int(period.removesuffix(" rows")))
     return Every(micros("every", period))

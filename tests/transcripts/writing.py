@@ -22,7 +22,7 @@ from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.joins import SIDES, Bound, JoinSpec, Joint, SideName, Together, Within
 from muntin.model.kinds import Kind
-from muntin.model.policies import EveryRows, Firing, Policy
+from muntin.model.policies import Firing, Policy
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
@@ -139,10 +139,9 @@ def _made_by(make: Any, agg: Aggregate) -> bool:
 
 
 def _policy(policy: Policy) -> str:
-    if isinstance(policy, EveryRows):
-        return f"every {policy.rows} rows"
-    period = getattr(policy, "period", None)
-    return "each" if period is None else f"every {phrase(period)}"
+    said = [] if policy.rows is None else [f"{policy.rows} rows"]
+    said += [] if policy.period is None else [phrase(policy.period)]
+    return f"every {' or '.join(said)}" if said else "each"
 
 
 def _length(length: int, axis: Axis) -> str:

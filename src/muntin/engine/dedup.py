@@ -20,7 +20,6 @@ from muntin.engine.output import Output, Shard
 from muntin.engine.results import no_results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.model.policies import Every
 from muntin.state.blobs import Blobs, PartBlobs
 from muntin.state.runs import FrameCache
 
@@ -127,8 +126,7 @@ class PartitionedShard:
         """The partitions in which something may happen."""
         lanes = dict.fromkeys([*self.lanes, *parts])
         firing = self.spec.firing
-        ticks = isinstance(firing.early, Every) or isinstance(firing.late, Every)
-        if final or ticks:
+        if final or firing.on_wall_clock:
             return list(lanes)
         reached = self.state.offsets.reached
         return [p for p in lanes if p in parts or reached(p) != before.get(p)]

@@ -9,7 +9,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.state import State
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.policies import Policy
 from muntin.model.spec import WindowSpec
 
 # Beyond every window number that a time can have.
@@ -68,7 +68,12 @@ class Clock:
 
 def may_be_due(policy: Policy, moment: Clock) -> bool:
     """Whether some window can be due under a policy at all, before looking at any."""
-    return not isinstance(policy, Every) or moment.passed(policy.period)
+    return policy.period is None or policy.rows is not None or moment.passed(policy.period)
+
+
+def due_by_clock(policy: Policy | None, moment: Clock) -> bool:
+    """Whether windows are due although no message is new to them."""
+    return policy is not None and policy.period is not None and moment.passed(policy.period)
 
 
 def due(policy: Policy, moment: Clock, unemitted: str = columns.MESSAGES) -> pl.Expr:
@@ -79,11 +84,10 @@ def due(policy: Policy, moment: Clock, unemitted: str = columns.MESSAGES) -> pl.
         moment: Where the clock is.
         unemitted: The column of messages since a window last emitted.
     """
-    if isinstance(policy, Each):
-        return pl.lit(True)
-    if isinstance(policy, EveryRows):
-        return pl.col(unemitted) >= policy.rows
-    return pl.lit(moment.passed(policy.period))
+    by_clock = due_by_clock(policy, moment)
+    if by_clock or policy.rows is None:
+        return pl.lit(by_clock or policy.period is None)
+    return pl.col(unemitted) >= policy.rows
 
 
 def whole_from(state: State, spec: WindowSpec, windows: Kind) -> int | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
-from muntin.model.policies import Every, EveryRows
 from muntin.model.spec import WindowSpec
 
 _PLACE = 16  # The pane and the number of messages.
@@ -93,12 +92,11 @@ def _early(spec: WindowSpec, rates: Rates, emitted: float) -> float:
         return 0.0
     length = _held(spec) / SECOND if spec.axis == "time" else 1.0
     mine = rates.rows / max(1, rates.keys) * length
-    if isinstance(early, Every):
-        period = early.period / SECOND
-        return min(length / period, mine) if spec.axis == "time" else mine
-    if isinstance(early, EveryRows):
-        return mine / early.rows
-    return mine
+    by_rows = 0.0 if early.rows is None else mine / early.rows
+    if early.period is None:
+        return by_rows or mine
+    by_clock = length / (early.period / SECOND) if spec.axis == "time" else mine
+    return min(by_clock + by_rows, mine)
 
 
 def _bytes(aggregate: Aggregate, rates: Rates, rows: int, held: int) -> float:

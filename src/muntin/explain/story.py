@@ -10,7 +10,7 @@ from muntin.explain.cautions import cautions
 from muntin.explain.ruler import ruler
 from muntin.explain.size import Rates, amount, load, memory
 from muntin.model.axis import phrase, say
-from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.policies import Policy
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
@@ -129,12 +129,12 @@ def _speaking(spec: WindowSpec) -> Iterator[tuple[str, str]]:
 
 def policy(chosen: Policy) -> str:
     """When a window emits, as part of a sentence."""
-    if isinstance(chosen, Each):
-        return "after each batch that changed it"
-    if isinstance(chosen, EveryRows):
-        return f"after {chosen.rows:,} new messages"
-    assert isinstance(chosen, Every)
-    return f"every {phrase(chosen.period)} of wall clock if it has changed"
+    said = []
+    if chosen.rows is not None:
+        said.append(f"after {chosen.rows:,} new messages")
+    if chosen.period is not None:
+        said.append(f"every {phrase(chosen.period)} of wall clock if it has changed")
+    return ", or ".join(said) or "after each batch that changed it"
 
 
 def _full(spec: WindowSpec) -> str:

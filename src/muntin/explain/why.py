@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from muntin.model.axis import moment, phrase
 from muntin.model.counts import rejections_in_words
 from muntin.model.kinds import Numbered
-from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.policies import Policy
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
@@ -119,17 +119,17 @@ def _early(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> str:
 
 
 def _waits(policy: Policy, clocks: Clocks, unemitted: int) -> str:
-    if isinstance(policy, EveryRows):
-        return f"{unemitted:,} of {policy.rows:,} new messages are there"
-    if isinstance(policy, Every):
+    said = []
+    if policy.rows is not None:
+        said.append(f"{unemitted:,} of {policy.rows:,} new messages are there")
+    if policy.period is not None:
         wall = clocks.wall or 0
         due = (wall // policy.period + 1) * policy.period
-        return (
+        said.append(
             f"{unemitted:,} new messages wait for the clock to pass {moment(due)} "
             f"(every {phrase(policy.period)}); no batch has run since"
         )
-    assert isinstance(policy, Each)
-    return f"{unemitted:,} new messages emit with the next batch"
+    return ", or ".join(said) or f"{unemitted:,} new messages emit with the next batch"
 
 
 def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:

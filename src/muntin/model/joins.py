@@ -20,7 +20,7 @@ from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, Query, fact, length, named, names
 from muntin.model.kinds import KINDS, Kind
 from muntin.model.plain import Plain, read_by
-from muntin.model.policies import DEFAULT_LATE, Each, Every, EveryRows, Firing, Policy
+from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy
 from muntin.model.spec import zones
 
 __all__ = [
@@ -135,7 +135,7 @@ class JoinSpec(Query):
 
     def _check(self, name: SideName, side: Side) -> None:
         for option, policy in (("early", side.firing.early), ("late", side.firing.late)):
-            if isinstance(policy, EveryRows):
+            if policy is not None and policy.rows is not None:
                 hint = f"give {option}(each=True) or {option}(every=DURATION)"
                 raise OptionError(option, f"{policy} on the {name}", "isn't for joins", hint)
         if isinstance(self.bound, Joint):

@@ -20,6 +20,8 @@ class Each(Plain):
     """Emit after each message (on Spark: at most once a batch)."""
 
     KIND: ClassVar[str] = "each"
+    rows: ClassVar[None] = None
+    period: ClassVar[None] = None
 
     def __str__(self) -> str:
         return "each message"
@@ -30,6 +32,7 @@ class EveryRows(Plain):
     """Emit after so many new messages in the window."""
 
     KIND: ClassVar[str] = "rows"
+    period: ClassVar[None] = None
 
     rows: int
 
@@ -42,6 +45,7 @@ class Every(Plain):
     """Emit when the wall clock passes a multiple of ``period`` (microseconds)."""
 
     KIND: ClassVar[str] = "wall clock"
+    rows: ClassVar[None] = None
 
     period: int
 
@@ -49,9 +53,27 @@ class Every(Plain):
         return f"every {phrase(self.period)} of wall clock"
 
 
-Policy = Each | EveryRows | Every
+@dataclass(frozen=True, slots=True)
+class RowsOrEvery(Plain):
+    """Emit after so many new messages or by the wall clock, whichever comes first.
 
-POLICIES: Family[Policy] = Family(Each, EveryRows, Every)
+    Whatever made a window emit, its messages are counted from there anew. (Beam calls it
+    ``AfterFirst`` of an ``AfterCount`` and an ``AfterProcessingTime``.)
+    """
+
+    KIND: ClassVar[str] = "rows or wall clock"
+
+    rows: int
+    period: int
+
+    def __str__(self) -> str:
+        return f"{EveryRows(self.rows)} or {Every(self.period)}"
+
+
+Policy = Each | EveryRows | Every | RowsOrEvery
+"""Has ``rows`` where it goes by new messages, and ``period`` where it goes by the wall clock."""
+
+POLICIES: Family[Policy] = Family(Each, EveryRows, Every, RowsOrEvery)
 
 # What late messages wait for where nothing is said; a join knows it by identity.
 DEFAULT_LATE = Every(10 * SECOND)
@@ -82,22 +104,24 @@ class Firing(Plain):
     @property
     def on_wall_clock(self) -> bool:
         """Whether some policy must fire though no input arrives."""
-        return isinstance(self.early, Every) or (self.grace > 0 and isinstance(self.late, Every))
+        late = self.late if self.grace > 0 else None
+        return any(p is not None and p.period is not None for p in (self.early, late))
 
 
 def policy(option: str, each: bool, rows: int | None, every: Duration | None) -> Policy:
-    """Make the one policy that was asked for.
+    """Make the policy that was asked for.
 
     Raises:
-        OptionError: When none or more than one was asked for, or its figure is below 1.
+        OptionError: When none was asked for, or each message and something else, or a figure is
+            below 1.
     """
-    if sum((each, rows is not None, every is not None)) != 1:
-        hint = "give exactly one of each=True, rows=N, every=DURATION"
-        raise OptionError(option, (each, rows, every), "asks for none or several policies", hint)
-    if rows is not None:
-        if rows < 1:
-            raise OptionError(option, rows, "is less than one row", "give rows=1 or more")
-        return EveryRows(rows)
-    if every is not None:
-        return Every(micros(option, every, zero=False))
-    return Each()
+    if each == (rows is not None or every is not None):
+        hint = "give each=True, or rows=N, every=DURATION or both: whichever comes first"
+        problem = "asks for each message and for more" if each else "asks for no policy"
+        raise OptionError(option, (each, rows, every), problem, hint)
+    if rows is not None and rows < 1:
+        raise OptionError(option, rows, "is less than one row", "give rows=1 or more")
+    period = None if every is None else micros(option, every, zero=False)
+    if rows is None:
+        return Each() if period is None else Every(period)
+    return EveryRows(rows) if period is None else RowsOrEvery(rows, period)

@@ -123,6 +123,8 @@ class Sentence:
     ) -> Self:
         """Let current windows emit before they are full (``emission`` is ``early``).
 
+        With ``rows`` and ``every`` a window emits by whichever comes first.
+
         Args:
             each: After each batch that changed the window.
             rows: After so many new messages in the window.
@@ -148,7 +150,8 @@ class Sentence:
             rows: Emit after so many late messages in the window.
             every: Emit when the wall clock passes a multiple of this; 10 seconds by default.
 
-        A window that closes with something not yet emitted emits once more.
+        With ``rows`` and ``every`` a window emits by whichever comes first; one that closes with
+        something not yet emitted emits once more.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late

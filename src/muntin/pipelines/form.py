@@ -39,7 +39,7 @@ class TableForm(_Part):
 
 
 class PolicyForm(_Part):
-    """When a window emits: one of these."""
+    """When a window emits: each, or rows, every or both: whichever comes first."""
 
     each: bool = Field(False, description="After each batch that changed it.")
     rows: int | None = Field(None, ge=1, description="After so many new messages.")

@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot.tokens import TokenType
 
 from muntin.model.pipeline import AHEAD
-from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.syntax import Emit, Watermark
@@ -16,7 +16,7 @@ _EMIT = (
     "write EMIT with some of EARLY EVERY 5 SECONDS, LATE EVERY 10 SECONDS, GRACE 1 HOUR, "
     "RETAIN 1 DAY ROWS 1000000, DELTAS, or ON CLOSE, or CHANGES"
 )
-_POLICY = "write EVERY 5 SECONDS, EVERY 100 ROWS or EACH"
+_POLICY = "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, or EACH"
 _WATERMARK = (
     "write WATERMARK FOR ts AS ts - INTERVAL '30' SECOND, "
     "or WATERMARK ts DELAY OF INTERVAL 30 SECONDS"
@@ -92,12 +92,23 @@ def _policy(cursor: Cursor) -> Policy:
     cursor.needs("EVERY", hint=_POLICY)
     if cursor.takes("ROW") or cursor.takes("MESSAGE"):
         return Each()
-    every = lengths.length(cursor)
-    if every.axis == "number":
-        cursor.fail(every.span, "a period needs a unit", _POLICY)
-    if every.value == 0:
-        cursor.fail(every.span, "the period is zero", _POLICY)
-    return EveryRows(every.value) if every.axis == "rows" else Every(every.value)
+    found: dict[str, int] = {}
+    while True:
+        every = lengths.length(cursor)
+        if every.axis == "number":
+            cursor.fail(every.span, "a period needs a unit", _POLICY)
+        if every.value == 0:
+            cursor.fail(every.span, "the period is zero", _POLICY)
+        if every.axis in found:
+            cursor.fail(every.span, "EVERY says twice how often", _POLICY)
+        found[every.axis] = every.value
+        if not cursor.takes("OR"):
+            break
+        cursor.takes("EVERY")
+    rows, period = found.get("rows"), found.get("time")
+    if rows is None:
+        return Every(found["time"])
+    return EveryRows(rows) if period is None else RowsOrEvery(rows, period)
 
 
 def watermark_of_table(cursor: Cursor) -> Watermark:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.output import Shard
 from muntin.engine.windows.combine import Combiner
-from muntin.model.policies import Each, EveryRows
+from muntin.model.policies import Policy
 from muntin.model.spec import WindowSpec
 from muntin.standalone.buffer import ALWAYS, NEVER
 
@@ -42,12 +42,17 @@ class Cuts:
 def by_message(spec: WindowSpec, combiner: Combiner) -> bool:
     """Whether each message may make its window emit, so that it is a step of its own."""
     early = None if combiner.slides_by_rows else spec.firing.early
-    return isinstance(early, Each | EveryRows)
+    return early is not None and _by_message(early)
 
 
 def late_by_message(spec: WindowSpec) -> bool:
     """Whether each late message may make its window emit."""
-    return spec.firing.grace > 0 and isinstance(spec.firing.late, Each | EveryRows)
+    return spec.firing.grace > 0 and _by_message(spec.firing.late)
+
+
+def _by_message(policy: Policy) -> bool:
+    """Whether a message alone may make its window emit."""
+    return policy.period is None or policy.rows is not None
 
 
 def cuts(messages: pl.DataFrame, combiner: Combiner, shard: Shard) -> Cuts:

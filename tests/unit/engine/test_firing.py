@@ -3,8 +3,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from muntin.engine.firing import FOREVER, Clock, due, may_be_due
-from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.engine.firing import FOREVER, Clock, due, due_by_clock, may_be_due
+from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery
 from muntin.model.windows import Windows
 
 
@@ -73,7 +73,11 @@ def test_a_clock_passes_multiples_of_its_period(last: int | None, wall: int, pas
     found = moment(walls=(last, wall))
     assert found.passed(10) is passed
     assert may_be_due(Every(10), found) is passed
+    assert due_by_clock(Every(10), found) is passed
     assert emitted(Every(10), found) == ([1, 2, 3] if passed else [])
+    assert may_be_due(RowsOrEvery(2, 10), found)
+    assert due_by_clock(RowsOrEvery(2, 10), found) is passed
+    assert emitted(RowsOrEvery(2, 10), found) == ([1, 2, 3] if passed else [2, 3])
 
 
 def emitted(policy: Policy, found: Clock) -> list[int]:

@@ -184,3 +184,11 @@ def test_pipelines_are_told_with_their_tables():
     assert "join inner, on k" in flat(pairs)
     assert "reads b (json) as b" in flat(pairs)
     assert "pairs for which a.x > y" in flat(pairs)
+
+
+def test_rows_or_the_clock() -> None:
+    said = flat(
+        story(HOURS.early(rows=1000, every="5 seconds").spec(n=mt.count()), Circumstances(4))
+    )
+    clock = "every 5 seconds of wall clock if it has changed"
+    assert f"early while it is current, after 1,000 new messages, or {clock}" in said

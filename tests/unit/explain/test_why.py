@@ -73,6 +73,12 @@ TEN = AT.tumbling("10 seconds")
             "not emitted again yet: 3 of 4 new messages are there",
         ),
         (
+            TEN.late(grace="5 seconds", rows=4, every="1 minute"),
+            11,
+            window(0, messages=5, late=3, unemitted_late=3),
+            "3 of 4 new messages are there, or 3 new messages wait for the clock to pass",
+        ),
+        (
             TEN.late(grace="5 seconds", each=True),
             11,
             window(0, messages=5, late=3),

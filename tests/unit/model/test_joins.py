@@ -23,7 +23,7 @@ from muntin.model.joins import (
     Within,
     firing_of,
 )
-from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery
 from muntin.model.sessions import Sessions
 from muntin.model.windows import tumbling
 from muntin.standalone.sentence import join, windowed
@@ -47,6 +47,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "early by rows": (
         changed(firing=Firing(EveryRows(3), Each())),
         "early='every 3 rows on the left' isn't for joins; give early(each=True)",
+    ),
+    "early by rows or the clock": (
+        changed(firing=Firing(RowsOrEvery(3, MINUTE), Each())),
+        "early='every 3 rows or every 1 minute of wall clock on the left' isn't for joins",
     ),
     "late by rows": (
         changed(firing=Firing(Each(), EveryRows(1))), "late='every 1 rows on the left' isn't for"

@@ -6,7 +6,7 @@ import pytest
 
 from muntin.model.axis import MINUTE, SECOND
 from muntin.model.errors import OptionError
-from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, policy
+from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery, policy
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,11 @@ from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, policy
         ((True, None, None), Each(), "each message"),
         ((False, 3, None), EveryRows(3), "every 3 rows"),
         ((False, None, "1 minute"), Every(MINUTE), "every 1 minute of wall clock"),
+        (
+            (False, 3, "1 minute"),
+            RowsOrEvery(3, MINUTE),
+            "every 3 rows or every 1 minute of wall clock",
+        ),
     ],
 )
 def test_a_policy(asked: tuple[Any, ...], expected: Policy, words: str) -> None:
@@ -24,10 +29,10 @@ def test_a_policy(asked: tuple[Any, ...], expected: Policy, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [(False, None, None), (True, 3, None), (False, 3, "1 s"), (True, 3, "1 s")]
+    "asked", [(False, None, None), (True, 3, None), (True, None, "1 s"), (True, 3, "1 s")]
 )
-def test_none_or_several_policies(asked: tuple[Any, ...]) -> None:
-    with pytest.raises(OptionError, match="give exactly one"):
+def test_no_policy_or_more_than_each_message(asked: tuple[Any, ...]) -> None:
+    with pytest.raises(OptionError, match=r"give each=True, or rows=N, every=DURATION or both"):
         policy("late", *asked)
 
 
@@ -53,6 +58,8 @@ def test_defaults_are_those_of_aggregates() -> None:
         (Firing(grace=SECOND, retention=SECOND), True),
         (Firing(late=Each(), grace=SECOND, retention=SECOND), False),
         (Firing(early=Every(SECOND)), True),
+        (Firing(early=RowsOrEvery(2, SECOND)), True),
+        (Firing(late=RowsOrEvery(2, SECOND)), False),
         (Firing(early=EveryRows(1), late=EveryRows(1), grace=SECOND, retention=SECOND), False),
     ],
 )

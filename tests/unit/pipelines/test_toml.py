@@ -148,7 +148,7 @@ def test_having_takes_back_what_holds_no_more():
         ('tumbling = "1 hour", gap = "1 s"', "", "windows.gap: extra inputs are not permitted"),
         ('tumbling = "1 hour"', 'grace = "3 rows"', "grace='3 rows' isn't measured in time"),
         ('tumbling = "1 hour"', "late = { each = true }", "means nothing without a grace"),
-        ('tumbling = "1 hour"', "early = {}", "asks for none or several policies"),
+        ('tumbling = "1 hour"', "early = {}", "asks for no policy"),
         ('tumbling = "1 hour"', 'rejected = "nowhere"', "queries.out.rejected: rejected='nowhere'"),
         ('tumbling = "1 hour"', 'having = "n > ${lots}"', "${lots}' has no value"),
     ],

@@ -18,14 +18,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.firing import Clock, due, may_be_due, whole_from
+from muntin.engine.firing import Clock, due, due_by_clock, whole_from
 from muntin.engine.output import Output
 from muntin.engine.results import described, overflows, results
 from muntin.engine.retention import RetentionCounter, share
 from muntin.engine.sessions.combine import SessionCombiner, grouped, merged
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
-from muntin.model.policies import Every
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, Runs, frames_of
@@ -305,7 +304,7 @@ class SessionShard:
 
     def _clock_due(self, moment: Clock) -> bool:
         policies = [self.spec.firing.early, self.spec.firing.late]
-        return any(isinstance(p, Every) and may_be_due(p, moment) for p in policies)
+        return any(due_by_clock(policy, moment) for policy in policies)
 
     def _retracted(self, gone: pl.DataFrame) -> pl.DataFrame:
         """What is emitted of sessions that had emitted and are no more."""

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.firing import Clock, due, may_be_due
+from muntin.engine.firing import Clock, due, due_by_clock
 from muntin.engine.output import Output
 from muntin.engine.results import described, overflows, results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import first_window, in_columns, window_end, window_start
-from muntin.model.policies import Every
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, Runs, frames_of
@@ -144,7 +143,7 @@ class ArrivalShard:
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The open panes of all keys that may emit, the batch among them, and their heads."""
         only = heads.select(self.keys)
-        if isinstance(self._early, Every) and may_be_due(self._early, moment):
+        if due_by_clock(self._early, moment):
             asked = [frame.select(self.keys) for frame, _, _ in self.waiting.read()]
             only = pl.concat([only, *asked]).unique()
         found = self.cells.of(only) if len(only) else []
@@ -243,8 +242,8 @@ class ArrivalShard:
         gone = gone.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
         rows = pl.concat([rows, gone], how="diagonal").with_columns(_ZERO.alias(_PLACE))
         self.changes.append(rows)
-        if isinstance(self._early, Every):
-            if may_be_due(self._early, moment):
+        if self._early.period is not None:
+            if due_by_clock(self._early, moment):
                 self.waiting.drop_before(None)
             waits = quiet.filter(pl.col(columns.MESSAGES) > 0).select(self.keys).unique()
             self.waiting.append(waits.with_columns(_ZERO.alias(_PLACE)))

@@ -20,7 +20,6 @@ from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import kept_from
 from muntin.engine.windows.waiting import Waiting
-from muntin.model.policies import EveryRows
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
@@ -76,7 +75,8 @@ class PanedShard:
             # Only windows that emit before or after their time are asked for by key.
             asked = self._by_key
         else:
-            asked = isinstance(self._policies[name], EveryRows)
+            policy = self._policies[name]
+            asked = policy is not None and policy.rows is not None
         complete = self.combiner.complete if name == "cells" else None
         axis = columns.PANE
         if name != "cells":

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import Clock, due, may_be_due
-from muntin.model.policies import EveryRows, Policy
+from muntin.engine.firing import Clock, due, due_by_clock, may_be_due
+from muntin.model.policies import Policy
 from muntin.state.lookup import matched
 from muntin.state.manifest import Run
 from muntin.state.runs import Merge, Runs, join_runs
@@ -48,7 +48,7 @@ class Waiting:
         self._identity = list(identity)
         # Only where windows are looked up by key it is known which of them are new here.
         self.counted = None
-        if isinstance(policy, EveryRows):
+        if policy is not None and policy.rows is not None:
             self.counted = 0 if table.low is None else counted
 
     @property
@@ -90,7 +90,7 @@ class Waiting:
         if not may_be_due(self.policy, moment) and not self._closes(changes, moment):
             self.table.append(changes)
             return changes.clear()
-        if self.counted is None:
+        if self.counted is None or due_by_clock(self.policy, moment):
             return self._of_all(changes, moment)
         return self._of_changed(changes, moment)
 
@@ -101,6 +101,7 @@ class Waiting:
 
     def _of_all(self, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
         """Look at all that waits, and write anew what goes on waiting."""
+        assert self.policy is not None
         waiting = self.merge([self.read(None, None, changes.clear()), changes])
         # Beside what waits the table may hold windows whose time has passed.
         over = moment.closed_before if self.late else moment.after
@@ -109,7 +110,7 @@ class Waiting:
         speaking, rest = waiting.filter(ready), waiting.filter(~ready)
         if self.table.low is not None or len(rest):
             self.table.rewrite(rest)
-        if isinstance(self.policy, EveryRows):
+        if self.policy.rows is not None:
             self.counted = len(rest)
         return speaking
 

@@ -16,7 +16,7 @@ from muntin.engine import columns
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.facts import Query, differences
-from muntin.model.policies import Every, Policy
+from muntin.model.policies import Policy
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.host.heartbeat import NAME, Heartbeat, is_tick
 from muntin.spark.host.internals.checkpoints import newest_offsets
@@ -212,7 +212,7 @@ def period_of(policies: Sequence[Policy | None]) -> int | None:
     ``None`` where no policy goes by the clock. Every tick is a batch: where periods have little in
     common there is one a second, or as often as the shortest of them says.
     """
-    periods = [policy.period for policy in policies if isinstance(policy, Every)]
+    periods = [p.period for p in policies if p is not None and p.period is not None]
     return max(gcd(*periods), min(SECOND, *periods)) if periods else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from muntin.model.policies import Each, Every, EveryRows, Policy
+from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.marks import Marks
 from muntin.testing.oracle.values import overflows, value
@@ -85,6 +85,9 @@ def _is_due(policy: Policy | None, window: Window, ending: Ending) -> bool:
         case Every(period):
             last = ending.wall_before
             return last is not None and ending.wall // period > last // period
+        case RowsOrEvery(rows, period):
+            either = (EveryRows(rows), Every(period))
+            return any(_is_due(one, window, ending) for one in either)
     return False
 
 

@@ -15,7 +15,7 @@ from muntin.engine.output import Output
 from muntin.engine.window_operator import shard
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.paned import PanedShard
-from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 from muntin.state import runs
@@ -100,6 +100,22 @@ def test_a_batch_costs_the_same_however_many_windows_wait(windows: Any, late: bo
         costs.append((dict(run.store.calls), run.store.written // 5_000, emitted))
     assert costs[0] == costs[1]
     assert costs[0][2] == ["late" if late else "early"] * len(costs[0][2]) != []
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_rows_or_the_clock_whichever_comes_first(accumulate: bool) -> None:
+    early = RowsOrEvery(3, 10)
+    run = Run(Windows(100, 100), replace(FIRING, early=early, accumulate=accumulate))
+    said = []
+    for wall, *keys in ((5, "a", "b"), (6, "a"), (8, "a"), (12,), (13, "b"), (20, "c"), (30,)):
+        one = run.opened()
+        rows = [(key, 1, 1) for key in keys]
+        emitted = one.step(batch(run.query, one.state.watermark, *rows), wall)
+        said += [(wall, *row) for row in emitted.results.select("key", "n", "revision").rows()]
+        assert emitted.pending == waiting(run.opened())
+    assert said == [
+        (8, "a", 3, 0), (12, "b", 1, 0), (20, "b", 2 if accumulate else 1, 1), (20, "c", 1, 0),
+    ]  # fmt: skip
 
 
 def test_what_was_told_is_not_told_again() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.unit.testing.oracle.queries import by_time, placed
 
-from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery
 from muntin.model.windows import Windows
 from muntin.testing.oracle.marks import Marks
 from muntin.testing.oracle.speaking import Ending, row, speakers
@@ -38,6 +38,10 @@ def test_full_when_the_mark_reaches_the_end(before: int, after: int, full: bool)
         (EveryRows(3), 1, False),
         (Every(10), 0, True),
         (Every(25), 0, False),
+        (RowsOrEvery(3, 25), 0, True),
+        (RowsOrEvery(4, 25), 0, False),
+        (RowsOrEvery(4, 10), 2, True),
+        (RowsOrEvery(4, 10), 3, False),
     ],
 )
 def test_early_when_the_policy_is_due(policy: Any, emitted: int, due: bool) -> None:
