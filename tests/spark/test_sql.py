@@ -327,11 +327,37 @@ SIDES = (
     AS t(order_id, cost, name, second)
     """,
 )
+NEAR = [
+    "s.ts BETWEEN o.ts - INTERVAL 1 SECOND AND o.ts + INTERVAL '4' SECOND",
+    "o.ts >= s.ts - INTERVAL '2' SECOND AND o.ts < s.ts + INTERVAL '1' SECOND",
+    "s.ts + INTERVAL 2 SECONDS > o.ts AND (o.ts) >= s.ts",
+    "o.ts <= s.ts + INTERVAL '00:01' MINUTE TO SECOND AND s.ts <= INTERVAL 2 HOURS + o.ts",
+]
 SHOWN = [
     ("*", ""),
     ("o.id AS o, s.order_id AS s, v, cost", "WHERE s.order_id IS NULL OR v > 20"),
     ("o.name AS o, s.name AS s, coalesce(o.id, -s.order_id) AS i", "WHERE NOT (o.v > 20)"),
 ]
+
+
+def test_a_comparison_of_times_bounds_a_join_as_in_spark(spark: SparkSession) -> None:
+    moment = "CAST('2026-01-01' AS TIMESTAMP) + make_dt_interval(0, 0, 0, second) AS ts"
+    for name, text in zip("os", SIDES, strict=True):
+        spark.sql(text).selectExpr("*", moment).drop("second").createOrReplaceTempView(name)
+    shown = "SELECT o.id AS o, s.order_id AS s, v, cost FROM"
+    texts = [f"{shown} o FULL JOIN s ON o.id = s.order_id AND {near}" for near in NEAR]
+    texts += [f"{shown} o JOIN s ON {near} AND o.id = s.order_id AND v >= 20" for near in NEAR[::2]]
+    texts += [
+        f"{shown} o, s WHERE o.id = s.order_id AND {near} AND v + cost >= 220" for near in NEAR[:1]
+    ]
+    # Wholly after: where pairs are chosen anyway.
+    apart = "o.ts > s.ts AND o.ts <= s.ts + INTERVAL 2 SECONDS"
+    texts += [f"{shown} o JOIN s ON {apart} AND o.id = s.order_id"]
+    for text in texts:
+        found = mt.sql(spark, text).results.drop("emission").collect()
+        wanted = spark.sql(text).collect()
+        assert sorted(found, key=str) == sorted(map(tuple, wanted), key=str), text
+        assert wanted
 
 
 @pytest.mark.parametrize("how", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL OUTER JOIN"])

@@ -8,6 +8,7 @@ window reaches, either way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -15,16 +16,22 @@ from sqlglot import exp
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import Bound, How, JoinSpec, Side, Within, firing_of
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
+from muntin.model.policies import Firing
 from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor, Span, span_of
 from muntin.sql.expressions import Scope, Swaps, walk
 from muntin.sql.firings import emit_spans, firing
 from muntin.sql.lengths import Length
+from muntin.sql.nearness import Nearness, nearness
 from muntin.sql.overs import frame_of, order_of
 from muntin.sql.syntax import Join, Select, Source
 
 _ON = "write ON Orders.id = Shipments.id"
 _OVER = "write JOIN Orders OVER (ORDER BY time RANGE INTERVAL '2' MINUTE PRECEDING) ON ..."
+_NEAR = (
+    "write ON a.id = b.id AND a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts, "
+    "or JOIN b OVER (ORDER BY ts RANGE INTERVAL '4' HOUR PRECEDING) ON ..."
+)
 
 
 @dataclass(frozen=True)
@@ -57,39 +64,54 @@ def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, 
     if left.name.lower() == right.name.lower():
         hint = "give one of them another name, as in JOIN t AS other"
         raise SqlError(text, join.source.span, f"both sides are called {left.name}", hint)
-    bound = _bound(cursor, join, left, right)
+    names = (left.name.lower(), right.name.lower())
+    near, conditions = nearness(cursor, _conditions(select, join), names)
+    bound = _bound(cursor, join, near, left, right)
+    if near is not None:
+        # An inner join finds the pairs in between, too, and chooses among them.
+        conditions += near.parts if near.apart else []
+        left = _timed(cursor, left, near.columns[0], near.span)
+        right = _timed(cursor, right, near.columns[1], near.span)
     # The design's implicit condition: both sides have a time of the same name.
     left = replace(left, time=left.time or right.time)
     right = replace(right, time=right.time or left.time)
-    pairs = _pairs(cursor, join, left, right)
-    spans = {"select": select.span, "within": join.span, "on": join.span}
-    spans["FROM"] = select.source.span
-    for source in (select.source, join.source):
-        spans[f"FROM {source.item}"] = source.span
-    spans |= emit_spans(select.emit)
+    pairs, chosen = _pairs(cursor, select, join, conditions, (left, right))
+    spans = _spans(select, join)
     said = firing_of(firing(text, select.emit, bound.axis, join=True))
-    sides = []
-    for half, keys in ((left, [one for one, _ in pairs]), (right, [two for _, two in pairs])):
-        marks = half.resolved.marks
-        time = half.time if bound.axis == "time" else None
-        late = marks.lateness if bound.axis == "time" else 0
-        side = Side(tuple(keys), time, None, said, late, marks.max_ahead, marks.offset)
-        sides.append(side)
+    sides = [
+        _side(half, keys, said, bound)
+        for half, keys in zip((left, right), zip(*pairs, strict=True), strict=True)
+    ]
     how: How = join.how  # type: ignore[assignment]
     try:
         spec = JoinSpec(sides[0], sides[1], bound, how)
     except OptionError as error:
         at = spans.get(error.option, join.span)
         raise SqlError(text, at, f"{error.option} {error.problem}", _hint(error)) from error
-    called = (left.name.lower(), right.name.lower())
-    columns, bare = _shown(cursor, select, called)
+    columns, bare = _shown(cursor, select, chosen, names)
     scope = Scope(cursor, frozenset())
-    where = None if select.where is None else _text(scope, select.where, called)
+    texts = [_text(scope, part, names) for part in chosen]
+    where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
     relations = left.resolved.relation, right.resolved.relation
     clocks = left.resolved.marks.clock, right.resolved.marks.clock
-    names, merged = (left.name, right.name), bool(join.using)
-    made = Joining(*relations, names, spec, columns, where, bare, merged, clocks)
+    shown, merged = (left.name, right.name), bool(join.using)
+    made = Joining(*relations, shown, spec, columns, where, bare, merged, clocks)
     return made, spans
+
+
+def _spans(select: Select, join: Join) -> dict[str, Span]:
+    """Where the parts of a join stand."""
+    spans = {"select": select.span, "within": join.span, "on": join.span}
+    spans["FROM"] = select.source.span
+    for source in (select.source, join.source):
+        spans[f"FROM {source.item}"] = source.span
+    return spans | emit_spans(select.emit)
+
+
+def _side(half: _Half, keys: tuple[str, ...], said: Firing, bound: Bound) -> Side:
+    marks, timed = half.resolved.marks, bound.axis == "time"
+    time, late = (half.time, marks.lateness) if timed else (None, 0)
+    return Side(keys, time, None, said, late, marks.max_ahead, marks.offset)
 
 
 def _hint(error: OptionError) -> str:
@@ -133,10 +155,39 @@ def _half(cursor: Cursor, source: Source, catalog: Catalog, over: exp.Window | N
     return _Half(resolved, name, length, kind, order or marked)
 
 
-def _bound(cursor: Cursor, join: Join, left: _Half, right: _Half) -> Bound:
+def _conditions(select: Select, join: Join) -> list[exp.Expr]:
+    """What must hold of a pair, part by part: of ``FROM a, b`` all that is in ``WHERE``."""
+    condition = select.where if join.by_where else join.on
+    if condition is None:
+        return []
+    condition = condition.unnest()
+    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+
+
+def _timed(cursor: Cursor, half: _Half, time: str, span: Span) -> _Half:
+    """A side whose event time a condition has named."""
+    marked = half.resolved.marks.time
+    if marked is not None and marked.lower() != time.lower():
+        problem = f"the watermark of {half.name} is one of {marked}, and {time} is compared"
+        raise SqlError(cursor.sql, span, problem, f"compare {half.name}.{marked}")
+    return replace(half, time=marked or time)
+
+
+def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: _Half, right: _Half) -> Bound:
     lengths = [half.length for half in (left, right) if half.length is not None]
+    if near is not None:
+        if lengths:
+            hint = "leave OVER out, or the comparison of times"
+            raise SqlError(cursor.sql, near.span, "OVER bounds a pair already", hint)
+        if near.apart and join.how != "inner":
+            problem = f"partners wholly before or after a message aren't for a {join.how} join"
+            hint = "let the bounds include the same time, or write an inner JOIN"
+            raise SqlError(cursor.sql, near.span, problem, hint)
+        assert near.least is not None
+        assert near.most is not None
+        return Within(max(0, -near.least), max(0, near.most))
     if not lengths:
-        raise SqlError(cursor.sql, join.span, "nothing bounds a pair in time or rows", _OVER)
+        raise SqlError(cursor.sql, join.span, "nothing bounds a pair in time or rows", _NEAR)
     kinds = {half.kind for half in (left, right) if half.kind is not None}
     if len(kinds) > 1:
         raise SqlError(cursor.sql, lengths[1].span, "one side has ROWS, the other RANGE", _OVER)
@@ -161,13 +212,12 @@ def _text(scope: Scope, node: exp.Expr, sides: tuple[str, str]) -> str:
 
 
 def _shown(
-    cursor: Cursor, select: Select, sides: tuple[str, str]
+    cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], sides: tuple[str, str]
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
-    """The select list, and the columns in it (and in ``WHERE``) that don't say whose they are."""
+    """The select list, and the columns that don't say whose they are, in the conditions too."""
     scope = Scope(cursor, frozenset())
     scalars = [item.scalar for item in select.items if item.scalar is not None]
-    if select.where is not None:
-        scalars.append(select.where)
+    scalars += chosen
     bare = []
     for scalar in scalars:
         for node in walk(scalar):
@@ -192,19 +242,32 @@ def _shown(
     return tuple(found), tuple(bare)
 
 
-def _pairs(cursor: Cursor, join: Join, left: _Half, right: _Half) -> tuple[tuple[str, str], ...]:
+def _pairs(
+    cursor: Cursor,
+    select: Select,
+    join: Join,
+    conditions: Sequence[exp.Expr],
+    halves: tuple[_Half, _Half],
+) -> tuple[tuple[tuple[str, str], ...], list[exp.Expr]]:
+    """The equal columns of a pair, and what chooses among the pairs.
+
+    Of an inner join it is the same whether a condition stands behind ``ON`` or ``WHERE``.
+    """
+    chosen = [] if select.where is None or join.by_where else [select.where]
     if join.using:
-        return tuple((name, name) for name in join.using)
-    assert join.on is not None
-    found = []
-    for part in join.on.flatten() if isinstance(join.on, exp.And) else [join.on]:
-        pair = _pair(part, left, right)
+        return tuple((name, name) for name in join.using), chosen
+    equal, others = [], []
+    for part in conditions:
+        pair = _pair(part, *halves)
         if pair is None:
-            scope = Scope(cursor, frozenset())
-            problem = "a join is one of equal columns, one of each side"
-            raise SqlError(cursor.sql, scope.span(part), problem, _ON)
-        found.append(pair)
-    return tuple(found)
+            others.append(part)
+        else:
+            equal.append(pair)
+    if (others and join.how != "inner") or not equal:
+        at = Scope(cursor, frozenset()).span(others[0]) if others else join.span
+        problem = "a join is one of equal columns, one of each side"
+        raise SqlError(cursor.sql, at, problem, _ON)
+    return tuple(equal), [*others, *chosen]
 
 
 def _pair(node: exp.Expr, left: _Half, right: _Half) -> tuple[str, str] | None:

@@ -212,7 +212,11 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
                 hint = "write ON Orders.id = Shipments.id, or USING (id)"
                 cursor.fail(None, "the join has no condition", hint)
             return Join(how, source, over, left_over, on, using, cursor.since(start))
-    if cursor.word in ("CROSS", "NATURAL") or cursor.sees_kind(TokenType.COMMA):
+    if cursor.takes_kind(TokenType.COMMA):
+        source = _source(cursor)
+        over = _over(cursor)
+        return Join("inner", source, over, left_over, None, (), cursor.since(start), by_where=True)
+    if cursor.word in ("CROSS", "NATURAL"):
         cursor.fail(None, "a join needs equal columns", "write JOIN ... ON a.id = b.id")
     return None
 

@@ -97,6 +97,7 @@ class Join:
         on: The condition.
         using: The columns of ``USING``.
         span: Where it stands.
+        by_where: Whether it is ``FROM a, b``, and its condition in ``WHERE``.
     """
 
     how: str
@@ -106,6 +107,7 @@ class Join:
     on: exp.Expr | None
     using: tuple[str, ...]
     span: Span
+    by_where: bool = False
 
 
 @dataclass(frozen=True)

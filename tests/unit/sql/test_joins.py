@@ -85,6 +85,55 @@ def test_using_names_columns_of_both_sides():
     assert found.columns is None
 
 
+SECOND = 1_000_000
+ON = "SELECT a.k FROM a JOIN b ON a.k = b.k AND"
+
+
+@pytest.mark.parametrize(
+    ("near", "bound"),
+    [
+        ("a.ts BETWEEN b.at - INTERVAL '4' HOUR AND b.at", Within(0, 4 * 3600 * SECOND)),
+        ("b.at BETWEEN a.ts - INTERVAL '1' SECOND AND a.ts + INTERVAL 2 SECOND",
+         Within(SECOND, 2 * SECOND)),
+        ("a.ts >= b.at - INTERVAL 2 SECOND AND a.ts <= b.at + INTERVAL 1 SECOND",
+         Within(SECOND, 2 * SECOND)),
+        ("b.at < a.ts + INTERVAL 2 SECOND AND b.at >= a.ts", Within(0, 2 * SECOND - 1)),
+        ("(a.ts > b.at - INTERVAL 2 SECOND) AND INTERVAL 1 SECOND + b.at > a.ts",
+         Within(SECOND - 1, 2 * SECOND - 1)),
+        ("a.ts + INTERVAL 1 SECOND >= b.at "
+         "AND b.at + INTERVAL 3 SECOND >= a.ts - INTERVAL 1 SECOND",
+         Within(4 * SECOND, SECOND)),
+        ("a.ts BETWEEN b.at - INTERVAL 9 SECOND AND b.at AND a.ts >= b.at - INTERVAL 3 SECOND",
+         Within(0, 3 * SECOND)),
+    ],
+)  # fmt: skip
+def test_times_that_are_compared_bound_a_pair(near, bound):
+    found = joined(f"{ON} {near}")
+    assert found.spec.bound == bound
+    assert (found.spec.left.time, found.spec.right.time) == ("ts", "at")
+    assert (found.spec.left.keys, found.where) == (("k",), None)
+
+
+def test_partners_that_lie_wholly_before_are_chosen_among_those_up_to_the_same_time():
+    found = joined(f"{ON} a.ts > b.at AND a.ts <= b.at + INTERVAL 2 SECOND")
+    assert found.spec.bound == Within(2 * SECOND, 0)
+    assert found.where == (
+        "(__muntin_left.ts > __muntin_right.at) "
+        "AND (__muntin_left.ts <= __muntin_right.at + INTERVAL 2 SECOND)"
+    )
+
+
+def test_other_conditions_of_an_inner_join_choose_among_its_pairs():
+    near = "a.ts BETWEEN b.at - INTERVAL '4' HOUR AND b.at"
+    found = joined(f"{ON} a.n > b.m AND {near} WHERE a.x = 1 OR b.x = 2")
+    assert found.where == (
+        "(__muntin_left.n > __muntin_right.m) AND (__muntin_left.x = 1 OR __muntin_right.x = 2)"
+    )
+    listed = joined(f"SELECT a.k FROM a, b WHERE a.k = b.k AND {near} AND n > 3")
+    assert (listed.spec, listed.where) == (found.spec, "n > 3")
+    assert listed.bare == ("n",)
+
+
 OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
 
 
@@ -95,8 +144,47 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
         (f"SELECT a.k FROM a JOIN b {OVER} ON a.k > b.k", "one of equal columns", "a.k > b.k"),
         (f"SELECT a.k FROM a JOIN b {OVER} ON k = b.k", "one of equal columns", "k = b.k"),
         (f"SELECT a.k FROM a JOIN b {OVER} ON a.k = a.j", "one of equal columns", "a.k = a.j"),
+        (
+            f"{ON} a.ts >= b.ts - INTERVAL '1' HOUR",
+            "on one side only; write AND a.ts BETWEEN",
+            "a.ts >= b.ts - INTERVAL '1' HOUR",
+        ),
+        (
+            "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k "
+            "AND a.ts BETWEEN b.ts + INTERVAL 1 HOUR AND b.ts + INTERVAL 2 HOUR",
+            "wholly before or after a message aren't for a left join",
+            None,
+        ),
+        (
+            f"{ON} a.ts < b.ts + INTERVAL 1 HOUR AND a.at >= b.ts - INTERVAL 1 HOUR",
+            "ts and at of one side are both compared",
+            "a.at >= b.ts - INTERVAL 1 HOUR",
+        ),
+        (
+            f"SELECT a.k FROM a JOIN b {OVER} ON a.k = b.k AND b.ts < a.ts + INTERVAL 1 HOUR "
+            "AND b.ts >= a.ts",
+            "OVER bounds a pair already",
+            "b.ts < a.ts + INTERVAL 1 HOUR",
+        ),
+        (
+            "SELECT a.k FROM a WATERMARK t DELAY OF 1 HOUR JOIN b ON a.k = b.k "
+            "AND b.ts BETWEEN a.ts - INTERVAL 1 HOUR AND a.ts",
+            "the watermark of a is one of t, and ts is compared; compare a.t",
+            None,
+        ),
+        (
+            "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND a.n > b.n "
+            "AND b.ts BETWEEN a.ts - INTERVAL 1 HOUR AND a.ts",
+            "one of equal columns",
+            "a.n > b.n",
+        ),
+        (
+            f"{ON} b.ts BETWEEN a.ts - INTERVAL '1' MONTH AND a.ts",
+            "month has no fixed length",
+            "INTERVAL '1' MONTH",
+        ),
         ("SELECT a.k FROM a CROSS JOIN b", "needs equal columns", "CROSS"),
-        ("SELECT a.k FROM a, b", "needs equal columns", ","),
+        ("SELECT a.k FROM a, b", "nothing bounds a pair", None),
         ("SELECT a.k FROM a JOIN b", "has no condition", ""),
         (f"SELECT a.k FROM a JOIN a {OVER} ON a.k = a.k", "both sides are called a", "a"),
         (f"SELECT a.k FROM a JOIN b {OVER} ON a.k = b.k GROUP BY a.k", "beside JOIN", None),
