@@ -1,6 +1,6 @@
 """Kafka with JSON: Spark native and muntin's two readers on one topic, everything at its defaults.
 
-    .venv/bin/python -m benches.topics [--batches 40] [--rounds 1]
+    .venv/bin/python -m benches.topics [--works K1,K2,P64] [--rounds 3] [--peers native,muntin]
 
 Starts a broker of its own on loopback (``make services`` installs it). Each peer runs alone, in a
 process of its own. Steady state is read from the batches' own times, the first third left out; a
@@ -17,17 +17,48 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-PEERS = ("native", "muntin", "muntin, Spark's connector")
+PEERS = ("native", "muntin", "connector")
 COLUMNS = "id long, at timestamp, k long, v long"
-PER_BATCH, KEYS, PER_SECOND, SIZE, PARTITIONS = 600_000, 10_000, 50_000, 10, 4
+KEYS, PER_SECOND, PARTITIONS = 10_000, 50_000, 4
 START = 1_767_225_600_000  # milliseconds
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is measured.
+
+    Attributes:
+        size: Length of a window, seconds.
+        slide: Between two starts, seconds.
+        per_batch: Messages a batch.
+        batches: How many of them.
+        shuffled: Spark's shuffle partitions; its number of cores where it isn't given.
+    """
+
+    size: int = 10
+    slide: int = 10
+    per_batch: int = 600_000
+    batches: int = 36
+    shuffled: int | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.per_batch * self.batches
+
+
+WORKS = {
+    "K1": Work(),
+    "K2": Work(size=60, slide=1, per_batch=40_000, batches=30),
+    "P64": Work(shuffled=64),
+}
 
 
 def stream(first: int, end: int) -> tuple[Any, Any, Any]:
@@ -60,34 +91,39 @@ def fill(servers: str, topic: str, rows: int) -> None:
     assert producer.flush(120) == 0
 
 
-def expected(rows: int) -> list[int]:
+def expected(work: Work) -> list[int]:
     """How many windows there are, the sum of their counts, sums and maxima."""
-    times, keys, values = stream(0, rows)
-    window = (times - START) // (1000 * SIZE) * KEYS + keys
-    order = np.argsort(window, kind="stable")
-    starts = np.flatnonzero(np.diff(window[order], prepend=-1))
-    greatest = np.maximum.reduceat(values[order], starts)
-    return [len(starts), rows, int(values.sum()), int(greatest.sum())]
+    times, keys, values = stream(0, work.rows)
+    panes, overlap = (times - START) // (1000 * work.slide), work.size // work.slide
+    greatest = np.full((int(panes.max()) + 2 * overlap - 1, KEYS), -1, dtype=np.int64)
+    np.maximum.at(greatest, (panes + overlap - 1, keys), values)
+    windows = np.maximum.reduce(
+        [greatest[n : len(greatest) - overlap + 1 + n] for n in range(overlap)]
+    )
+    there = windows >= 0
+    whole = [work.rows * overlap, int(values.sum()) * overlap, int(windows[there].sum())]
+    return [int(there.sum()), *whole]
 
 
-def native(servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
+def native(work: Work, servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
     """The query that Spark's guide would have you write."""
     from pyspark.sql import functions as F
 
     from benches.peers.spark_session import session
 
     jars = ",".join(map(str, (ROOT / "build/services/kafka-connector").glob("*.jar")))
-    spark = session("rocksdb", {"spark.jars": jars})
+    more = {"spark.sql.shuffle.partitions": str(work.shuffled)} if work.shuffled else {}
+    spark = session("rocksdb", {"spark.jars": jars, **more})
     read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
     read = read.option("subscribe", topic).option("startingOffsets", "earliest")
-    read = read.option("maxOffsetsPerTrigger", str(PER_BATCH))
+    read = read.option("maxOffsetsPerTrigger", str(work.per_batch))
     parsed = F.from_json(F.col("value").cast("string"), COLUMNS)
     counted = (
         read.load()
         .select(parsed.alias("m"))
         .select("m.*")
         .withWatermark("at", "1 second")
-        .groupBy(F.window("at", f"{SIZE} seconds"), "k")
+        .groupBy(F.window("at", f"{work.size} seconds", f"{work.slide} seconds"), "k")
         .agg(F.count("*").alias("n"), F.sum("v").alias("s"), F.max("v").alias("m"))
     )
     writer = counted.writeStream.outputMode("append").foreachBatch(write)
@@ -97,15 +133,15 @@ def native(servers: str, topic: str, write: Callable[..., None], folder: str) ->
 def muntin(reader: Any) -> Callable[..., Any]:
     """The README's sentence."""
 
-    def start(servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
+    def start(work: Work, servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
         import muntin as mt
 
-        spark = mt.session(master="local[2]")
-        orders = mt.kafka(servers, topic, columns=COLUMNS, per_batch=PER_BATCH, reader=reader)
+        more = {"spark__sql__shuffle__partitions": str(work.shuffled)} if work.shuffled else {}
+        spark = mt.session(master="local[2]", **more)
+        orders = mt.kafka(servers, topic, columns=COLUMNS, per_batch=work.per_batch, reader=reader)
         windows = mt.windowed(orders.stream(spark), key="k", time="at", lateness="1 second")
-        counted = windows.tumbling(f"{SIZE} seconds").agg(
-            n=mt.count(), s=mt.sum("v"), m=mt.max("v")
-        )
+        hopping = windows.hopping(f"{work.size} seconds", f"{work.slide} seconds")
+        counted = hopping.agg(n=mt.count(), s=mt.sum("v"), m=mt.max("v"))
         return counted.start(checkpoint=folder, results=write, available_now=True).query
 
     return start
@@ -114,7 +150,7 @@ def muntin(reader: Any) -> Callable[..., Any]:
 STARTS = dict(zip(PEERS, (native, muntin(None), muntin("spark")), strict=True))
 
 
-def run(peer: str, servers: str, topic: str) -> None:
+def run(work: str, peer: str, servers: str, topic: str) -> None:
     """Run one peer to the end; prints its figures as JSON."""
     from pyspark.sql import functions as F
 
@@ -127,20 +163,20 @@ def run(peer: str, servers: str, topic: str) -> None:
         ends.append(time.monotonic() - began)
 
     with tempfile.TemporaryDirectory() as folder:
-        query = STARTS[peer](servers, topic, write, f"{folder}/checkpoint")
+        query = STARTS[peer](WORKS[work], servers, topic, write, f"{folder}/checkpoint")
         query.awaitTermination()
         took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress
                 if p["numInputRows"]]  # fmt: skip
     print(json.dumps({"found": found.tolist(), "first": ends[0], "whole": ends[-1], "took": took}))
 
 
-def measured(peer: str, servers: str, topic: str, wanted: list[int]) -> dict[str, float]:
+def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) -> dict[str, float]:
     """Figures of one run.
 
     Raises:
         RuntimeError: When its output is another than the formula's.
     """
-    command = [sys.executable, "-m", "benches.topics", "--run", peer, servers, topic]
+    command = [sys.executable, "-m", "benches.topics", "--run", work, peer, servers, topic]
     # A user's Python keeps what it has compiled.
     around = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
@@ -153,45 +189,60 @@ def measured(peer: str, servers: str, topic: str, wanted: list[int]) -> dict[str
         raise RuntimeError(f"{peer}: {line['found']} instead of {wanted}")
     # The last batch but one is whole; the last may hold a few messages.
     steady = line["took"][len(line["took"]) // 3 : -1]
-    rate = PER_BATCH * len(steady) / sum(steady)
+    rate = WORKS[work].per_batch * len(steady) / sum(steady)
     return {
         "rate": rate, "batches": len(steady), "seconds": sum(steady), "first": line["first"],
         "whole": line["whole"],
     }  # fmt: skip
 
 
+def rounds_of(work: str, peers: Sequence[str], rounds: int) -> dict[str, list[dict[str, float]]]:
+    """The figures of some rounds, in which the peers take turns."""
+    from tests.services.kafka import Kafka
+
+    broker, found = Kafka(), {peer: [] for peer in peers}
+    try:
+        topic = broker.topic(PARTITIONS)
+        fill(broker.servers, topic, WORKS[work].rows)
+        wanted = expected(WORKS[work])
+        for number in range(rounds):
+            turn = number % len(peers)
+            for peer in [*peers[turn:], *peers[:turn]]:
+                found[peer].append(measured(work, peer, broker.servers, topic, wanted))
+                print(work, peer, found[peer][-1], file=sys.stderr, flush=True)
+    finally:
+        broker.remove()
+    return found
+
+
 def main() -> None:
     """Run all peers in turn, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, default=40)
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--run", nargs=3)
+    parser.add_argument("--works", default=",".join(WORKS))
+    parser.add_argument("--peers", default="native,muntin")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--run", nargs=4)
     given = parser.parse_args()
     if given.run:
         return run(*given.run)
-    from tests.services.kafka import Kafka
-
     os.environ.setdefault("MUNTIN_KAFKA_JARS", str(ROOT / "build/services/kafka-connector"))
-    broker, rows = Kafka(), given.batches * PER_BATCH
-    try:
-        topic = broker.topic(PARTITIONS)
-        fill(broker.servers, topic, rows)
-        wanted = expected(rows)
-        rounds: dict[str, list[dict[str, float]]] = {peer: [] for peer in PEERS}
-        for number in range(given.rounds):
-            for peer in PEERS[number % 3 :] + PEERS[: number % 3]:
-                rounds[peer].append(measured(peer, broker.servers, topic, wanted))
-                print(peer, rounds[peer][-1], file=sys.stderr, flush=True)
-    finally:
-        broker.remove()
-    print("| peer | rows/s, steady | batches | seconds | first batch after, s | whole run, s |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for peer, found in rounds.items():
-        middle = {name: statistics.median(one[name] for one in found) for name in found[0]}
-        print(
-            f"| {peer} | {middle['rate']:,.0f} | {middle['batches']:.0f} | "
-            f"{middle['seconds']:.1f} | {middle['first']:.1f} | {middle['whole']:.1f} |"
-        )
+    peers = given.peers.split(",")
+    lines = []
+    for work in given.works.split(","):
+        found = rounds_of(work, peers, given.rounds)
+        first = found[peers[0]]
+        for peer, mine in found.items():
+            middle = {name: statistics.median(one[name] for one in mine) for name in mine[0]}
+            ratio = statistics.median(
+                one["rate"] / other["rate"] for one, other in zip(mine, first, strict=True)
+            )
+            rates = f"{middle['rate']:,.0f} | {ratio:.2f} | {middle['batches']:.0f}"
+            times = f"{middle['seconds']:.1f} | {middle['first']:.1f} | {middle['whole']:.1f}"
+            lines.append(f"| {work} | {peer} | {rates} | {times} |")
+    steady = f"rows/s, steady | ÷ {peers[0]} | batches | seconds"
+    print(f"| work | peer | {steady} | first batch after, s | whole run, s |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("\n".join(lines))
     return None
 
 
