@@ -95,9 +95,9 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
         lambda f: bare(f).tumbling("1 hour", origin="noon"), "origin", "'noon'", "2026-01-01"
     ),
     "two policies": (
-        lambda f: over(f).early(each=True, rows=2), "early", "True", "exactly one"
+        lambda f: over(f).early(each=True, rows=2), "early", "True", "whichever comes first"
     ),
-    "no policy": (lambda f: over(f).early(), "early", "None", "exactly one"),
+    "no policy": (lambda f: over(f).early(), "early", "None", "whichever comes first"),
     "no rows": (lambda f: over(f).early(rows=0), "early", "0", "rows=1 or more"),
     "no period": (
         lambda f: over(f).late(grace="1 hour", every="0 s"), "late", "'0 s'", "greater than zero"
