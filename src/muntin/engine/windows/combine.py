@@ -224,19 +224,25 @@ class Combiner:
         return self._unpacked(cells.with_columns(*partials), code)
 
     def _group(self, messages: pl.DataFrame, code: Code | None) -> pl.DataFrame:
-        """Lift by a hash table."""
+        """Lift by a hash table, in the order of the messages.
+
+        Cells without an order would be added in another one when a batch is repeated, and sums
+        of floats would differ in their last bit.
+        """
         prepared = [e for algebra in self.lifted for e in algebra.prepare()]
         if prepared:
             messages = messages.with_columns(*prepared)
         lifted = [pl.len().cast(pl.Int64).alias(columns.MESSAGES)]
         lifted += [e for algebra in self.lifted for e in algebra.lift(messages)]
         if code is not None:
-            grouped = messages.group_by(self._packed(code).alias("code")).agg(*lifted)
-            return self._unpacked(grouped, code)
+            packed = self._packed(code).alias("code")
+            cells = messages.group_by(packed, maintain_order=True).agg(*lifted)
+            return self._unpacked(cells, code)
         named = zip(self.message_keys, self.keys, strict=True)
         keys = [pl.col(name).alias(key) for name, key in named]
         pane = pane_of(pl.col(columns.TIME), self.numbered)
-        return messages.group_by(*keys, pane.alias(columns.PANE)).agg(*lifted)
+        pane = pane.alias(columns.PANE)
+        return messages.group_by(*keys, pane, maintain_order=True).agg(*lifted)
 
     def _packed(self, code: Code) -> pl.Expr:
         sources = {k: pl.col(n) for k, n in zip(self.keys, self.message_keys, strict=True)}
@@ -295,7 +301,8 @@ class Combiner:
         by = by or [*self.keys, columns.PANE]
         merged = [pl.col(columns.MESSAGES).sum()]
         merged += [e for algebra in self.lifted for e in algebra.merge()]
-        return self._settle(pl.concat(full, how="diagonal").group_by(*by).agg(*merged))
+        cells = pl.concat(full, how="diagonal").group_by(*by, maintain_order=True)
+        return self._settle(cells.agg(*merged))
 
     def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The cells of several frames of messages as one frame."""

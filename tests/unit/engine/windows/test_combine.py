@@ -39,6 +39,16 @@ def test_messages_become_one_row_a_key_and_pane() -> None:
     assert len(combined.rejected) == 0
 
 
+def test_cells_keep_the_order_of_the_messages() -> None:
+    # So a batch that is repeated adds the same floats in the same order.
+    rows = [(f"k{n * 7919 % 1000}", 0, n) for n in range(3000)]
+    order = [key for key, _, _ in rows[:1000]]
+    query = combiner(Windows(10, 10))
+    lifted = query.combine(messages(rows), None).cells
+    assert lifted["k0"].to_list() == order
+    assert query.merge([lifted, lifted.reverse()])["k0"].to_list() == order
+
+
 @pytest.mark.parametrize(
     ("windows", "times", "partly"),
     [
