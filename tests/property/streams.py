@@ -212,13 +212,15 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     few = st.sampled_from((0, 0, 1, 3, 8)).map(lambda n: n * unit)
     grace = 0 if ground.position == "arrival" else draw(few)
     policies = _policies(unit)
+    early = draw(st.none() | policies)
     firing = Firing(
-        early=draw(st.none() | policies),
+        early=early,
         late=draw(policies),
         grace=grace,
         retention=grace + draw(few),
         accumulate=in_time or ground.kind == "sessions" or draw(st.booleans()),
         rows=draw(st.sampled_from((None, None, 1, 5))) if ground.axis == "time" else None,
+        repeat=in_time or early is None or draw(st.booleans()),
     )
     known = AGGREGATES | (FULL_STATE if ground.full_state else {})
     known |= (OF_NAMES | (NAMES if ground.full_state else {})) if ground.wide else {}
@@ -272,7 +274,8 @@ _closed = st.sampled_from(("both", "left"))
 def _policies(unit: int) -> st.SearchStrategy[Any]:
     # Where 99 rows or a great period are waited for, only the end or the close of a window emits.
     rows = st.sampled_from((1, 2, 3, 99)).map(EveryRows)
-    periods = (st.integers(1, 15) | st.just(10**6)).map(lambda n: Every(n * unit))
+    lengths = (st.integers(1, 15) | st.just(10**6)).map(lambda n: n * unit)
+    periods = st.builds(Every, lengths, st.sampled_from((1, 1, 2, 3)))
     either = st.builds(lambda n, p: RowsOrEvery(n.rows, p.period), rows, periods)
     return st.one_of(st.just(Each()), rows, periods, either)
 

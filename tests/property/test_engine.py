@@ -102,7 +102,7 @@ def test_windows_speak_in_order(make_door: Callable[[], Door], stream: Stream) -
         for row in step.firings:
             heard[place_of(stream.spec, row)].append(row)
     for rows in heard.values():
-        check_in_order(rows)
+        check_in_order(rows, stream.spec.firing.repeat)
 
 
 @pytest.mark.parametrize("make_door", BOTH_DOORS)

@@ -92,7 +92,7 @@ def test_windows_speak_in_order(drawn_from: Range, data: st.DataObject) -> None:
         for row in step.firings:
             heard[key_of(stream.spec, row), bounds_of(row)].append(row)
     for rows in heard.values():
-        check_in_order(rows)
+        check_in_order(rows, stream.spec.firing.repeat)
 
 
 @pytest.mark.parametrize("drawn_from", EACH_KIND, ids=lambda r: r.kinds[0])

@@ -164,6 +164,7 @@ def _simpler_firings(firing: Firing) -> Iterator[Firing]:
         {"retention": firing.grace},
         {"rows": None},
         {"accumulate": True},
+        {"repeat": True},
     ]
     for changes in simpler:
         asked = changes == {"early": Each()} and firing.early is None

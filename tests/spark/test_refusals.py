@@ -97,6 +97,13 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "two policies": (
         lambda f: over(f).early(each=True, rows=2), "early", "True", "whichever comes first"
     ),
+    "full without early": (
+        lambda f: over(f).full(repeat=False).agg(n=mt.count()), "repeat", "False", "add early()"
+    ),
+    "each full of those that may be silent": (
+        lambda f: over(f).early(each=True).full(repeat=False).agg(n=mt.count()).full,
+        "repeat", "False", "leave out full(repeat=False)"
+    ),
     "no policy": (lambda f: over(f).early(), "early", "None", "whichever comes first"),
     "no rows": (lambda f: over(f).early(rows=0), "early", "0", "rows=1 or more"),
     "no period": (

@@ -14,9 +14,10 @@ it states something that is not so, and a run of it must be found failing. The s
 - ``columns``: names and types of a row's cells (default ``key:string time value:long``);
 - ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``;
 - ``lateness``, ``ahead``, ``grace``, ``keep`` (default: the grace), ``rows`` (how many messages of
-  past windows are kept), ``accumulate``; on the rows axis grace and keep are ``2 rows``;
+  past windows are kept), ``accumulate``, ``repeat`` (of full firings); on the rows axis
+  grace and keep are ``2 rows``;
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows``,
-  ``every 1 minute`` or ``every 3 rows or 1 minute``;
+  ``every 1 minute``, ``every 3 rows or 1 minute`` or ``every 1 minute, at least 3 rows``;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
 - ``time: none``: there is no column of event times (else it is ``time``).
@@ -121,7 +122,8 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
 
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
-    only_known(item, options | {"grace", "keep", "rows", "accumulate", "early", "late", "nulls"})
+    options |= {"grace", "keep", "rows", "accumulate", "early", "late", "repeat", "nulls"}
+    only_known(item, options)
     offset = item.get("offset", "").split()
     return WindowSpec(
         keys=tuple(item.get("keys", "key").split()),
@@ -146,6 +148,7 @@ def _firing_policies(item: dict[str, str]) -> Firing:
         retention=read_extent("keep", item.get("keep", grace)),
         rows=int(item["rows"]) if "rows" in item else None,
         accumulate=item.get("accumulate", "true") == "true",
+        repeat=item.get("repeat", "true") == "true",
     )
 
 
@@ -202,6 +205,9 @@ def read_policy(text: str) -> Policy:
     count, either, other = period.partition(" rows or ")
     if either:
         return RowsOrEvery(int(count), micros("every", other))
+    period, _, least = period.partition(", at least ")
+    if least:
+        return Every(micros("every", period), int(least.removesuffix(" rows")))
     if period.endswith(" rows"):
         return EveryRows(int(period.removesuffix(" rows")))
     return Every(micros("every", period))

@@ -22,7 +22,7 @@ from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.joins import SIDES, Bound, JoinSpec, Joint, SideName, Together, Within
 from muntin.model.kinds import Kind
-from muntin.model.policies import Firing, Policy
+from muntin.model.policies import Every, Firing, Policy
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
@@ -91,6 +91,8 @@ def _firing(firing: Firing, axis: Axis) -> Iterator[str]:
         yield f"rows: {firing.rows}"
     if not firing.accumulate:
         yield "accumulate: false"
+    if not firing.repeat:
+        yield "repeat: false"
 
 
 def _columns_text(columns: Mapping[str, str]) -> str:
@@ -141,7 +143,9 @@ def _made_by(make: Any, agg: Aggregate) -> bool:
 def _policy(policy: Policy) -> str:
     said = [] if policy.rows is None else [f"{policy.rows} rows"]
     said += [] if policy.period is None else [phrase(policy.period)]
-    return f"every {' or '.join(said)}" if said else "each"
+    least = policy.least if isinstance(policy, Every) else 1
+    waits = "" if least == 1 else f", at least {least} rows"
+    return f"every {' or '.join(said)}{waits}" if said else "each"
 
 
 def _length(length: int, axis: Axis) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.state import State
 from muntin.model.kinds import Kind
-from muntin.model.policies import Policy
+from muntin.model.policies import Every, Policy
 from muntin.model.spec import WindowSpec
 
 # Beyond every window number that a time can have.
@@ -85,6 +85,8 @@ def due(policy: Policy, moment: Clock, unemitted: str = columns.MESSAGES) -> pl.
         unemitted: The column of messages since a window last emitted.
     """
     by_clock = due_by_clock(policy, moment)
+    if by_clock and isinstance(policy, Every):
+        return pl.col(unemitted) >= policy.least
     if by_clock or policy.rows is None:
         return pl.lit(by_clock or policy.period is None)
     return pl.col(unemitted) >= policy.rows

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
+from muntin.model.policies import Every
 from muntin.model.spec import WindowSpec
 
 _PLACE = 16  # The pane and the number of messages.
@@ -96,7 +97,8 @@ def _early(spec: WindowSpec, rates: Rates, emitted: float) -> float:
     if early.period is None:
         return by_rows or mine
     by_clock = length / (early.period / SECOND) if spec.axis == "time" else mine
-    return min(by_clock + by_rows, mine)
+    least = early.least if isinstance(early, Every) else 1
+    return min(by_clock + by_rows, mine / least)
 
 
 def _bytes(aggregate: Aggregate, rates: Rates, rows: int, held: int) -> float:

@@ -10,7 +10,7 @@ from muntin.explain.cautions import cautions
 from muntin.explain.ruler import ruler
 from muntin.explain.size import Rates, amount, load, memory
 from muntin.model.axis import phrase, say
-from muntin.model.policies import Policy
+from muntin.model.policies import Every, Policy
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
@@ -111,7 +111,8 @@ def _speaking(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     firing = spec.firing
     early = "never" if firing.early is None else f"while it is current, {policy(firing.early)}"
     yield "early", early
-    yield "full", f"once, {_full(spec)}"
+    often = "once" if firing.repeat else "unless nothing is new since it emitted early"
+    yield "full", f"{often}, {_full(spec)}"
     if firing.grace:
         grace = say(firing.grace, spec.axis)
         yield "late", f"taken for {grace} after the end, emitted {policy(firing.late)}"
@@ -133,8 +134,13 @@ def policy(chosen: Policy) -> str:
     if chosen.rows is not None:
         said.append(f"after {chosen.rows:,} new messages")
     if chosen.period is not None:
-        said.append(f"every {phrase(chosen.period)} of wall clock if it has changed")
+        said.append(f"every {phrase(chosen.period)} of wall clock if it has {_news(chosen)}")
     return ", or ".join(said) or "after each batch that changed it"
+
+
+def _news(chosen: Policy) -> str:
+    least = chosen.least if isinstance(chosen, Every) else 1
+    return "changed" if least == 1 else f"at least {least:,} new messages"
 
 
 def _full(spec: WindowSpec) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from muntin.model.axis import moment, phrase
 from muntin.model.counts import rejections_in_words
 from muntin.model.kinds import Numbered
-from muntin.model.policies import Policy
+from muntin.model.policies import Every, Policy
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
@@ -127,9 +127,14 @@ def _waits(policy: Policy, clocks: Clocks, unemitted: int) -> str:
         due = (wall // policy.period + 1) * policy.period
         said.append(
             f"{unemitted:,} new messages wait for the clock to pass {moment(due)} "
-            f"(every {phrase(policy.period)}); no batch has run since"
+            f"(every {phrase(policy.period)}{_least(policy)}); no batch has run since"
         )
     return ", or ".join(said) or f"{unemitted:,} new messages emit with the next batch"
+
+
+def _least(policy: Policy) -> str:
+    least = policy.least if isinstance(policy, Every) else 1
+    return "" if least == 1 else f", with at least {least:,} of them"
 
 
 def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
@@ -137,7 +142,8 @@ def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]
         yield "has ended without a message of this key, and so said nothing"
     elif window.messages > window.late:
         held = f"holds {window.messages:,} messages"
-        yield f"emitted in full when the watermark passed its end; {held}"
+        unless = "" if spec.firing.repeat else ", unless nothing was new since it emitted early"
+        yield f"emitted in full when the watermark passed its end{unless}; {held}"
     else:
         yield f"held only late messages when its end was passed: {window.messages:,} now"
     end = moment(window.end + spec.firing.grace + spec.lateness)

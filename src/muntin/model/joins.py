@@ -135,9 +135,13 @@ class JoinSpec(Query):
 
     def _check(self, name: SideName, side: Side) -> None:
         for option, policy in (("early", side.firing.early), ("late", side.firing.late)):
-            if policy is not None and policy.rows is not None:
+            least = isinstance(policy, Every) and policy.least > 1
+            if policy is not None and (least or policy.rows is not None):
                 hint = f"give {option}(each=True) or {option}(every=DURATION)"
                 raise OptionError(option, f"{policy} on the {name}", "isn't for joins", hint)
+        if not side.firing.repeat:
+            text = "isn't for joins: a pair is emitted once"
+            raise OptionError("repeat", f"False on the {name}", text, "leave out full()")
         if isinstance(self.bound, Joint):
             asks = [p for p in (side.firing.early, side.firing.late) if not isinstance(p, Each)]
             keeps = side.firing.retention != side.firing.grace or side.firing.rows is not None
@@ -259,4 +263,4 @@ def firing_of(firing: Firing) -> Firing:
     """The policies of a side, with the defaults of joins: each message, early and late."""
     early: Policy = firing.early or Each()
     late: Policy = Each() if firing.late is DEFAULT_LATE else firing.late
-    return Firing(early, late, firing.grace, firing.retention, firing.accumulate, firing.rows)
+    return replace(firing, early=early, late=late)

@@ -42,15 +42,21 @@ class EveryRows(Plain):
 
 @dataclass(frozen=True, slots=True)
 class Every(Plain):
-    """Emit when the wall clock passes a multiple of ``period`` (microseconds)."""
+    """Emit when the wall clock passes a multiple of ``period`` (microseconds).
+
+    A window with fewer than ``least`` new messages waits for the next time. (Beam calls it
+    ``AfterAll`` of an ``AfterCount`` and an ``AfterProcessingTime``.)
+    """
 
     KIND: ClassVar[str] = "wall clock"
     rows: ClassVar[None] = None
 
     period: int
+    least: int = 1
 
     def __str__(self) -> str:
-        return f"every {phrase(self.period)} of wall clock"
+        said = f"every {phrase(self.period)} of wall clock"
+        return said if self.least == 1 else f"{said} with at least {self.least} rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,7 @@ class Firing(Plain):
         retention: How long after its end a window's state stays readable, on the windows' axis.
         accumulate: ``True``: a firing carries the whole result so far; ``False``: only what is
             new since the window's last firing.
+        repeat: Whether a window that has emitted early emits in full when nothing is new.
         rows: How many messages may be kept in windows that take no more, the oldest windows going
             first; ``None`` is any number.
     """
@@ -100,6 +107,7 @@ class Firing(Plain):
     retention: int = 0
     accumulate: bool = True
     rows: int | None = None
+    repeat: bool = True
 
     @property
     def on_wall_clock(self) -> bool:
@@ -108,12 +116,18 @@ class Firing(Plain):
         return any(p is not None and p.period is not None for p in (self.early, late))
 
 
-def policy(option: str, each: bool, rows: int | None, every: Duration | None) -> Policy:
+def policy(
+    option: str,
+    each: bool,
+    rows: int | None,
+    every: Duration | None,
+    at_least: int | None = None,
+) -> Policy:
     """Make the policy that was asked for.
 
     Raises:
         OptionError: When none was asked for, or each message and something else, or a figure is
-            below 1.
+            below 1; or a least number of rows without the clock alone.
     """
     if each == (rows is not None or every is not None):
         hint = "give each=True, or rows=N, every=DURATION or both: whichever comes first"
@@ -122,6 +136,13 @@ def policy(option: str, each: bool, rows: int | None, every: Duration | None) ->
     if rows is not None and rows < 1:
         raise OptionError(option, rows, "is less than one row", "give rows=1 or more")
     period = None if every is None else micros(option, every, zero=False)
+    if at_least is not None:
+        if period is None or rows is not None:
+            hint = "give it beside every=DURATION, and without rows=N"
+            raise OptionError("at_least", at_least, "is what the wall clock looks for", hint)
+        if at_least < 1:
+            raise OptionError("at_least", at_least, "is less than one row", "give 1 or more")
+        return Every(period, at_least)
     if rows is None:
         return Each() if period is None else Every(period)
     return EveryRows(rows) if period is None else RowsOrEvery(rows, period)

@@ -119,7 +119,12 @@ class Sentence:
         return self._over(sessions.session(gap, closed=closed))
 
     def early(
-        self, *, each: bool = False, rows: int | None = None, every: Duration | None = None
+        self,
+        *,
+        each: bool = False,
+        rows: int | None = None,
+        every: Duration | None = None,
+        at_least: int | None = None,
     ) -> Self:
         """Let current windows emit before they are full (``emission`` is ``early``).
 
@@ -129,9 +134,21 @@ class Sentence:
             each: After each batch that changed the window.
             rows: After so many new messages in the window.
             every: When the wall clock passes a multiple of this, also without input.
+            at_least: Beside ``every``: only windows with so many new messages; others wait for
+                the next time.
         """
-        chosen = policy("early", each, rows, every)
+        chosen = policy("early", each, rows, every, at_least)
         return self._once("early", chosen, _firing=replace(self._firing, early=chosen))
+
+    def full(self, *, repeat: bool) -> Self:
+        """Say whether a window emits in full although nothing is new since it emitted early.
+
+        Args:
+            repeat: ``True``, as it is where nothing is said: each window emits in full once, so
+                that whoever waits for it knows that it is complete. ``False``: only if something
+                is new, or it hasn't emitted; it needs ``early()``.
+        """
+        return self._once("full", repeat, _firing=replace(self._firing, repeat=repeat))
 
     def late(
         self,
@@ -140,6 +157,7 @@ class Sentence:
         each: bool = False,
         rows: int | None = None,
         every: Duration | None = None,
+        at_least: int | None = None,
     ) -> Self:
         """Take late messages for a while after a window's end, and emit again for them.
 
@@ -149,14 +167,15 @@ class Sentence:
             each: Emit after each batch that changed the window.
             rows: Emit after so many late messages in the window.
             every: Emit when the wall clock passes a multiple of this; 10 seconds by default.
+            at_least: Beside ``every``: only windows with so many new messages.
 
         With ``rows`` and ``every`` a window emits by whichever comes first; one that closes with
         something not yet emitted emits once more.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late
-        if each or rows is not None or every is not None:
-            chosen = policy("late", each, rows, every)
+        if each or any(given is not None for given in (rows, every, at_least)):
+            chosen = policy("late", each, rows, every, at_least)
         return self._once("late", grace, _firing=replace(self._firing, late=chosen), _grace=grace)
 
     def keep(self, retention: Length, *, rows: int | None = None) -> Self:

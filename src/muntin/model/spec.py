@@ -107,6 +107,9 @@ class WindowSpec(Query):
         if self.axis == "time" and self.time is None:
             hint = "name the column of event times, or measure windows in muntin.rows(N)"
             raise OptionError("time", None, f"is missing for {windows}", hint)
+        if not firing.repeat and firing.early is None:
+            hint = "add early(), or leave it out: each window emits once"
+            raise OptionError("repeat", False, "means nothing without early firings", hint)
         if self.axis == "rows" and firing.rows is not None:
             hint = "give the number as what is kept: keep(muntin.rows(N))"
             raise OptionError("rows", firing.rows, f"is a second measure for {windows}", hint)
@@ -142,6 +145,8 @@ class WindowSpec(Query):
             "accumulate": fact(firing.accumulate),
             "lateness": length(self.lateness),
         }
+        if not firing.repeat:
+            facts["repeat"] = fact(firing.repeat)
         if firing.rows is not None:
             facts["keep rows"] = fact(firing.rows)
         if self.offset is not None:
@@ -158,18 +163,19 @@ class WindowSpec(Query):
     def free(self, then: WindowSpec) -> set[str]:
         """The facts that may be others than when state was written.
 
-        What is kept, the late policy and (but for ``deltas()``) the early one may be others from
-        one start to the next; an early policy that was there may not be left out, since windows
-        that emitted by it would begin anew to number what they say. Aggregates may be added behind
-        those that were there: of messages that came before they know nothing. Nor do groups of
-        NULL that were rejected before; but where NULL was a group, it stays one.
+        What is kept, the late policy, whether full firings repeat, and (but for ``deltas()``) the
+        early policy may be others from one start to the next; an early policy that was there may
+        not be left out, since windows that emitted by it would begin anew to number what they say.
+        Aggregates may be added behind those that were there: of messages that came before they
+        know nothing. Nor do groups of NULL that were rejected before; but where NULL was a group,
+        it stays one.
         """
         free = zones(then.zone, self.zone, "zone")
         if then.nulls == "reject":
             free.add("nulls")
         if self.by_arrival:
             return free
-        free.add("late")
+        free |= {"late", "repeat"}
         if self.firing.rows is None and then.firing.rows is None:
             free.add("keep")
         if self.firing.early is not None and self.firing.accumulate:

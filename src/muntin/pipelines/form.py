@@ -44,6 +44,15 @@ class PolicyForm(_Part):
     each: bool = Field(False, description="After each batch that changed it.")
     rows: int | None = Field(None, ge=1, description="After so many new messages.")
     every: Text | None = Field(None, description="When the wall clock passes a multiple of this.")
+    at_least: int | None = Field(
+        None, ge=1, description="Beside every: only windows with so many new messages."
+    )
+
+
+class FullForm(_Part):
+    """How a window emits when its time has come."""
+
+    repeat: bool = Field(True, description="Also if nothing is new since it emitted early.")
 
 
 class WindowsForm(_Part):
@@ -75,6 +84,7 @@ class QueryForm(_Part):
     )
     windows: WindowsForm
     early: PolicyForm | None = None
+    full: FullForm | None = None
     late: PolicyForm | None = None
     grace: Text | None = Field(None, description=f"How long late messages are taken. {LENGTH}")
     keep: Text | None = Field(None, description=f"How long state is kept. {LENGTH}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -246,7 +247,8 @@ def _check_used(form: WindowsForm, kind: str) -> None:
 
 
 def _firing(query: QueryForm, axis: Axis) -> Firing:
-    made = Firing(accumulate=not query.deltas)
+    repeat = query.full is None or query.full.repeat
+    made = Firing(accumulate=not query.deltas, repeat=repeat)
     early = None if query.early is None else _policy("early", query.early)
     grace = 0 if query.grace is None else model.along("grace", _length(query.grace), axis)
     if query.late is not None and query.grace is None:
@@ -254,8 +256,8 @@ def _firing(query: QueryForm, axis: Axis) -> Firing:
         raise OptionError("late", query.late.model_dump(), "means nothing without a grace", hint)
     late = made.late if query.late is None else _policy("late", query.late)
     keep = grace if query.keep is None else model.along("keep", _length(query.keep), axis)
-    return Firing(early, late, grace, keep, made.accumulate)
+    return replace(made, early=early, late=late, grace=grace, retention=keep)
 
 
 def _policy(option: str, form: PolicyForm) -> Policy:
-    return policy(option, form.each, form.rows, form.every)
+    return policy(option, form.each, form.rows, form.every, form.at_least)

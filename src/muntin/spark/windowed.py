@@ -107,13 +107,17 @@ class WindowedAggregate(Finished):
         Windows over these windows take it where a window may be emitted again.
 
         Raises:
-            OptionError: When a full firing isn't a whole result (``deltas()``).
+            OptionError: When a full firing isn't a whole result (``deltas()``), or may be left out
+                (``full(repeat=False)``).
         """
         assert isinstance(self.plan.spec, WindowSpec)
         firing = self.plan.spec.firing
         if not firing.accumulate and firing.early is not None:
             hint = "leave out deltas() or early()"
             raise OptionError("deltas", True, "leaves a full firing only what is new", hint)
+        if not firing.repeat:
+            hint = "leave out full(repeat=False)"
+            raise OptionError("repeat", False, "leaves out windows that emitted early", hint)
         upstream = self._feeding(full=True)
         return marked(self._emitted().where(str(upstream.keep)), upstream)
 

@@ -14,9 +14,12 @@ from muntin.sql.syntax import Emit, Watermark
 
 _EMIT = (
     "write EMIT with some of EARLY EVERY 5 SECONDS, LATE EVERY 10 SECONDS, GRACE 1 HOUR, "
-    "RETAIN 1 DAY ROWS 1000000, DELTAS, or ON CLOSE, or CHANGES"
+    "RETAIN 1 DAY ROWS 1000000, DELTAS, FULL IF CHANGED, or ON CLOSE, or CHANGES"
 )
-_POLICY = "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, or EACH"
+_POLICY = (
+    "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
+    "EVERY 5 SECONDS AT LEAST 100 ROWS, or EACH"
+)
 _WATERMARK = (
     "write WATERMARK FOR ts AS ts - INTERVAL '30' SECOND, "
     "or WATERMARK ts DELAY OF INTERVAL 30 SECONDS"
@@ -71,6 +74,9 @@ def _part(cursor: Cursor) -> dict[str, Any] | None:
         return _retain(cursor)
     if cursor.takes("DELTAS"):
         return {"deltas": True}
+    if cursor.takes("FULL"):
+        cursor.needs("IF", "CHANGED", hint=_EMIT)
+        return {"repeat": False}
     if cursor.takes("CHANGES"):
         return {"changes": True}
     return None
@@ -107,8 +113,18 @@ def _policy(cursor: Cursor) -> Policy:
         cursor.takes("EVERY")
     rows, period = found.get("rows"), found.get("time")
     if rows is None:
-        return Every(found["time"])
+        return Every(found["time"], _least(cursor))
     return EveryRows(rows) if period is None else RowsOrEvery(rows, period)
+
+
+def _least(cursor: Cursor) -> int:
+    """Read ``AT LEAST 100 ROWS`` behind a period, if it comes next."""
+    if not cursor.takes("AT", "LEAST"):
+        return 1
+    least = lengths.length(cursor)
+    if least.axis != "rows" or least.value < 1:
+        cursor.fail(least.span, "AT LEAST counts rows", _POLICY)
+    return least.value
 
 
 def watermark_of_table(cursor: Cursor) -> Watermark:

@@ -37,7 +37,7 @@ def firing(text: str, emitted: Emit | None, axis: Axis, *, join: bool = False) -
     if emitted is None:
         return made
     spans = emitted.spans
-    for part in ("closes", "deltas") if join else ():
+    for part in ("closes", "deltas", "repeat") if join else ():
         if part in spans:
             hint = "leave it out: a pair is emitted once, as soon as its second message is there"
             raise SqlError(text, spans[part], "a join doesn't wait for windows to close", hint)
@@ -48,7 +48,11 @@ def firing(text: str, emitted: Emit | None, axis: Axis, *, join: bool = False) -
         hint = "add for example GRACE 1 HOUR"
         raise SqlError(text, spans["late"], "without a grace nothing is late, but rejected", hint)
     early = Each() if emitted.changes else emitted.early
-    made = replace(made, early=early, accumulate=not emitted.deltas)
+    if not emitted.repeat and early is None:
+        hint = "add for example EARLY EVERY 10 SECONDS"
+        problem = "without early firings each window emits once"
+        raise SqlError(text, spans["repeat"], problem, hint)
+    made = replace(made, early=early, accumulate=not emitted.deltas, repeat=emitted.repeat)
     if emitted.grace is not None:
         grace = _along(text, emitted.grace, axis, "grace")
         late = emitted.late or (Each() if emitted.changes else made.late)

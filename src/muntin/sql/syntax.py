@@ -136,6 +136,7 @@ class Emit:
         retain: How long state is kept.
         retain_rows: How many messages may be kept.
         deltas: Whether a firing emits only what is new.
+        repeat: Whether a window emits in full when nothing is new since it emitted early.
         changes: Whether every change is emitted.
         spans: Where each of these stands.
     """
@@ -146,6 +147,7 @@ class Emit:
     retain: Length | None = None
     retain_rows: int | None = None
     deltas: bool = False
+    repeat: bool = True
     changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict, hash=False)
 

@@ -50,6 +50,12 @@ TEN = AT.tumbling("10 seconds")
             "1 new messages emit with the next batch",
         ),
         (
+            TEN.early(every="10 seconds", at_least=5),
+            3,
+            window(0, messages=1, unemitted_early=1),
+            "(every 10 seconds, with at least 5 of them)",
+        ),
+        (
             TEN.early(every="10 seconds"),
             3,
             window(0, messages=1, unemitted_early=1),

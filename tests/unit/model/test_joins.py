@@ -52,6 +52,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         changed(firing=Firing(RowsOrEvery(3, MINUTE), Each())),
         "early='every 3 rows or every 1 minute of wall clock on the left' isn't for joins",
     ),
+    "early with at least some rows": (
+        changed(firing=Firing(Every(MINUTE, 3), Each())),
+        "early='every 1 minute of wall clock with at least 3 rows on the left' isn't for joins",
+    ),
+    "full without repeating": (
+        changed(firing=Firing(Each(), Each(), repeat=False)),
+        "repeat='False on the left' isn't for joins: a pair is emitted once; leave out full()",
+    ),
     "late by rows": (
         changed(firing=Firing(Each(), EveryRows(1))), "late='every 1 rows on the left' isn't for"
     ),

@@ -33,7 +33,9 @@ NAMES = st.sampled_from(
 ) | st.text(max_size=5)  # fmt: skip
 NAMED = NAMES.filter(lambda name: name not in ("window_start", "window_end"))
 TYPES = st.dictionaries(NAMES, st.sampled_from(["String", "Int64"]), max_size=3)
-POLICY = st.one_of(st.just(Each()), LENGTHS.map(EveryRows), LENGTHS.map(Every))
+POLICY = st.one_of(
+    st.just(Each()), LENGTHS.map(EveryRows), st.builds(Every, LENGTHS, st.integers(1, 9))
+)
 ZONES = st.none() | st.sampled_from(["UTC", "America/New_York"])
 
 
@@ -165,12 +167,13 @@ def test_a_query_says_in_plain_words_what_it_stores() -> None:
             ["n", {"kind": "arg_max", "column": "x", "by": "y, z", "options": [], "rows": None}]
         ],
         "firing": {
-            "early": {"kind": "wall clock", "period": 7},
-            "late": {"kind": "wall clock", "period": 10_000_000},
+            "early": {"kind": "wall clock", "period": 7, "least": 1},
+            "late": {"kind": "wall clock", "period": 10_000_000, "least": 1},
             "grace": 0,
             "retention": 0,
             "accumulate": True,
             "rows": None,
+            "repeat": True,
         },
         "lateness": 0,
         "max_ahead": None,

@@ -20,6 +20,11 @@ from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOr
             RowsOrEvery(3, MINUTE),
             "every 3 rows or every 1 minute of wall clock",
         ),
+        (
+            (False, None, "1 minute", 3),
+            Every(MINUTE, 3),
+            "every 1 minute of wall clock with at least 3 rows",
+        ),
     ],
 )
 def test_a_policy(asked: tuple[Any, ...], expected: Policy, words: str) -> None:
@@ -40,6 +45,20 @@ def test_no_policy_or_more_than_each_message(asked: tuple[Any, ...]) -> None:
 def test_less_than_a_row(rows: int) -> None:
     with pytest.raises(OptionError, match="less than one row"):
         policy("early", False, rows, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ((True, None, None, 3), "is what the wall clock looks for"),
+        ((False, 5, None, 3), "is what the wall clock looks for"),
+        ((False, 5, "1 s", 3), "without rows=N"),
+        ((False, None, "1 s", 0), "at_least=0 is less than one row"),
+    ],
+)
+def test_at_least_goes_with_the_clock_alone(asked: tuple[Any, ...], problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        policy("early", *asked)
 
 
 def test_a_period_of_nothing() -> None:

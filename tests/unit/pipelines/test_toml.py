@@ -93,6 +93,10 @@ def test_windows_are_those_of_sql(windows, call):
     [
         ("early = { each = true }", "EARLY EACH"),
         ("early = { rows = 5 }\ndeltas = true", "EARLY EVERY 5 ROWS DELTAS"),
+        (
+            'early = { every = "1 s", at_least = 9 }\nfull = { repeat = false }',
+            "EARLY EVERY 1 SECOND AT LEAST 9 ROWS FULL IF CHANGED",
+        ),
         ('early = { every = "1 s" }\nkeep = "2 days"', "EARLY EVERY 1 SECOND RETAIN 2 DAYS"),
         ('late = { rows = 2 }\ngrace = "1 hour"', "LATE EVERY 2 ROWS GRACE 1 HOUR"),
         ('grace = "1 hour"\nkeep = "2 hours"', "GRACE 1 HOUR RETAIN 2 HOURS"),

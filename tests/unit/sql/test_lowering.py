@@ -193,6 +193,15 @@ EMITS = [
     ("EMIT EARLY EVERY 100 ROWS", HOURS.early(rows=100)),
     ("EMIT EARLY EVERY 5 SECONDS OR 100 ROWS", HOURS.early(rows=100, every="5 seconds")),
     ("EMIT EARLY EVERY 100 ROWS OR EVERY 5 SECONDS", HOURS.early(rows=100, every="5 seconds")),
+    (
+        "EMIT EARLY EVERY 5 SECONDS AT LEAST 100 ROWS",
+        HOURS.early(every="5 seconds", at_least=100),
+    ),
+    ("EMIT CHANGES FULL IF CHANGED", HOURS.early(each=True).full(repeat=False)),
+    (
+        "EMIT FULL IF CHANGED EARLY EVERY 5 SECONDS",
+        HOURS.early(every="5 seconds").full(repeat=False),
+    ),
     ("EMIT EARLY EACH", HOURS.early(each=True)),
     ("EMIT EARLY EVERY ROW", HOURS.early(each=True)),
     ("EMIT GRACE 6 HOURS", HOURS.late(grace="6 hours")),

@@ -275,6 +275,8 @@ class SessionShard:
         """
         last, unemitted = pl.col(columns.LAST), pl.col(UNEMITTED) > 0
         full = (last > moment.before) & (last <= moment.after)
+        if not self.spec.firing.repeat:
+            full &= unemitted | (pl.col(FIRED) == 0)
         late = (last <= moment.before) & unemitted & self._late(moment)
         early = pl.lit(False)
         if self.spec.firing.early is not None:

@@ -200,7 +200,12 @@ class ArrivalShard:
         early = pl.lit(False)
         if self._early is not None:
             early = (pl.col("unemitted") > 0) & due(self._early, moment, "unemitted")
-        emission = pl.when("__full").then(pl.lit("full")).when(early).then(pl.lit("early"))
+        full = pl.lit("full")
+        if not self.spec.firing.repeat:
+            # A window is filled by what is new to it, unless the input ends.
+            silent = (pl.col("unemitted") == 0) & (pl.col(FIRED) > 0)
+            full = pl.when(silent).then(None).otherwise(full)
+        emission = pl.when("__full").then(full).when(early).then(pl.lit("early"))
         windows = windows.with_columns(
             emission.alias(columns.EMISSION), pl.col(FIRED).fill_null(0).alias(columns.REVISION)
         ).filter(pl.col(columns.EMISSION).is_not_null())

@@ -97,8 +97,9 @@ class PanedShard:
         )
         fresh = [ranged(c.cells, columns.PANE) for c in combined if len(c.cells)]
         changes = self._changes(fresh, moment)
-        emitted = [self._full(fresh, changes["early"], moment)]
-        marks = [self._marks(changes["late"], emitted[0])]
+        full, silent = self._full(fresh, changes["early"], moment)
+        marks = [self._marks(changes["late"], full, silent)]
+        emitted = [full]
         emitted += [
             self._changed(emission, changes[emission], fresh, moment, marks)
             for emission in ("late", "early")
@@ -153,25 +154,44 @@ class PanedShard:
         found: dict[str, int] = self.state.extra.get(_WAITS, {}) if same else {}
         return found
 
-    def _full(self, fresh: list[Ranged], changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
-        """The windows whose end the watermark has just passed."""
+    def _full(
+        self, fresh: list[Ranged], changes: pl.DataFrame, moment: Clock
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The windows whose end the watermark has just passed, and those that are silent then."""
         composed = self._compose(fresh, moment.before + 1, moment.after)
+        silent = composed.clear()
         if self.spec.firing.early is not None and len(composed):
             low, high = _bounds(composed, columns.WINDOW)
-            if not self.spec.firing.accumulate:
+            if self._fulls_count_changes:
                 known = self.early.read(low, high, changes.clear())
                 waiting = self._merge_changes([known, changes])
-                composed = self._only_new(composed, waiting)
+                if not self.spec.firing.accumulate:
+                    composed = self._only_new(composed, waiting)
             composed = self._with_marks(composed, low, high)
+            if not self.spec.firing.repeat:
+                same = matched(composed, waiting, self._identity, "anti")
+                silent = same.filter(pl.col(FIRED) > 0)
+                composed = matched(composed, silent, self._identity, "anti")
         else:
             composed = composed.with_columns(pl.lit(0, dtype=pl.Int64).alias(FIRED))
-        return composed.with_columns(
+        full = composed.with_columns(
             pl.lit("full").alias(columns.EMISSION), pl.col(FIRED).alias(columns.REVISION)
         )
+        return full, silent
 
-    def _marks(self, late: pl.DataFrame, full: pl.DataFrame) -> pl.DataFrame:
-        """What to remember of late changes and of windows that emitted in full."""
-        return late.select(*self._identity, pl.lit(0).alias(FIRED), late=columns.MESSAGES)
+    def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
+        """What to remember of late changes and of windows whose time has come."""
+        marks = late.select(*self._identity, pl.lit(0).alias(FIRED), late=columns.MESSAGES)
+        if not len(silent) or not self.spec.firing.grace:
+            return marks
+        # Later the full firing is counted for all windows, of which these had none.
+        none = silent.select(*self._identity, pl.lit(-1).alias(FIRED))
+        return pl.concat([marks, none.with_columns(late=pl.lit(0))], how="vertical_relaxed")
+
+    @property
+    def _fulls_count_changes(self) -> bool:
+        """Whether a full firing depends on what is new since the window emitted early."""
+        return not (self.spec.firing.accumulate and self.spec.firing.repeat)
 
     def _changes(self, fresh: list[Ranged], moment: Clock) -> dict[str, pl.DataFrame]:
         """The windows that this batch changed, early and late, each once with its new messages."""
@@ -180,8 +200,7 @@ class PanedShard:
         if firing.early is None:
             early = late.clear()
         else:
-            # In delta mode a window's full firing emits only what is new, so its changes count.
-            since = moment.after if firing.accumulate else moment.before
+            since = moment.before if self._fulls_count_changes else moment.after
             early = self._touched(fresh, since + 1, None)
         return {"late": late, "early": early}
 

@@ -17,7 +17,7 @@ class SlidingShard(PanedShard):
     had a chance to emit in full, and marks count full firings too, for as long as the grace.
     """
 
-    def _marks(self, late: pl.DataFrame, full: pl.DataFrame) -> pl.DataFrame:
+    def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
         nothing = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]
         if not self.spec.firing.grace:
             return full.select(*self._identity, *nothing).clear()

@@ -67,7 +67,8 @@ def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:
     before, after = ending.before.of(window.key), ending.after.of(window.key)
     firing = spec.firing
     if before < window.over <= after:
-        return "full"
+        said = window.revision > 0 and not window.unemitted
+        return "full" if firing.repeat or not said else None
     if not window.unemitted:
         return None
     if window.over <= before:
@@ -82,9 +83,10 @@ def _is_due(policy: Policy | None, window: Window, ending: Ending) -> bool:
             return True
         case EveryRows(rows):
             return len(window.unemitted) >= rows
-        case Every(period):
+        case Every(period, least):
             last = ending.wall_before
-            return last is not None and ending.wall // period > last // period
+            passed = last is not None and ending.wall // period > last // period
+            return passed and len(window.unemitted) >= least
         case RowsOrEvery(rows, period):
             either = (EveryRows(rows), Every(period))
             return any(_is_due(one, window, ending) for one in either)

@@ -28,6 +28,12 @@ def test_full_when_the_mark_reaches_the_end(before: int, after: int, full: bool)
     assert emissions(Firing(), before, after) == ["full"] * full
 
 
+@pytest.mark.parametrize(("emitted", "full"), [(0, True), (2, True), (3, False)])
+def test_full_without_repeating(emitted: int, full: bool) -> None:
+    firing = Firing(early=EveryRows(99), repeat=False)
+    assert emissions(firing, 9, 10, emitted=emitted) == ["full"] * full
+
+
 @pytest.mark.parametrize(
     ("policy", "emitted", "due"),
     [
@@ -38,6 +44,8 @@ def test_full_when_the_mark_reaches_the_end(before: int, after: int, full: bool)
         (EveryRows(3), 1, False),
         (Every(10), 0, True),
         (Every(25), 0, False),
+        (Every(10, least=3), 0, True),
+        (Every(10, least=3), 1, False),
         (RowsOrEvery(3, 25), 0, True),
         (RowsOrEvery(4, 25), 0, False),
         (RowsOrEvery(4, 10), 2, True),
