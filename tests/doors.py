@@ -35,7 +35,7 @@ from muntin.state.runs import FrameCache
 from muntin.state.shards import split
 from muntin.stores import Image, KeyValue, memory, rocks
 from muntin.testing.oracle import Oracle, Step
-from muntin.testing.oracle.speaking import nulls_first
+from muntin.testing.oracle.emitting import nulls_first
 from muntin.testing.oracle.stepping import COUNTS
 
 

@@ -21,7 +21,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
-from muntin.testing.oracle.speaking import nulls_first
+from muntin.testing.oracle.emitting import nulls_first
 
 Place = tuple[Any, ...]
 _TYPES = {"long": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}

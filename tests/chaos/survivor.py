@@ -1,4 +1,4 @@
-"""A driver that faults are done to: Kafka into PostgreSQL, until it is told that all has been sent.
+"""A driver that faults are done to: Kafka into PostgreSQL, until all has been sent.
 
 Usage: survivor.py FOLDER SERVERS TOPIC; the address of the database is in ``SURVIVOR_DSN``.
 """

@@ -17,7 +17,7 @@ from tests.spark.feed import DAY, STAMP, at
 import muntin as mt
 from muntin.spark.sinks.files import Sink
 from muntin.spark.sinks.unstorable import Letters
-from muntin.testing.oracle.speaking import nulls_first
+from muntin.testing.oracle.emitting import nulls_first
 
 
 @dataclass

@@ -14,8 +14,8 @@ from tests.transcripts.comparison import row_differences, same_row, unordered_di
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.testing.oracle import Step
+from muntin.testing.oracle.emitting import nulls_first
 from muntin.testing.oracle.joins import JoinStep
-from muntin.testing.oracle.speaking import nulls_first
 
 Place = tuple[Any, ...]
 
@@ -28,7 +28,7 @@ def differences(door: Door, spec: WindowSpec, steps: Sequence[Batch]) -> list[st
 def differences_of_output(
     door: Door, spec: WindowSpec, steps: Sequence[Batch], emitted: Sequence[Step]
 ) -> list[str]:
-    """Where what a door has told is something else than what the oracle says."""
+    """Where what a door has emitted is something else than what the oracle says."""
     single = isinstance(door, StandaloneDoor) and door.single
     expected = one_by_one(spec, steps) if single else OracleDoor().run(spec, steps)
     found = [] if len(emitted) == len(expected) else [f"{len(emitted)} steps emitted"]
@@ -168,7 +168,7 @@ def differences_of_pairs(
     steps: Sequence[JoinBatch],
     emitted: Sequence[JoinStep],
 ) -> list[str]:
-    """Where what a door has told of a join is something else than what the oracle says."""
+    """Where what a door has emitted of a join is something else than what the oracle says."""
     wanted = _say_of(door)(spec, types, steps)
     found = [] if len(emitted) == len(wanted) else [f"{len(emitted)} steps emitted"]
     for number, (one, other) in enumerate(zip(emitted, wanted, strict=False), start=1):

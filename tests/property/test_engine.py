@@ -18,7 +18,7 @@ from tests.property.agreement import (
     place_of,
     revision_differences,
 )
-from tests.property.speaking import check_in_order
+from tests.property.in_order import check_in_order
 from tests.property.streams import (
     EVERYTHING,
     POSITIONS,
@@ -94,7 +94,7 @@ def test_every_message_is_accounted_for(make_door: Callable[[], Door], stream: S
 @pytest.mark.parametrize("make_door", BOTH_DOORS)
 @FEWER
 @given(stream=any_streams(EVERYTHING))
-def test_windows_speak_in_order(make_door: Callable[[], Door], stream: Stream) -> None:
+def test_windows_emit_in_order(make_door: Callable[[], Door], stream: Stream) -> None:
     heard: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for step in make_door().run(stream.spec, stream.steps):
         places = [place_of(stream.spec, row) for row in step.firings]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.doors import Batch, OracleDoor
-from tests.property.speaking import check_in_order
+from tests.property.in_order import check_in_order
 from tests.property.streams import (
     EVERYTHING,
     POSITIONS,
@@ -27,7 +27,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.testing.oracle import Step
-from muntin.testing.oracle.speaking import nulls_first
+from muntin.testing.oracle.emitting import nulls_first
 
 Bounds = tuple[int, int]
 Key = tuple[Any, ...]
@@ -75,7 +75,7 @@ def test_every_message_is_accounted_for(stream: Stream) -> None:
 
 @pytest.mark.parametrize("drawn_from", EACH_KIND, ids=lambda r: r.kinds[0])
 @given(data=st.data())
-def test_windows_speak_in_order(drawn_from: Range, data: st.DataObject) -> None:
+def test_windows_emit_in_order(drawn_from: Range, data: st.DataObject) -> None:
     stream: Stream = data.draw(any_streams(drawn_from))
     heard: dict[tuple[Key, Bounds], list[dict[str, Any]]] = defaultdict(list)
     for step in steps_of(stream):

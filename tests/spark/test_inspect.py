@@ -1,4 +1,4 @@
-"""What ``muntin inspect`` tells of a checkpoint."""
+"""What ``muntin inspect`` shows of a checkpoint."""
 
 from __future__ import annotations
 

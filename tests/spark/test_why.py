@@ -1,4 +1,4 @@
-"""Why a window hasn't emitted, or a message is rejected: told from the checkpoint alone."""
+"""Why a window hasn't emitted, or a message is rejected: read from the checkpoint alone."""
 
 from __future__ import annotations
 

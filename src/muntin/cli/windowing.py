@@ -94,17 +94,17 @@ def windowing(
             clock=which,  # type: ignore[arg-type]
             buckets=os.cpu_count() or 1,
         )
-        teller = Teller(Console(), options, as_json=json_)
+        reporter = Reporter(Console(), options, as_json=json_)
         with ExitStack() as stack:
             if page:
-                teller.page = _served(stack, options, host, port, token)
-            _exit(teller, finished=_run(options, teller, master, table, checkpoint))
+                reporter.page = _served(stack, options, host, port, token)
+            _exit(reporter, finished=_run(options, reporter, master, table, checkpoint))
 
 
-def _exit(teller: Teller, *, finished: bool) -> None:
+def _exit(reporter: Reporter, *, finished: bool) -> None:
     """Print the summary, and leave with what the exit code has to say."""
-    summary = teller.monitor.summary(time.monotonic())
-    teller.emit(summary)
+    summary = reporter.monitor.summary(time.monotonic())
+    reporter.emit(summary)
     if not finished:
         raise typer.Exit(130)
     if not summary.adds_up:
@@ -135,7 +135,7 @@ def _served(
     return TablePage(feed, options)
 
 
-class Teller:
+class Reporter:
     """Prints a run on a terminal, in plain lines, or in JSON.
 
     Args:
@@ -192,7 +192,7 @@ class Teller:
 
 
 def _run(
-    options: Options, teller: Teller, master: str | None, table: Any, checkpoint: Path | None
+    options: Options, reporter: Reporter, master: str | None, table: Any, checkpoint: Path | None
 ) -> bool:
     """Run the application; returns whether it wasn't interrupted."""
     import muntin as mt
@@ -207,43 +207,43 @@ def _run(
             tempfile.TemporaryDirectory(prefix="muntin-windowing-", ignore_cleanup_errors=True)
         )
         rows = None if table is None else read(spark, table, Surroundings({}, os.environ))
-        query = start(spark, options, teller.took, str(folder), rows)
+        query = start(spark, options, reporter.took, str(folder), rows)
         stack.callback(query.stop)
         try:
-            follow(query, options, teller)
+            follow(query, options, reporter)
         except KeyboardInterrupt:
             return False
         return True
 
 
-def follow(query: Any, options: Options, teller: Teller) -> None:
+def follow(query: Any, options: Options, reporter: Reporter) -> None:
     """Report each interval until the duration is over.
 
     Args:
         query: The running query.
         options: What the application does.
-        teller: Who tells.
+        reporter: What shows the run.
 
     Raises:
         QueryFailedError: When the query failed, in its error's own words.
     """
     # Spark has things to say until then, which would tear a view apart.
-    while query.is_active and not teller.begun:
+    while query.is_active and not reporter.begun:
         time.sleep(0.1)
     with ExitStack() as stack:
         show: Callable[[], None] = _nothing
-        if teller.live:
-            live = stack.enter_context(Live(console=teller.console, refresh_per_second=4))
-            show = lambda: live.update(view(teller.monitor, teller.last, teller.elapsed))  # noqa: E731
+        if reporter.live:
+            live = stack.enter_context(Live(console=reporter.console, refresh_per_second=4))
+            show = lambda: live.update(view(reporter.monitor, reporter.last, reporter.elapsed))  # noqa: E731
         due = options.displayinterval
-        while query.is_active and teller.elapsed < options.duration:
-            if teller.elapsed >= due:
-                teller.report()
+        while query.is_active and reporter.elapsed < options.duration:
+            if reporter.elapsed >= due:
+                reporter.report()
                 due += options.displayinterval
             show()
             time.sleep(0.1)
         query.stop()
-        teller.report()
+        reporter.report()
         show()
     failure = query.query.exception()
     if failure is not None:

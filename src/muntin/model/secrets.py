@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-# An option's name that speaks of a secret. Java reads this too.
+# An option's name that suggests a secret. Java reads this too.
 NAMES = (
     r"password|passwd|pwd\b|secret|token|credential|jaas|private.?key|keystore\.key|key\.?store\.key"
     r"|access.?key|account.?key|api.?key|user\.?info|authorization"

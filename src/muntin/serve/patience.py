@@ -20,7 +20,7 @@ _COMING = (h11.IDLE, h11.SEND_BODY)
 
 
 def protocol(patience: float = PATIENCE, most: int = MOST_COMING) -> type[asyncio.Protocol]:
-    """HTTP as one server speaks it.
+    """HTTP of one server.
 
     Args:
         patience: How many seconds a request may take to come.

@@ -79,7 +79,7 @@ class Server(Closes):
 
     def close(self) -> None:
         """Answer nobody any more."""
-        # Open pages hear of it first, and leave by themselves.
+        # Open pages get it first, and leave by themselves.
         self._closing.set()
         self._server.should_exit = True
         self._thread.join(timeout=5)

@@ -106,7 +106,7 @@ def _routes(app: App) -> tuple[Route, ...]:
 
 
 def _same(by: Keying | None) -> Any:
-    """What tells two ways to partition apart; each function is its own."""
+    """What distinguishes two ways to partition; each function is its own."""
     return None if by is None or by.function is None else id(by)
 
 

@@ -25,7 +25,7 @@ class SparkState:
         """The rows of the grouping key that is being processed, as its last flush left them.
 
         Call it in ``handleInputRows`` or ``handleExpiredTimer``, anew each time: Spark's state
-        speaks of one key at a time. What was opened before is closed, so that it can't write
+        holds one key at a time. What was opened before is closed, so that it can't write
         into the state of another key.
 
         Returns:

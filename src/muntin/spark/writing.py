@@ -61,7 +61,7 @@ class Written:
 
 
 class Report(Protocol):
-    """Hears of each batch."""
+    """Is given each batch."""
 
     def writing(self, emitted: DataFrame, number: int) -> AbstractContextManager[None]:
         """While a batch is being written."""
@@ -80,7 +80,7 @@ class Writer:
         outputs: What kinds of rows there are.
         sinks: Where each goes, if anywhere.
         checkpoint: Where rows are kept that a sink can't take.
-        report: Hears of each batch.
+        report: Is given each batch.
     """
 
     def __init__(

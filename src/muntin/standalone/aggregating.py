@@ -147,7 +147,7 @@ class AggregatingOperator(WindowOperator):
         return bool(time < first or time >= last)
 
     def _is_doubted(self, time: Any) -> bool:
-        """Whether a message may be rejected, and somebody wants to hear of it at once."""
+        """Whether a message may be rejected, and somebody wants it at once."""
         return self._screen is not None and self._screen.doubts(time)
 
     def _open_windows(self) -> None:
@@ -179,7 +179,7 @@ class AggregatingOperator(WindowOperator):
 
     def _nothing(self) -> StepRows:
         if self._open:
-            return self._windows.silence
+            return self._windows.empty
         named = [*self.spec.keys, columns.WINDOW_START, columns.WINDOW_END, *self.spec.aggregates]
         results = dict.fromkeys([*named, columns.EMISSION, columns.REVISION], pl.Null())
         rejected = dict.fromkeys([columns.REASON, columns.WATERMARK, "unread"], pl.Null())

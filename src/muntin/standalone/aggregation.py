@@ -94,7 +94,7 @@ class Aggregation:
         self.shard: Shard = window_operator.shard(self.combiner, self.blobs, self._cache)
         self.clock.resume(self.shard.state)
         nothing = Output(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
-        self.silence = self._emitted(nothing)
+        self.empty = self._emitted(nothing)
 
     @property
     def watermark(self) -> int | None:

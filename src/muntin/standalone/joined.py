@@ -85,7 +85,7 @@ class Joined:
         )
         self.clock.resume(self.shard.state)
         results, rejected = self.joiner.nothing_emitted(), self.joiner.nothing_rejected
-        self.silence = StepRows(self._shown(results), self._aside(rejected))
+        self.empty = StepRows(self._shown(results), self._aside(rejected))
 
     @property
     def watermark(self) -> int | None:

@@ -223,7 +223,7 @@ class JoiningOperator(WindowOperator):
 
     def _nothing(self) -> StepRows:
         if self._open:
-            return self._windows.silence
+            return self._windows.empty
         results = dict.fromkeys([*self.spec.left.keys, columns.EMISSION], pl.Null())
         aside = ("side", columns.REASON, columns.WATERMARK, "unread")
         rejected = dict.fromkeys(aside, pl.Null())

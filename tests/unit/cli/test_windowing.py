@@ -14,15 +14,15 @@ from muntin.apps.windowing import Options
 from muntin.cli import windowing
 from muntin.cli.app import build
 from muntin.cli.failure import QueryFailedError
-from muntin.cli.windowing import Teller, follow
+from muntin.cli.windowing import Reporter, follow
 
 
 class Query:
     """Has a batch each time it is looked at; may fail after some."""
 
-    def __init__(self, teller: Teller, fails_after: int = 10**9) -> None:
+    def __init__(self, reporter: Reporter, fails_after: int = 10**9) -> None:
         self.query = self
-        self.teller = teller
+        self.reporter = reporter
         self.fails_after = fails_after
         self.batch = 0
         self.stopped = False
@@ -31,7 +31,7 @@ class Query:
     def is_active(self) -> bool:
         if self.stopped or self.batch >= self.fails_after:
             return False
-        self.teller.took(self.batch, [progress(greatest=self.batch // 4)], 3_723_000)
+        self.reporter.took(self.batch, [progress(greatest=self.batch // 4)], 3_723_000)
         self.batch += 1
         return True
 
@@ -50,13 +50,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windowing.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
 
 
-def ran(terminal: bool = False, as_json: bool = False, **options: float) -> tuple[Teller, str]:
+def ran(terminal: bool = False, as_json: bool = False, **options: float) -> tuple[Reporter, str]:
     console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
-    teller = Teller(console, Options(**options), as_json=as_json)  # type: ignore[arg-type]
-    query = Query(teller)
-    follow(query, teller.monitor.options, teller)
+    reporter = Reporter(console, Options(**options), as_json=as_json)  # type: ignore[arg-type]
+    query = Query(reporter)
+    follow(query, reporter.monitor.options, reporter)
     assert query.stopped
-    return teller, console.file.getvalue()  # type: ignore[attr-defined]
+    return reporter, console.file.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("clock")
@@ -70,8 +70,8 @@ def test_a_report_comes_each_interval_until_the_duration_is_over(interval, repor
 
 @pytest.mark.usefixtures("clock")
 def test_a_terminal_shows_one_view_that_changes():
-    teller, said = ran(terminal=True, displayinterval=1, duration=3)
-    assert teller.last.inserted
+    reporter, said = ran(terminal=True, displayinterval=1, duration=3)
+    assert reporter.last.inserted
     for part in ("windowing: rows of the last 30 s", "average of 30 s", "backlog", "of 3 s"):
         assert part in said
     assert " Report:" not in said
@@ -79,8 +79,8 @@ def test_a_terminal_shows_one_view_that_changes():
 
 @pytest.mark.usefixtures("clock")
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]):
-    teller, said = ran(as_json=True, displayinterval=1, duration=2)
-    teller.emit(teller.monitor.summary(1010.0))
+    reporter, said = ran(as_json=True, displayinterval=1, duration=2)
+    reporter.emit(reporter.monitor.summary(1010.0))
     events = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
     assert not said
     assert events.count("report") == 2
@@ -90,9 +90,9 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.usefixtures("clock")
 def test_a_failure_is_told():
-    teller = Teller(Console(file=io.StringIO()), Options())
+    reporter = Reporter(Console(file=io.StringIO()), Options())
     with pytest.raises(QueryFailedError, match="disk full"):
-        follow(Query(teller, fails_after=3), teller.monitor.options, teller)
+        follow(Query(reporter, fails_after=3), reporter.monitor.options, reporter)
 
 
 @pytest.mark.parametrize(

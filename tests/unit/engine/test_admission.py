@@ -23,7 +23,9 @@ def messages(*emitted: tuple[Any, ...]) -> pl.DataFrame:
     return pl.DataFrame([(n, *row) for n, row in enumerate(emitted)], schema=KINDS, orient="row")
 
 
-def parted(frame: pl.DataFrame, edge: int | None = None) -> tuple[list[int], dict[str, list[int]]]:
+def admitted(
+    frame: pl.DataFrame, edge: int | None = None
+) -> tuple[list[int], dict[str, list[int]]]:
     taken, rejected = admit(frame, ["key"], edge)
     reasons = {f[columns.REASON][0]: f["id"].to_list() for f in rejected}
     assert all(f[columns.REASON].n_unique() == 1 for f in rejected)
@@ -42,7 +44,7 @@ def test_each_message_has_one_fate() -> None:
         ("a", 3, True, False, False),
         ("a", 4, True, False, False),
     )
-    taken, reasons = parted(frame, edge=4)
+    taken, reasons = admitted(frame, edge=4)
     assert taken == [0, 8]
     assert reasons == {
         "malformed": [3], "null_time": [4], "null_key": [5], "future": [6], "late": [7]
@@ -55,18 +57,18 @@ def test_each_message_has_one_fate() -> None:
 
 
 def test_nothing_is_late_before_there_is_a_watermark() -> None:
-    assert parted(messages(GOOD, ("a", -(10**17), True, False, False)))[1] == {}
+    assert admitted(messages(GOOD, ("a", -(10**17), True, False, False)))[1] == {}
 
 
 def test_flags_may_be_missing() -> None:
     bare = messages(GOOD, ("a", 1, True, False, False)).select("id", "key", columns.TIME)
-    assert parted(bare, edge=2) == ([0], {"late": [1]})
+    assert admitted(bare, edge=2) == ([0], {"late": [1]})
     taken, rejected = admit(bare, ["key"], 2)
     assert admission.counts(bare, taken, rejected) == {"seen": 2, "counted": 1, "late": 1}
 
 
 def test_an_unknown_flag_rejects() -> None:
-    assert parted(messages(("a", 5, True, None, False)))[1] == {"malformed": [0]}
+    assert admitted(messages(("a", 5, True, None, False)))[1] == {"malformed": [0]}
 
 
 def test_late_messages_move_the_watermark_and_others_do_not() -> None:

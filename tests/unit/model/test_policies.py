@@ -82,5 +82,5 @@ def test_defaults_are_those_of_aggregates() -> None:
         (Firing(early=EveryRows(1), late=EveryRows(1), grace=SECOND, retention=SECOND), False),
     ],
 )
-def test_whether_the_wall_clock_alone_makes_it_speak(firing: Firing, expected: bool) -> None:
+def test_whether_the_wall_clock_alone_makes_it_emit(firing: Firing, expected: bool) -> None:
     assert firing.on_wall_clock is expected

@@ -1,4 +1,4 @@
-"""A query is whole again after its checkpoint has told of it."""
+"""A query is whole again read back from its checkpoint."""
 
 from __future__ import annotations
 

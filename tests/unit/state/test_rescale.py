@@ -63,23 +63,23 @@ def test_it_goes_on_in_other_shards(kind: str, old: int, new: int) -> None:
         assert stepped(first, stores, rows) == stepped(alone, one, rows)
 
     moved: dict[int, dict[int, tuple[int, int]]] = {}
-    parted = [MemoryBlobs() for _ in range(new)]
+    shares = [MemoryBlobs() for _ in range(new)]
     for store in stores:
         for number, blob in store.blobs.items():
             for bucket, count, part in parts(blob, new):
                 mine = secrets.randbits(62)
-                parted[bucket].put(mine, part)
+                shares[bucket].put(mine, part)
                 moved.setdefault(number, {})[bucket] = (mine, count)
     manifests = [loads(store.load() or "") for store in stores]
-    for store, text in zip(parted, resplit(manifests, moved, new), strict=True):
+    for store, text in zip(shares, resplit(manifests, moved, new), strict=True):
         store.save(text)
-    counts = [loads(store.load() or "").counts for store in parted]
+    counts = [loads(store.load() or "").counts for store in shares]
     assert sum(c.get("counted", 0) for c in counts) == sum(m.counts["counted"] for m in manifests)
     # How many windows wait isn't known of a part.
-    assert not any("waits" in loads(store.load() or "").extra for store in parted)
+    assert not any("waits" in loads(store.load() or "").extra for store in shares)
 
     for rows in BATCHES[5:]:
-        assert stepped(then, parted, rows) == stepped(alone, one, rows)
+        assert stepped(then, shares, rows) == stepped(alone, one, rows)
 
 
 def test_shards_that_stand_elsewhere_are_not_moved() -> None:

@@ -338,13 +338,13 @@ class SessionShard:
         self.sessions.append(pl.concat(versions, how="diagonal"))
         self.ends.append(rows.filter(last > moment.after).select(self._bounds))
         if self.spec.firing.on_wall_clock or self.spec.firing.grace:
-            unspoken = [rows.select(*self._bounds, UNEMITTED)]
+            pending = [rows.select(*self._bounds, UNEMITTED)]
             if self._clock_due(moment):
                 # All that waits was asked, so the table is written anew.
                 self.waiting.drop_before(None)
-                unspoken.append(still.select(*self._bounds, UNEMITTED))
+                pending.append(still.select(*self._bounds, UNEMITTED))
             waits = (pl.col(UNEMITTED) > 0) & (last > moment.closed_after)
-            self.waiting.append(pl.concat(unspoken).filter(waits).select(self._bounds))
+            self.waiting.append(pl.concat(pending).filter(waits).select(self._bounds))
             self.waiting.drop_before(moment.closed_after + 1)
         self.sessions.drop_before(edge)
         if self.kept.most is not None:

@@ -239,10 +239,10 @@ class ArrivalShard:
         after = matched(changes, said, self._identity, "left")
         after = after.filter(pl.col(columns.EMISSION).ne_missing(pl.lit("full")))
         emits = pl.col(columns.EMISSION) == "early"
-        spoke = after.filter(emits).select(*self._identity, pl.col(FIRED) + 1)
-        spoke = spoke.with_columns(_ZERO.alias(columns.MESSAGES))
+        again = after.filter(emits).select(*self._identity, pl.col(FIRED) + 1)
+        again = again.with_columns(_ZERO.alias(columns.MESSAGES))
         quiet = after.filter(emits.fill_null(False).not_()).drop(columns.EMISSION)
-        rows = pl.concat([quiet, spoke], how="diagonal")
+        rows = pl.concat([quiet, again], how="diagonal")
         gone = matched(heads.select(self.keys), rows, self.keys, "anti")
         gone = gone.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
         rows = pl.concat([rows, gone], how="diagonal").with_columns(_ZERO.alias(_PLACE))

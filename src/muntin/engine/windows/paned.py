@@ -226,25 +226,25 @@ class PanedShard:
     ) -> pl.DataFrame:
         """The changed windows that are due, early or late; the others wait."""
         waiting = self.late if emission == "late" else self.early
-        speaking = waiting.take(changes, moment)
-        if not len(speaking):
+        emitting = waiting.take(changes, moment)
+        if not len(emitting):
             return self._no_windows()
-        return self._emit(emission, speaking, fresh, marks)
+        return self._emit(emission, emitting, fresh, marks)
 
     def _emit(
         self,
         emission: str,
-        speaking: pl.DataFrame,
+        emitting: pl.DataFrame,
         fresh: list[Ranged],
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
-        low, high = _bounds(speaking, columns.WINDOW)
-        only = speaking.select(self._identity)
+        low, high = _bounds(emitting, columns.WINDOW)
+        only = emitting.select(self._identity)
         composed = self._compose(fresh, low, high, only.select(self.keys).unique())
         composed = matched(composed, only, self._identity, "semi")
         whole = composed.select(*self._identity, columns.MESSAGES)
         if not self.spec.firing.accumulate:
-            composed = self._only_new(composed, speaking)
+            composed = self._only_new(composed, emitting)
         extra = [marks[0]] if emission == "late" else []
         composed = self._with_marks(composed, low, high, extra, only)
         if emission == "late":
@@ -265,8 +265,8 @@ class PanedShard:
         """
         total = whole.rename({columns.MESSAGES: "total"})
         composed = matched(composed, total, self._identity, "left")
-        spoke = (pl.col("total") > pl.col(LATE)).cast(pl.Int64)
-        return composed.with_columns(pl.col(FIRED) + spoke)
+        in_full = (pl.col("total") > pl.col(LATE)).cast(pl.Int64)
+        return composed.with_columns(pl.col(FIRED) + in_full)
 
     def _compose(
         self, fresh: list[Ranged], low: int, high: int, keys: pl.DataFrame | None = None

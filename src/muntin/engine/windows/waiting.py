@@ -107,12 +107,12 @@ class Waiting:
         over = moment.closed_before if self.late else moment.after
         waiting = waiting.filter(pl.col(columns.WINDOW) > over)
         ready = self._ready(moment)
-        speaking, rest = waiting.filter(ready), waiting.filter(~ready)
+        emitting, rest = waiting.filter(ready), waiting.filter(~ready)
         if self.table.low is not None or len(rest):
             self.table.rewrite(rest)
         if self.policy.rows is not None:
             self.counted = len(rest)
-        return speaking
+        return emitting
 
     def _of_changed(self, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
         """Look at the changed windows, and at those that the watermark has just passed."""
@@ -123,17 +123,17 @@ class Waiting:
         now = _summed([before, self._slim(changes)], self._identity)
         passed = matched(self._passed(changes.clear(), moment), changes, self._identity, "anti")
         ready = self._ready(moment)
-        speaking, waits = now.filter(ready), now.filter(~ready)
+        emitting, waits = now.filter(ready), now.filter(~ready)
         if self.late:
-            speaking = pl.concat([speaking, passed])
-        if len(speaking) and not self.additive:
+            emitting = pl.concat([emitting, passed])
+        if len(emitting) and not self.additive:
             return self._of_all(changes, moment)
         self.counted += len(waits) - len(before) - len(passed)
-        rest = matched(changes, speaking, self._identity, "anti")
-        emitted = matched(before, speaking, self._identity, "semi")
+        rest = matched(changes, emitting, self._identity, "anti")
+        emitted = matched(before, emitting, self._identity, "semi")
         back = emitted.with_columns(-pl.col(columns.MESSAGES))
         self.table.append(pl.concat([rest, back], how="diagonal") if len(back) else rest)
-        return speaking
+        return emitting
 
     def _ready(self, moment: Clock) -> pl.Expr:
         assert self.policy is not None

@@ -6,7 +6,8 @@ it; it shares nothing with them but the spec, and needs nothing but the standard
 
 ``stepping`` is what one step does, in order. ``marks`` says what a message's position is and up to
 where the input is believed complete; ``placing`` which windows take it (``sessions`` for windows
-that merge); ``speaking`` which windows emit, and how; ``values`` what they say.
+that merge); ``emitting`` which windows emit, and
+when; ``values`` their results.
 
 Example:
     >>> from muntin.model import aggregates, windows

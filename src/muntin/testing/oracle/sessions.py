@@ -58,13 +58,13 @@ class SessionPlacing:
 
     def _groups(self, key: Key, numbers: list[int], messages: Sequence[Placed]) -> Iterator[_Group]:
         old = [w for w in self.windows.values() if w.key == key]
-        lone = [_Group(window.start, self._last(window), [window]) for window in old]
+        single = [_Group(window.start, self._last(window), [window]) for window in old]
         for number in numbers:
             position = messages[number].position
-            lone.append(_Group(position, position, [], [number]))
-        lone.sort(key=lambda group: group.first)
-        current = lone[0]
-        for group in lone[1:]:
+            single.append(_Group(position, position, [], [number]))
+        single.sort(key=lambda group: group.first)
+        current = single[0]
+        for group in single[1:]:
             # A distance below the reach is shared: at most the gap, or less where it is open.
             if group.first - current.last < self._kind.reach:
                 current.last = max(current.last, group.last)

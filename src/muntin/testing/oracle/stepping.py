@@ -10,10 +10,10 @@ from muntin.model.axis import FARTHEST
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, REASONS, WindowSpec
+from muntin.testing.oracle.emitting import Ending, firings, row
 from muntin.testing.oracle.marks import Marks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
 from muntin.testing.oracle.sessions import SessionPlacing
-from muntin.testing.oracle.speaking import Ending, row, speakers
 from muntin.testing.oracle.window import Message, Position, Window
 
 COUNTS = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
@@ -72,7 +72,7 @@ class Oracle:
         vanished = self._take(messages, wall, after, result)
         after.final = after.final or final
         ending = Ending(self._marks, after, wall, self._wall)
-        for window, emission in speakers(
+        for window, emission in firings(
             self._spec, self._placing.windows.values(), vanished, ending
         ):
             self._fire(window, emission, result)

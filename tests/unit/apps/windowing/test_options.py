@@ -1,4 +1,4 @@
-"""Options that can't work are refused, by name and with a cure."""
+"""Options that can't work are refused, by name and with a hint."""
 
 from __future__ import annotations
 

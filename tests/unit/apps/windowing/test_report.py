@@ -1,4 +1,4 @@
-"""What is told of a run, from what buckets emitted."""
+"""What is shown of a run, from what buckets emitted."""
 
 from __future__ import annotations
 

@@ -230,10 +230,10 @@ def test_the_most_frequent_keeps_a_count_of_each() -> None:
 def test_a_sum_of_distinct_values_beyond_64_bits_is_rejected() -> None:
     query = combiner(aggs={"x": aggregates.sum_distinct("value")})
     most = 2**63 - 1
-    told = query.lift(messages([("a", 0, most), ("a", 1, most), ("b", 0, most), ("b", 1, 1)]))
-    told = told.sort("k0")
-    assert lowered(told, query) == [{"x": most}, {"x": None}]
-    overflowed = query.algebras[0].overflowed(told)
+    lifted = query.lift(messages([("a", 0, most), ("a", 1, most), ("b", 0, most), ("b", 1, 1)]))
+    lifted = lifted.sort("k0")
+    assert lowered(lifted, query) == [{"x": most}, {"x": None}]
+    overflowed = query.algebras[0].overflowed(lifted)
     assert overflowed is not None
     assert overflowed.to_list() == [False, True]
 

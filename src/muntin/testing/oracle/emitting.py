@@ -32,7 +32,7 @@ class Ending:
     wall_before: int | None
 
 
-def speakers(
+def firings(
     spec: WindowSpec, windows: Iterable[Window], vanished: Iterable[Window], ending: Ending
 ) -> list[tuple[Window, str]]:
     """The windows that emit and their emissions, in the order in which they do.
@@ -40,16 +40,16 @@ def speakers(
     What is taken back goes first. Then it is by start, then key; of one start and key the window
     that ends first.
     """
-    said = [(window, RETRACT) for window in vanished if window.revision]
+    found = [(window, RETRACT) for window in vanished if window.revision]
     for window in windows:
         emission = _emission(spec, window, ending)
         if emission is not None:
-            said.append((window, emission))
-    return sorted(said, key=_in_order)
+            found.append((window, emission))
+    return sorted(found, key=_in_order)
 
 
-def _in_order(said: tuple[Window, str]) -> tuple[bool, int, Key, int]:
-    window, emission = said
+def _in_order(firing: tuple[Window, str]) -> tuple[bool, int, Key, int]:
+    window, emission = firing
     return emission != RETRACT, window.start, nulls_first(window.key), window.end
 
 
@@ -67,8 +67,8 @@ def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:
     before, after = ending.before.of(window.key), ending.after.of(window.key)
     firing = spec.firing
     if before < window.over <= after:
-        said = window.revision > 0 and not window.unemitted
-        return "full" if firing.repeat or not said else None
+        same = window.revision > 0 and not window.unemitted
+        return "full" if firing.repeat or not same else None
     if not window.unemitted:
         return None
     if window.over <= before:
