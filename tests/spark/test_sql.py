@@ -70,6 +70,28 @@ BOTH = [
         ),
     ),
     (
+        """SELECT STREAM key, count(*) AS n, sum(value) AS total FROM t
+           GROUP BY key, FLOOR(at TO MINUTE)""",
+        lambda t: (
+            mt.windowed(t, key="key", time="at", nulls="group")
+            .tumbling("1 minute")
+            .agg(n=mt.count(), total=mt.sum("value"))
+        ),
+    ),
+    (
+        """SELECT key, count(*) AS n, sum(value) AS total
+           FROM t WATERMARK `at` DELAY OF INTERVAL '5' SECOND
+           WINDOW HOPPING (SIZE 10 SECONDS, ADVANCE BY 5 SECONDS, GRACE PERIOD 20 SECONDS)
+           WHERE value > 0 GROUP BY key EMIT FINAL""",
+        lambda t: (
+            mt.windowed(
+                t, key="key", time="at", where="value > 0", lateness="25 seconds", nulls="group"
+            )
+            .hopping("10 seconds", "5 seconds")
+            .agg(n=mt.count(), total=mt.sum("value"))
+        ),
+    ),
+    (
         """SELECT key, count(*) AS n, sum(value) AS total
            FROM TABLE(TUMBLE(TABLE t, 2 ROWS)) GROUP BY key, window_start, window_end""",
         lambda t: (
@@ -456,3 +478,47 @@ def test_what_a_pipeline_lacks_is_told_before_anything_starts(
     with pytest.raises(mt.MuntinError, match=said):
         pipelines.start(spark, pipeline(PIPELINE.replace(old, new), given), given, {})
     assert not (tmp_path / "checkpoints").exists()
+
+
+def test_times_rounded_up_and_the_last_moment_of_a_window(spark: SparkSession) -> None:
+    times = ["09:00:00", "09:00:01", "10:00:00", "10:00:00.000001"]
+    frame = spark.createDataFrame([(f"2026-01-01 {t}",) for t in times], "t string")
+    orders = frame.selectExpr("CAST(t AS TIMESTAMP) AS rowtime")
+    up = mt.sql(
+        spark,
+        "SELECT CEIL(rowtime TO HOUR) AS hour, count(*) AS n FROM orders "
+        "GROUP BY CEIL(rowtime TO HOUR)",
+        orders=orders,
+    )
+    found = up.results.selectExpr("date_format(hour, 'HH:mm:ss.SSSSSS') AS hour", "n").collect()
+    assert sorted(map(tuple, found)) == [
+        ("09:00:00.000000", 1),
+        ("10:00:00.000000", 2),
+        ("11:00:00.000000", 1),
+    ]
+    last = mt.sql(
+        spark,
+        "SELECT window_time, count(*) AS n FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(rowtime), "
+        "1 HOUR)) GROUP BY window_start, window_end, window_time",
+        orders=orders,
+    )
+    shown = last.results.selectExpr("date_format(window_time, 'HH:mm:ss.SSS') AS t", "n").collect()
+    assert sorted(map(tuple, shown)) == [("09:59:59.999", 2), ("10:59:59.999", 2)]
+
+
+def test_partners_within_a_time_as_ksqldb_says_it(spark: SparkSession) -> None:
+    def table(*rows: tuple[int, str]) -> DataFrame:
+        frame = spark.createDataFrame([(n, f"2026-01-01 {t}") for n, t in rows], "id int, t string")
+        return frame.selectExpr("id", "CAST(t AS TIMESTAMP) AS ts")
+
+    orders = table((1, "09:00:00"), (2, "09:00:00"), (3, "09:00:00"), (4, "09:00:00"))
+    shipments = table((1, "08:59:00"), (2, "08:58:59"), (3, "09:02:00"), (4, "09:02:01"))
+    pairs = mt.sql(
+        spark,
+        "SELECT o.id AS id FROM orders WATERMARK ts DELAY OF 1 HOUR o "
+        "JOIN shipments WATERMARK ts DELAY OF 1 HOUR s "
+        "WITHIN (1 MINUTE, 2 MINUTES) ON o.id = s.id",
+        orders=orders,
+        shipments=shipments,
+    )
+    assert sorted(row["id"] for row in pairs.results.collect()) == [1, 3]

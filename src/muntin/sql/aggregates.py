@@ -14,7 +14,7 @@ from muntin.model.pipeline import Expression
 from muntin.sql.cursor import Cursor, Grammar, Span, read
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.lengths import length
-from muntin.sql.windowcalls import read_call
+from muntin.sql.windowcalls import read_call, read_rounding
 
 _BY_NAME = {name: entry for entry in ENTRIES.values() for name in entry.sql.names}
 _WITHIN = {name: entry for entry in ENTRIES.values() for name in entry.sql.within}
@@ -188,7 +188,7 @@ def alone(text: str) -> Aggregate:
     def one(cursor: Cursor) -> Any:
         return cursor.scalar("an aggregate")
 
-    found, cursor = read(text, Grammar(one, read_call, length))
+    found, cursor = read(text, Grammar(one, read_call, length, read_rounding))
     if len(found) != 1 or not name_of(found[0]):
         raise SqlError(text, (0, max(1, len(text))), "this is no aggregate", _KNOWN)
     return call(Scope(cursor, frozenset()), found[0])

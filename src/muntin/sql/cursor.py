@@ -39,11 +39,13 @@ class Grammar:
         statement: Reads a statement.
         window_call: Reads a window call behind its parenthesis; gets its name and its start.
         length: Reads a length.
+        rounding: Reads a unit behind ``FLOOR(ts TO``; gets the function, its start and the time.
     """
 
     statement: Callable[[Cursor], Any]
     window_call: Callable[[Cursor, str, int], Any]
     length: Callable[[Cursor], Any]
+    rounding: Callable[[Cursor, str, int, exp.Expr], Any]
 
 
 class WindowNode(exp.Expression, exp.Func):
@@ -287,8 +289,24 @@ def _calling(name: str) -> Callable[[Cursor], exp.Expr]:
     return call
 
 
+def _rounding(name: str) -> Callable[[Cursor], exp.Expr]:
+    """``FLOOR(ts TO HOUR)`` is a window, ``FLOOR(x)`` Spark's function."""
+
+    def call(cursor: Cursor) -> exp.Expr:
+        named = cursor._tokens[cursor._index - 2]
+        arguments = cursor._parse_csv(cursor._parse_lambda)
+        if len(arguments) != 1 or not cursor.takes("TO"):
+            return exp.Anonymous(this=named.text, expressions=arguments)
+        node = WindowNode(this=name)
+        node.meta[_CALL] = cursor.grammar.rounding(cursor, name, named.start, arguments[0])
+        return node
+
+    return call
+
+
 KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-BOUNDS = tuple(f"{kind}_{end}" for kind in KINDS for end in ("START", "END"))
+ROUNDINGS = ("FLOOR", "CEIL")
+BOUNDS = tuple(f"{kind}_{end}" for kind in KINDS for end in ("START", "END", "ROWTIME"))
 SPARK = ("WINDOW", "SESSION_WINDOW")
 
 # The functions whose arguments aren't a list of expressions.
@@ -296,6 +314,7 @@ _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", "SUBSTRING", "
 Cursor.FUNCTION_PARSERS = {
     **{name: SparkParser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX},
     **{name: _calling(name) for name in (*KINDS, *BOUNDS, *SPARK)},
+    **{name: _rounding(name) for name in ROUNDINGS},
 }
 
 

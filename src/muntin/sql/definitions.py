@@ -20,7 +20,7 @@ from muntin.sql.syntax import (
     Statement,
     Watermark,
 )
-from muntin.sql.windowcalls import read_call
+from muntin.sql.windowcalls import read_call, read_rounding
 
 _STATEMENTS = "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN"
 _OURS = ("connector", "mode")
@@ -244,4 +244,4 @@ def _setting(cursor: Cursor) -> Setting:
     return Setting(name, name_span, value, span)
 
 
-GRAMMAR = Grammar(statement, read_call, lengths.length)
+GRAMMAR = Grammar(statement, read_call, lengths.length, read_rounding)

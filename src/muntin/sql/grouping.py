@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from sqlglot import exp
 
 from muntin.model.pipeline import quoted
+from muntin.sql import ksql
 from muntin.sql.aggregates import call, name_of
-from muntin.sql.cursor import BOUNDS, SPARK, WindowNode, call_of
+from muntin.sql.cursor import BOUNDS, ROUNDINGS, SPARK, WindowNode, call_of
 from muntin.sql.expressions import Scope, Swaps, normal, walk
 from muntin.sql.selectlist import END, OWN, START, SelectList
 from muntin.sql.syntax import Item, Select, WindowCall
 
+# The last moment of a window, as Flink's functions and Spark's give it.
+_ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
+_WINDOW_TIME = f"({END} - INTERVAL '0.000001' SECOND)"
 _STRUCT = f"named_struct('start', {START}, 'end', {END})"
+
+
+def _of_call(name: str) -> str:
+    """What a window function is, outside of ``FROM``, in columns of results."""
+    if name in BOUNDS:
+        ends = {"START": START, "END": END, "ROWTIME": _ROWTIME}
+        return ends[name.rpartition("_")[2]]
+    if name in ROUNDINGS:
+        # Windows that are rounded up begin a microsecond behind the full hour, and end so.
+        return START if name == "FLOOR" else _WINDOW_TIME
+    return _STRUCT
 
 
 class Grouping(SelectList):
@@ -66,7 +82,7 @@ class Grouping(SelectList):
                 bounds.add(bound)
             else:
                 self._key(written, node)
-        if not bounds:
+        if not bounds and self.select.window is None:
             hint = f"add {self._form()} to GROUP BY"
             self.scope.fail(self.select.group_span, "the query isn't grouped by windows", hint)
         missing = [name for name in (START, END) if name not in bounds]
@@ -79,7 +95,7 @@ class Grouping(SelectList):
             return f"{START}, {END}"
         start, end = self.window.span
         written = self.scope.text[start:end]
-        return written.replace("_START(", "(").replace("_END(", "(")
+        return re.sub(r"(?i)_(START|END|ROWTIME)\(", "(", written)
 
     def _meant(self, node: exp.Expr) -> exp.Expr:
         """What an ordinal or an alias in ``GROUP BY`` stands for, without parentheses around it."""
@@ -133,13 +149,15 @@ class Grouping(SelectList):
     def _struct(self, node: WindowNode) -> bool:
         return call_of(node).name in SPARK
 
+    def _is_window(self, arguments: Sequence[exp.Expr]) -> bool:
+        return len(arguments) == 1 and self._bound(arguments[0]) == _STRUCT
+
     def _bound(self, node: exp.Expr) -> str | None:
         """The column of results that a bound of windows is; ``None`` for everything else."""
         if isinstance(node, WindowNode):
-            name = call_of(node).name
-            if name in BOUNDS:
-                return START if name.endswith("_START") else END
-            return _STRUCT
+            return _of_call(call_of(node).name)
+        if isinstance(node, exp.Anonymous) and node.name.lower() == "window_time":
+            return _WINDOW_TIME if self._is_window(node.expressions) else None
         if not isinstance(node, exp.Column):
             return None
         parts = [part.name.lower() for part in node.parts]
@@ -150,6 +168,10 @@ class Grouping(SelectList):
             return None
         if own.lower() in self._struct_names:
             return _STRUCT
+        if own.lower() == "window_time" and self.from_call:
+            return _ROWTIME
+        if self.select.window is not None and own.lower() in ksql.BOUNDS:
+            return ksql.BOUNDS[own.lower()]
         return own.lower() if own.lower() in (START, END) else None
 
     def _output(self, item: Item) -> None:
@@ -160,8 +182,11 @@ class Grouping(SelectList):
         name = item.alias
         if bound is not None:
             default = self.window.name.lower() if bound == _STRUCT else bound
-            if isinstance(item.scalar, exp.Column) and bound != _STRUCT:
-                default = item.scalar.name.lower()
+            if bound in (_ROWTIME, _WINDOW_TIME):
+                default = "window_time"
+            elif isinstance(item.scalar, exp.Column) and bound != _STRUCT:
+                written = item.scalar.name.lower()
+                default = ksql.BOUNDS.get(written, written)
             self.show(item, name or default, bound)
             return
         if name_of(item.scalar):
@@ -208,7 +233,5 @@ class Grouping(SelectList):
             # An alias in HAVING, or of an item before this one.
             swaps[span] = f"({shown[own.lower()].text})"
             return
-        if own is not None and own.lower() == "window_time":
-            self.scope.fail(span, "window_time isn't kept", "write window_end")
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
         self.scope.fail(span, "this column isn't one value in a group", hint)

@@ -24,7 +24,7 @@ from muntin.sql.firings import emit_spans, firing
 from muntin.sql.lengths import Length
 from muntin.sql.nearness import Nearness, nearness
 from muntin.sql.overs import frame_of, order_of
-from muntin.sql.syntax import Join, Select, Source
+from muntin.sql.syntax import Emit, Join, Select, Source
 
 _ON = "write ON Orders.id = Shipments.id"
 _OVER = "write JOIN Orders OVER (ORDER BY time RANGE INTERVAL '2' MINUTE PRECEDING) ON ..."
@@ -59,6 +59,7 @@ def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, 
     text = cursor.sql
     _check(cursor, select)
     join = select.joins[0]
+    emit = _emitted(cursor, select, join)
     left = _half(cursor, select.source, catalog, join.left_over)
     right = _half(cursor, join.source, catalog, join.over)
     if left.name.lower() == right.name.lower():
@@ -77,7 +78,7 @@ def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, 
     right = replace(right, time=right.time or left.time)
     pairs, chosen = _pairs(cursor, select, join, conditions, (left, right))
     spans = _spans(select, join)
-    said = firing_of(firing(text, select.emit, bound.axis, join=True))
+    said = firing_of(firing(text, emit, bound.axis, join=True))
     sides = [
         _side(half, keys, said, bound)
         for half, keys in zip((left, right), zip(*pairs, strict=True), strict=True)
@@ -97,6 +98,16 @@ def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, 
     shown, merged = (left.name, right.name), bool(join.using)
     made = Joining(*relations, shown, spec, columns, where, bare, merged, clocks)
     return made, spans
+
+
+def _emitted(cursor: Cursor, select: Select, join: Join) -> Emit | None:
+    """``EMIT`` with the grace that stands behind ``WITHIN``."""
+    if join.within is None or join.within.grace is None:
+        return select.emit
+    emit, grace = select.emit or Emit(), join.within.grace
+    if emit.grace is not None:
+        raise SqlError(cursor.sql, emit.spans["grace"], "WITHIN says so already", "say it once")
+    return replace(emit, grace=grace, spans={**emit.spans, "grace": grace.span})
 
 
 def _spans(select: Select, join: Join) -> dict[str, Span]:
@@ -175,6 +186,11 @@ def _timed(cursor: Cursor, half: _Half, time: str, span: Span) -> _Half:
 
 def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: _Half, right: _Half) -> Bound:
     lengths = [half.length for half in (left, right) if half.length is not None]
+    if join.within is not None:
+        if lengths or near is not None:
+            hint = "leave WITHIN out, or the other bound"
+            raise SqlError(cursor.sql, join.within.span, "the pair is bounded twice", hint)
+        return Within(join.within.before, join.within.after)
     if near is not None:
         if lengths:
             hint = "leave OVER out, or the comparison of times"

@@ -97,6 +97,23 @@ def length(cursor: Cursor) -> Length:
     return Length(total, "time", cursor.since(start))
 
 
+def clock(cursor: Cursor) -> Length:
+    """Read ``TIME '0:12:30'``, by which Calcite shifts windows.
+
+    Raises:
+        SqlError: When it is no time of a day.
+    """
+    start = cursor.here
+    cursor.takes("TIME")
+    text, span = cursor.text("a time")
+    parts = text.split(":")
+    if not 2 <= len(parts) <= 3 or not all(part.isdigit() and len(part) < 3 for part in parts):
+        cursor.fail(span, f"{text!r} isn't a time of a day", "write TIME '0:12'")
+    units = (axis.HOUR, axis.MINUTE, axis.SECOND)
+    value = sum(int(part) * unit for part, unit in zip(parts, units, strict=False))
+    return Length(value, "time", cursor.since(start))
+
+
 def _whole(cursor: Cursor, start: int) -> int:
     token = cursor.takes_kind(TokenType.NUMBER)
     if token is None or not token.text.isdigit() or not 0 < int(token.text) < _MOST:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import Column, Derived, Query, Windowing
-from muntin.sql import overs
+from muntin.sql import ksql, overs
 from muntin.sql.aggregates import name_of
 from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
@@ -18,7 +18,7 @@ from muntin.sql.firings import emit_spans, firing
 from muntin.sql.grouping import Grouping
 from muntin.sql.joins import join_of
 from muntin.sql.selectlist import END, START, SelectList
-from muntin.sql.syntax import CreateView, Select, Source, WindowCall
+from muntin.sql.syntax import CreateView, Select, Source, WindowCall, WindowClause
 from muntin.sql.windowcalls import Meant, meaning, same_call
 
 _WINDOWS = (
@@ -75,6 +75,8 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
     if select.joins:
         return Lowered(*join_of(cursor, select, catalog), cursor.places)
     call, resolved = _source(cursor, select.source, catalog)
+    if select.window is not None:
+        return _ksql(cursor, select, select.window, resolved)
     scope = Scope(cursor, resolved.qualifiers)
     over = any(isinstance(n, exp.Window) for i in select.items if i.scalar for n in walk(i.scalar))
     if over and call is None:
@@ -83,6 +85,16 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
     if found is None:
         return _rows(scope, select, resolved)
     return _windowed(scope, select, resolved, found, from_call=call is not None)
+
+
+def _ksql(cursor: Cursor, select: Select, window: WindowClause, resolved: Resolved) -> Lowered:
+    """A query with ksqlDB's ``WINDOW``."""
+    call = ksql.over(window, cursor.sql, resolved)
+    marks = resolved.marks
+    late = marks.lateness + ksql.lateness(window, select.emit)
+    resolved = replace(resolved, marks=replace(marks, lateness=late))
+    select = replace(select, emit=ksql.emitted(window, cursor.sql, select.emit))
+    return _windowed(Scope(cursor, resolved.qualifiers), select, resolved, call, from_call=False)
 
 
 _APART = "give the inner query as a table, mt.sql(…, w=inner), or write its results to one"

@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.sql import clauses
+from muntin.sql import clauses, ksql
 from muntin.sql.cursor import KINDS, Cursor, Span
 from muntin.sql.syntax import CreateView, Item, Join, Select, Source
 from muntin.sql.windowcalls import FORMS, read_call
@@ -16,7 +16,7 @@ from muntin.sql.windowcalls import FORMS, read_call
 _CLAUSES = {
     "FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "WINDOW", "ORDER BY", "LIMIT", "JOIN", "INNER",
     "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "NATURAL", "ON", "USING", "OVER", "WATERMARK",
-    "GROUP", "ORDER", "UNION", "EXCEPT", "INTERSECT", "QUALIFY", "OFFSET", "AS",
+    "GROUP", "ORDER", "UNION", "EXCEPT", "INTERSECT", "QUALIFY", "OFFSET", "AS", "WITHIN",
 }  # fmt: skip
 _REFUSED = {
     "ORDER BY": ("ORDER BY would never end on a stream", "order the table that you write to"),
@@ -50,7 +50,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     cursor.depth += 1
     if cursor.depth > 20:
         cursor.fail(None, "queries are nested too deep", "name some of them with CREATE VIEW")
-    _refuse_stream(cursor)
+    _skip_stream(cursor)
     distinct = cursor.takes("DISTINCT")
     items = [_item(cursor)]
     while cursor.takes_kind(TokenType.COMMA):
@@ -59,6 +59,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     cursor.needs("FROM", hint="write FROM and a table, or AS before a column's name")
     source = _source(cursor)
     joins = _joins(cursor, source.span[1])
+    window = ksql.window(cursor)
     where = cursor.scalar("a condition") if cursor.takes_kind(TokenType.WHERE) else None
     group, group_span = _group(cursor, head)
     having = cursor.scalar("a condition") if cursor.takes_kind(TokenType.HAVING) else None
@@ -83,22 +84,17 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
         head,
         group_span,
         views,
+        window,
     )
 
 
-def _refuse_stream(cursor: Cursor) -> None:
-    """Refuse ``SELECT STREAM``: it may mean a column of that name, under another one."""
+def _skip_stream(cursor: Cursor) -> None:
+    """Read Calcite's ``STREAM``, which says what every table here is; it may be a column, too."""
     if cursor.word != "STREAM" or cursor.second in ("", ",", "AS", "FROM", ".", "[", "("):
         return
-    start = cursor.here
     following = cursor._tokens[cursor._index + 1].token_type
-    if following not in (TokenType.STAR, TokenType.VAR, TokenType.IDENTIFIER, TokenType.DISTINCT):
-        return
-    cursor.takes("STREAM")
-    hint = "omit STREAM; of a column of that name write stream AS s, or (stream) * 2"
-    cursor.fail(
-        cursor.since(start), "every table here is a stream, and SELECT doesn't say so", hint
-    )
+    if following in (TokenType.STAR, TokenType.VAR, TokenType.IDENTIFIER, TokenType.DISTINCT):
+        cursor.takes("STREAM")
 
 
 def _joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
@@ -202,6 +198,7 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
         if cursor.takes(*words):
             source = _source(cursor)
             over = _over(cursor)
+            near = ksql.within(cursor)
             on: exp.Expr | None = None
             using: tuple[str, ...] = ()
             if cursor.takes_kind(TokenType.ON):
@@ -211,7 +208,8 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
             else:
                 hint = "write ON Orders.id = Shipments.id, or USING (id)"
                 cursor.fail(None, "the join has no condition", hint)
-            return Join(how, source, over, left_over, on, using, cursor.since(start))
+            span = cursor.since(start)
+            return Join(how, source, over, left_over, on, using, span, within=near)
     if cursor.takes_kind(TokenType.COMMA):
         source = _source(cursor)
         over = _over(cursor)

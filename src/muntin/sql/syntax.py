@@ -48,6 +48,40 @@ class WindowCall:
 
 
 @dataclass(frozen=True)
+class WindowClause:
+    """``WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 7 DAYS, GRACE PERIOD 10 MINUTES)``.
+
+    Attributes:
+        call: The window function that it means; the source names the time column.
+        grace: How long late messages are taken.
+        retention: How long a window is kept, from its start.
+        span: Where it stands.
+    """
+
+    call: WindowCall
+    grace: Length | None
+    retention: Length | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class WithinClause:
+    """``WITHIN (1 HOUR, 2 HOURS) GRACE PERIOD 10 MINUTES``, between a table and ``ON``.
+
+    Attributes:
+        before: How much earlier a partner on the right may be.
+        after: How much later.
+        grace: How long late messages are taken.
+        span: Where it stands.
+    """
+
+    before: int
+    after: int
+    grace: Length | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class Watermark:
     """``WATERMARK FOR ts AS ts - INTERVAL ...`` or ``WATERMARK ts DELAY OF INTERVAL ...``.
 
@@ -98,6 +132,7 @@ class Join:
         using: The columns of ``USING``.
         span: Where it stands.
         by_where: Whether it is ``FROM a, b``, and its condition in ``WHERE``.
+        within: ksqlDB's ``WITHIN``.
     """
 
     how: str
@@ -108,6 +143,7 @@ class Join:
     using: tuple[str, ...]
     span: Span
     by_where: bool = False
+    within: WithinClause | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +205,7 @@ class Select:
         span: Where it stands.
         group_span: Where ``GROUP BY`` stands.
         views: What ``WITH`` names.
+        window: ksqlDB's ``WINDOW TUMBLING (...)``.
     """
 
     items: tuple[Item, ...]
@@ -183,6 +220,7 @@ class Select:
     span: Span
     group_span: Span
     views: tuple[CreateView, ...] = ()
+    window: WindowClause | None = None
 
 
 Existing = Literal["refuse", "replace", "keep"]

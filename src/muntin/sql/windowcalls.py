@@ -10,11 +10,11 @@ from sqlglot.tokens import TokenType
 
 from muntin.model import cumulating, days, sessions
 from muntin.model import windows as model
-from muntin.model.axis import Rows, instant, phrase
+from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, phrase
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind
 from muntin.sql import lengths
-from muntin.sql.cursor import BOUNDS, Cursor, Span
+from muntin.sql.cursor import BOUNDS, Cursor, Span, span_of
 from muntin.sql.lengths import Length
 from muntin.sql.syntax import Argument, WindowCall
 
@@ -25,6 +25,8 @@ FORMS = {
     "SESSION": "SESSION(TABLE t PARTITION BY user, DESCRIPTOR(ts), INTERVAL '30' MINUTE)",
     "WINDOW": "window(ts, '10 minutes', '5 minutes'), size then slide",
     "SESSION_WINDOW": "session_window(ts, '5 minutes')",
+    "FLOOR": "FLOOR(ts TO HOUR)",
+    "CEIL": "CEIL(ts TO HOUR)",
 }
 # What stands at which place behind the table and the descriptor, or behind the time column.
 _PLACES = {
@@ -34,6 +36,8 @@ _PLACES = {
     "SESSION": ("GAP",),
     "WINDOW": ("SIZE", "SLIDE", "OFFSET"),
     "SESSION_WINDOW": ("GAP",),
+    "FLOOR": ("SIZE",),
+    "CEIL": ("SIZE",),
 }
 _NAMED = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET", "ORIGIN", "ZONE"),
@@ -42,7 +46,10 @@ _NAMED = {
     "SESSION": ("DATA", "TIMECOL", "GAP", "CLOSED"),
     "WINDOW": ("SIZE", "SLIDE", "OFFSET"),
     "SESSION_WINDOW": ("GAP",),
+    "FLOOR": ("SIZE",),
+    "CEIL": ("SIZE",),
 }
+_ROUNDED = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
 _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
 
 
@@ -60,6 +67,22 @@ def read_call(cursor: Cursor, name: str, start: int) -> WindowCall:
             cursor.fail(None, f"{name} isn't closed", f"write {_form(name)}")
         found.append(_argument(cursor, name))
     return WindowCall(name, tuple(found), (start, cursor.next_span[1]))
+
+
+def read_rounding(cursor: Cursor, name: str, start: int, time: exp.Expr) -> WindowCall:
+    """Read the unit of ``FLOOR(ts TO HOUR)``, up to the closing parenthesis."""
+    begin, unit = cursor.here, cursor.word
+    if unit not in _ROUNDED:
+        hint = (
+            f"write {name}(ts TO HOUR), MINUTE or SECOND; of whole days "
+            "TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => 'Europe/Berlin')"
+        )
+        cursor.fail(None, f"{name} goes to hours, minutes or seconds", hint)
+    cursor.takes(unit)
+    size = Length(_ROUNDED[unit], "time", cursor.since(begin))
+    at = span_of(time) or size.span
+    arguments = (Argument("scalar", time, at), Argument("length", size, size.span))
+    return WindowCall(name, arguments, (start, cursor.next_span[1]))
 
 
 def _form(name: str) -> str:
@@ -90,6 +113,8 @@ def _argument(cursor: Cursor, name: str) -> Argument:
     if label == "ORIGIN" and cursor.takes("TIMESTAMP"):
         text, span = cursor.text("origin")
         return Argument("moment", cursor.filled(text, span), cursor.since(start), label)
+    if cursor.word == "TIME" and cursor.second[:1].isdigit():
+        return Argument("length", lengths.clock(cursor), cursor.since(start), label)
     if lengths.starts(cursor):
         return Argument("length", lengths.length(cursor), cursor.since(start), label)
     scalar = cursor.scalar(f"an argument of {name}")
@@ -285,7 +310,8 @@ class _Placed:
         if shift is not None:
             assert isinstance(shift.value, Length)
             return shift.value.value
-        return 0
+        # What is rounded up to a full hour is all behind the hour before, and that hour itself.
+        return MICROSECOND if self.name == "CEIL" else 0
 
     def windows(self) -> Kind:
         """The windows."""

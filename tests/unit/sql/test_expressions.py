@@ -136,7 +136,7 @@ def test_keys_are_found_within_other_expressions(key: str, item: str, text: str)
 
 
 def test_what_isnt_the_same_by_itself_is_refused() -> None:
-    [node], cursor = read("a NOT IN (1)", Grammar(lambda c: c.scalar("x"), None, None))  # type: ignore[arg-type]
+    [node], cursor = read("a NOT IN (1)", Grammar(lambda c: c.scalar("x"), None, None, None))  # type: ignore[arg-type]
     inner = next(part for part in walk(node) if isinstance(part, exp.In))
     assert cursor.standing(node) == (0, 12)
     assert cursor.standing(inner) is None

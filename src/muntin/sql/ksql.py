@@ -1,0 +1,146 @@
+"""ksqlDB's own clauses: ``WINDOW TUMBLING (SIZE 1 HOUR)`` and ``WITHIN 1 HOUR``.
+
+They mean what ksqlDB's reference says of them, but for two things that only it has: its bounds of
+windows are numbers, ours are timestamps, and it takes late messages for a day where nothing is
+said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlglot.tokens import TokenType
+
+from muntin.model.errors import SqlError
+from muntin.sql import lengths
+from muntin.sql.catalog import Resolved
+from muntin.sql.cursor import Cursor
+from muntin.sql.lengths import Length
+from muntin.sql.syntax import Argument, Emit, WindowCall, WindowClause, WithinClause
+
+BOUNDS = {"windowstart": "window_start", "windowend": "window_end"}
+_WINDOW = (
+    "write WINDOW TUMBLING (SIZE 1 HOUR), HOPPING (SIZE 1 HOUR, ADVANCE BY 5 MINUTES) or "
+    "SESSION (5 MINUTES), with RETENTION 7 DAYS or GRACE PERIOD 10 MINUTES behind a comma"
+)
+_WITHIN = "write WITHIN 1 HOUR, or WITHIN (1 HOUR, 2 HOURS), and GRACE PERIOD 10 MINUTES behind it"
+# Which of our functions a word means, and what stands there before each length.
+_KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
+    "TUMBLING": ("TUMBLE", {"SIZE": ("SIZE",)}),
+    "HOPPING": ("HOP", {"SIZE": ("SIZE",), "SLIDE": ("ADVANCE", "BY")}),
+    "SESSION": ("SESSION", {"GAP": ()}),
+}
+
+
+def over(clause: WindowClause, text: str, resolved: Resolved) -> WindowCall:
+    """The window function over a source.
+
+    Raises:
+        SqlError: When the source has no event time.
+    """
+    time = resolved.marks.time
+    if time is None:
+        hint = "write WATERMARK ts DELAY OF INTERVAL '1' MINUTE behind the table"
+        raise SqlError(text, clause.span, "the table has no column of event times", hint)
+    column = Argument("columns", (time,), clause.span, "TIMECOL")
+    return replace(clause.call, arguments=(*clause.call.arguments, column))
+
+
+def emitted(clause: WindowClause, text: str, emit: Emit | None) -> Emit:
+    """``EMIT`` with what the clause says of late messages.
+
+    With ``FINAL`` windows wait for their grace, which moves their watermark instead.
+
+    Raises:
+        SqlError: When both say it.
+    """
+    emit = emit or Emit()
+    for name, said in (("grace", clause.grace), ("retain", clause.retention)):
+        if said is not None and getattr(emit, name) is not None:
+            raise SqlError(text, emit.spans[name], "WINDOW says so already", "say it once")
+    if "closes" in emit.spans:
+        return emit
+    spans = dict(emit.spans)
+    found: dict[str, Any] = {}
+    if clause.grace is not None:
+        found["grace"], spans["grace"] = clause.grace, clause.grace.span
+    if clause.retention is not None:
+        found["retain"], spans["retain"] = _kept(clause), clause.retention.span
+    return replace(emit, **found, spans=spans)
+
+
+def _kept(clause: WindowClause) -> Length:
+    """The retention counted from a window's end, as ours is; at least the grace."""
+    assert clause.retention is not None
+    sizes = [a.value for a in clause.call.arguments if a.label in ("SIZE", "GAP")]
+    size = sum(length.value for length in sizes if isinstance(length, Length))
+    grace = 0 if clause.grace is None else clause.grace.value
+    return replace(clause.retention, value=max(clause.retention.value - size, grace))
+
+
+def lateness(clause: WindowClause, emit: Emit | None) -> int:
+    """How far more the watermark trails, microseconds."""
+    final = emit is not None and "closes" in emit.spans
+    return clause.grace.value if final and clause.grace is not None else 0
+
+
+def window(cursor: Cursor) -> WindowClause | None:
+    """Read ``WINDOW TUMBLING (...)``, if it comes next; ``WINDOW w AS (...)`` is another clause."""
+    start = cursor.here
+    following = cursor._tokens[cursor._index + 2 : cursor._index + 3]
+    opens = bool(following) and following[0].token_type == TokenType.L_PAREN
+    if cursor.word != "WINDOW" or cursor.second not in _KINDS or not opens:
+        return None
+    name, parts = _KINDS[cursor.second]
+    cursor._advance(3)
+    arguments: list[Argument] = []
+    for label, words in parts.items():
+        if arguments:
+            _comma(cursor)
+        if words:
+            cursor.needs(*words, hint=_WINDOW)
+        length = _time(cursor, _WINDOW)
+        arguments.append(Argument("length", length, length.span, label))
+    said: dict[str, Length] = {}
+    while cursor.takes_kind(TokenType.COMMA):
+        part = "retention" if cursor.takes("RETENTION") else "grace"
+        if part == "grace":
+            cursor.needs("GRACE", "PERIOD", hint=_WINDOW)
+        if part in said:
+            cursor.fail(None, f"WINDOW says its {part} twice", "say it once")
+        said[part] = _time(cursor, _WINDOW)
+    if not cursor.takes_kind(TokenType.R_PAREN):
+        cursor.fail(None, "WINDOW isn't closed", _WINDOW)
+    span = cursor.since(start)
+    call = WindowCall(name, tuple(arguments), span)
+    return WindowClause(call, said.get("grace"), said.get("retention"), span)
+
+
+def within(cursor: Cursor) -> WithinClause | None:
+    """Read ``WITHIN ...``, if it comes next."""
+    start = cursor.here
+    if not cursor.takes("WITHIN"):
+        return None
+    if cursor.takes_kind(TokenType.L_PAREN):
+        before = _time(cursor, _WITHIN)
+        _comma(cursor)
+        after = _time(cursor, _WITHIN)
+        if not cursor.takes_kind(TokenType.R_PAREN):
+            cursor.fail(None, "WITHIN isn't closed", _WITHIN)
+    else:
+        before = after = _time(cursor, _WITHIN)
+    grace = _time(cursor, _WITHIN) if cursor.takes("GRACE", "PERIOD") else None
+    return WithinClause(before.value, after.value, grace, cursor.since(start))
+
+
+def _comma(cursor: Cursor) -> None:
+    if not cursor.takes_kind(TokenType.COMMA):
+        cursor.fail(None, "a comma is missing", "put one between the two lengths")
+
+
+def _time(cursor: Cursor, hint: str) -> Length:
+    found = lengths.length(cursor)
+    if found.axis != "time":
+        cursor.fail(found.span, "this isn't a duration", hint)
+    return found

@@ -1,0 +1,160 @@
+"""Calcite's and ksqlDB's own forms, as their documentation writes them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.twins import joined, lowered, sentence
+
+import muntin as mt
+from muntin.model.axis import DAY, HOUR, MINUTE
+from muntin.model.joins import Within
+from muntin.model.pipeline import Column
+
+ORDERS = sentence(key="product", time="rowtime")
+HOURLY = ORDERS.tumbling("1 hour")
+MARKED = "orders WATERMARK ts DELAY OF INTERVAL '1' MINUTE"
+KSQL = sentence(key="product", time="ts", lateness="1 minute")
+LAST = "(window_end - INTERVAL '0.000001' SECOND)"
+LAST_OF_FLINK = "(window_end - INTERVAL '0.001' SECOND)"
+
+
+def shown(text: str) -> dict[str, str]:
+    columns = lowered(text).columns
+    assert columns is not None
+    return {column.name: column.text for column in columns}
+
+
+@pytest.mark.parametrize(
+    ("text", "twin"),
+    [
+        ("FLOOR(rowtime TO HOUR)", HOURLY),
+        ("floor(rowtime to minute)", ORDERS.tumbling("1 minute")),
+        ("TUMBLE(rowtime, INTERVAL '1' HOUR, TIME '0:12')", ORDERS.tumbling(
+            "1 hour", origin=12 * MINUTE)),
+        (
+            "HOP(rowtime, INTERVAL '10' MINUTE, INTERVAL '1' HOUR, TIME '0:02:30')",
+            ORDERS.hopping("1 hour", "10 minutes", origin=150_000_000),
+        ),
+        # What is rounded up to an hour is behind the hour before: (9:00, 10:00].
+        ("CEIL(rowtime TO HOUR)", ORDERS.tumbling("1 hour", origin=1)),
+    ],
+)  # fmt: skip
+def test_calcite_windows(text, twin):
+    found = lowered(f"SELECT STREAM {text} AS at, product, count(*) AS n FROM orders "
+                    f"GROUP BY {text}, product")  # fmt: skip
+    assert found.spec == twin.spec(n=mt.count())
+
+
+def test_what_a_rounded_time_is():
+    down = shown("SELECT FLOOR(rowtime TO HOUR) AS at, COUNT(*) AS c FROM orders "
+                 "GROUP BY FLOOR(rowtime TO HOUR)")  # fmt: skip
+    assert down["at"] == "window_start"
+    up = shown("SELECT STREAM CEIL(rowtime TO HOUR) AS rowtime, product, COUNT(*) AS c "
+               "FROM orders GROUP BY CEIL(rowtime TO HOUR), product")  # fmt: skip
+    assert up["rowtime"] == LAST
+
+
+def test_floor_of_a_number_is_sparks():
+    found = lowered("SELECT k, floor(avg(x)) AS f, floor(max(x), 1) AS g FROM t "
+                    "GROUP BY k, TUMBLE(ts, 1 HOUR)")  # fmt: skip
+    assert found.columns is not None
+    assert Column("f", "floor(`__muntin_a0`)") in found.columns
+    assert Column("g", "floor(`__muntin_a1`, 1)") in found.columns
+
+
+def test_stream_is_also_a_column():
+    found = lowered("SELECT stream, count(*) AS n FROM t GROUP BY stream, TUMBLE(ts, 1 HOUR)")
+    assert found.spec.keys == ("stream",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "source", "group", "text"),
+    [
+        ("TUMBLE_ROWTIME(ts, 1 HOUR)", "t", "TUMBLE(ts, 1 HOUR)", LAST_OF_FLINK),
+        ("HOP_ROWTIME(ts, 1 HOUR, 2 HOURS)", "t", "HOP(ts, 1 HOUR, 2 HOURS)", LAST_OF_FLINK),
+        ("SESSION_ROWTIME(ts, 1 HOUR)", "t", "SESSION(ts, 1 HOUR)", LAST_OF_FLINK),
+        ("window_time(window)", "t", "window(ts, '1 hour')", LAST),
+        ("window_time(window(ts, '1 hour'))", "t", "window(ts, '1 hour')", LAST),
+        (
+            "window_time",
+            "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))",
+            "window_start, window_end, window_time",
+            LAST_OF_FLINK,
+        ),
+    ],
+)
+def test_the_last_moment_of_a_window(asked, source, group, text):
+    query = f"SELECT k, {asked}, count(*) AS n FROM {source} GROUP BY k, {group}"
+    assert shown(query)["window_time"] == text
+    named = query.replace(f"{asked}, count", f"{asked} AS at, count")
+    assert shown(named)["at"] == text
+
+
+WINDOWS = [
+    ("TUMBLING (SIZE 1 HOUR)", "", KSQL.tumbling("1 hour")),
+    ("HOPPING (SIZE 30 SECONDS, ADVANCE BY 10 SECONDS)", "",
+     KSQL.hopping("30 seconds", "10 seconds")),
+    ("SESSION (60 SECONDS)", "", KSQL.session("60 seconds")),
+    ("TUMBLING (SIZE 1 HOUR)", "EMIT CHANGES", KSQL.tumbling("1 hour").early(each=True)),
+    (
+        "TUMBLING (SIZE 1 HOUR, GRACE PERIOD 10 MINUTES)", "EMIT CHANGES",
+        KSQL.tumbling("1 hour").early(each=True).late(each=True, grace="10 minutes"),
+    ),
+    (
+        "TUMBLING (SIZE 1 HOUR, RETENTION 7 DAYS, GRACE PERIOD 10 MINUTES)", "EMIT CHANGES",
+        KSQL.tumbling("1 hour").early(each=True).late(each=True, grace="10 minutes")
+        .keep("6 days 23 hours"),
+    ),
+    (
+        # A final result comes when nothing can be late any more.
+        "TUMBLING (SIZE 1 HOUR, GRACE PERIOD 10 MINUTES)", "EMIT FINAL",
+        sentence(key="product", time="ts", lateness="11 minutes").tumbling("1 hour"),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("window", "emit", "twin"), WINDOWS)
+def test_ksqldb_windows(window, emit, twin):
+    text = f"SELECT product, count(*) AS n FROM {MARKED} WINDOW {window} GROUP BY product {emit}"
+    assert lowered(text).spec == twin.spec(n=mt.count())
+
+
+def test_ksqldb_bounds_and_conditions():
+    text = f"""
+        SELECT product, WINDOWSTART, WINDOWEND AS ends, sum(units) AS total
+        FROM {MARKED} WINDOW TUMBLING (SIZE 1 HOUR)
+        WHERE units > 0 GROUP BY product HAVING sum(units) > 5 EMIT CHANGES
+    """
+    found = lowered(text)
+    assert (found.where, found.having) == ("units > 0", "`total` > 5")
+    assert list(shown(text)) == [
+        "product", "window_start", "window_end", "ends", "total", "emission", "revision",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("within", "bound", "grace"),
+    [
+        ("WITHIN 7 DAYS", Within(7 * DAY, 7 * DAY), 0),
+        ("WITHIN (1 HOUR, 2 HOURS)", Within(HOUR, 2 * HOUR), 0),
+        ("WITHIN 1 HOUR GRACE PERIOD 15 MINUTES", Within(HOUR, HOUR), 15 * MINUTE),
+    ],
+)
+@pytest.mark.parametrize("how", ["INNER JOIN", "LEFT JOIN", "FULL OUTER JOIN"])
+def test_ksqldb_joins(how, within, bound, grace):
+    marks = "WATERMARK ts DELAY OF 1 MINUTE"
+    text = (
+        f"SELECT o.id, s.cost FROM orders {marks} o {how} shipments {marks} s {within} "
+        "ON o.id = s.id"
+    )
+    found = joined(text)
+    assert found.spec.bound == bound
+    assert {found.spec.left.firing.grace, found.spec.right.firing.grace} == {grace}
+
+
+def test_window_names_of_ours_and_theirs_stand_apart():
+    text = """
+        SELECT DISTINCT k, sum(x) OVER w AS s FROM t
+        WINDOW w AS (PARTITION BY k ORDER BY ts RANGE INTERVAL '1' HOUR PRECEDING)
+    """
+    assert str(lowered(text).spec.windows) == "sliding 1 hour"
