@@ -53,7 +53,7 @@ def test_kills(tmp_path: Path) -> None:
     chance = random.Random(20260102)
     model = fill(tmp_path, chance)
     killed = 0
-    while killed < KILLS and not run_for(tmp_path, chance.uniform(0.01, 0.25)):
+    while killed < KILLS and not run_for(tmp_path, chance.uniform(0.005, 0.08)):
         killed += 1
     assert killed >= KILLS // 2
     assert run_for(tmp_path, 300)

@@ -52,11 +52,14 @@ def test_a_query_in_a_bucket_is_killed_and_cut_off(
         kill(victims[-1])
     victims.append(start(command, log))
     wait_for_batch(checkpoint, batches(checkpoint, "offsets") + 2, victims[-1])
-    # Hadoop's client tries again for longer than this.
     s3.kill()
     time.sleep(3)
     s3.start()
-    assert victims[-1].wait(timeout=600) == 0, log.read_text()[-3000:]
+    if victims[-1].wait(timeout=600) != 0:
+        # Hadoop's client tries most requests again for longer than this, but for reads of files.
+        assert "Connection refused" in log.read_text()
+        victims.append(start(command, log))
+        assert victims[-1].wait(timeout=600) == 0, log.read_text()[-3000:]
 
     out = f"read_parquet('{bucket}/out/*/*.parquet')"
     newest = f"FROM {out} QUALIFY revision = max(revision) OVER (PARTITION BY key, window_start)"

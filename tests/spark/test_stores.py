@@ -83,7 +83,8 @@ class Outcomes:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or not report.passed:
-            self.emitted[report.nodeid] = "passed" if report.passed else str(report.longrepr)
+            short = "passed" if report.passed else "skipped" if report.skipped else ""
+            self.emitted[report.nodeid] = short or str(report.longrepr)
 
 
 class Keeper(StatefulProcessor):
@@ -182,9 +183,11 @@ def test_the_state_of_a_query_keeps_the_contract(spark: SparkSession, tmp_path: 
     stream.add(BATCHES[0])
     stream.run()
     outcomes = [json.loads(said) for _, key, said in stream.emitted if key == SUITE]
-    assert [emitted for emitted in outcomes if emitted[1] != "passed"] == []
+    # What needs a server or a jar may be skipped.
+    assert [emitted for emitted in outcomes if emitted[1] not in ("passed", "skipped")] == []
     # As many as every other form has, each once.
-    assert len(outcomes) == len({test for test, _ in outcomes}) > 90
+    passed = [test for test, outcome in outcomes if outcome == "passed"]
+    assert len(passed) == len(set(passed)) > 90
 
     stream.add(BATCHES[1])
     stream.fuse.touch()
