@@ -22,11 +22,11 @@ class Plain:
         KIND: The word for this kind, where a field may hold one of several.
 
     Example:
-        >>> from muntin.model.policies import POLICIES, Every
-        >>> Every(250).to_dict()
-        {'kind': 'wall clock', 'period': 250}
-        >>> POLICIES.read({"kind": "wall clock", "period": 250})
-        Every(period=250)
+        >>> from muntin.model.policies import POLICIES, EveryRows
+        >>> EveryRows(250).to_dict()
+        {'kind': 'rows', 'rows': 250}
+        >>> POLICIES.read({"kind": "rows", "rows": 250})
+        EveryRows(rows=250)
     """
 
     __slots__ = ()

@@ -171,7 +171,7 @@ class AggregatingOperator(WindowOperator):
         self._buffer.clear()
         self._run(lambda: self._windows.take_each(messages))
 
-    def _spoke(self) -> None:
+    def _ran(self) -> None:
         if self._downstream is not None:
             self._calm = self._windows.due()
         if self._screen is not None:

@@ -218,7 +218,7 @@ class JoiningOperator(WindowOperator):
         for handed in waiting:
             self._run(lambda handed=handed: self._windows.take(handed))  # type: ignore[misc]
 
-    def _spoke(self) -> None:
+    def _ran(self) -> None:
         """Whatever comes next may be due."""
 
     def _nothing(self) -> StepRows:

@@ -108,7 +108,7 @@ class WindowOperator(Closes):
         """Outputs without rows."""
 
     @abstractmethod
-    def _spoke(self) -> None:
+    def _ran(self) -> None:
         """Note that steps were taken."""
 
     def timeout(self, now: int | datetime | str | None = None) -> bool:
@@ -256,7 +256,7 @@ class WindowOperator(Closes):
         for said in emitted:
             self._results.add(said.results)
             self._rejects.add(said.rejected)
-        self._spoke()
+        self._ran()
 
     def _pass_on(self) -> bool:
         """Send what waits, then flush (step 7); the selector is disabled while something waits.
