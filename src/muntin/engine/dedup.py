@@ -20,6 +20,7 @@ from muntin.engine.output import Output, Shard
 from muntin.engine.results import no_results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
+from muntin.engine.windows.each import EachShard
 from muntin.state.blobs import Blobs, PartBlobs
 from muntin.state.runs import FrameCache
 
@@ -43,13 +44,18 @@ class DedupShard:
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         """See ``Shard``."""
+        judged, _ = self.judged(combined)
+        return self.inner.step(judged, wall, final=final)
+
+    def judged(self, combined: Sequence[Combined]) -> tuple[list[Combined], pl.DataFrame | None]:
+        """What a batch comes to without what was here before, and its new messages."""
         new = _fresh(combined, self.state, self.combiner)
         judged = [replace(new, raw=None)]
         if new.raw is not None:
             judged.append(self.combiner.judge(new.raw, self.state.watermark))
             # The watermark and the clock follow the whole batch, not this shard's part of it.
             judged[1].latest = judged[1].clock = None
-        return self.inner.step(judged, wall, final=final)
+        return judged, new.raw
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
@@ -167,6 +173,25 @@ class PartitionedShard:
             sum(t.pending for t in emitted),
             sum(t.rows for t in emitted),
         )
+
+
+def each_of(shard: Shard) -> EachShard | None:
+    """The shard that may take many single messages in one step; ``None`` where none may."""
+    inner = shard.inner if isinstance(shard, DedupShard) else shard
+    return inner if isinstance(inner, EachShard) else None
+
+
+def step_each(shard: Shard, messages: pl.DataFrame, wall: int) -> Output:
+    """Take single messages in one step; see ``EachShard.step_each``."""
+    inner = each_of(shard)
+    assert inner is not None
+    combiner, mark = inner.combiner, shard.state.watermark
+    judged = [combiner.combine(messages, mark, shard.state.offsets)]
+    new: pl.DataFrame | None = messages
+    if isinstance(shard, DedupShard):
+        judged, new = shard.judged(judged)
+    taken = combiner.taken(messages.clear() if new is None else new, mark)
+    return inner.step_each(judged, taken, wall)
 
 
 def _fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from muntin.engine import columns
@@ -14,12 +16,13 @@ from muntin.model.sessions import Sessions
 _LIVES = "__muntin_lives"
 
 
-def results(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
+def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()) -> pl.DataFrame:
     """Lower partials to values, in the order of window start, then key; what vanished comes first.
 
     Args:
         emitted: ``window``, the keys, the partials, ``emission`` and ``revision``.
         combiner: The query.
+        order: The columns to order by in place of window and keys.
 
     Returns:
         The key columns, ``window_start`` and ``window_end`` (microseconds), the aggregates,
@@ -37,7 +40,7 @@ def results(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
         emitted = arranged(emitted, order)
         end = emitted[columns.LAST] + spec.windows.gap
     else:
-        emitted = arranged(emitted, [columns.WINDOW, *combiner.keys])
+        emitted = arranged(emitted, order or [columns.WINDOW, *combiner.keys])
         end = window_end(emitted[columns.WINDOW], combiner.numbered)
     identity = emitted.select(
         *_named_keys(combiner),

@@ -15,7 +15,7 @@ from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.engine.windows.paned import PanedShard
+from muntin.engine.windows.each import EachShard
 from muntin.engine.windows.sliding import SlidingShard
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
@@ -178,5 +178,5 @@ def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
 
 def _judging(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """The shard of messages that come once, each with its position."""
-    made = _SHARDS.get(type(combiner.spec.windows), PanedShard)
+    made = _SHARDS.get(type(combiner.spec.windows), EachShard)
     return made(combiner, blobs, cache)

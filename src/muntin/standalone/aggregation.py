@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns, window_operator
+from muntin.engine.dedup import each_of, step_each
 from muntin.engine.output import Output, Shard
 from muntin.engine.results import no_results
 from muntin.engine.windows.combine import Combiner
@@ -123,12 +124,15 @@ class Aggregation:
 
     def take_each(self, messages: pl.DataFrame) -> list[StepRows]:
         """Take single messages: as if each were a batch of its own."""
-        found = cuts(messages, self.combiner, self.shard)
+        shard = each_of(self.shard)
+        wall = self.clock.read(self.shard.state)
+        together = shard is not None and shard.takes_each(wall)
+        found = cuts(messages, self.combiner, self.shard, together=together)
         if found.judged is not None:
             messages = messages.with_columns(found.judged.alias(JUDGED))
         ends = [*found.starts[1:], len(messages)]
         return [
-            self._step(messages[start:end], False)
+            self._step(messages[start:end], False, each=found.each and end - start > 1)
             for start, end in zip(found.starts, ends, strict=True)
         ]
 
@@ -175,7 +179,7 @@ class Aggregation:
         order = [columns.TIME, *(self.spec.offset or ())[::-1]]
         return found.sort(order, maintain_order=True).select(self._visible)
 
-    def _step(self, messages: pl.DataFrame | None, final: bool) -> StepRows:
+    def _step(self, messages: pl.DataFrame | None, final: bool, *, each: bool = False) -> StepRows:
         state = self.shard.state
         wall = self.clock.read(state)
         if messages is None:
@@ -183,8 +187,11 @@ class Aggregation:
         elif self._kept is not None:
             messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
         new = self._new(messages)
-        combined = self.combiner.combine(messages, state.watermark, state.offsets)
-        emitted = self.shard.step([combined], wall, final=final)
+        if each:
+            emitted = step_each(self.shard, messages, wall)
+        else:
+            combined = self.combiner.combine(messages, state.watermark, state.offsets)
+            emitted = self.shard.step([combined], wall, final=final)
         if self._kept is not None:
             self._keep(new, emitted, final)
         return self._emitted(emitted)

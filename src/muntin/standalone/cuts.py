@@ -33,10 +33,12 @@ class Cuts:
     Attributes:
         starts: Where the steps begin; the first is 0.
         judged: The watermark before each message, on the time axis; null before the first.
+        each: Whether the messages of a step emit as if each were a step of its own.
     """
 
     starts: list[int]
     judged: pl.Series | None = None
+    each: bool = False
 
 
 def by_message(spec: WindowSpec, combiner: Combiner) -> bool:
@@ -55,19 +57,23 @@ def _by_message(policy: Policy) -> bool:
     return policy.period is None or policy.rows is not None
 
 
-def cuts(messages: pl.DataFrame, combiner: Combiner, shard: Shard) -> Cuts:
+def cuts(
+    messages: pl.DataFrame, combiner: Combiner, shard: Shard, *, together: bool = False
+) -> Cuts:
     """Cut messages that came one by one.
 
     Args:
         messages: The frame that they make.
         combiner: The query.
         shard: Where the windows are; it isn't changed.
+        together: Whether messages that let their own windows emit may be one step, as long as
+            nothing ends.
     """
-    spec = combiner.spec
+    spec, each = combiner.spec, False
     known = _known(messages, spec, shard)
     counts = countable(messages, [*spec.required, *(spec.offset or ())]) & ~known
+    judged: pl.Series | None = None
     if spec.axis == "rows":
-        judged = None
         starts = [0] if spec.offset is None else _by_offset(messages, spec, shard, counts)
     else:
         before = watermarks(messages, spec.lateness, shard.state.watermark, counts)
@@ -76,7 +82,11 @@ def cuts(messages: pl.DataFrame, combiner: Combiner, shard: Shard) -> Cuts:
         starts = _by_time(messages, spec, before, counts)
     if by_message(spec, combiner):
         starts = list(range(len(messages)))
-    return Cuts([start for start in starts if start < len(messages)] or [0], judged)
+    if together:
+        apart = _by_edge(messages, spec, before, counts)
+        each = len(apart) < len(starts)
+        starts = apart if each else starts
+    return Cuts([start for start in starts if start < len(messages)] or [0], judged, each)
 
 
 def _known(messages: pl.DataFrame, spec: WindowSpec, shard: Shard) -> NDArray[np.bool_]:
@@ -115,7 +125,7 @@ def _by_time(
 ) -> list[int]:
     times = messages[columns.TIME].fill_null(0).to_numpy()
     windows, grace = spec.windows, spec.firing.grace
-    after = np.maximum(before, np.where(counts, times - spec.lateness, ALWAYS))
+    after = _after(messages, spec, before, counts)
     alone = late_by_message(spec)
 
     def edge_at(watermark: int) -> int:
@@ -131,6 +141,29 @@ def _by_time(
             starts += [row, row + 1]
             edge = edge_at(int(after[row]))
     return sorted(set(starts))
+
+
+def _by_edge(
+    messages: pl.DataFrame, spec: WindowSpec, before: Positions, counts: NDArray[np.bool_]
+) -> list[int]:
+    """Each message that lets a window end or close is a step of its own."""
+    after = _after(messages, spec, before, counts)
+    starts, row = [0], 0
+    while row < len(after):
+        mark = int(before[row])
+        none = mark <= ALWAYS // 2
+        edge = ALWAYS + 1 if none else spec.windows.next_edge(mark, spec.firing.grace)
+        row = int(np.searchsorted(after, edge)) + 1
+        starts += [row - 1, row]
+    return sorted(set(starts))
+
+
+def _after(
+    messages: pl.DataFrame, spec: WindowSpec, before: Positions, counts: NDArray[np.bool_]
+) -> Positions:
+    """The watermark behind each message."""
+    times = messages[columns.TIME].fill_null(0).to_numpy()
+    return np.maximum(before, np.where(counts, times - spec.lateness, ALWAYS))
 
 
 def _by_offset(

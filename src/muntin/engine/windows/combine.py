@@ -182,6 +182,10 @@ class Combiner:
         """Part messages into those that count and those rejected for one reason each."""
         return admit(messages, self.spec.required, self._edge(watermark))
 
+    def taken(self, messages: pl.DataFrame, watermark: int | None) -> pl.DataFrame:
+        """The messages that count, in their order."""
+        return self.part(self._keyed(messages), watermark)[0]
+
     def _edge(self, watermark: int | None) -> int | None:
         """The first place that some open window may hold; ``None`` where any may."""
         windows = self.numbered
@@ -209,6 +213,19 @@ class Combiner:
             if cells is not None:
                 return self._settle(cells)
         return self._settle(self._group(messages, code))
+
+    def lift_each(self, messages: pl.DataFrame, row: str) -> pl.DataFrame:
+        """One row a message, out of messages that all count, with their numbers as ``row``."""
+        prepared = [e for algebra in self.lifted for e in algebra.prepare()]
+        messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(row))
+        messages = messages.with_columns(*prepared)
+        named = zip(self.message_keys, self.keys, strict=True)
+        place = [pl.col(name).first().alias(key) for name, key in named]
+        place.append(pane_of(pl.col(columns.TIME), self.numbered).first().alias(columns.PANE))
+        lifted = [pl.len().cast(pl.Int64).alias(columns.MESSAGES)]
+        lifted += [e for algebra in self.lifted for e in algebra.lift(messages)]
+        cells = messages.group_by(row, maintain_order=True).agg(*place, *lifted)
+        return self._settle(cells)
 
     def _scatter(self, messages: pl.DataFrame, code: Code) -> pl.DataFrame | None:
         """Lift into arrays with a place for each key and pane, where every aggregate can."""

@@ -7,6 +7,7 @@ and the changes, **early** and **late**, that wait for their policy.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -28,6 +29,21 @@ from muntin.state.runs import FrameCache, Ranged, Runs, join_runs, ranged
 _SEGMENTS = 8
 _KEPT, _WAITS = "kept", "waits"
 FIRED, LATE = "fired", "late"
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A step that has begun.
+
+    Attributes:
+        judged: The watermark that its messages were judged by.
+        moment: Where the watermark and the clock are.
+        final: Whether the input ends with it.
+    """
+
+    judged: int | None
+    moment: Clock
+    final: bool
 
 
 class PanedShard:
@@ -87,14 +103,8 @@ class PanedShard:
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         """See ``Shard``."""
-        state = self.state
-        judged = state.watermark
-        wall = state.clock(combined, wall)
-        state.advance(combined, self.spec.lateness)
-        firing = self.spec.firing
-        moment = Clock.of(
-            self.windows, firing.grace, (judged, state.watermark), (state.wall, wall), final
-        )
+        begun = self._begin(combined, wall, final)
+        moment = begun.moment
         fresh = [ranged(c.cells, columns.PANE) for c in combined if len(c.cells)]
         changes = self._changes(fresh, moment)
         full, silent = self._full(fresh, changes["early"], moment)
@@ -105,18 +115,40 @@ class PanedShard:
             for emission in ("late", "early")
         ]
         frame = pl.concat([t for t in emitted if len(t)] or emitted[:1], how="diagonal")
+        return self._end(begun, combined, fresh, frame, marks)
+
+    def _begin(self, combined: Sequence[Combined], wall: int, final: bool) -> Begun:
+        """Move the clock and the watermark."""
+        state, judged = self.state, self.state.watermark
+        wall = state.clock(combined, wall)
+        state.advance(combined, self.spec.lateness)
+        marks, walls = (judged, state.watermark), (state.wall, wall)
+        moment = Clock.of(self.windows, self.spec.firing.grace, marks, walls, final)
+        return Begun(judged, moment, final)
+
+    def _end(
+        self,
+        begun: Begun,
+        combined: Sequence[Combined],
+        fresh: list[Ranged],
+        frame: pl.DataFrame,
+        marks: list[pl.DataFrame],
+        order: Sequence[str] = (),
+    ) -> Output:
+        """Store what the step leaves, and say what it emits."""
+        state = self.state
         for part in combined:
             state.count(part.counts)
         overflowed = overflows(frame, self.combiner)
-        self._keep(fresh, marks, moment, final)
-        state.wall = wall
+        self._keep(fresh, marks, begun.moment, begun.final)
+        state.wall = begun.moment.wall
         counted = {"early": self.early.counted, "late": self.late.counted}
         state.extra[_WAITS] = {name: n for name, n in counted.items() if n is not None}
         state.save({n: getattr(self, n) for n in ("cells", "marks", "early", "late")})
         return Output(
-            results(frame, self.combiner),
+            results(frame, self.combiner, order),
             pl.concat([*(c.rejected for c in combined), overflowed], how="diagonal"),
-            judged,
+            begun.judged,
             state.watermark,
             dict(state.counts),
             self.early.pending + self.late.pending,

@@ -19,6 +19,8 @@ from muntin.state.lookup import matched
 from muntin.state.manifest import Run
 from muntin.state.runs import Merge, Runs, join_runs
 
+BEFORE = "__muntin_before"
+
 
 class Waiting:
     """The windows that have changed since they last emitted.
@@ -93,6 +95,43 @@ class Waiting:
         if self.counted is None or due_by_clock(self.policy, moment):
             return self._of_all(changes, moment)
         return self._of_changed(changes, moment)
+
+    def take_each(self, changes: pl.DataFrame) -> pl.DataFrame:
+        """Take messages in of which each is a step, while no clock passes and nothing closes.
+
+        Args:
+            changes: Each window once, with how many messages are new to it.
+
+        Returns:
+            The same windows, with how many messages waited before.
+        """
+        new = self._slim(changes)
+        none = new.with_columns(pl.lit(0, dtype=pl.Int64).alias(BEFORE))
+        rows = None if self.policy is None else self.policy.rows
+        if self.policy is None or not len(changes):
+            return none
+        if rows is None:
+            if self.policy.period is not None:
+                self.table.append(changes)
+            return none
+        assert self.counted is not None
+        stored = self._stored(changes).rename({columns.MESSAGES: BEFORE})
+        both = matched(new, stored, self._identity, "left").with_columns(
+            pl.col(BEFORE).fill_null(0)
+        )
+        # The first that lets a window emit takes all that waits; then every so many do.
+        first = pl.max_horizontal(pl.lit(1), rows - pl.col(BEFORE))
+        left = pl.when(pl.col(columns.MESSAGES) < first).then(
+            pl.col(BEFORE) + pl.col(columns.MESSAGES)
+        )
+        both = both.with_columns(
+            left.otherwise((pl.col(columns.MESSAGES) - first) % rows).alias("left")
+        )
+        waited, waits = (int((both[name] > 0).sum()) for name in (BEFORE, "left"))
+        self.counted += waits - waited
+        moved = both.with_columns((pl.col("left") - pl.col(BEFORE)).alias(columns.MESSAGES))
+        self.table.append(self._slim(moved.filter(pl.col(columns.MESSAGES) != 0)))
+        return both.drop("left")
 
     def _closes(self, changes: pl.DataFrame, moment: Clock) -> bool:
         """Whether some of these windows may have closed, and so must emit."""

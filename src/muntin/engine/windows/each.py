@@ -1,0 +1,161 @@
+"""Single messages taken at once that emit as if each were a step of its own.
+
+Where nothing ends meanwhile, a message's step lets only its own windows emit: what they hold after
+it is a prefix of what they hold after all of them. So a thousand messages cost one step, and emit
+what a thousand would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.firing import Clock
+from muntin.engine.order import arranged, begins
+from muntin.engine.output import Output
+from muntin.engine.windows.combine import Combined
+from muntin.engine.windows.overlap import in_windows
+from muntin.engine.windows.paned import FIRED, LATE, PanedShard
+from muntin.engine.windows.prefixes import Prefixes
+from muntin.engine.windows.waiting import BEFORE, Waiting
+from muntin.model.policies import Each, Policy
+from muntin.state.lookup import matched
+from muntin.state.runs import ranged
+
+ROW = "__muntin_step"
+_STORED = -1
+
+
+class EachShard(PanedShard):
+    """A shard of paned windows that may take many single messages in one step; see ``Shard``."""
+
+    def takes_each(self, wall: int) -> bool:
+        """Whether the policies, and what waits for them, allow it at this time."""
+        slides = all(algebra.slides for algebra in self.combiner.algebras)
+        return slides and all(self._allows(waiting, wall) for waiting in (self.early, self.late))
+
+    def _allows(self, waiting: Waiting, wall: int) -> bool:
+        policy, last = waiting.policy, self.state.wall
+        if isinstance(policy, Each):
+            # What another policy has left goes with the next message.
+            return waiting.table.low is None
+        if policy is None or last is None or policy.period is None:
+            passed = False
+        else:
+            passed = wall // policy.period > last // policy.period
+        # Of partial results that wait nothing can be taken back.
+        by_rows = policy is not None and policy.rows is not None
+        return not passed and (self.spec.firing.accumulate or not by_rows)
+
+    def step_each(self, combined: Sequence[Combined], taken: pl.DataFrame, wall: int) -> Output:
+        """Take messages that move the watermark past no edge of a window.
+
+        Args:
+            combined: What they come to, as for ``step``.
+            taken: Those of them that count, in their order.
+            wall: The wall clock, microseconds.
+
+        Returns:
+            What each of them would have emitted in a step of its own, one behind the other.
+        """
+        begun = self._begin(combined, wall, final=False)
+        moment = begun.moment
+        fresh = [ranged(c.cells, columns.PANE) for c in combined if len(c.cells)]
+        changes = self._changes(fresh, moment)
+        nothing = self._no_windows()
+        marks = [self._marks(changes["late"], nothing, nothing)]
+        single = self._in_windows(taken, moment)
+        ended = pl.col(columns.WINDOW) <= moment.before
+        emitted = [
+            self._emitted(emission, single.filter(mine), changes[emission], marks)
+            for emission, mine in (("late", ended), ("early", ~ended))
+        ]
+        frame = pl.concat([f for f in emitted if len(f)] or emitted[:1], how="diagonal")
+        return self._end(begun, combined, fresh, frame, marks, order=[ROW, columns.WINDOW])
+
+    def _in_windows(self, taken: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+        """Each message's partials in each of its windows that takes it."""
+        single = self.combiner.lift_each(taken, ROW)
+        return in_windows(single, moment.closed_before + 1, None, self.combiner).drop(columns.PANE)
+
+    def _emitted(
+        self,
+        emission: str,
+        single: pl.DataFrame,
+        changes: pl.DataFrame,
+        marks: list[pl.DataFrame],
+    ) -> pl.DataFrame:
+        waiting = self.late if emission == "late" else self.early
+        policy, before = waiting.policy, waiting.take_each(changes)
+        by_clock = policy is None or (policy.rows is None and policy.period is not None)
+        if by_clock or not len(single):
+            numbers = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (columns.REVISION, ROW)]
+            return self._no_windows().with_columns(
+                pl.lit(emission).alias(columns.EMISSION), *numbers
+            )
+        assert policy is not None
+        known = self._known(emission, before)
+        records, line, due = self._records(single, known, policy)
+        partials = [pl.Series(columns.MESSAGES, line.add_integers(_array(records)))]
+        if self.spec.firing.accumulate:
+            partials += [s for a in self.combiner.algebras for s in a.slide(records, line)]
+            whole = pl.concat(
+                [records.select(*self._identity, ROW, FIRED), pl.DataFrame(partials)],
+                how="horizontal",
+            )
+        else:
+            whole = records
+        revision = _ordinals(due, line)
+        whole = whole.with_columns(
+            pl.lit(emission).alias(columns.EMISSION),
+            (pl.col(FIRED) + pl.Series(revision)).alias(columns.REVISION),
+        ).filter(pl.Series(due))
+        none = pl.lit(0, dtype=pl.Int64)
+        once = whole.select(*self._identity, (none + 1).alias(FIRED), none.alias(LATE))
+        marks.append(self._add_marks([once]))
+        return whole.drop(FIRED)
+
+    def _known(self, emission: str, before: pl.DataFrame) -> pl.DataFrame:
+        """What is stored of windows: how often they emitted, what waits, and what they hold."""
+        window = before[columns.WINDOW]
+        low, high = int(window.min()), int(window.max())  # type: ignore[arg-type]
+        only = before.select(self._identity)
+        held = self._compose([], low, high, only.select(self.keys).unique())
+        held = matched(before.drop(columns.MESSAGES), held, self._identity, "left")
+        held = held.with_columns(pl.col(columns.MESSAGES).fill_null(0))
+        held = self._with_marks(held, low, high, (), only)
+        if emission == "late":
+            held = self._count_full(held, held.select(*self._identity, columns.MESSAGES))
+        return held.drop(LATE)
+
+    def _records(
+        self, single: pl.DataFrame, known: pl.DataFrame, policy: Policy
+    ) -> tuple[pl.DataFrame, Prefixes, np.ndarray]:
+        """Windows' messages behind what they hold; and which of them let their window emit."""
+        stored = known.filter(pl.col(columns.MESSAGES) > 0)
+        stored = stored.with_columns(pl.lit(_STORED, dtype=pl.Int64).alias(ROW))
+        named = known.select(*self._identity, BEFORE, FIRED)
+        single = matched(single, named, self._identity, "left")
+        records = pl.concat([stored, single], how="diagonal_relaxed")
+        records = arranged(records, [columns.WINDOW, *self.keys, ROW])
+        line = Prefixes(begins(records, self._identity))
+        row = records[ROW].to_numpy()
+        due = row != _STORED
+        if policy.rows is not None:
+            new = line.ordinal + (row[line.start] != _STORED)  # the first message is 1
+            first = np.maximum(1, policy.rows - records[BEFORE].to_numpy())
+            due &= (new >= first) & ((new - first) % policy.rows == 0)
+        return records, line, due
+
+
+def _array(records: pl.DataFrame) -> np.ndarray:
+    return records[columns.MESSAGES].to_numpy()
+
+
+def _ordinals(due: np.ndarray, line: Prefixes) -> np.ndarray:
+    """How many rows of its group were due before each."""
+    found: np.ndarray = line.add_integers(due.astype(np.int64)) - due
+    return found

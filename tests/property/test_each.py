@@ -1,0 +1,128 @@
+"""Single messages that are taken at once emit what each of them would have emitted alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import muntin as mt
+from muntin.engine.windows.each import EachShard
+from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery
+from muntin.model.spec import WindowSpec
+from muntin.standalone import WindowedAggregator, windowed
+
+S = 1_000_000
+POLICIES = st.one_of(
+    st.just(Each()),
+    st.integers(1, 5).map(EveryRows),
+    st.just(RowsOrEvery(3, 10 * S)),
+    st.builds(Every, st.just(7 * S), st.integers(1, 3)),
+)
+AGGREGATES = {
+    "n": mt.count(),
+    "total": mt.sum("value"),
+    "least": mt.min("value"),
+    "last": mt.last("value"),
+    "mean": mt.mean("amount"),
+    "best": mt.arg_max("value", "amount"),
+    "kinds": mt.approx_distinct("value"),
+}
+SCHEMA = {"key": str, "value": int, "amount": float}
+
+
+@dataclass
+class Play:
+    """A query, and messages with a turn of the clock between some of them."""
+
+    spec: WindowSpec
+    calls: list[dict[str, Any] | int]
+
+
+@st.composite
+def plays(draw: st.DrawFn) -> Play:
+    source: dict[str, Any] = {"key": "key", "time": "time", "max_ahead": None}
+    source["lateness"] = draw(st.sampled_from(("0 s", "2 s", "10 s")))
+    by_offset = draw(st.booleans())
+    if by_offset:
+        source["offset"] = ("partition", "offset")
+    kinds = [
+        lambda w: w.tumbling("10 seconds"),
+        lambda w: w.hopping("10 seconds", "4 seconds"),
+        lambda w: w.cumulating("20 seconds", "5 seconds"),
+        lambda w: w.tumbling("1 day", zone="Europe/Berlin"),
+    ]
+    windows = draw(st.sampled_from(kinds))(windowed(**source))
+    names = draw(st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, unique=True))
+    spec: WindowSpec = windows.agg(**{name: AGGREGATES[name] for name in names})
+    early: Policy | None = draw(st.none() | POLICIES)
+    grace = draw(st.sampled_from((0, 3 * S, 20 * S)))
+    repeat = early is None or draw(st.booleans())
+    firing = Firing(early, draw(POLICIES), grace, grace, draw(st.booleans()), None, repeat)
+    return Play(replace(spec, firing=firing), draw(calls(by_offset)))
+
+
+@st.composite
+def calls(draw: st.DrawFn, by_offset: bool) -> list[dict[str, Any] | int]:
+    found: list[dict[str, Any] | int] = []
+    now = wall = 0
+    back = st.sampled_from((0, 0, 0, S, 5 * S, 15 * S, 40 * S))
+    ahead = st.sampled_from((0, 0, 0, S // 10, S, 3 * S, 20 * S))
+    for number in range(draw(st.integers(1, 60))):
+        if draw(st.integers(0, 19)) == 0:
+            wall += draw(st.integers(0, 9)) * S
+            found.append(wall)
+        now += draw(ahead)
+        amount = draw(st.sampled_from((None, 0.25, 1.5)))
+        value = {"value": draw(st.sampled_from((None, 1, 2, -5))), "amount": amount}
+        message = {"key": draw(st.sampled_from("aaab") | st.none()), "value": value}
+        message["time"] = draw(st.just(now - draw(back)) | st.sampled_from((None, "bad")))
+        if by_offset:
+            message |= {"offset": number - draw(st.sampled_from((0, 0, 0, 1))), "partition": 0}
+        found.append(message)
+    return found
+
+
+def played(play: Play, alone: bool) -> list[Any]:
+    """All that is emitted and kept; with each message alone, or as many at once as may be."""
+    operator = WindowedAggregator(play.spec, schema=SCHEMA)
+    for call in play.calls:
+        if isinstance(call, int):
+            operator.timeout(call)
+        else:
+            operator.add_message(**call)
+            # Whoever asks for the counts lets what waits be taken.
+            assert not alone or operator.counts is not None
+    emitted = operator.get_result().rows()
+    if not isinstance(play.spec.firing.early, Each | EveryRows | RowsOrEvery):
+        # Windows that end by different messages are one step, and in the order of one.
+        emitted = sorted(emitted, key=repr)
+    rejected = sorted(operator.rejected.rows(), key=repr)
+    held = operator.get_windows(None, None).rows()
+    return [emitted, rejected, sorted(operator.counts.items()), held]
+
+
+@given(play=plays())
+def test_many_at_once_emit_what_each_would_alone(play: Play) -> None:
+    assert played(play, alone=False) == played(play, alone=True)
+
+
+def test_they_are_taken_at_once(monkeypatch: Any) -> None:
+    taken = []
+    step = EachShard.step_each
+
+    def counted(self: EachShard, combined: Any, messages: Any, wall: int) -> Any:
+        taken.append(len(messages))
+        return step(self, combined, messages, wall)
+
+    monkeypatch.setattr(EachShard, "step_each", counted)
+    spec = windowed(key="key", time="time").tumbling("1 hour").early(each=True).agg(n=mt.count())
+    operator = WindowedAggregator(spec, schema={"key": str})
+    for n in range(1000):
+        operator.add_message(key=f"k{n % 7}", value={}, time=n)
+    found = operator.get_result()
+    assert sum(taken) == 999  # the first one sets the clock of the windows
+    assert found["n"].to_list() == [n // 7 + 1 for n in range(1000)]
+    assert found["revision"].to_list() == [n // 7 for n in range(1000)]
