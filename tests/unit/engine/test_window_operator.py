@@ -11,7 +11,7 @@ from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.paned import PanedShard
+from muntin.engine.windows.each import EachShard
 from muntin.engine.windows.sliding import SlidingShard
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, days
@@ -23,9 +23,9 @@ from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache
 
 RUN_BY = [
-    (Windows(10, 5), Combiner, PanedShard),
-    (Cumulating(10, 5), Combiner, PanedShard),
-    (Days(Windows(1, 1), "UTC"), Combiner, PanedShard),
+    (Windows(10, 5), Combiner, EachShard),
+    (Cumulating(10, 5), Combiner, EachShard),
+    (Days(Windows(1, 1), "UTC"), Combiner, EachShard),
     (Sliding(10), Combiner, SlidingShard),
     (Sessions(10), SessionCombiner, SessionShard),
 ]
