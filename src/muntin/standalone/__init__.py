@@ -16,8 +16,8 @@ Example:
 
 from __future__ import annotations
 
-from muntin.standalone.aggregator import SessionAggregator, WindowedAggregator
-from muntin.standalone.join_window import JoinWindow, SessionJoinWindow
+from muntin.standalone.aggregators import SessionAggregator, WindowedAggregator
+from muntin.standalone.join_windows import JoinWindow, SessionJoinWindow
 from muntin.standalone.operator import Flushed
 from muntin.standalone.sentence import Windowed, join, windowed
 

@@ -21,7 +21,7 @@ from muntin.engine.output import Shard
 from muntin.engine.windows.combine import Combiner
 from muntin.model.policies import Policy
 from muntin.model.spec import WindowSpec
-from muntin.standalone.buffer import ALWAYS, NEVER
+from muntin.standalone.message_buffer import ALWAYS, NEVER
 
 Positions = NDArray[np.int64]
 

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.model.joins import SIDES, JoinSpec, Side, SideName
 from muntin.model.policies import Each
-from muntin.standalone.buffer import ALWAYS, NEVER
 from muntin.standalone.cuts import countable, watermarks
+from muntin.standalone.message_buffer import ALWAYS, NEVER
 
-Flags = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Steps:
+class JoinCuts:
     """How single messages are taken in.
 
     Attributes:
@@ -43,7 +43,7 @@ def one_by_one(
     order: bytes,
     spec: JoinSpec,
     starts: Mapping[SideName, Any],
-) -> Steps:
+) -> JoinCuts:
     """Cut messages that came one by one.
 
     Args:
@@ -75,7 +75,7 @@ def one_by_one(
         {side: (found[i], found[i + 1]) for side, found in places.items()}
         for i in range(len(edges) - 1)
     ]
-    return Steps(parts, judged)
+    return JoinCuts(parts, judged)
 
 
 def _plain(side: Side) -> bool:
@@ -84,7 +84,7 @@ def _plain(side: Side) -> bool:
     return policies and side.kept is None and firing.rows is None
 
 
-def _behind_times(frame: pl.DataFrame, side: Side, start: int | None) -> tuple[Flags, pl.Series]:
+def _behind_times(frame: pl.DataFrame, side: Side, start: int | None) -> tuple[Mask, pl.Series]:
     counts = countable(frame, [*side.keys, *(side.offset or ())])
     before = watermarks(frame, side.lateness, start, counts)
     times = frame[columns.TIME].fill_null(0).to_numpy()
@@ -93,7 +93,7 @@ def _behind_times(frame: pl.DataFrame, side: Side, start: int | None) -> tuple[F
     return counts & (times < before), judged
 
 
-def _behind_offsets(frame: pl.DataFrame, side: Side, starts: Mapping[Any, int]) -> Flags:
+def _behind_offsets(frame: pl.DataFrame, side: Side, starts: Mapping[Any, int]) -> Mask:
     assert side.offset is not None
     partition, offset = side.offset
     at = pl.col(offset).cast(pl.Int64)
@@ -103,5 +103,5 @@ def _behind_offsets(frame: pl.DataFrame, side: Side, starts: Mapping[Any, int]) 
         mine = (frame[partition] == value).fill_null(False).to_numpy()
         there = np.where(mine, np.maximum(there, reached - 1), there)
     places = frame.select(at.fill_null(NEVER)).to_series().to_numpy()
-    found: Flags = places <= there
+    found: Mask = places <= there
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time as machine
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -19,15 +19,19 @@ from muntin.model.closing import Closes
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
-from muntin.standalone.aggregation import StepRows
 from muntin.standalone.fields import micros_of
-from muntin.standalone.outputs import Outputs, Receiver
+from muntin.standalone.manual_clock import ManualClock
+from muntin.standalone.pending_outputs import PendingOutputs, Receiver
 from muntin.standalone.selector import Selector
-from muntin.standalone.wall import SetClock
+from muntin.standalone.stored_aggregation import StepRows
 from muntin.stores import KeyValue
 
 # How many single messages wait at most: enough that a step costs little for each.
 MOST_WAITING = 32_768
+
+
+TimeLike = int | datetime | str | None
+"""A position: microseconds, a datetime or ISO 8601 text; on the rows axis a number."""
 
 
 class Flushed(NamedTuple):
@@ -47,6 +51,21 @@ def machine_clock() -> int:
     return machine.time_ns() // 1_000
 
 
+def key_frame(option: str, names: Sequence[str], key: Any) -> pl.DataFrame | None:
+    """A key as a row with the names of its fields; ``None`` where no key is asked for.
+
+    Raises:
+        OptionError: When it hasn't as many values as there are names.
+    """
+    if key is None:
+        return None
+    values = key if isinstance(key, tuple) else (key,)
+    if len(values) != len(names):
+        wanted = ", ".join(names)
+        raise OptionError(option, key, f"isn't ({wanted})", f"give a tuple: {wanted}")
+    return pl.DataFrame([dict(zip(names, values, strict=True))])
+
+
 class StoredWindows(Protocol):
     """Windows around a store, as far as all operators know them.
 
@@ -54,7 +73,7 @@ class StoredWindows(Protocol):
         clock: The wall clock, as it was last set.
     """
 
-    clock: SetClock
+    clock: ManualClock
 
     @property
     def watermark(self) -> int | None:
@@ -72,7 +91,7 @@ class StoredWindows(Protocol):
         """Let the clock emit what is due."""
 
 
-class WindowOperator(Closes):
+class StandaloneOperator(Closes):
     """The common part of all operators: the clock, outputs, flushing, recovery.
 
     A kind of operator takes messages, and puts its windows around the store. The arguments are
@@ -95,7 +114,7 @@ class WindowOperator(Closes):
         self._downstream = downstream
         self._errors = errors
         self._selector = Selector(name)
-        self._results, self._rejects = Outputs(), Outputs()
+        self._results, self._rejects = PendingOutputs(), PendingOutputs()
         self._open = self._failed = False
         self._flushed: dict[Any, Any] = {}
 
@@ -104,14 +123,14 @@ class WindowOperator(Closes):
         """Hand the waiting messages to the windows (steps 2 to 6)."""
 
     @abstractmethod
-    def _nothing(self) -> StepRows:
+    def _no_rows(self) -> StepRows:
         """Outputs without rows."""
 
     @abstractmethod
-    def _ran(self) -> None:
+    def _after_step(self) -> None:
         """Note that steps were taken."""
 
-    def timeout(self, now: int | datetime | str | None = None) -> bool:
+    def timeout(self, now: TimeLike = None) -> bool:
         """Set the clock: policies on the wall clock emit, and what was refused is sent again.
 
         Call it regularly: nothing else moves the operator's clock.
@@ -126,15 +145,15 @@ class WindowOperator(Closes):
             OptionError: When ``now`` isn't a time.
         """
         self._require_sound()
-        emitted = self._clock() if now is None else micros_of(now)
-        if not isinstance(emitted, int):
+        wall = self._clock() if now is None else micros_of(now)
+        if not isinstance(wall, int):
             hint = "give microseconds since the epoch, a datetime or ISO 8601 text"
             raise OptionError("now", now, "isn't a time", hint)
-        if self._waits and not self._pass_on():  # step 1
+        if self._has_pending and not self._deliver():  # step 1
             return False
         self._drain()
-        self._tick(emitted)
-        return self._pass_on()
+        self._tick(wall)
+        return self._deliver()
 
     def get_result(self) -> pl.DataFrame:
         """A copy of all window outputs since the last flush.
@@ -145,8 +164,8 @@ class WindowOperator(Closes):
             windows in rows), the aggregates, ``emission`` and ``revision``. Of a join: the columns
             of both sides and ``emission``. With a downstream: what wait to be sent.
         """
-        self._drain_gladly()
-        return self._results.waiting(self._nothing().results)
+        self._catch_up()
+        return self._results.waiting(self._no_rows().results)
 
     @property
     def rejected(self) -> pl.DataFrame:
@@ -155,8 +174,8 @@ class WindowOperator(Closes):
         Their fields, the ``reason``, the ``watermark`` in force, and in ``unread`` the text of
         values that couldn't be read (which are null in their field).
         """
-        self._drain_gladly()
-        return self._rejects.waiting(self._nothing().rejected)
+        self._catch_up()
+        return self._rejects.waiting(self._no_rows().rejected)
 
     def flush(self) -> Flushed:
         """Clear the outputs, and make the state durable with the offsets, in one atomic write.
@@ -165,17 +184,17 @@ class WindowOperator(Closes):
         where to replay.
 
         Returns:
-            What was cleared. (Whoever must not lose outputs in a crash gets them by
-            ``get_result`` and flushes when they are safe.)
+            What was cleared. (To lose no outputs in a crash, read them by ``get_result`` and
+            flush when they are safe.)
 
         Raises:
             SelectorDisabledError: When outputs wait for what is downstream.
         """
         self._require_sound()
         self._drain()
-        if not self._pass_on():
+        if not self._deliver():
             self._selector.check()
-        nothing = self._nothing()
+        nothing = self._no_rows()
         cleared = Flushed(
             self._results.waiting(nothing.results), self._rejects.waiting(nothing.rejected)
         )
@@ -195,7 +214,7 @@ class WindowOperator(Closes):
 
         Windows in rows have none.
         """
-        self._drain_gladly()
+        self._catch_up()
         return self._windows.watermark if self._open else None
 
     @property
@@ -204,14 +223,14 @@ class WindowOperator(Closes):
 
         ``partly_late`` are those of the counted ones that some of their windows no longer took.
         """
-        self._drain_gladly()
+        self._catch_up()
         return self._windows.counts if self._open else {}
 
     def close(self) -> None:
         """Let go of the store, without flushing; closing twice is closing once."""
         self.store.close()
 
-    def _admit(self) -> None:
+    def _check_accepting(self) -> None:
         if self._failed or self.store.closed:
             self._require_sound()
         if not self._selector.enabled:
@@ -226,7 +245,7 @@ class WindowOperator(Closes):
         if self.store.closed:
             raise MuntinError("the operator is closed; open it on its store again")
 
-    def _drain_gladly(self) -> None:
+    def _catch_up(self) -> None:
         """Take what waits, where it can be taken."""
         self._require_sound()
         self._drain()
@@ -236,7 +255,7 @@ class WindowOperator(Closes):
         if self._open:
             self._run(lambda: self._windows.tick(wall))
         else:
-            self._windows.clock.emit(wall)
+            self._windows.clock.advance(wall)
 
     def _position(self, option: str, given: Any) -> int | None:
         """A position on the axis."""
@@ -249,16 +268,16 @@ class WindowOperator(Closes):
         raise OptionError(option, given, f"is no position on the {self.spec.axis} axis", hint)
 
     def _run(self, take: Callable[[], list[StepRows]]) -> None:
-        """Run steps of the windows and let what they say wait."""
+        """Run steps of the windows, and keep their outputs until they are sent."""
         self._failed = True  # a step that breaks off leaves its windows half changed
-        emitted = take()
+        made = take()
         self._failed = False
-        for said in emitted:
-            self._results.add(said.results)
-            self._rejects.add(said.rejected)
-        self._ran()
+        for step in made:
+            self._results.add(step.results)
+            self._rejects.add(step.rejected)
+        self._after_step()
 
-    def _pass_on(self) -> bool:
+    def _deliver(self) -> bool:
         """Send what waits, then flush (step 7); the selector is disabled while something waits.
 
         Without a downstream there is no flush: it would make results durable that nobody has.
@@ -281,7 +300,7 @@ class WindowOperator(Closes):
         return self._downstream is not None or self._errors is not None
 
     @property
-    def _waits(self) -> bool:
+    def _has_pending(self) -> bool:
         """Whether something waits for a receiver."""
         rejects = self._errors is not None and len(self._rejects) > 0
         return rejects or (self._downstream is not None and len(self._results) > 0)

@@ -7,8 +7,8 @@ message is one of them is judged by its cells and its place alone, and in doubt 
 from __future__ import annotations
 
 from muntin.model.spec import WindowSpec
-from muntin.standalone.buffer import Buffer
 from muntin.standalone.fields import GREATEST, LEAST
+from muntin.standalone.message_buffer import MessageBuffer
 
 
 class Screen:
@@ -19,7 +19,7 @@ class Screen:
         buffer: Where its messages wait.
     """
 
-    def __init__(self, spec: WindowSpec, buffer: Buffer) -> None:
+    def __init__(self, spec: WindowSpec, buffer: MessageBuffer) -> None:
         self._spec = spec
         self._buffer = buffer
         # Times nearer to the ends of what a datetime holds may have windows that it doesn't.
@@ -31,7 +31,7 @@ class Screen:
         """Note the watermark that is in force while nothing waits."""
         self._watermark = watermark
 
-    def doubts(self, time: int | str | None) -> bool:
+    def may_reject(self, time: int | str | None) -> bool:
         """Whether the message that came last may be rejected.
 
         Args:

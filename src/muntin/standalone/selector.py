@@ -43,7 +43,7 @@ class Selector:
         """
         if self.enabled:
             return
-        emitted = f"{self.name} takes no messages while its outputs wait for what is downstream"
-        _log.warning(emitted)
+        refusal = f"{self.name} takes no messages while its outputs wait for what is downstream"
+        _log.warning(refusal)
         hint = "call timeout() until it returns True, then hand the message over again"
-        raise SelectorDisabledError(f"{emitted}; {hint}")
+        raise SelectorDisabledError(f"{refusal}; {hint}")

@@ -37,7 +37,7 @@ class _Table:
     first: int | None
 
 
-class KeptMessages:
+class RetainedMessages:
     """Messages by position: their event time, or on the rows axis the offset in their partition.
 
     Args:

@@ -8,7 +8,8 @@ import polars as pl
 
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec, Joint, SideName
-from muntin.standalone.joining import Clock, JoiningOperator
+from muntin.standalone.joining_operator import JoiningOperator
+from muntin.standalone.operator import TimeLike, key_frame
 
 
 class JoinWindow(JoiningOperator):
@@ -70,7 +71,7 @@ class JoinWindow(JoiningOperator):
             raise OptionError("spec", str(spec.bound), "is a join of sessions", hint)
 
     def get_windows(
-        self, side: SideName, start: Clock = None, end: Clock = None, *, join_keys: Any = None
+        self, side: SideName, start: TimeLike = None, end: TimeLike = None, *, join_keys: Any = None
     ) -> pl.DataFrame:
         """The windows of a side that cover a stretch of the axis.
 
@@ -92,16 +93,17 @@ class JoinWindow(JoiningOperator):
             OptionError: When the side has no windows, or no position is meant.
         """
         self._side(side)
-        self._drain_gladly()
-        stretch, only = self._stretch(start, end), self._named(side, join_keys)
-        return self._windows.windows(side, stretch, only) if self._open else pl.DataFrame()
+        self._catch_up()
+        between = self._range(start, end)
+        only = key_frame("join_keys", self.spec.side(side).keys, join_keys)
+        return self._windows.windows(side, between, only) if self._open else pl.DataFrame()
 
     def get_messages(
         self,
         side: SideName,
-        start_time: Clock = None,
+        start_time: TimeLike = None,
         start_offset: int | None = None,
-        end_time: Clock = None,
+        end_time: TimeLike = None,
         end_offset: int | None = None,
         *,
         join_keys: Any = None,
@@ -154,7 +156,7 @@ class SessionJoinWindow(JoiningOperator):
             raise OptionError("spec", str(spec.bound), "isn't a join of sessions", hint)
 
     def get_windows(
-        self, start: Clock = None, end: Clock = None, *, session_key: Any = None
+        self, start: TimeLike = None, end: TimeLike = None, *, session_key: Any = None
     ) -> pl.DataFrame:
         """The sessions that overlap a stretch of time and may still grow.
 
@@ -167,16 +169,17 @@ class SessionJoinWindow(JoiningOperator):
             The left side's key fields, ``window_start``, ``window_end`` and how many messages of
             the ``left`` and of the ``right`` they hold; by start, then key.
         """
-        self._drain_gladly()
-        stretch, only = self._stretch(start, end), self._named("left", session_key)
-        return self._windows.sessions(stretch, only) if self._open else pl.DataFrame()
+        self._catch_up()
+        between = self._range(start, end)
+        only = key_frame("join_keys", self.spec.left.keys, session_key)
+        return self._windows.sessions(between, only) if self._open else pl.DataFrame()
 
     def get_messages(
         self,
         side: SideName,
-        start_time: Clock = None,
+        start_time: TimeLike = None,
         start_offset: int | None = None,
-        end_time: Clock = None,
+        end_time: TimeLike = None,
         end_offset: int | None = None,
         *,
         session_key: Any = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -10,9 +9,8 @@ import polars as pl
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.standalone.aggregating import AggregatingOperator
-
-Clock = int | datetime | str | None
+from muntin.standalone.aggregating_operator import AggregatingOperator
+from muntin.standalone.operator import TimeLike, key_frame
 
 
 class WindowedAggregator(AggregatingOperator):
@@ -68,7 +66,9 @@ class WindowedAggregator(AggregatingOperator):
             hint = "give it to SessionAggregator"
             raise OptionError("spec", str(spec.windows), "is a query over sessions", hint)
 
-    def get_windows(self, start: Clock = None, end: Clock = None, key: Any = None) -> pl.DataFrame:
+    def get_windows(
+        self, start: TimeLike = None, end: TimeLike = None, key: Any = None
+    ) -> pl.DataFrame:
         """The windows that cover a stretch of the axis, with what they hold now.
 
         Args:
@@ -82,9 +82,9 @@ class WindowedAggregator(AggregatingOperator):
             The keys, ``window_start``, ``window_end`` and the aggregates, by start, then key: of
             the windows within retention.
         """
-        return self._standing(start, end, _named(self.spec, key))
+        return self._snapshot(start, end, key_frame("key", self.spec.keys, key))
 
-    def get_messages(self, start: Clock = None, end: Clock = None) -> pl.DataFrame:
+    def get_messages(self, start: TimeLike = None, end: TimeLike = None) -> pl.DataFrame:
         """The messages of a stretch of the axis, both ends included, by position.
 
         Raises:
@@ -119,7 +119,7 @@ class SessionAggregator(AggregatingOperator):
             raise OptionError("spec", str(spec.windows), "isn't a query over sessions", hint)
 
     def get_windows(
-        self, start: Clock = None, end: Clock = None, *, session_key: Any = None
+        self, start: TimeLike = None, end: TimeLike = None, *, session_key: Any = None
     ) -> pl.DataFrame:
         """The sessions that overlap a stretch of the axis, with what they hold now.
 
@@ -132,10 +132,10 @@ class SessionAggregator(AggregatingOperator):
             The keys, ``window_start``, ``window_end`` and the aggregates, by start, then key: of
             the sessions within retention.
         """
-        return self._standing(start, end, _named(self.spec, session_key))
+        return self._snapshot(start, end, key_frame("key", self.spec.keys, session_key))
 
     def get_messages(
-        self, start: Clock = None, end: Clock = None, *, session_key: Any = None
+        self, start: TimeLike = None, end: TimeLike = None, *, session_key: Any = None
     ) -> pl.DataFrame:
         """The messages of a stretch of the axis, both ends included, by position.
 
@@ -148,18 +148,8 @@ class SessionAggregator(AggregatingOperator):
             OptionError: When the operator keeps none (``keep_messages``).
         """
         found = self._messages(start, end)
-        only = _named(self.spec, session_key)
+        only = key_frame("key", self.spec.keys, session_key)
         if only is None:
             return found
-        return found.filter(*(pl.col(name).eq_missing(value) for name, value in only.items()))
-
-
-def _named(spec: WindowSpec, key: Any) -> dict[str, Any] | None:
-    """A key by the names of its fields."""
-    if key is None:
-        return None
-    values = key if isinstance(key, tuple) else (key,)
-    if len(values) != len(spec.keys):
-        hint = f"give a tuple: {', '.join(spec.keys)}"
-        raise OptionError("key", key, f"isn't ({', '.join(spec.keys)})", hint)
-    return dict(zip(spec.keys, values, strict=True))
+        equal = (pl.col(one.name).eq_missing(one[0]) for one in only)
+        return found.filter(*equal)

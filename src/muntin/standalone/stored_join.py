@@ -20,10 +20,10 @@ from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.standalone.aggregation import StepRows
-from muntin.standalone.intake import JUDGED, UNREAD, Intake
-from muntin.standalone.join_cuts import Steps, one_by_one
-from muntin.standalone.wall import SetClock
+from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
+from muntin.standalone.join_cuts import JoinCuts, one_by_one
+from muntin.standalone.manual_clock import ManualClock
+from muntin.standalone.stored_aggregation import StepRows
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
@@ -45,7 +45,7 @@ class Handed:
     final: bool = False
 
 
-class Joined:
+class StoredJoin:
     """The windows of one join.
 
     Args:
@@ -61,9 +61,9 @@ class Joined:
         self.spec = spec
         self.suffix = suffix
         self.blobs = blobs
-        self.clock = SetClock()
+        self.clock = ManualClock()
 
-    def open(self, intakes: Mapping[SideName, Intake]) -> None:
+    def open(self, builders: Mapping[SideName, FrameBuilder]) -> None:
         """Open what was stored, now that the types of all columns are known.
 
         Raises:
@@ -71,15 +71,15 @@ class Joined:
             SpecChangedError: When the store was written by another join.
         """
         spec = self.spec
-        self._moments = {side: intakes[side].moment for side in SIDES}
+        self._moments = {side: builders[side].moment for side in SIDES}
         self._visible: dict[SideName, list[str]] = {}
         for side in SIDES:
-            known = intakes[side].columns
+            known = builders[side].columns
             assert known is not None
             self._visible[side] = list(known)
             types = {name: str(kind) for name, kind in known.items()}
             spec = spec.with_side(side, replace(spec.side(side), types=types))
-        self.joiner = Joiner(spec, {s: intakes[s].schema for s in SIDES}, self.suffix)
+        self.joiner = Joiner(spec, {s: builders[s].schema for s in SIDES}, self.suffix)
         self.shard: JoinShard | PartitionedJoinShard = join_shard(
             self.joiner, self.blobs, FrameCache()
         )
@@ -119,31 +119,31 @@ class Joined:
 
     def tick(self, wall: int) -> list[StepRows]:
         """Let the clock emit what is due; it never goes back."""
-        self.clock.emit(wall)
+        self.clock.advance(wall)
         return [self._step({}, False)]
 
     def messages(
-        self, side: SideName, stretch: AxisRange, only: Sequence[pl.DataFrame]
+        self, side: SideName, between: AxisRange, only: Sequence[pl.DataFrame]
     ) -> pl.DataFrame:
         """The messages of a side that are held, with their position in ``columns.TIME``."""
         wanted = [self._typed(side, keys) for keys in only]
-        found = join_reading.messages(self.shard, side, stretch, *wanted[:1])
+        found = join_reading.messages(self.shard, side, between, *wanted[:1])
         for keys in wanted[1:]:
             found = found.join(keys, on=keys.columns, how="semi")
         return found.select(*self._visible[side], columns.TIME)
 
     def windows(
-        self, side: SideName, stretch: AxisRange, only: pl.DataFrame | None
+        self, side: SideName, between: AxisRange, only: pl.DataFrame | None
     ) -> pl.DataFrame:
         """The windows of a side that hold messages; see ``join_reading.windows``."""
         keys = None if only is None else self._typed(side, only)
-        return self._timed(side, join_reading.windows(self.shard, side, stretch, keys))
+        return self._timed(side, join_reading.windows(self.shard, side, between, keys))
 
-    def sessions(self, stretch: AxisRange, only: pl.DataFrame | None) -> pl.DataFrame:
+    def sessions(self, between: AxisRange, only: pl.DataFrame | None) -> pl.DataFrame:
         """The sessions of both sides; see ``join_reading.sessions``."""
         assert isinstance(self.shard, JoinShard)
         keys = None if only is None else self._typed("left", only)
-        return self._timed("left", join_reading.sessions(self.shard, stretch, keys))
+        return self._timed("left", join_reading.sessions(self.shard, between, keys))
 
     def _step(self, messages: Messages, final: bool) -> StepRows:
         wall = self.clock.read(self.shard.state)
@@ -151,8 +151,8 @@ class Joined:
             side: [self.joiner.arrive(side, messages[side])] if side in messages else []
             for side in SIDES
         }
-        emitted = self.shard.step(arrived, wall, final=final)
-        return StepRows(self._shown(emitted.results), self._aside(emitted.rejected))
+        made = self.shard.step(arrived, wall, final=final)
+        return StepRows(self._shown(made.results), self._aside(made.rejected))
 
     def _starts(self, side: SideName) -> Any:
         """Where the watermark of a side stands, or on the rows axis that of each partition."""
@@ -199,7 +199,7 @@ class Joined:
         return found.with_columns(pl.col(*bounds).cast(moment))
 
 
-def _parts(messages: Messages, steps: Steps) -> list[Messages]:
+def _parts(messages: Messages, steps: JoinCuts) -> list[Messages]:
     """The messages of each step, with the watermark that each is judged by."""
     judged = {
         side: frame

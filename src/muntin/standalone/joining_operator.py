@@ -12,22 +12,20 @@ from muntin.engine import columns
 from muntin.engine.joins.reading import AxisRange
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.standalone.aggregation import StepRows
-from muntin.standalone.inlet import Inlet
-from muntin.standalone.inputs import Input
-from muntin.standalone.joined import Handed, Joined
-from muntin.standalone.operator import MOST_WAITING, WindowOperator, machine_clock
-from muntin.standalone.outputs import Receiver
+from muntin.standalone.input_fields import InputFields
+from muntin.standalone.input_stream import InputStream
+from muntin.standalone.operator import MOST_WAITING, StandaloneOperator, key_frame, machine_clock
+from muntin.standalone.pending_outputs import Receiver
+from muntin.standalone.stored_aggregation import StepRows
+from muntin.standalone.stored_join import Handed, StoredJoin
 from muntin.stores import KeyValue, KeyValueBlobs
 
-Clock = int | datetime | str | None
 
-
-class JoiningOperator(WindowOperator):
+class JoiningOperator(StandaloneOperator):
     """What both joins do. The arguments are those of ``JoinWindow``."""
 
     spec: JoinSpec
-    _windows: Joined
+    _windows: StoredJoin
 
     def __init__(
         self,
@@ -45,17 +43,21 @@ class JoiningOperator(WindowOperator):
         super().__init__(store, name, downstream, errors, clock)
         self.spec = spec
         given = schema or {}
-        # Single messages wait in their side's inlet, and here the number of the side of each.
+        # Single messages wait in their side's stream, and here the number of the side of each.
         self._order = bytearray()
         self._handed: list[Handed] = []
         with self.store.opening():
-            self._inlets: dict[SideName, Inlet] = {
-                side: Inlet(
-                    Input.of_side(spec, side), clock, given.get(side), self.store, f"{name}.{side}"
+            self._streams: dict[SideName, InputStream] = {
+                side: InputStream(
+                    InputFields.of_side(spec, side),
+                    clock,
+                    given.get(side),
+                    self.store,
+                    f"{name}.{side}",
                 )
                 for side in SIDES
             }
-            self._windows = Joined(spec, suffix, KeyValueBlobs(self.store, name=name))
+            self._windows = StoredJoin(spec, suffix, KeyValueBlobs(self.store, name=name))
             if self._open_windows():
                 self._flushed = self._windows.reached
 
@@ -90,12 +92,12 @@ class JoiningOperator(WindowOperator):
             OptionError: When the message doesn't fit the side. (A value of a wrong type does: its
                 message is rejected as malformed.)
         """
-        self._admit()  # step 1
+        self._check_accepting()  # step 1
         self._side(side).buffer.add(key, value, time, partition, offset)
         self._order.append(SIDES.index(side))
         if self._sends or len(self._order) >= MOST_WAITING:
             self._drain()
-            self._pass_on()
+            self._deliver()
 
     def add_messages(self, *, left: Any = None, right: Any = None, final: bool = False) -> None:
         """Take many messages at once, of one side or of both.
@@ -112,43 +114,45 @@ class JoiningOperator(WindowOperator):
             OptionError: When something isn't a table, or its columns don't fit; or when the input
                 ends before a side has shown its columns.
         """
-        self._admit()
+        self._check_accepting()
         self._drain()
         messages: dict[SideName, pl.DataFrame] = {}
         for side, given in zip(SIDES, (left, right), strict=True):
-            inlet = self._inlets[side]
-            frame = None if given is None else inlet.intake.batch(given)
+            stream = self._streams[side]
+            frame = None if given is None else stream.builder.batch(given)
             if frame is not None:
-                inlet.settle()
+                stream.settle()
                 messages[side] = frame
-        silent = next((side for side in SIDES if not self._inlets[side].known), None)
+        silent = next((side for side in SIDES if not self._streams[side].known), None)
         if final and silent is not None:
             hint = f'give schema={{"{silent}": {{…}}}}'
             raise OptionError("schema", silent, "has shown no message, nor its columns", hint)
         if messages or final:
             self._handed.append(Handed(messages, None, final))
         self._drain()
-        self._pass_on()
+        self._deliver()
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:
         """The watermark of each side, microseconds since the epoch; rows have none."""
-        self._drain_gladly()
+        self._catch_up()
         return self._windows.watermarks if self._open else dict.fromkeys(SIDES)
 
     def _read_messages(
         self, side: SideName, start: tuple[Any, Any], end: tuple[Any, Any], *only: Any
     ) -> pl.DataFrame:
         """The messages of a side between two positions; each a time and an offset."""
-        self._drain_gladly()
-        inlet = self._side(side)
+        self._catch_up()
+        stream = self._side(side)
         low, high = self._place("start", side, *start), self._place("end", side, *end)
         if not self._open:
             return pl.DataFrame()
-        wanted = [frame for frame in (self._named(side, key) for key in only) if frame is not None]
+        names = self.spec.side(side).keys
+        keys = (key_frame("join_keys", names, key) for key in only)
+        wanted = [frame for frame in keys if frame is not None]
         found = self._windows.messages(side, AxisRange(low, high), wanted)
-        if self.spec.axis == "time" and inlet.intake.input.offset is not None:
-            number = inlet.intake.input.offset[1]
+        if self.spec.axis == "time" and stream.builder.input.offset is not None:
+            number = stream.builder.input.offset[1]
             for edge, given, first in ((low, start[1], True), (high, end[1], False)):
                 if edge is not None and given is not None:
                     beyond = pl.col(number) < given if first else pl.col(number) > given
@@ -167,50 +171,39 @@ class JoiningOperator(WindowOperator):
             raise OptionError(f"{option}_offset", offset, text, f"give {option}_time alone")
         return self._position(f"{option}_time", time)
 
-    def _stretch(self, start: Any, end: Any) -> AxisRange:
+    def _range(self, start: Any, end: Any) -> AxisRange:
         return AxisRange(self._position("start", start), self._position("end", end))
 
-    def _named(self, side: SideName, key: Any) -> pl.DataFrame | None:
-        """A key by the names of its fields."""
-        if key is None:
-            return None
-        names = self.spec.side(side).keys
-        values = key if isinstance(key, tuple) else (key,)
-        if len(values) != len(names):
-            wanted = ", ".join(names)
-            raise OptionError("join_keys", key, f"isn't ({wanted})", f"give a tuple: {wanted}")
-        return pl.DataFrame([dict(zip(names, values, strict=True))])
-
-    def _side(self, side: SideName) -> Inlet:
+    def _side(self, side: SideName) -> InputStream:
         if side not in SIDES:
             raise OptionError("side", side, "isn't a side", 'give "left" or "right"')
-        return self._inlets[side]
+        return self._streams[side]
 
     def _open_windows(self) -> bool:
         """Open what was stored, once both sides' columns are known; whether they are."""
-        if not self._open and all(inlet.known for inlet in self._inlets.values()):
-            self._windows.open({side: inlet.intake for side, inlet in self._inlets.items()})
-            for inlet in self._inlets.values():
-                inlet.settle()
+        if not self._open and all(stream.known for stream in self._streams.values()):
+            self._windows.open({side: stream.builder for side, stream in self._streams.items()})
+            for stream in self._streams.values():
+                stream.settle()
             self._open = True
         return self._open
 
-    def _gather(self) -> None:
+    def _frame_waiting(self) -> None:
         """Make frames of the single messages."""
         if not self._order:
             return
         frames = {}
-        for side, inlet in self._inlets.items():
-            if len(inlet.buffer):
-                frames[side] = inlet.waiting()
-                inlet.settle()
+        for side, stream in self._streams.items():
+            if len(stream.buffer):
+                frames[side] = stream.waiting()
+                stream.settle()
         self._handed.append(Handed(frames, bytes(self._order)))
         self._order.clear()
-        for inlet in self._inlets.values():
-            inlet.buffer.clear()
+        for stream in self._streams.values():
+            stream.buffer.clear()
 
     def _drain(self) -> None:
-        self._gather()
+        self._frame_waiting()
         # Until both sides have shown their columns, messages wait, and aren't flushed.
         if not self._handed or not self._open_windows():
             return
@@ -218,10 +211,10 @@ class JoiningOperator(WindowOperator):
         for handed in waiting:
             self._run(lambda handed=handed: self._windows.take(handed))  # type: ignore[misc]
 
-    def _ran(self) -> None:
+    def _after_step(self) -> None:
         """Whatever comes next may be due."""
 
-    def _nothing(self) -> StepRows:
+    def _no_rows(self) -> StepRows:
         if self._open:
             return self._windows.empty
         results = dict.fromkeys([*self.spec.left.keys, columns.EMISSION], pl.Null())

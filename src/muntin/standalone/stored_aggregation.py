@@ -19,16 +19,16 @@ from muntin.engine.windows.combine import Combiner
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.standalone.buffer import ALWAYS, NEVER
 from muntin.standalone.cuts import (
     by_message,
     cuts,
     late_by_message,
 )
-from muntin.standalone.inputs import Input
-from muntin.standalone.intake import JUDGED, UNREAD, Intake
-from muntin.standalone.kept import KeptMessages
-from muntin.standalone.wall import SetClock
+from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
+from muntin.standalone.input_fields import InputFields
+from muntin.standalone.manual_clock import ManualClock
+from muntin.standalone.message_buffer import ALWAYS, NEVER
+from muntin.standalone.retained_messages import RetainedMessages
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
@@ -37,10 +37,10 @@ _ROW = "__muntin_row"
 
 @dataclass(frozen=True)
 class StepRows:
-    """What some messages made the windows say.
+    """What a step emits.
 
     Attributes:
-        results: The firings.
+        results: The window outputs.
         rejected: The messages that no window took, with ``reason``, ``watermark`` and ``unread``.
     """
 
@@ -48,7 +48,7 @@ class StepRows:
     rejected: pl.DataFrame
 
 
-class Aggregation:
+class StoredAggregation:
     """The windows of one operator.
 
     Args:
@@ -69,33 +69,33 @@ class Aggregation:
             raise OptionError("keep_messages", True, "needs a position for each message", hint)
         self.spec = spec
         self.blobs = blobs
-        self.clock = SetClock()
+        self.clock = ManualClock()
         self._messages = messages
         self._cache = FrameCache()
-        self._kept: KeptMessages | None = None
+        self._kept: RetainedMessages | None = None
 
-    def open(self, intake: Intake) -> None:
+    def open(self, builder: FrameBuilder) -> None:
         """Open what was stored, now that the types of all columns are known.
 
         Raises:
             OptionError: When a column has a type that can't be taken.
             SpecChangedError: When the store was written by another query.
         """
-        assert intake.columns is not None
-        schema = dict(intake.schema)
+        assert builder.columns is not None
+        schema = dict(builder.schema)
         read = [*self.spec.keys, *(c for a in self.spec.aggregates.values() for c in a.columns)]
         spec = replace(self.spec, types={name: str(schema[name]) for name in read})
-        self._visible = list(intake.columns)
-        self._moment = intake.moment
+        self._visible = list(builder.columns)
+        self._moment = builder.moment
         if self._messages is not None:
             schema[_ROW] = pl.Int64()
-            horizon = Input.of_query(spec).reach + spec.firing.retention
-            self._kept = KeptMessages(spec, self._messages, self._cache, horizon)
+            horizon = InputFields.of_query(spec).reach + spec.firing.retention
+            self._kept = RetainedMessages(spec, self._messages, self._cache, horizon)
         self.combiner: Combiner = window_operator.combiner(spec, pl.Schema(schema))
         self.shard: Shard = window_operator.shard(self.combiner, self.blobs, self._cache)
         self.clock.resume(self.shard.state)
         nothing = Output(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
-        self.empty = self._emitted(nothing)
+        self.empty = self._rows(nothing)
 
     @property
     def watermark(self) -> int | None:
@@ -138,7 +138,7 @@ class Aggregation:
 
     def tick(self, wall: int) -> list[StepRows]:
         """Let the clock emit what is due; it never goes back."""
-        self.clock.emit(wall)
+        self.clock.advance(wall)
         return [self._step(None, False)]
 
     def due(self) -> tuple[int, int]:
@@ -188,13 +188,13 @@ class Aggregation:
             messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
         new = self._new(messages)
         if each:
-            emitted = step_each(self.shard, messages, wall)
+            made = step_each(self.shard, messages, wall)
         else:
             combined = self.combiner.combine(messages, state.watermark, state.offsets)
-            emitted = self.shard.step([combined], wall, final=final)
+            made = self.shard.step([combined], wall, final=final)
         if self._kept is not None:
-            self._keep(new, emitted, final)
-        return self._emitted(emitted)
+            self._keep(new, made, final)
+        return self._rows(made)
 
     def _new(self, messages: pl.DataFrame) -> pl.DataFrame:
         """The messages that weren't here before; looked for only where messages are kept."""
@@ -202,12 +202,12 @@ class Aggregation:
             return messages
         return messages.filter(~self.shard.state.offsets.known(messages, *self.spec.offset))
 
-    def _keep(self, new: pl.DataFrame, emitted: Output, final: bool) -> None:
+    def _keep(self, new: pl.DataFrame, made: Output, final: bool) -> None:
         assert self._kept is not None
         if final:
             self._kept.clear()
         else:
-            taken = new.join(emitted.rejected.select(_ROW), on=_ROW, how="anti")
+            taken = new.join(made.rejected.select(_ROW), on=_ROW, how="anti")
             if self.spec.axis == "rows":
                 assert self.spec.offset is not None
                 at = pl.col(self.spec.offset[1]).cast(pl.Int64)
@@ -244,8 +244,8 @@ class Aggregation:
             reached = self.shard.state.offsets.reached(partition)
         return None if reached is None else reached - self.spec.firing.retention
 
-    def _emitted(self, emitted: Output) -> StepRows:
-        return StepRows(self._timed(emitted.results), self._rejected(emitted))
+    def _rows(self, made: Output) -> StepRows:
+        return StepRows(self._timed(made.results), self._rejected(made))
 
     def _timed(self, results: pl.DataFrame) -> pl.DataFrame:
         """Window bounds in the type of the messages' times."""
@@ -257,13 +257,13 @@ class Aggregation:
     def _as_moment(self, micros: pl.Expr) -> pl.Expr:
         return micros.cast(self._moment)
 
-    def _rejected(self, emitted: Output) -> pl.DataFrame:
-        frame, time = emitted.rejected, self.spec.time
+    def _rejected(self, made: Output) -> pl.DataFrame:
+        frame, time = made.rejected, self.spec.time
         if time is not None and len(frame) and (frame[columns.REASON] == "overflow").any():
             # Rows that stand for windows have only the engine's own time.
             moment = self._as_moment(pl.col(columns.TIME)).cast(frame.schema[time])
             frame = frame.with_columns(pl.coalesce(time, moment).alias(time))
-        watermark = pl.coalesce(JUDGED, pl.lit(emitted.judged, dtype=pl.Int64))
+        watermark = pl.coalesce(JUDGED, pl.lit(made.judged, dtype=pl.Int64))
         return frame.select(
             *self._visible,
             columns.REASON,

@@ -11,22 +11,21 @@ import polars as pl
 from muntin.engine import columns
 from muntin.model.errors import MuntinError
 from muntin.model.spec import WindowSpec
-from muntin.standalone.aggregation import Aggregation, StepRows
-from muntin.standalone.buffer import ALWAYS, NEVER
-from muntin.standalone.inlet import Inlet
-from muntin.standalone.inputs import Input
-from muntin.standalone.operator import MOST_WAITING, WindowOperator, machine_clock
-from muntin.standalone.outputs import Receiver
+from muntin.standalone.input_fields import InputFields
+from muntin.standalone.input_stream import InputStream
+from muntin.standalone.message_buffer import ALWAYS, NEVER
+from muntin.standalone.operator import MOST_WAITING, StandaloneOperator, TimeLike, machine_clock
+from muntin.standalone.pending_outputs import Receiver
 from muntin.standalone.screen import Screen
-from muntin.state.blobs import Blobs
+from muntin.standalone.stored_aggregation import StepRows, StoredAggregation
 from muntin.stores import KeyValue, KeyValueBlobs
 
 
-class AggregatingOperator(WindowOperator):
+class AggregatingOperator(StandaloneOperator):
     """What both aggregators do. The arguments are those of ``WindowedAggregator``."""
 
     spec: WindowSpec
-    _windows: Aggregation
+    _windows: StoredAggregation
 
     def __init__(
         self,
@@ -44,23 +43,19 @@ class AggregatingOperator(WindowOperator):
         super().__init__(store, name, downstream, errors, clock)
         self.spec = spec
         # Single messages outside of these times are due at once; without a downstream, none are.
-        self._calm = (ALWAYS, NEVER) if downstream is None else (NEVER, ALWAYS)
+        self._not_due = (ALWAYS, NEVER) if downstream is None else (NEVER, ALWAYS)
         with self.store.opening():
-            self._inlet = Inlet(Input.of_query(spec), clock, schema, self.store, name)
-            self._buffer = self._inlet.buffer
+            self._stream = InputStream(InputFields.of_query(spec), clock, schema, self.store, name)
+            self._buffer = self._stream.buffer
             self._screen = None if errors is None else Screen(spec, self._buffer)
             kept = KeyValueBlobs(self.store, name=f"{name}.messages") if keep_messages else None
-            self._windows = self._made(KeyValueBlobs(self.store, name=name), kept)
-            if self._inlet.known:
+            self._windows = StoredAggregation(spec, KeyValueBlobs(self.store, name=name), kept)
+            if self._stream.known:
                 self._open_windows()
                 self._flushed = self._windows.reached
 
     def _check(self, spec: WindowSpec) -> None:
         """Refuse queries of another kind."""
-
-    def _made(self, blobs: Blobs, messages: Blobs | None) -> Aggregation:
-        """The windows over their place in the store."""
-        return Aggregation(self.spec, blobs, messages)
 
     def add_message(
         self,
@@ -88,11 +83,15 @@ class AggregatingOperator(WindowOperator):
             OptionError: When the message doesn't fit the query. (A value of a wrong type does: its
                 message is rejected as malformed.)
         """
-        self._admit()  # step 1
+        self._check_accepting()  # step 1
         micros = self._buffer.add(key, value, time, partition, offset)
-        if len(self._buffer) >= MOST_WAITING or self._is_due(micros) or self._is_doubted(micros):
+        if (
+            len(self._buffer) >= MOST_WAITING
+            or self._is_due(micros)
+            or self._may_be_rejected(micros)
+        ):
             self._drain()
-            self._pass_on()
+            self._deliver()
 
     def add_messages(self, batch: Any, *, final: bool = False) -> None:
         """Take many messages at once.
@@ -109,56 +108,53 @@ class AggregatingOperator(WindowOperator):
             SelectorDisabledError: When outputs wait for what is downstream.
             OptionError: When the batch isn't a table, or its columns don't fit.
         """
-        self._admit()
+        self._check_accepting()
         self._drain()
-        messages = self._inlet.intake.batch(batch)
+        messages = self._stream.builder.batch(batch)
         if messages is None:
             if not final or not self._open:
                 return
-            messages = self._inlet.none()
+            messages = self._stream.none()
         self._open_windows()
         self._run(lambda: self._windows.take(messages, final=final))
-        self._pass_on()
+        self._deliver()
 
-    def _standing(
-        self, start: Any, end: Any, only: Mapping[str, Any] | None = None
-    ) -> pl.DataFrame:
-        """What the windows hold that reach into a stretch of the axis."""
-        self._drain_gladly()
+    def _snapshot(self, start: TimeLike, end: TimeLike, only: pl.DataFrame | None) -> pl.DataFrame:
+        """What the windows hold that overlap a range of the axis."""
+        self._catch_up()
         if not self._open:
-            return self._nothing().results.drop(columns.EMISSION, columns.REVISION)
-        wanted = None if only is None else pl.DataFrame([dict(only)])
-        return self._windows.snapshot(*self._edges(start, end), wanted)
+            return self._no_rows().results.drop(columns.EMISSION, columns.REVISION)
+        return self._windows.snapshot(*self._edges(start, end), only)
 
     def _messages(self, start: Any, end: Any) -> pl.DataFrame:
         """The kept messages from a position to another."""
-        self._drain_gladly()
+        self._catch_up()
         if not self._open:
             return pl.DataFrame()
         return self._windows.messages(*self._edges(start, end))
 
-    def _edges(self, start: Any, end: Any) -> tuple[int | None, int | None]:
+    def _edges(self, start: TimeLike, end: TimeLike) -> tuple[int | None, int | None]:
         return self._position("start, end", start), self._position("start, end", end)
 
     def _is_due(self, time: Any) -> bool:
-        first, last = self._calm
+        first, last = self._not_due
         if time.__class__ is not int:
             return first == NEVER
         return bool(time < first or time >= last)
 
-    def _is_doubted(self, time: Any) -> bool:
-        """Whether a message may be rejected, and somebody wants it at once."""
-        return self._screen is not None and self._screen.doubts(time)
+    def _may_be_rejected(self, time: Any) -> bool:
+        """Whether a message may be rejected, and goes to ``errors`` at once then."""
+        return self._screen is not None and self._screen.may_reject(time)
 
     def _open_windows(self) -> None:
         if self._open:
             return
         try:
-            self._windows.open(self._inlet.intake)
+            self._windows.open(self._stream.builder)
         except MuntinError:
-            self._inlet.intake.forget()
+            self._stream.builder.forget()
             raise
-        self._inlet.settle()
+        self._stream.settle()
         self._open = True
         if self._screen is not None:
             self._screen.drained(self._windows.watermark)
@@ -166,18 +162,18 @@ class AggregatingOperator(WindowOperator):
     def _drain(self) -> None:
         if not len(self._buffer):
             return
-        messages = self._inlet.waiting()
+        messages = self._stream.waiting()
         self._open_windows()
         self._buffer.clear()
         self._run(lambda: self._windows.take_each(messages))
 
-    def _ran(self) -> None:
+    def _after_step(self) -> None:
         if self._downstream is not None:
-            self._calm = self._windows.due()
+            self._not_due = self._windows.due()
         if self._screen is not None:
             self._screen.drained(self._windows.watermark)
 
-    def _nothing(self) -> StepRows:
+    def _no_rows(self) -> StepRows:
         if self._open:
             return self._windows.empty
         named = [*self.spec.keys, columns.WINDOW_START, columns.WINDOW_END, *self.spec.aggregates]

@@ -14,14 +14,14 @@ Receiver = Callable[[dict[str, Any]], Any]
 """Takes one output as a dictionary; refuses it by returning ``False`` or raising RefusedError."""
 
 
-class Outputs:
-    """Rows in the order in which they came, each until it is sent or all are cleared.
+class PendingOutputs:
+    """Rows in the order in which they were added, each until it is sent or all are cleared.
 
     Guarantees:
         - Rows are sent in order, each once: what was refused is the first to be sent next time.
 
     Example:
-        >>> outputs = Outputs()
+        >>> outputs = PendingOutputs()
         >>> outputs.add(pl.DataFrame({"n": [1, 2, 3]}))
         >>> outputs.send(lambda row: row["n"] < 2), len(outputs)
         (False, 2)

@@ -10,7 +10,7 @@ from muntin.model.spec import WindowSpec
 
 
 @dataclass(frozen=True)
-class Input:
+class InputFields:
     """One stream of messages, as a query or one side of a join reads it.
 
     Attributes:
@@ -41,7 +41,7 @@ class Input:
             >>> from muntin import max
             >>> from muntin.standalone import windowed
             >>> spec = windowed(key="shop", time="at").tumbling("1 minute").agg(best=max("price"))
-            >>> Input.of_query(spec).needed
+            >>> InputFields.of_query(spec).needed
             (('key', 'shop'), ('time', 'at'), ('agg best', 'price'))
         """
         needed = [("key", key) for key in spec.keys]

@@ -1,4 +1,4 @@
-"""Messages on their way in: tables of any make, or rows of Python values, to frames for the engine.
+"""Messages on their way in: tables, or rows of Python values, to frames for the engine.
 
 The columns of the first messages are those of all: a table that lacks one or has another type is
 refused, which is a mistake of the program; a single value that doesn't fit is data, and its message
@@ -25,7 +25,7 @@ from muntin.standalone.fields import (
     type_of,
     type_of_time,
 )
-from muntin.standalone.inputs import Input
+from muntin.standalone.input_fields import InputFields
 
 # Columns that travel with a message through the engine: the cells that couldn't be read, and the
 # watermark that it was judged by where that isn't its batch's.
@@ -34,7 +34,7 @@ UNREAD, JUDGED = "__muntin_unread", "__muntin_judged"
 _UTC = pl.Datetime("us", "UTC")
 
 
-class Intake:
+class FrameBuilder:
     """Makes the frames of one operator.
 
     Args:
@@ -51,7 +51,7 @@ class Intake:
 
     def __init__(
         self,
-        read: Input,
+        read: InputFields,
         clock: Callable[[], int],
         schema: Mapping[str, Any] | None = None,
     ) -> None:
@@ -133,14 +133,17 @@ class Intake:
         time = self.input.time
         if time is None:
             return self._finished(frame.with_columns(pl.lit(0, dtype=pl.Int64).alias(columns.TIME)))
-        place, odd = _read_times(frame[time])
+        place, malformed = _read_times(frame[time])
         beyond = self._beyond(place)
         if beyond is not None:
             text = (f"{time}=" + place.cast(pl.String)).alias(UNREAD)
-            emitted = frame.select(pl.when(~beyond).then(pl.col(time))).to_series()
-            frame = frame.with_columns(emitted, text.set(~beyond, None))
-            place, odd = place.set(beyond, None), beyond if odd is None else odd | beyond
-        return self._finished(frame.with_columns(place.alias(columns.TIME)), malformed=odd)
+            readable = frame.select(pl.when(~beyond).then(pl.col(time))).to_series()
+            frame = frame.with_columns(readable, text.set(~beyond, None))
+            place, malformed = (
+                place.set(beyond, None),
+                beyond if malformed is None else malformed | beyond,
+            )
+        return self._finished(frame.with_columns(place.alias(columns.TIME)), malformed=malformed)
 
     def rows(
         self,
@@ -176,18 +179,18 @@ class Intake:
                 for row in beyond.arg_true():
                     unread.setdefault(row, []).append(f"{time}={place[row]}")
                 place = place.set(beyond, None)
-            made[time] = self._emitted_time(cells[time], place, self.columns[time])
+            made[time] = self._time_field(cells[time], place, self.columns[time])
         frame = pl.DataFrame([made[n] for n in self.columns])
-        odd = None
+        malformed = None
         if unread:
-            emitted = ["; ".join(unread[row]) if row in unread else None for row in range(length)]
-            frame = frame.with_columns(pl.Series(UNREAD, emitted, dtype=pl.String))
-            odd = pl.Series([row in unread for row in range(length)])
+            texts = ["; ".join(unread[row]) if row in unread else None for row in range(length)]
+            frame = frame.with_columns(pl.Series(UNREAD, texts, dtype=pl.String))
+            malformed = pl.Series([row in unread for row in range(length)])
         ahead = None
         if future is not None:
             ahead = pl.Series([False], dtype=pl.Boolean).new_from_index(0, length)
             ahead = ahead.scatter(future, True) if future else ahead
-        return self._finished(frame.with_columns(place.alias(columns.TIME)), odd, ahead)
+        return self._finished(frame.with_columns(place.alias(columns.TIME)), malformed, ahead)
 
     def _of_mappings(self, given: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         fields: Iterable[str] = self.columns or dict.fromkeys(
@@ -210,7 +213,7 @@ class Intake:
             found[name] = given or type_of(name, values)
         return pl.Schema(found)
 
-    def _emitted_time(
+    def _time_field(
         self, given: Sequence[int | str | None], place: pl.Series, dtype: pl.DataType
     ) -> pl.Series:
         """The time field itself, out of its microseconds."""
@@ -218,8 +221,8 @@ class Intake:
         if dtype != pl.String:
             return place.cast(dtype if dtype.is_integer() else pl.Datetime("us")).cast(dtype)
         texts = place.cast(pl.Datetime("us")).cast(pl.String).to_list()
-        emitted = [g if isinstance(g, str) else t for g, t in zip(given, texts, strict=True)]
-        return pl.Series(time, emitted, dtype=pl.String)
+        shown = [g if isinstance(g, str) else t for g, t in zip(given, texts, strict=True)]
+        return pl.Series(time, shown, dtype=pl.String)
 
     def _finished(
         self,
@@ -293,9 +296,9 @@ def _read_times(times: pl.Series) -> tuple[pl.Series, pl.Series | None]:
     dtype = times.dtype
     if dtype == pl.String:
         read = [micros_of(text) for text in times]
-        odd = pl.Series([isinstance(time, str) for time in read], dtype=pl.Boolean)
+        malformed = pl.Series([isinstance(time, str) for time in read], dtype=pl.Boolean)
         known = [None if isinstance(time, str) else time for time in read]
-        return pl.Series(known, dtype=pl.Int64), odd
+        return pl.Series(known, dtype=pl.Int64), malformed
     if dtype.is_integer() or dtype == pl.Datetime("us"):
         place = times.cast(pl.Int64)
     elif isinstance(dtype, pl.Datetime) and dtype.time_unit == "us":
@@ -303,8 +306,8 @@ def _read_times(times: pl.Series) -> tuple[pl.Series, pl.Series | None]:
     elif isinstance(dtype, pl.Datetime) and dtype.time_unit == "ms":
         # A cast would wrap around.
         place, most = times.to_physical(), GREATEST // 1000
-        odd = ((place > most) | (place < -most)).fill_null(False)
-        return place.set(odd, None) * 1000, odd
+        malformed = ((place > most) | (place < -most)).fill_null(False)
+        return place.set(malformed, None) * 1000, malformed
     else:
         place = times.cast(pl.Datetime("us")).to_physical()
     return place, None

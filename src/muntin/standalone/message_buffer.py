@@ -9,7 +9,7 @@ import polars as pl
 
 from muntin.model.errors import OptionError
 from muntin.standalone.fields import GREATEST, LEAST, fits, micros_of, type_of_time
-from muntin.standalone.inputs import Input
+from muntin.standalone.input_fields import InputFields
 
 # Before and beyond every position.
 NEVER, ALWAYS = 2**62, -(2**62)
@@ -17,7 +17,7 @@ NEVER, ALWAYS = 2**62, -(2**62)
 _NOTHING: dict[str, Any] = {}
 
 
-class Buffer:
+class MessageBuffer:
     """Single messages of one stream.
 
     Args:
@@ -29,7 +29,7 @@ class Buffer:
         future: Which messages are too far ahead of the clock, by number.
     """
 
-    def __init__(self, read: Input, clock: Callable[[], int]) -> None:
+    def __init__(self, read: InputFields, clock: Callable[[], int]) -> None:
         self.input = read
         self._clock = clock
         self._ahead = NEVER if read.max_ahead is None else ALWAYS

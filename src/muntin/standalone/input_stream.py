@@ -1,4 +1,4 @@
-"""Where the messages of one stream come in: single ones wait, and their columns are remembered."""
+"""One stream of messages: single ones are buffered, and the types of its fields are remembered."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import polars as pl
 
-from muntin.standalone.buffer import Buffer
-from muntin.standalone.inputs import Input
-from muntin.standalone.intake import Intake
+from muntin.standalone.frame_builder import FrameBuilder
+from muntin.standalone.input_fields import InputFields
+from muntin.standalone.message_buffer import MessageBuffer
 from muntin.state.frames import decode, encode
 from muntin.stores import KeyValue, KeyValueBlobs
 
 
-class Inlet:
-    """The way in of one stream of messages.
+class InputStream:
+    """One stream of messages on its way into an operator.
 
     Args:
         read: What is read of them.
@@ -27,7 +27,7 @@ class Inlet:
 
     Attributes:
         buffer: Single messages that wait.
-        intake: What makes frames of messages.
+        builder: What makes frames of messages.
 
     Raises:
         OptionError: When the schema lacks a field that is read.
@@ -35,23 +35,23 @@ class Inlet:
 
     def __init__(
         self,
-        read: Input,
+        read: InputFields,
         clock: Callable[[], int],
         schema: Mapping[str, Any] | None,
         store: KeyValue,
         name: str,
     ) -> None:
-        self.buffer = Buffer(read, clock)
-        self.intake = Intake(read, clock, schema)
+        self.buffer = MessageBuffer(read, clock)
+        self.builder = FrameBuilder(read, clock, schema)
         self._columns = KeyValueBlobs(store, name=f"{name}.columns")
         stored = self._columns.load()
         if stored is not None:
-            self.intake.adopt(decode(base64.b64decode(stored)).schema)
+            self.builder.adopt(decode(base64.b64decode(stored)).schema)
 
     @property
     def known(self) -> bool:
         """Whether the types of all fields are known."""
-        return self.intake.columns is not None
+        return self.builder.columns is not None
 
     def waiting(self) -> pl.DataFrame:
         """The messages that wait; they go on waiting until ``buffer.clear()``.
@@ -60,15 +60,15 @@ class Inlet:
             OptionError: When the type of a field can't be found out.
         """
         buffer = self.buffer
-        return self.intake.rows(buffer.cells(), len(buffer), buffer.sample, buffer.future)
+        return self.builder.rows(buffer.cells(), len(buffer), buffer.sample, buffer.future)
 
     def none(self) -> pl.DataFrame:
         """No messages, with the columns of all others."""
-        return pl.DataFrame(schema=self.intake.schema)
+        return pl.DataFrame(schema=self.builder.schema)
 
     def settle(self) -> None:
         """Take these fields and no others from now on, and remember their types."""
-        assert self.intake.columns is not None
-        empty = pl.DataFrame(schema=self.intake.columns)
+        assert self.builder.columns is not None
+        empty = pl.DataFrame(schema=self.builder.columns)
         self._columns.save(base64.b64encode(encode(empty)).decode())
-        self.buffer.settle(self.intake.columns)
+        self.buffer.settle(self.builder.columns)
