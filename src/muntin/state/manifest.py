@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.state.blobs import Blobs
 
 # Format 1 had the spec in prose; format 2 had a layout of its own for each kind of query.
 FORMAT = 3
-Kind = Literal["windows", "join", "tables", "windowing", "messages"]
-KINDS: tuple[str, ...] = get_args(Kind)
+Kind = Literal["windows", "join", "tables", "windowing", "messages", "pages"]
 
 
 class Run(NamedTuple):

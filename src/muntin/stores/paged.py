@@ -8,21 +8,19 @@ is whole at every moment, also where the place commits nothing by itself.
 
 from __future__ import annotations
 
-import json
 import secrets
 import struct
 import zlib
-from typing import Any
 
 from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.state.blobs import Blobs
+from muntin.state.envelope import seal, unseal
+from muntin.state.manifest import Manifest, loads
 from muntin.stores.pages import KeyValueInPages, Page, Pages, PagesView, Rows
 
-FORMAT = 1
 PAGE_BYTES = 64 << 10
 
 _MAGIC = b"MNTP"
-_HEADER = struct.Struct("<4sHII")
 _LENGTHS = struct.Struct("<II")
 
 
@@ -49,10 +47,11 @@ class PagedKeyValue(KeyValueInPages):
             raise OptionError("page_bytes", page_bytes, "is no size", "give 65536, for instance")
         self._blobs = blobs
         manifest = blobs.load()
-        read = _manifest(manifest) if manifest is not None else {"document": None, "pages": []}
-        pages = [Page(None, size, 0, number, self._read) for number, _, size in read["pages"]]
-        lows = [bytes.fromhex(low) for _, low, _ in read["pages"]]
-        super().__init__(read["document"], Pages(page_bytes, PagesView(lows, pages)))
+        stored = {} if manifest is None else loads(_checked(manifest), "pages").extra
+        listed = stored.get("pages", ())
+        pages = [Page(None, size, 0, number, self._read) for number, _, size in listed]
+        lows = [bytes.fromhex(low) for _, low, _ in listed]
+        super().__init__(stored.get("document"), Pages(page_bytes, PagesView(lows, pages)))
 
     def _commit(self, document: str) -> None:
         # Numbers are drawn at random: after a crash, one may be in use that no manifest lists.
@@ -64,7 +63,8 @@ class PagedKeyValue(KeyValueInPages):
                 number = fresh[id(page)]
                 self._blobs.put(number, encode_page(page.rows()))
             listed.append([number, low.hex(), page.bytes])
-        self._blobs.save(_sealed({"format": FORMAT, "document": document, "pages": listed}))
+        manifest = Manifest("pages", extra={"document": document, "pages": listed}).dumps()
+        self._blobs.save(_with_checksum(manifest))
         # From here on the flush has happened.
         for page in self._pages.pages:
             if page.number is None:
@@ -82,12 +82,11 @@ class PagedKeyValue(KeyValueInPages):
 
 
 def encode_page(rows: Rows) -> bytes:
-    """Write rows as one blob: a header with format, checksum and length, then lengths and bytes."""
+    """Write rows as one blob: lengths and bytes, in an envelope."""
     parts = []
     for key, value in zip(*rows, strict=True):
         parts += [_LENGTHS.pack(len(key), len(value)), key, value]
-    body = b"".join(parts)
-    return _HEADER.pack(_MAGIC, FORMAT, zlib.crc32(body), len(body)) + body
+    return seal(_MAGIC, b"".join(parts))
 
 
 def decode_page(number: int, blob: bytes) -> Rows:
@@ -97,22 +96,10 @@ def decode_page(number: int, blob: bytes) -> Rows:
         StateCorruptedError: When it isn't one, was written by a newer format, was cut or changed;
             the message names the blob's number.
     """
-    if len(blob) < _HEADER.size or blob[:4] != _MAGIC:
-        raise StateCorruptedError(f"blob {number} doesn't start as a page: it was replaced")
-    _, version, checksum, length = _HEADER.unpack_from(blob)
-    if version != FORMAT:
-        raise StateCorruptedError(
-            f"blob {number} has format {version}, this muntin reads format {FORMAT}: "
-            "use the muntin that wrote it"
-        )
-    body = blob[_HEADER.size :]
-    if len(body) != length:
-        raise StateCorruptedError(f"blob {number} was cut: {len(body)} of {length} bytes are left")
-    if zlib.crc32(body) != checksum:
-        raise StateCorruptedError(f"blob {number} was changed: its checksum doesn't fit")
+    body = bytes(unseal(_MAGIC, blob, f"blob {number}", "a page"))
     keys, values = [], []
     at = 0
-    while at < length:
+    while at < len(body):
         key, value = _LENGTHS.unpack_from(body, at)
         at += _LENGTHS.size
         keys.append(body[at : at + key])
@@ -121,19 +108,12 @@ def decode_page(number: int, blob: bytes) -> Rows:
     return keys, values
 
 
-def _sealed(manifest: dict[str, Any]) -> str:
-    text = json.dumps(manifest, separators=(",", ":"))
-    return f"{zlib.crc32(text.encode()):08x}{text}"
+def _with_checksum(manifest: str) -> str:
+    return f"{zlib.crc32(manifest.encode()):08x}{manifest}"
 
 
-def _manifest(sealed: str) -> dict[str, Any]:
-    checksum, text = sealed[:8], sealed[8:]
-    if f"{zlib.crc32(text.encode()):08x}" != checksum:
+def _checked(stored: str) -> str:
+    checksum, manifest = stored[:8], stored[8:]
+    if f"{zlib.crc32(manifest.encode()):08x}" != checksum:
         raise StateCorruptedError("the manifest was cut or changed: its checksum doesn't fit")
-    manifest: dict[str, Any] = json.loads(text)
-    if manifest["format"] != FORMAT:
-        raise StateCorruptedError(
-            f"the manifest has format {manifest['format']}, this muntin reads format {FORMAT}: "
-            "use the muntin that wrote it"
-        )
     return manifest

@@ -42,8 +42,6 @@ class SessionShard(Shard):
         assert isinstance(spec.windows, Sessions)
         self.sessions = spec.windows
         self.span = spec.unit
-        # An event reaches this far to both sides.
-        self._near = self.sessions.gap - (0 if self.sessions.closed == "both" else 1)
         self.stored_sessions = self.entries(1, self._forget)
         self._of: dict[Any, list[Session]] | None = None
         # What was touched since the last commit, by key and start: the end then, and what is now.
@@ -89,13 +87,14 @@ class SessionShard(Shard):
         """Whether a session that ends there has expired."""
         if self.spec.expires is None:
             return False
-        return watermark >= end + self.sessions.reach + self.spec.expires
+        return end <= self.sessions.ended(watermark - self.spec.expires)
 
     def _touched(self, key: Any, time: int, judged: int) -> list[Session]:
+        reach = self.sessions.reach
         return [
             session
             for session in self.of(key)
-            if session.start - self._near <= time <= session.end + self._near
+            if session.start - reach < time < session.end + reach
             and not self._over(session.end, judged)
         ]
 
@@ -257,7 +256,7 @@ class SessionShard(Shard):
         watermark = END if final else self.watermark
         if watermark == BEGINNING or (self.spec.expires is None and not final):
             return []
-        upto = watermark - self.sessions.reach - (self.spec.expires or 0)
+        upto = self.sessions.ended(watermark - (self.spec.expires or 0))
         over = []
         for place in self.stored_sessions.places(None, upto // self.span):
             for (key, start), (end, value) in self.stored_sessions.at(place).items():

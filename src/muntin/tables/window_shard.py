@@ -76,7 +76,7 @@ class WindowShard(Shard):
         super().lay_out(span)
         self.whole.span = span
         if self.panes is not None:
-            self.panes.span = span * self.windows.panes_per_slide
+            self.panes.span = self.windows.first_pane(span)
 
     def dropped(self) -> dict[str, int | None]:
         """See ``Shard``."""
@@ -86,7 +86,7 @@ class WindowShard(Shard):
         """The greatest pane all of whose windows have expired."""
         if self.closed is None:
             return None
-        return (self.closed + 1) * self.windows.panes_per_slide - 1
+        return self.windows.first_pane(self.closed + 1) - 1
 
     def begin(self, blobs: Any, stored: Any) -> None:
         """See ``Shard``."""
@@ -267,7 +267,7 @@ class WindowShard(Shard):
             return MISSING if found == ABSENT else found
         total, there = self.default(key), False
         first = self.windows.first_pane(window)
-        for pane in range(first, first + self.windows.panes_per_window):
+        for pane in range(first, self.windows.last_pane(window) + 1):
             add = self.panes.get(pane, key)
             if add is not MISSING:
                 total, there = total + add, True
@@ -296,7 +296,7 @@ class WindowShard(Shard):
             return found
         totals: dict[Any, int] = {}
         first = self.windows.first_pane(window)
-        for pane in range(first, first + self.windows.panes_per_window):
+        for pane in range(first, self.windows.last_pane(window) + 1):
             for key, add in self.panes.at(pane).items():
                 totals[key] = totals.get(key, 0) + add
         for key, total in totals.items():

@@ -10,7 +10,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from muntin.model.errors import StateCorruptedError
-from muntin.state.frames import FORMAT, decode, encode
+from muntin.state.envelope import FORMAT
+from muntin.state.frames import decode, encode
 
 EVERYTHING = pl.DataFrame(
     [

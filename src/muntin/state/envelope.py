@@ -1,0 +1,52 @@
+"""The envelope of every stored blob: what it is, its format, its length and a checksum.
+
+A blob that was cut, swapped or damaged is named, never read into wrong rows.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from muntin.model.errors import StateCorruptedError
+
+FORMAT = 1
+_HEADER = struct.Struct("<4sHIQ")
+
+
+def seal(magic: bytes, body: bytes) -> bytes:
+    """A blob with its envelope.
+
+    Args:
+        magic: Four bytes that say what it holds.
+        body: What it holds.
+    """
+    return _HEADER.pack(magic, FORMAT, zlib.crc32(body), len(body)) + body
+
+
+def unseal(magic: bytes, blob: bytes, name: str, kind: str) -> memoryview:
+    """What ``seal`` was given.
+
+    Args:
+        magic: As of ``seal``.
+        blob: The blob.
+        name: What an error calls it.
+        kind: What it should hold, in an error's words.
+
+    Raises:
+        StateCorruptedError: When it isn't one, was written by a newer format, was cut or changed.
+    """
+    if len(blob) < _HEADER.size or blob[:4] != magic:
+        raise StateCorruptedError(f"{name} doesn't start as {kind}: it was replaced")
+    _, version, checksum, length = _HEADER.unpack_from(blob)
+    if version != FORMAT:
+        raise StateCorruptedError(
+            f"{name} has format {version}, this muntin reads format {FORMAT}: "
+            "use the muntin that wrote it"
+        )
+    body = memoryview(blob)[_HEADER.size :]
+    if length != len(body):
+        raise StateCorruptedError(f"{name} was cut: {len(body)} of {length} bytes are left")
+    if zlib.crc32(body) != checksum:
+        raise StateCorruptedError(f"{name} was changed: its checksum doesn't fit")
+    return body
