@@ -67,7 +67,7 @@ _PHRASE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 _ISO = re.compile(
     r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
 )
-_CURE = 'write for example "10 minutes", "1 hour 30 minutes", "PT10M", or a timedelta'
+_HINT = 'write for example "10 minutes", "1 hour 30 minutes", "PT10M", or a timedelta'
 
 
 def micros(option: str, value: Duration, *, zero: bool = True) -> int:
@@ -93,10 +93,10 @@ def micros(option: str, value: Duration, *, zero: bool = True) -> int:
     elif isinstance(value, str):
         parsed = _parse(value)
         if parsed is None:
-            raise OptionError(option, value, "isn't a duration", _CURE)
+            raise OptionError(option, value, "isn't a duration", _HINT)
         result = parsed
     else:
-        raise OptionError(option, value, "isn't a duration", _CURE)
+        raise OptionError(option, value, "isn't a duration", _HINT)
     if result < 0:
         raise OptionError(option, value, "is negative", "durations start at zero")
     if result == 0 and not zero:

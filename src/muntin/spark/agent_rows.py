@@ -27,7 +27,7 @@ from muntin.model.errors import OptionError
 from muntin.spark.host.schema import polars_schema
 from muntin.tables import typed
 from muntin.tables.cells import GONE
-from muntin.tables.partition import Rejected, Sent
+from muntin.tables.partition import Rejected, SentMessage
 from muntin.tables.shard import Emitted
 from muntin.tables.spec import TableSpec
 
@@ -170,7 +170,7 @@ def result_schema(result_type: Any) -> StructType:
     return StructType(found)
 
 
-def sent_frame(sent: Sequence[Sent], result_type: Any = None) -> pl.DataFrame:
+def sent_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataFrame:
     """Messages or results, with times in microseconds."""
     if result_type is not None:
         schema = polars_schema(result_schema(result_type))

@@ -40,13 +40,13 @@ from muntin.spark.agent_rows import (
 from muntin.spark.sinks.plain import values
 from muntin.tables.agent import AgentRun
 from muntin.tables.cells import KEYS, keys_of
-from muntin.tables.clocks import NOBODY, Arrival
+from muntin.tables.clocks import NOBODY, ArrivalMarks
 from muntin.tables.loop import Loop
 from muntin.tables.partition import Partition, Rejected
 from muntin.tables.rows import RowReader, listed
 from muntin.tables.shard import Emitted
+from muntin.tables.stream import EventRow as Event
 from muntin.tables.stream import Inbox
-from muntin.tables.stream import Row as Event
 
 # Events become Python's by so many at a time: they are worked on while they are new.
 _AT_ONCE = 20_000
@@ -187,13 +187,13 @@ class AgentStep:
         mark, judged = self.part.marks.get(clock), events[column]
         return (judged if mark is None else judged.clip(lower_bound=mark)).to_list()
 
-    def _arrivals(self, events: pl.DataFrame, topic: str) -> Iterable[Arrival]:
+    def _arrivals(self, events: pl.DataFrame, topic: str) -> Iterable[ArrivalMarks]:
         """What else each found."""
         clocks = self.stage.app.clocks
         if not clocks:
             return repeat(NOBODY)
         found = [self._judged(events, judged_by(c), c.feed(topic)) for c in clocks]
-        return (Arrival(0, judged) for judged in zip(*found, strict=True))
+        return (ArrivalMarks(0, judged) for judged in zip(*found, strict=True))
 
     def _reject(
         self,

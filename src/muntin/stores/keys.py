@@ -55,7 +55,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _LOWEST, _NEGATIVE, _ZERO, _POSITIVE, _HIGHEST, _NAN = range(1, 7)
 _INVERTED = bytes(range(255, -1, -1))
 
-_CURE = "use None, bool, int, float, str, bytes, date, datetime, Decimal, or a tuple of such"
+_HINT = "use None, bool, int, float, str, bytes, date, datetime, Decimal, or a tuple of such"
 
 
 def encode(parts: tuple[Any, ...]) -> bytes:
@@ -73,7 +73,7 @@ def encode_part(part: Any) -> bytes:
     if encoder is None:
         encoder = next((e for t, e in _ENCODERS.items() if isinstance(part, t)), None)
         if encoder is None:
-            raise OptionError("key", part, f"is a {type(part).__name__}, not a key", _CURE)
+            raise OptionError("key", part, f"is a {type(part).__name__}, not a key", _HINT)
     return encoder(part)
 
 

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from muntin.model.errors import MuntinError, OptionError
-from muntin.tables.current import Cursor, require
-from muntin.tables.moments import Clock
-from muntin.tables.partition import Sent
+from muntin.tables.current import EventCursor, require
+from muntin.tables.moments import PointInTime
+from muntin.tables.partition import SentMessage
 from muntin.tables.record import Keying
-from muntin.tables.stream import RUNNING, Inbox, Reader, Stream
+from muntin.tables.stream import RUNNING, EventReader, Inbox, Stream
 from muntin.tables.topic import Topic
 
-Sink = Any
+AgentSink = Any
 """A function of a value, a topic or an agent."""
 
 
@@ -40,7 +40,7 @@ class Agent:
         function: Callable[..., Any],
         topic: Topic | None,
         name: str,
-        sinks: Sequence[Sink] = (),
+        sinks: Sequence[AgentSink] = (),
         result_type: Any = None,
         group_by: Keying | None = None,
     ) -> None:
@@ -60,13 +60,13 @@ class Agent:
         return f"<agent {self.name}>"
 
     async def send(
-        self, value: Any = None, *, key: Any = None, timestamp: Clock | None = None
+        self, value: Any = None, *, key: Any = None, timestamp: PointInTime | None = None
     ) -> None:
         """Send a message to the agent's topic."""
         self._channel().post(value, key=key, timestamp=timestamp)
 
     async def cast(
-        self, value: Any = None, *, key: Any = None, timestamp: Clock | None = None
+        self, value: Any = None, *, key: Any = None, timestamp: PointInTime | None = None
     ) -> None:
         """The same: nobody waits for an answer."""
         self._channel().post(value, key=key, timestamp=timestamp)
@@ -76,7 +76,7 @@ class Agent:
             raise OptionError("agent", self.name, "is a task", "send to the topic that it reads")
         return self.topic
 
-    def begin(self, reader: Reader) -> Any:
+    def begin(self, reader: EventReader) -> Any:
         """Call the function; what comes back is awaited, or looped over."""
         if self.topic is None:
             return self.function()
@@ -134,7 +134,7 @@ class AgentRun:
             inbox.close()
 
     def open(self, topic: str, by: Keying | None) -> Inbox:
-        """See ``Reader``; an agent that begins anew goes on where it was.
+        """See ``EventReader``; an agent that begins anew goes on where it was.
 
         Streams are known by the order in which they are opened: a function that an agent groups by
         is another one each time.
@@ -199,10 +199,10 @@ class AgentRun:
         if self._keep_results:
             cursor = self._cursor()
             assert cursor.part is not None
-            sent = Sent(None, self.agent.name, result, cursor.key, cursor.time)
+            sent = SentMessage(None, self.agent.name, result, cursor.key, cursor.time)
             cursor.part.sent.append(sent)
 
-    def _cursor(self) -> Cursor:
+    def _cursor(self) -> EventCursor:
         return require(f"a result of {self.agent.name} is delivered")
 
 

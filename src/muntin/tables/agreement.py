@@ -18,17 +18,17 @@ def agree(parts: Sequence[Partition]) -> None:
     """Let all partitions know what one has learned of a table.
 
     Raises:
-        PartitionError: When a key has come to lie in several partitions.
+        PartitionError: When a key is in several partitions.
     """
     if len(parts) == 1:
         return
     for name in parts[0].shards:
         shards = [part.shards[name] for part in parts]
         feeds = {feed: None for shard in shards for feed in shard.feeds}
-        lies = {lie: None for shard in shards for lie in shard.lies}
+        partitionings = dict.fromkeys(one for shard in shards for one in shard.partitionings)
         for shard in shards:
-            shard.feeds, shard.lies = dict(feeds), dict(lies)
-        if any(way != copartition.WHOLE for _, way in lies):
+            shard.feeds, shard.partitionings = dict(feeds), dict(partitionings)
+        if any(way != copartition.WHOLE for _, way in partitionings):
             _check(name, parts)
 
 
@@ -42,4 +42,4 @@ def _check(name: str, parts: Sequence[Partition]) -> None:
         def holds(number: int, key: Any = key) -> bool:
             return shards[number].holds(key)
 
-        copartition.home(name, key, shards[0].lies, len(parts), holds)
+        copartition.home(name, key, shards[0].partitionings, len(parts), holds)

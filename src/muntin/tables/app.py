@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, OutsideStreamError
-from muntin.tables.agent import Agent, Sink
+from muntin.tables.agent import Agent, AgentSink
 from muntin.tables.clocks import FieldClock, same
 from muntin.tables.current import current
 from muntin.tables.partition import Partition, Rules
@@ -199,7 +199,7 @@ class App:
         topic: Topic | str | None = None,
         *,
         name: str | None = None,
-        sink: Sequence[Sink] = (),
+        sink: Sequence[AgentSink] = (),
         group_by: Any = None,
         result_type: Any = None,
     ) -> Callable[[Callable[..., Any]], Agent]:

@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from muntin.stores import keys as ordered
-from muntin.tables.typed import Written
+from muntin.tables.typed import ValueCodec
 
-Entries = Mapping[int, Mapping[Any, Any]]
+ByPlace = Mapping[int, Mapping[Any, Any]]
 """Values by place, then key."""
 
 PLACE = "place"
@@ -47,7 +47,7 @@ MISSING = _Mark("MISSING")
 """What isn't there."""
 
 
-def to_frame(entries: Entries, written: Written) -> pl.DataFrame:
+def to_frame(entries: ByPlace, written: ValueCodec) -> pl.DataFrame:
     """Changed entries as a frame; ``GONE`` for what was deleted."""
     places: list[int] = []
     keys: list[Any] = []
@@ -70,7 +70,7 @@ def keys_column(keys: Sequence[Any]) -> pl.Series:
     return pl.Series("key_any", list(map(ordered.encode_part, keys)), dtype=pl.Binary)
 
 
-def _values(values: list[Any], written: Written) -> pl.Series:
+def _values(values: list[Any], written: ValueCodec) -> pl.Series:
     kinds = set(map(type, values)) - {type(GONE)}
     if len(kinds) <= 1:
         _, name, dtype = _PLAIN.get(kinds.pop() if kinds else int, ("", "", pl.Null))
@@ -121,7 +121,7 @@ def _there(frame: pl.DataFrame, names: Iterable[str]) -> list[str]:
     return [name for name in names if name in frame.columns]
 
 
-def from_frame(frame: pl.DataFrame, written: Written) -> Iterable[tuple[int, Any, Any]]:
+def from_frame(frame: pl.DataFrame, written: ValueCodec) -> Iterable[tuple[int, Any, Any]]:
     """Place, key and value (or ``GONE``) of each row."""
     keys = keys_of(frame)
     values = _together(frame, _VALUES, {"value_json": written.loads})

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from muntin.tables.moments import BEGINNING, moment
 from muntin.tables.record import Keying
 
-NOW = "@now"
-"""The wall clock, which is nobody's."""
+WALL_CLOCK = "@now"
+"""The wall clock, which belongs to no topic."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class FieldClock:
 
 
 Relative = FieldClock | str | None
-"""What a table's times are: the events' own (``None``), ``NOW``, or a field's."""
+"""What a table's times are: the events' own (``None``), ``WALL_CLOCK``, or a field's."""
 
 
-class Arrival(NamedTuple):
+class ArrivalMarks(NamedTuple):
     """What an event found when it arrived, besides its topic's watermark.
 
     Attributes:
@@ -67,11 +67,11 @@ class Arrival(NamedTuple):
         return self.judged[clock.number] if clock.number < len(self.judged) else BEGINNING
 
 
-NOBODY = Arrival()
+NOBODY = ArrivalMarks()
 
 
-class Look(NamedTuple):
-    """How an agent looks at a table.
+class Visibility(NamedTuple):
+    """What an agent sees of a table.
 
     Attributes:
         horizon: The watermark that it judges windows by: what has expired by it isn't seen.
@@ -82,7 +82,7 @@ class Look(NamedTuple):
     feed: str = ""
 
 
-OUTSIDE = Look()
+OUTSIDE = Visibility()
 
 
 def reached(

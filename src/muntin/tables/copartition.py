@@ -1,11 +1,11 @@
 """Which partition owns a key, and the check that a table is written where its key belongs.
 
 Source: the guide of Faust, "Co-partitioning Tables and Streams" and "Table Sharding". What it warns
-of is an error here: a key must not come to lie in several partitions.
+of is an error here: a key must not end up in several partitions.
 
-An event lies where its own key says; a table's key may be more than that, or have nothing to do
-with it where a stream has no keys. So a table takes note of how its keys lie (``Lie``), and whoever
-reads one from outside looks where it may be.
+An event is in the partition of its own key; a table's key may be more than that, or have nothing to
+do with it where a stream has no keys. So a table notes how its keys belong to partitions
+(``Partitioning``), and a read from outside looks into those that may own a key.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import polars as pl
 from muntin.model.errors import PartitionError
 from muntin.state.hashing import hash_rows
 from muntin.stores.keys import encode_part
-from muntin.tables.current import Cursor
+from muntin.tables.current import EventCursor
 
-Lie = tuple[int, str]
+Partitioning = tuple[int, str]
 """How many parts keys have (0 where they are no tuples), and what of them their stream goes by."""
 WHOLE, NOTHING, FIRST = "whole", "nothing", "first"
 
@@ -87,14 +87,14 @@ def _number(key: Any) -> Any:
         return key  # not a number, or infinite
 
 
-def check(table: str, key: Any, cursor: Cursor) -> Lie:
+def check(table: str, key: Any, cursor: EventCursor) -> Partitioning:
     """Refuse to write a table under a key that belongs elsewhere.
 
     A key belongs to the event's partition if it is what the stream is partitioned by, or a tuple
     that begins with it. A stream without keys is one partition, where every key belongs.
 
     Returns:
-        How the key lies.
+        How the key belongs to it.
 
     Raises:
         PartitionError: Naming the table, the keys and what to write.
@@ -111,17 +111,17 @@ def check(table: str, key: Any, cursor: Cursor) -> Lie:
         return parts, WHOLE
     raise PartitionError(
         f"table {table!r} is written under {key!r} by the agent {cursor.agent!r}, whose stream is "
-        f"partitioned by {own!r}: the key would come to lie in several partitions; loop over "
+        f"partitioned by {own!r}: the key would be in several partitions; loop over "
         f"stream.group_by({_field(cursor.value, key)}) in an agent of its own"
     )
 
 
-def places(key: Any, known: Iterable[Lie], partitions: int) -> list[int]:
-    """The partitions that a key may lie in, the likeliest first.
+def places(key: Any, known: Iterable[Partitioning], partitions: int) -> list[int]:
+    """The partitions that a key may be in, the likeliest first.
 
     Args:
         key: The key.
-        known: How the table's keys lie.
+        known: How the table's keys belong to partitions.
         partitions: How many partitions there are.
 
     Example:
@@ -146,7 +146,7 @@ def _by(key: Any, way: str) -> Any:
     return key[0] if way == FIRST else key[: int(way.removeprefix(FIRST))]
 
 
-def own(key: Any, known: Iterable[Lie]) -> Any:
+def own(key: Any, known: Iterable[Partitioning]) -> Any:
     """What the stream was partitioned by that has written a key; ``None`` where by nothing.
 
     Where there are several ways, it is the key itself.
@@ -163,7 +163,7 @@ def own(key: Any, known: Iterable[Lie]) -> Any:
 def home(
     table: str,
     key: Any,
-    known: Collection[Lie],
+    known: Collection[Partitioning],
     partitions: int,
     holds: Callable[[int], bool],
 ) -> int:
@@ -172,7 +172,7 @@ def home(
     Args:
         table: The table's name.
         key: The key.
-        known: How the table's keys lie.
+        known: How the table's keys belong to partitions.
         partitions: How many partitions there are.
         holds: Whether a partition has it.
 
@@ -192,7 +192,7 @@ def home(
     return there[0] if there else asked[0]
 
 
-def _ways(key: Any, known: Iterable[Lie]) -> str:
+def _ways(key: Any, known: Iterable[Partitioning]) -> str:
     parts = len(key) if isinstance(key, tuple) else 0
     said = {WHOLE: "the whole key", NOTHING: "nothing", FIRST: "its first part"}
     ways = dict.fromkeys(way for count, way in known if count == parts)

@@ -40,7 +40,7 @@ class Event:
         return seconds(self.time)
 
 
-class Cursor:
+class EventCursor:
     """Where an agent is in its stream; the attributes move from event to event.
 
     Attributes:
@@ -72,17 +72,17 @@ class Cursor:
         self.judged = BEGINNING
         self.offset = -1
         self.arrival = NOBODY
-        self.taken: list[Cursor] = []
-        self.gathered: list[Cursor] = []
+        self.taken: list[EventCursor] = []
+        self.gathered: list[EventCursor] = []
 
-    def copy(self) -> Cursor:
+    def copy(self) -> EventCursor:
         """Another cursor at the same event, which stays there."""
-        made = Cursor(self.agent, self.topic)
+        made = EventCursor(self.agent, self.topic)
         made.part = self.part
         made.move(self)
         return made
 
-    def move(self, to: Cursor) -> None:
+    def move(self, to: EventCursor) -> None:
         """Go to the event that another cursor is at."""
         self.value, self.key, self.time = to.value, to.key, to.time
         self.judged, self.offset, self.arrival = to.judged, to.offset, to.arrival
@@ -109,16 +109,16 @@ class Cursor:
         return Event(None, self.key, time_of(event), self.topic, 0, -1)
 
 
-CURRENT: ContextVar[Cursor | None] = ContextVar("muntin_current", default=None)
+CURRENT: ContextVar[EventCursor | None] = ContextVar("muntin_current", default=None)
 
 
-def current() -> Cursor | None:
+def current() -> EventCursor | None:
     """Where the running agent is; ``None`` outside of a stream."""
     cursor = CURRENT.get()
     return cursor if cursor is not None and cursor.part is not None else None
 
 
-def require(what: str) -> Cursor:
+def require(what: str) -> EventCursor:
     """Where the running agent is.
 
     Raises:

@@ -15,7 +15,7 @@ from muntin.state.blobs import Blobs
 from muntin.state.manifest import Run
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.journal import Journal
-from muntin.tables.typed import Written
+from muntin.tables.typed import ValueCodec
 
 Values = dict[Any, Any]
 Pair = tuple[Values, Values]
@@ -36,7 +36,7 @@ class Entries:
     """
 
     def __init__(
-        self, span: int, written: Written, on_load: Callable[[int], None] | None = None
+        self, span: int, written: ValueCodec, on_load: Callable[[int], None] | None = None
     ) -> None:
         self.span = span
         self.base: dict[int, Values] = {}
@@ -61,7 +61,7 @@ class Entries:
         """
         self._dropped = dropped
         if dropped is not None:
-            # Whoever dropped it, memory may still have it.
+            # Another worker may have dropped it, while this one's memory still has it.
             self.base = {place: values for place, values in self.base.items() if place > dropped}
         for place in self.fresh:
             self._reread(place // self.span)
@@ -189,7 +189,7 @@ class Entries:
             self._reread(segment)
 
     def _reread(self, segment: int) -> None:
-        """Let whoever watches know that a segment isn't what it was."""
+        """Tell the observer that a segment has changed."""
         if self.on_load is not None:
             self.on_load(segment)
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from muntin.model.axis import FARTHEST
 from muntin.stores.keys import encode_part
 from muntin.tables import packed, typed
-from muntin.tables.clocks import Arrival
+from muntin.tables.clocks import ArrivalMarks
 from muntin.tables.copartition import owners
 from muntin.tables.moments import BEGINNING, moment
 from muntin.tables.partition import Partition, Rejected
-from muntin.tables.sources import Message
-from muntin.tables.stream import Inbox, Row
+from muntin.tables.sources import TopicMessage
+from muntin.tables.stream import EventRow, Inbox
 from muntin.tables.topic import Topic
 
 if TYPE_CHECKING:
@@ -49,9 +49,11 @@ class Intake:
         self._readers: dict[str, tuple[Read, Read]] = {}
         self._arrived = 0
 
-    def rows(self, messages: Sequence[tuple[str, int | None, Message]]) -> dict[str, list[Row]]:
+    def rows(
+        self, messages: Sequence[tuple[str, int | None, TopicMessage]]
+    ) -> dict[str, list[EventRow]]:
         """Messages by topic, without those that are rejected at once."""
-        found: dict[str, list[Row]] = {}
+        found: dict[str, list[EventRow]] = {}
         for name, number, message in messages:
             rows = found.setdefault(name, [])
             row = self._row(self._app.topics[name], -1 if number is None else number, message)
@@ -59,7 +61,7 @@ class Intake:
                 rows.append(row)
         return found
 
-    def _row(self, topic: Topic, number: int, message: Message) -> Row | None:
+    def _row(self, topic: Topic, number: int, message: TopicMessage) -> EventRow | None:
         first = self._parts[0]
         first.counts["seen"] += 1
         value, key, time, keyed, timed = message
@@ -80,7 +82,7 @@ class Intake:
         first.counts["taken"] += 1
         judged = self._follow(topic.name, at - topic.lateness)
         self._arrived += 1
-        arrival = Arrival(self._arrived, self._fields(topic, value))
+        arrival = ArrivalMarks(self._arrived, self._fields(topic, value))
         return value, key, at, judged, number, arrival
 
     def _follow(self, clock: str, upto: int) -> int:
@@ -112,12 +114,12 @@ class Intake:
         self,
         topic: Topic,
         number: int,
-        message: Message,
+        message: TopicMessage,
         reason: str,
         detail: str | None = None,
         *,
         time: int | None = None,
-    ) -> Row | None:
+    ) -> EventRow | None:
         first = self._parts[0]
         first.counts[reason] += 1
         mark = self.marks.get(topic.name)
@@ -127,11 +129,11 @@ class Intake:
         )
         return None
 
-    def fill(self, inbox: Inbox, rows: Sequence[Row]) -> None:
+    def fill(self, inbox: Inbox, rows: Sequence[EventRow]) -> None:
         """Put rows into an inbox, by the partitions that it wants."""
         if inbox.by is not None:
             rows = [row for row in (self._keyed(inbox, row) for row in rows) if row is not None]
-        by_part: dict[int, list[Row]] = defaultdict(list)
+        by_part: dict[int, list[EventRow]] = defaultdict(list)
         for row, owner in zip(
             rows, owners([row[1] for row in rows], len(self._parts)), strict=True
         ):
@@ -139,7 +141,7 @@ class Intake:
         for owner in sorted(by_part):
             inbox.put(self._parts[owner], by_part[owner], len(by_part[owner]))
 
-    def _keyed(self, inbox: Inbox, row: Row) -> Row | None:
+    def _keyed(self, inbox: Inbox, row: EventRow) -> EventRow | None:
         assert inbox.by is not None
         value, old, time, judged, number, arrival = row
         reason, detail, key = "null_key", None, None
@@ -208,16 +210,16 @@ def _emitted(value: Any) -> Any:
     return found
 
 
-def as_json(topic: Topic, row: tuple[str, int | None, Message]) -> list[Any]:
+def as_json(topic: Topic, row: tuple[str, int | None, TopicMessage]) -> list[Any]:
     """A message that an agent sent, as plain JSON."""
     name, _, message = row
     value = typed.written(topic.value_type).dumps(message.value)
     return [name, value, packed.dumps(message.key), message.time]
 
 
-def from_json(topic: Topic, row: Sequence[Any]) -> tuple[str, int | None, Message]:
+def from_json(topic: Topic, row: Sequence[Any]) -> tuple[str, int | None, TopicMessage]:
     """What ``as_json`` was given."""
     name, value, key, time = row
     read = typed.written(topic.value_type).loads(value)
     unpacked = packed.loads(key)
-    return name, None, Message(read, unpacked, time, unpacked is not None, time is not None)
+    return name, None, TopicMessage(read, unpacked, time, unpacked is not None, time is not None)

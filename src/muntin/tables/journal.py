@@ -16,8 +16,8 @@ import polars as pl
 from muntin.state.blobs import Blobs, MemoryBlobs
 from muntin.state.manifest import Run
 from muntin.state.runs import FrameCache, Runs
-from muntin.tables.cells import PLACE, Entries, from_frame, newest, to_frame
-from muntin.tables.typed import Written
+from muntin.tables.cells import PLACE, ByPlace, from_frame, newest, to_frame
+from muntin.tables.typed import ValueCodec
 
 
 class Journal(Runs):
@@ -29,7 +29,7 @@ class Journal(Runs):
 
     traced = True
 
-    def __init__(self, written: Written) -> None:
+    def __init__(self, written: ValueCodec) -> None:
         # What is read is kept as values, and not as frames.
         super().__init__(PLACE, 1, MemoryBlobs(), FrameCache(0), pl.concat, ())
         self.written = written
@@ -70,7 +70,7 @@ class Journal(Runs):
         """The entries of a run: place, key, and value or ``GONE``."""
         yield from from_frame(self._plain(run), self.written)
 
-    def write(self, changed: Entries) -> None:
+    def write(self, changed: ByPlace) -> None:
         """Write changed entries of one segment as a new run, and fold where there are too many."""
         if self.blobs is not None:
             self.append(to_frame(changed, self.written))

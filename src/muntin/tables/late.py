@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from muntin.tables.current import Cursor
+from muntin.tables.current import EventCursor
 
 
 class Late:
@@ -19,7 +19,7 @@ class Late:
 
     __slots__ = ("before", "cursor", "value")
 
-    def __init__(self, value: Any, cursor: Cursor) -> None:
+    def __init__(self, value: Any, cursor: EventCursor) -> None:
         self.value = value
         self.before = deepcopy(value)
         self.cursor = cursor.copy()

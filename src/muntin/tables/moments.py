@@ -11,7 +11,7 @@ from muntin.model.errors import OptionError
 
 Seconds = float | timedelta | str
 """A length of time: seconds, a ``timedelta``, ``"10 minutes"`` or ISO 8601."""
-Clock = float | datetime | str
+PointInTime = float | datetime | str
 """A point in time: seconds since the epoch, a ``datetime``, or ISO 8601."""
 
 # Before and behind every time there is.

@@ -1,6 +1,6 @@
 """Tables read from outside, as a commit left them: the same handles, over partitions that are read.
 
-A manifest says what a table is, apart from its functions; so whoever has nothing but the state can
+A manifest says what a table is, apart from its functions; so with nothing but the state one can
 ask it what an agent could.
 """
 
@@ -18,7 +18,7 @@ from muntin.tables import packed
 from muntin.tables.app import App
 from muntin.tables.copartition import home
 from muntin.tables.partition import Partition, Rules, tables_of
-from muntin.tables.shard import Emitted, Shard
+from muntin.tables.shard import Emitted, TableShard
 from muntin.tables.spec import PLAIN, TableSpec
 from muntin.tables.table import SetTable, Table
 from muntin.tables.windowed import WindowedTable
@@ -65,7 +65,7 @@ class Opened:
         self.spec = spec_of(table, known[table], default, value_type)
         specs = {name: spec_of(name, part) for name, part in known.items()} | {table: self.spec}
         held = [one.get(table, {}) for one in stored]
-        self._lies = [(parts, way) for one in held for parts, way in one.get("lies", ())]
+        self._partitionings = [(parts, way) for one in held for parts, way in one.get("lies", ())]
         self.runs = {n: numbers_of(one.get(table, {})) for n, one in enumerate(stored)}
         rules = Rules(specs, {}, None)
         self._parts = [Partition(rules, number) for number in range(len(manifests))]
@@ -95,13 +95,15 @@ class Opened:
         Raises:
             PartitionError: When it lies in several.
         """
-        return self._parts[home(table, key, self._lies, len(self._parts), self._holds(key))]
+        return self._parts[
+            home(table, key, self._partitionings, len(self._parts), self._holds(key))
+        ]
 
     def wall(self) -> int:
         """The wall clock, microseconds."""
         return time.time_ns() // 1000
 
-    def shard(self, part: Partition) -> Shard:
+    def shard(self, part: Partition) -> TableShard:
         """The table in a partition."""
         return part.shards[self.spec.name]
 

@@ -1,7 +1,7 @@
 """Values of tables as JSON and back, without losing what they are.
 
 JSON knows fewer types than Python; what it doesn't know is written as ``{"$": type, "v": …}``.
-Nothing is pickled, so that state can be read by whoever has it and harms nobody.
+Nothing is pickled, so that reading state runs no code.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "decimal": Decimal,
     "uuid": UUID,
 }
-_CURE = (
+_HINT = (
     "keep text, numbers, dates, lists, tuples, sets or dictionaries, "
     "or declare what they are: value_type=YourDataclass"
 )
@@ -73,7 +73,7 @@ def pack(value: Any) -> Any:
             return {key: pack(one) for key, one in value.items()}
         return {"$": "dict", "v": [[pack(key), pack(one)] for key, one in value.items()]}
     if kind not in _WRITERS:
-        raise OptionError("value", value, f"is a {kind.__name__}, which isn't kept", _CURE)
+        raise OptionError("value", value, f"is a {kind.__name__}, which isn't kept", _HINT)
     name, write = _WRITERS[kind]
     return {"$": name, "v": write(value)}
 

@@ -1,7 +1,7 @@
 """One partition of all tables of an app: what one worker owns, batch by batch.
 
 A batch begins from a commit, agents work through its events, and ``finish`` closes what has
-expired, writes what has changed and leaves a manifest. Whoever drives it makes that durable
+expired, writes what has changed and leaves a manifest. The host makes that durable
 together with the offsets of its source. A batch that fails leaves nothing behind: the next one
 begins from the same commit.
 """
@@ -20,16 +20,16 @@ from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, loads
-from muntin.tables.clocks import Arrival, FieldClock
+from muntin.tables.clocks import ArrivalMarks, FieldClock
 from muntin.tables.copartition import own
-from muntin.tables.current import CURRENT, Cursor
+from muntin.tables.current import CURRENT, EventCursor
 from muntin.tables.moments import BEGINNING
-from muntin.tables.plain_shard import PlainShard
-from muntin.tables.session_shard import SessionShard
-from muntin.tables.set_shard import SetShard, SetWindowShard
-from muntin.tables.shard import Emitted, Shard
+from muntin.tables.plain_shard import PlainTableShard
+from muntin.tables.session_shard import SessionTableShard
+from muntin.tables.set_shard import SetTableShard, SetWindowTableShard
+from muntin.tables.shard import Emitted, TableShard
 from muntin.tables.spec import TableSpec, window_range
-from muntin.tables.window_shard import WindowShard
+from muntin.tables.window_shard import WindowTableShard
 
 # What closed windows lead to comes behind what events do.
 _CLOSED = 1 << 62
@@ -65,7 +65,7 @@ class Rejected:
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentMessage:
     """A message that an agent sends: to a topic, or as a result of its own (``topic`` is none).
 
     Attributes:
@@ -106,13 +106,13 @@ class Rules:
     zones: Mapping[str, str] = field(default_factory=dict)
 
 
-def shard_of(spec: TableSpec, part: Partition) -> Shard:
+def shard_of(spec: TableSpec, part: Partition) -> TableShard:
     """The shard of a table, by its kind."""
     if isinstance(spec.windows, Sessions):
-        return SessionShard(spec, part)
+        return SessionTableShard(spec, part)
     if isinstance(spec.windows, Windows):
-        return (SetWindowShard if spec.sets else WindowShard)(spec, part)
-    return (SetShard if spec.sets else PlainShard)(spec, part)
+        return (SetWindowTableShard if spec.sets else WindowTableShard)(spec, part)
+    return (SetTableShard if spec.sets else PlainTableShard)(spec, part)
 
 
 class Partition:
@@ -142,7 +142,7 @@ class Partition:
         self.batch = 0
         self.counts: Counter[str] = Counter()
         self.rejected: list[Rejected] = []
-        self.sent: list[Sent] = []
+        self.sent: list[SentMessage] = []
         self._version: str | None = None
         # Of all topics ever read, whose agents may be away for a while.
         self._zones = dict(rules.zones)
@@ -214,7 +214,7 @@ class Partition:
 
     def reject(
         self,
-        cursor: Cursor,
+        cursor: EventCursor,
         reason: str,
         table: str | None,
         detail: str | None,
@@ -239,10 +239,10 @@ class Partition:
             )
         )
 
-    def settle(self) -> None:
-        """Take over what agents changed inside of values that they were lent."""
+    def return_all(self) -> None:
+        """Store what agents changed inside of the values that they hold."""
         for shard in self.shards.values():
-            shard.settle()
+            shard.return_all()
 
     async def finish(
         self,
@@ -265,7 +265,7 @@ class Partition:
             self._move(clock, mark)
         closed = {}
         for name, shard in self.shards.items():
-            shard.settle()
+            shard.return_all()
             shard.advance()
             callback = shard.spec.on_window_close
             closed[name] = shard.close(emit=name in emit or callback is not None, final=final)
@@ -273,7 +273,7 @@ class Partition:
                 await self._call_back(shard, callback, closed[name])
         emitted = {}
         for name, shard in self.shards.items():
-            shard.settle()
+            shard.return_all()
             if name in emit:
                 emitted[name] = [*shard.changes(), *closed[name]]
         self._commit()
@@ -284,14 +284,14 @@ class Partition:
             self.marks[clock], self.moved[clock] = mark, self.wall
 
     async def _call_back(
-        self, shard: Shard, callback: Callable[..., Any], closed: list[Emitted]
+        self, shard: TableShard, callback: Callable[..., Any], closed: list[Emitted]
     ) -> None:
         """Call back for closed windows; what the callback writes, it writes as of the window's end.
 
         That is a stream, too: its clock has come to where every window that can end has
         been called back for.
         """
-        cursor = Cursor(f"on_window_close of {shard.spec.name}", f"@closed {shard.spec.name}")
+        cursor = EventCursor(f"on_window_close of {shard.spec.name}", f"@closed {shard.spec.name}")
         cursor.part = self
         cursor.judged = self.marks.get(cursor.topic, BEGINNING)
         if shard.watermark != BEGINNING:
@@ -301,8 +301,12 @@ class Partition:
             for key, window, value, _ in closed:
                 assert window is not None
                 # Partitioned as the table's stream, so that the same keys may be written elsewhere.
-                cursor.key, cursor.value, cursor.time = own(key, shard.lies), value, window[1]
-                cursor.arrival = Arrival(_CLOSED)
+                cursor.key, cursor.value, cursor.time = (
+                    own(key, shard.partitionings),
+                    value,
+                    window[1],
+                )
+                cursor.arrival = ArrivalMarks(_CLOSED)
                 called = callback((key, window_range(*window)), value)
                 if inspect.isawaitable(called):
                     await called

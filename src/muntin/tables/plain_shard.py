@@ -1,4 +1,4 @@
-"""A table without windows in one partition: a value a key."""
+"""A table without windows in one partition: a value per key."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from muntin.tables.cells import MISSING
-from muntin.tables.current import Cursor
+from muntin.tables.current import EventCursor
 from muntin.tables.entries import Entries
-from muntin.tables.shard import Emitted, Shard
+from muntin.tables.shard import Emitted, TableShard
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition
 
 
-class PlainShard(Shard):
+class PlainTableShard(TableShard):
     """A table without windows."""
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
@@ -23,7 +23,7 @@ class PlainShard(Shard):
         self.values = self.entries(1)
 
     def kept(self) -> dict[str, Entries]:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return {"values": self.values}
 
     def read(self, key: Any) -> Any:
@@ -32,21 +32,21 @@ class PlainShard(Shard):
         Raises:
             KeyError: When it has none, and the table no default.
         """
-        return self.lend(0, key, self.values.get(0, key))
+        return self.borrow(0, key, self.values.get(0, key))
 
     def found(self, place: int, key: Any) -> Any:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return self.values.get(place, key)
 
     def holds(self, key: Any) -> bool:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return self.found(0, key) is not MISSING
 
     def put(self, place: int, key: Any, value: Any) -> None:
-        """See ``Shard``."""
-        self.values.pair(place)[0][key] = self.own(place, key, value)
+        """See ``TableShard``."""
+        self.values.pair(place)[0][key] = self.stored_copy(place, key, value)
 
-    def write(self, key: Any, value: Any, cursor: Cursor) -> None:
+    def write(self, key: Any, value: Any, cursor: EventCursor) -> None:
         """Set a value; ``GONE`` deletes it."""
         self.check(key, cursor)
         self.put(0, key, value)
@@ -58,19 +58,19 @@ class PlainShard(Shard):
     def all_keys(self) -> list[Any]:
         """All keys, also those of values that agents have only changed in place."""
         stored = self.items()
-        return [*stored, *self.begun(0, stored)]
+        return [*stored, *self.new_keys(0, stored)]
 
     def count(self) -> int:
         """How many keys there are."""
         stored = self.items()
-        return len(stored) + len(self.begun(0, stored))
+        return len(stored) + len(self.new_keys(0, stored))
 
     def snapshot(self) -> Iterator[Emitted]:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return (Emitted(key, None, value, False) for key, value in self.items().items())
 
     def changes(self) -> Iterator[Emitted]:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         for _, values in self.values.changed():
             for key, value in values.items():
                 yield Emitted(key, None, value, False)

@@ -23,16 +23,16 @@ from muntin.tables.agreement import agree
 from muntin.tables.copartition import home
 from muntin.tables.intake import Intake, as_json, from_json, rejected_row
 from muntin.tables.loop import Loop
-from muntin.tables.moments import Clock
-from muntin.tables.partition import Partition, Rejected, Sent
+from muntin.tables.moments import PointInTime
+from muntin.tables.partition import Partition, Rejected, SentMessage
 from muntin.tables.partition_store import PartitionStore
-from muntin.tables.sources import Memory, Message, Source, source
+from muntin.tables.sources import Memory, Source, TopicMessage, source
 from muntin.tables.topic import Topic
 
 if TYPE_CHECKING:
     from muntin.tables.app import App
 
-Numbered = tuple[str, int | None, Message]
+NumberedMessage = tuple[str, int | None, TopicMessage]
 """A topic, a message's number in its source (``None`` outside of one), and the message."""
 
 _AT_ONCE = 1000
@@ -98,12 +98,14 @@ class Running(Closes):
             PartitionError: When it lies in several.
         """
         shards = [part.shards[table] for part in self.parts]
-        lies = shards[0].lies
-        there = home(table, key, lies, len(shards), lambda number: shards[number].holds(key))
+        partitionings = shards[0].partitionings
+        there = home(
+            table, key, partitionings, len(shards), lambda number: shards[number].holds(key)
+        )
         return self.parts[there]
 
     def send(
-        self, topic: str, value: Any, *, key: Any = None, timestamp: Clock | None = None
+        self, topic: str, value: Any, *, key: Any = None, timestamp: PointInTime | None = None
     ) -> None:
         """Work through one message, and whatever agents send because of it.
 
@@ -114,7 +116,7 @@ class Running(Closes):
             timestamp: When it happened; now, where it isn't given.
         """
         self._require_read(topic)
-        message = Message(value, key, timestamp, key is not None, timestamp is not None)
+        message = TopicMessage(value, key, timestamp, key is not None, timestamp is not None)
         self._complete([(topic, None, message)])
 
     def feed(self, sources: Memory | Mapping[str, Any], *, batch: int = _AT_ONCE) -> None:
@@ -154,8 +156,10 @@ class Running(Closes):
             )
         return self._app.topics[name]
 
-    def _batches(self, sources: Memory | Mapping[str, Any], batch: int) -> Iterator[list[Numbered]]:
-        readers: dict[str, Iterator[tuple[int, Message]]] = {}
+    def _batches(
+        self, sources: Memory | Mapping[str, Any], batch: int
+    ) -> Iterator[list[NumberedMessage]]:
+        readers: dict[str, Iterator[tuple[int, TopicMessage]]] = {}
         names = sources if isinstance(sources, Mapping) else filter(self._reads, sources.names())
         for topic in names:
             start = self._kept.offsets.get(topic, 0)
@@ -167,7 +171,7 @@ class Running(Closes):
                 messages = (data if isinstance(data, Source) else source(data)).messages(start)
             readers[topic] = enumerate(messages, start)
         while readers:
-            taken: list[Numbered] = []
+            taken: list[NumberedMessage] = []
             for topic, numbered in list(readers.items()):
                 part = [(topic, number, message) for number, message in islice(numbered, batch)]
                 taken += part
@@ -176,7 +180,7 @@ class Running(Closes):
             if taken or self._pending:
                 yield taken
 
-    def _complete(self, messages: Sequence[Numbered]) -> None:
+    def _complete(self, messages: Sequence[NumberedMessage]) -> None:
         if self._closed:
             raise MuntinError(f"the app {self._app.name} is closed; open it again")
         try:
@@ -187,14 +191,14 @@ class Running(Closes):
             self.close()
             raise
 
-    async def _work(self, messages: Sequence[Numbered]) -> None:
+    async def _work(self, messages: Sequence[NumberedMessage]) -> None:
         waiting, self._pending = self._pending, []
         await self._step([*waiting, *messages])
         while self._pending:
             waiting, self._pending = self._pending[:_AT_ONCE], self._pending[_AT_ONCE:]
             await self._step(waiting)
 
-    async def _step(self, messages: Sequence[Numbered]) -> None:
+    async def _step(self, messages: Sequence[NumberedMessage]) -> None:
         self._begin_batch()
         for topic, rows in self._intake.rows(messages).items():
             for run in self._runs:
@@ -204,7 +208,7 @@ class Running(Closes):
         for run in self._runs:
             await self._until_rest(run)
         for part in self.parts:
-            part.settle()
+            part.return_all()
         agree(self.parts)
         for part in self.parts:
             await part.finish(self._intake.marks)
@@ -215,7 +219,7 @@ class Running(Closes):
         for part, blobs in zip(self.parts, self._kept.blobs, strict=True):
             part.begin(blobs, wall)
 
-    def _commit(self, messages: Sequence[Numbered]) -> None:
+    def _commit(self, messages: Sequence[NumberedMessage]) -> None:
         offsets = dict(self._kept.offsets)
         for topic, number, _ in messages:
             if number is not None:
@@ -302,12 +306,12 @@ def _end(loop: Loop, runs: list[AgentRun], tasks: dict[AgentRun, asyncio.Task[No
     loop.close()
 
 
-def _numbered(sent: Sent) -> Numbered:
-    message = Message(
+def _numbered(sent: SentMessage) -> NumberedMessage:
+    message = TopicMessage(
         sent.value, sent.key, _time(sent), sent.key is not None, sent.time is not None
     )
     return sent.topic or "", None, message
 
 
-def _time(sent: Sent) -> float | None:
+def _time(sent: SentMessage) -> float | None:
     return None if sent.time is None else sent.time / SECOND

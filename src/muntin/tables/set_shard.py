@@ -1,6 +1,6 @@
 """Tables of sets in one partition: a member is an entry of its own.
 
-A set isn't rewritten because one member came; the changelog has a row a member.
+A set isn't rewritten because one member was added; the changelog has a row per member.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import Relative
-from muntin.tables.current import Cursor
+from muntin.tables.current import EventCursor
 from muntin.tables.entries import Entries
-from muntin.tables.plain_shard import PlainShard
+from muntin.tables.plain_shard import PlainTableShard
 from muntin.tables.shard import Emitted, in_order
 from muntin.tables.spec import TableSpec
-from muntin.tables.window_shard import Operation, WindowShard
+from muntin.tables.window_shard import Operation, WindowTableShard
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition
@@ -81,8 +81,8 @@ class Members:
 
     def drop_through(self, place: int) -> None:
         """Forget the sets up to a place."""
-        for gone in [p for p in self._of if p <= place]:
-            del self._of[gone]
+        for has_expired in [p for p in self._of if p <= place]:
+            del self._of[has_expired]
 
     def changed(self) -> Iterator[tuple[int, Any, Any]]:
         """Place, key and set (or ``GONE``) of every set that has changed."""
@@ -92,7 +92,7 @@ class Members:
                 yield place, key, GONE if members is MISSING else members
 
 
-class SetShard(PlainShard):
+class SetTableShard(PlainTableShard):
     """Sets without windows."""
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
@@ -101,38 +101,40 @@ class SetShard(PlainShard):
         self.members.watched(self.values)
 
     def begin(self, blobs: Any, stored: Any) -> None:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         super().begin(blobs, stored)
         self.members.begin(stored)
 
     def found(self, place: int, key: Any) -> Any:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return self.members.of(place, key)
 
     def copied(self, found: Any) -> Any:
-        """See ``Shard``; members give out copies anyway."""
+        """See ``TableShard``; members give out copies anyway."""
         return found
 
     def put(self, place: int, key: Any, value: Any) -> None:
-        """See ``Shard``."""
-        self.members.put(place, key, self.own(place, key, value))
+        """See ``TableShard``."""
+        self.members.put(place, key, self.stored_copy(place, key, value))
 
-    def change(self, key: Any, add: Iterable[Any], discard: Iterable[Any], cursor: Cursor) -> None:
+    def change(
+        self, key: Any, add: Iterable[Any], discard: Iterable[Any], cursor: EventCursor
+    ) -> None:
         """Add members and take others away."""
         self.check(key, cursor)
-        self.take_back(0, key)
+        self.return_value(0, key)
         self.members.change(0, key, add, discard)
 
     def items(self) -> dict[Any, Any]:
-        """See ``PlainShard``."""
+        """See ``PlainTableShard``."""
         return {key: set(members) for key, members in self.members.at(0).items() if members}
 
     def changes(self) -> Iterator[Emitted]:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return (Emitted(key, None, value, False) for _, key, value in self.members.changed())
 
 
-class SetWindowShard(WindowShard):
+class SetWindowTableShard(WindowTableShard):
     """Sets in tumbling or hopping windows."""
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
@@ -141,16 +143,16 @@ class SetWindowShard(WindowShard):
         self.members.watched(self.whole)
 
     def begin(self, blobs: Any, stored: Any) -> None:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         super().begin(blobs, stored)
         self.members.begin(stored)
 
     def apply(
-        self, operation: Operation, key: Any, operand: Any, cursor: Cursor, relative: Relative
+        self, operation: Operation, key: Any, operand: Any, cursor: EventCursor, relative: Relative
     ) -> None:
-        """See ``WindowShard``."""
+        """See ``WindowTableShard``."""
         for window in self.places(key, cursor, relative):
-            self.take_back(window, key)
+            self.return_value(window, key)
             old = self.value(window, key)
             self.put(window, key, operation(set() if old is MISSING else old, operand))
 
@@ -159,40 +161,40 @@ class SetWindowShard(WindowShard):
         key: Any,
         add: Iterable[Any],
         discard: Iterable[Any],
-        cursor: Cursor,
+        cursor: EventCursor,
         relative: Relative,
     ) -> None:
         """Add members and take others away, in all windows that hold the event's time."""
         for window in self.places(key, cursor, relative):
-            # A set that is lent would go back as it was before this change.
-            self.take_back(window, key)
+            # A borrowed set would be stored as it was before this change.
+            self.return_value(window, key)
             self.members.change(window, key, add, discard)
 
     def put(self, place: int, key: Any, value: Any) -> None:
-        """See ``Shard``."""
-        self.members.put(place, key, self.own(place, key, value))
+        """See ``TableShard``."""
+        self.members.put(place, key, self.stored_copy(place, key, value))
 
     def value(self, window: int, key: Any) -> Any:
-        """See ``WindowShard``."""
+        """See ``WindowTableShard``."""
         return self.members.of(window, key)
 
     def copied(self, found: Any) -> Any:
-        """See ``Shard``; members give out copies anyway."""
+        """See ``TableShard``; members give out copies anyway."""
         return found
 
     def values(self, window: int) -> dict[Any, Any]:
-        """See ``WindowShard``."""
+        """See ``WindowTableShard``."""
         return {key: set(found) for key, found in self.members.at(window).items() if found}
 
     def close(self, *, emit: bool, final: bool) -> list[Emitted]:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         emitted = super().close(emit=emit, final=final)
         if self.closed is not None:
             self.members.drop_through(self.closed)
         return emitted
 
     def changes(self) -> Iterator[Emitted]:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         for window, key, value in self.members.changed():
-            if not self.gone(window):
+            if not self.has_expired(window):
                 yield Emitted(key, self.window(window), value, False)

@@ -1,4 +1,4 @@
-"""One table in one partition: whose clock it goes by, and the values that were lent to an agent."""
+"""One table in one partition: its clock, and the values that its agent holds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ from muntin.state.blobs import Blobs
 from muntin.stores.keys import encode_part
 from muntin.tables import copartition
 from muntin.tables.cells import MISSING
-from muntin.tables.clocks import NOW, OUTSIDE, Arrival, FieldClock, Look, Relative, reached
-from muntin.tables.current import Cursor, current
+from muntin.tables.clocks import (
+    OUTSIDE,
+    WALL_CLOCK,
+    ArrivalMarks,
+    FieldClock,
+    Relative,
+    Visibility,
+    reached,
+)
+from muntin.tables.current import EventCursor, current
 from muntin.tables.entries import Entries
 from muntin.tables.late import Late
 from muntin.tables.moments import BEGINNING, moment
@@ -42,7 +50,7 @@ class Emitted(NamedTuple):
     closed: bool
 
 
-class Shard:
+class TableShard:
     """What all kinds of tables share.
 
     Args:
@@ -55,7 +63,7 @@ class Shard:
         latest: The newest place that was written.
         feeds: The clocks that write it.
         known: The agent whose clock has been taken note of.
-        lies: How the table's keys lie.
+        partitionings: How the table's keys belong to partitions.
         span: How many places (of sessions: how long a stretch of ends) are stored together. It
             stays what it was when the first batch was written, whatever ``expires`` is now.
     """
@@ -67,15 +75,15 @@ class Shard:
         self.closed: int | None = None
         self.latest: int | None = None
         self.feeds: dict[str, None] = {}
-        self.known: Cursor | None = None
-        self.lies: dict[copartition.Lie, None] = {}
+        self.known: EventCursor | None = None
+        self.partitionings: dict[copartition.Partitioning, None] = {}
         self.span = 1
-        # What agents were lent, for which clock what they change counts, and at which event, where
-        # the key isn't its own.
-        self._lent: dict[tuple[int, Any], Any] = {}
-        self._asked: dict[tuple[int, Any], tuple[str, Cursor | None]] = {}
+        # Values that agents hold and may change in place, the clock such a change counts for, and
+        # the event, where the key isn't its own.
+        self._borrowed: dict[tuple[int, Any], Any] = {}
+        self._asked: dict[tuple[int, Any], tuple[str, EventCursor | None]] = {}
         self._late: dict[tuple[int, Any], Late] = {}
-        self._refused: dict[tuple[Any, ...], Arrival] = {}
+        self._refused: dict[tuple[Any, ...], ArrivalMarks] = {}
 
     def kept(self) -> dict[str, Entries]:
         """Everything that is stored, by a name of its own."""
@@ -93,7 +101,7 @@ class Shard:
             stored: The table's part of the manifest; ``None`` where memory is the last commit.
         """
         self.known = None
-        self._lent, self._asked, self._late, self._refused = {}, {}, {}, {}
+        self._borrowed, self._asked, self._late, self._refused = {}, {}, {}, {}
         if stored is not None:
             try:
                 self._restore(stored)
@@ -117,7 +125,7 @@ class Shard:
         self.closed = stored.get("closed")
         self.latest = stored.get("latest")
         self.feeds = dict.fromkeys(stored.get("feeds", ()))
-        self.lies = dict.fromkeys(map(_lie, stored.get("lies", ())))
+        self.partitionings = dict.fromkeys(map(_partitioning, stored.get("lies", ())))
         if stored:
             self.lay_out(stored["span"])
 
@@ -133,10 +141,10 @@ class Shard:
             "closed": self.closed,
             "latest": self.latest,
             "feeds": list(self.feeds),
-            "lies": list(self.lies),
+            "lies": list(self.partitionings),
         }
 
-    def placed(self, cursor: Cursor, relative: Relative) -> tuple[int, int] | None:
+    def placed(self, cursor: EventCursor, relative: Relative) -> tuple[int, int] | None:
         """The time that a write belongs to, and the watermark that it is judged by.
 
         It is judged by its own clock, as far as that had come when the event arrived. Whatever
@@ -152,10 +160,10 @@ class Shard:
             return cursor.time, cursor.judged
         if isinstance(relative, FieldClock):
             return self._by_field(cursor, relative)
-        self.feeds[NOW] = None
+        self.feeds[WALL_CLOCK] = None
         return self.part.wall, BEGINNING
 
-    def _by_field(self, cursor: Cursor, clock: FieldClock) -> tuple[int, int] | None:
+    def _by_field(self, cursor: EventCursor, clock: FieldClock) -> tuple[int, int] | None:
         found = clock.by.of(cursor.value)
         try:
             time = None if found is None else moment(found)
@@ -171,8 +179,8 @@ class Shard:
         self.feeds[clock.feed(cursor.topic)] = None
         return time, cursor.arrival.of(clock)
 
-    def look(self, relative: Relative) -> Look:
-        """How the agent at work looks at this table; from outside, everything is seen.
+    def visibility(self, relative: Relative) -> Visibility:
+        """What the agent at work sees of this table; from outside, everything is seen.
 
         A window that has expired by the clocks of the agent's own events isn't seen any more, also
         where the batch that lets it go hasn't ended yet: so a batch shows what several would.
@@ -181,23 +189,23 @@ class Shard:
         if cursor is None or cursor.part is None:
             return OUTSIDE
         if relative is None and len(self.feeds) == 1 and cursor.topic in self.feeds:
-            return Look(cursor.judged, cursor.topic)
-        marks = {cursor.topic: cursor.judged, NOW: self.part.wall}
+            return Visibility(cursor.judged, cursor.topic)
+        marks = {cursor.topic: cursor.judged, WALL_CLOCK: self.part.wall}
         for clock in self.part.rules.clocks:
             marks[clock.feed(cursor.topic)] = cursor.arrival.of(clock)
         feed = cursor.topic
         if relative is not None:
-            feed = relative.feed(feed) if isinstance(relative, FieldClock) else NOW
+            feed = relative.feed(feed) if isinstance(relative, FieldClock) else WALL_CLOCK
         known = self.feeds or (feed,)
-        return Look(min((marks[f] for f in known if f in marks), default=BEGINNING), feed)
+        return Visibility(min((marks[f] for f in known if f in marks), default=BEGINNING), feed)
 
-    def check(self, key: Any, cursor: Cursor) -> None:
-        """Refuse a key that belongs to another partition, and take note of how it lies."""
+    def check(self, key: Any, cursor: EventCursor) -> None:
+        """Refuse a key that belongs to another partition, and note how it belongs to this one."""
         if key != cursor.key or type(key) is tuple:
-            self.lies[copartition.check(self.spec.name, key, cursor)] = None
+            self.partitionings[copartition.check(self.spec.name, key, cursor)] = None
 
     def reject(
-        self, cursor: Cursor, reason: str, detail: str | None = None, judged: int | None = None
+        self, cursor: EventCursor, reason: str, detail: str | None = None, judged: int | None = None
     ) -> None:
         """Hand an event back, once for this table however often it is written."""
         event = (*cursor.place, reason)
@@ -215,8 +223,8 @@ class Shard:
             raise KeyError(key)
         return self.spec.default()
 
-    def lend(self, place: int, key: Any, found: Any, feed: str | None = None) -> Any:
-        """A value for the agent; what it changes inside of it is kept, too.
+    def borrow(self, place: int, key: Any, found: Any, feed: str | None = None) -> Any:
+        """A value for the agent, which may change it in place: that is stored, too.
 
         Args:
             place: Where it lies.
@@ -226,19 +234,19 @@ class Shard:
         """
         if type(found) in _FROZEN:
             return found
-        lent = self._lent.get((place, key), MISSING)
-        if lent is not MISSING:
-            return lent
+        borrowed = self._borrowed.get((place, key), MISSING)
+        if borrowed is not MISSING:
+            return borrowed
         value = self.default(key) if found is MISSING else self.copied(found)
         # Outside of agents tables are only read: what is changed there is never taken back.
         cursor = current()
         if type(value) not in _FROZEN and cursor is not None:
-            self._lent[place, key] = value
+            self._borrowed[place, key] = value
             foreign = key != cursor.key or type(key) is tuple
             self._asked[place, key] = feed or cursor.topic, cursor.copy() if foreign else None
         return value
 
-    def lend_late(self, place: int, key: Any) -> Any:
+    def borrow_late(self, place: int, key: Any) -> Any:
         """The default, for a window that has expired: an event that changes it is late."""
         value = self.default(key)
         cursor = current()
@@ -256,86 +264,86 @@ class Shard:
         if late.changed:
             self.reject(late.cursor, "late")
 
-    def lend_all(
+    def borrow_all(
         self, place: int, stored: Mapping[Any, Any], feed: str | None = None
     ) -> dict[Any, Any]:
-        """All values of a place for the agent, as ``lend`` gives one.
+        """All values of a place for the agent; see ``borrow``.
 
         Args:
             place: Where they lie.
             stored: What is stored there.
-            feed: As of ``lend``.
+            feed: As of ``borrow``.
         """
-        begun = self.begun(place, stored)
-        lent = {key: self.lend(place, key, value, feed) for key, value in stored.items()}
-        return lent | {key: self._lent[place, key] for key in begun}
+        new_keys = self.new_keys(place, stored)
+        borrowed = {key: self.borrow(place, key, value, feed) for key, value in stored.items()}
+        return borrowed | {key: self._borrowed[place, key] for key in new_keys}
 
-    def left(self, place: int, key: Any) -> Any:
-        """A value as agents have left it, also where they have only changed it in place.
+    def current_value(self, place: int, key: Any) -> Any:
+        """The value now, also where agents have only changed it in place.
 
-        A batch that ended now would store it, so whoever asks between two events must see it.
+        A batch that ended now would store it, so a read between two events must see it.
 
         Returns:
             ``MISSING`` where there is none.
         """
         found = self.found(place, key)
-        if not self._lent:
+        if not self._borrowed:
             return found
-        lent = self._lent.get((place, key), MISSING)
-        if lent is MISSING or not self._keeps(place, lent, found):
+        borrowed = self._borrowed.get((place, key), MISSING)
+        if borrowed is MISSING or not self._keeps(place, borrowed, found):
             return found
-        return lent
+        return borrowed
 
-    def begun(self, place: int, stored: Mapping[Any, Any]) -> list[Any]:
+    def new_keys(self, place: int, stored: Mapping[Any, Any]) -> list[Any]:
         """Keys of a place that have nothing but a default which agents have changed in place."""
-        lent = [key for at, key in self._lent if at == place and key not in stored]
-        return [key for key in lent if self.left(place, key) is not MISSING]
+        borrowed = [key for at, key in self._borrowed if at == place and key not in stored]
+        return [key for key in borrowed if self.current_value(place, key) is not MISSING]
 
     def copied(self, found: Any) -> Any:
         """A stored value apart from what is stored."""
         return deepcopy(found)
 
-    def own(self, place: int, key: Any, value: Any) -> Any:
+    def stored_copy(self, place: int, key: Any, value: Any) -> Any:
         """A value as it goes into the table, apart from what the agent holds."""
-        if self._lent:
-            self._lent.pop((place, key), None)
+        if self._borrowed:
+            self._borrowed.pop((place, key), None)
         return value if type(value) in _FROZEN else deepcopy(value)
 
-    def take_back(self, place: int, key: Any) -> None:
-        """Take over what agents changed inside of one value, which is lent no longer.
+    def return_value(self, place: int, key: Any) -> None:
+        """Store what agents changed inside of one value, which they hold no longer.
 
         Raises:
             PartitionError: When the key belongs to another partition.
         """
-        lent = self._lent.pop((place, key), MISSING)
-        if lent is MISSING:
+        borrowed = self._borrowed.pop((place, key), MISSING)
+        if borrowed is MISSING:
             return
         found = self.found(place, key)
-        if self._keeps(place, lent, found):
+        if self._keeps(place, borrowed, found):
             feed, cursor = self._asked[place, key]
             if cursor is not None and found is MISSING:
-                # What is there already may be changed whenever it is walked over.
+                # A value that is stored may be changed by any event that iterates over it.
                 self.check(key, cursor)
             self.feeds[feed] = None
-            self.put(place, key, lent)
+            self.put(place, key, borrowed)
 
-    def settle(self) -> None:
-        """Take over what agents changed inside of values that they were lent."""
-        for place, key in list(self._lent):
-            self.take_back(place, key)
+    def return_all(self) -> None:
+        """Store what agents changed inside of the values that they hold."""
+        for place, key in list(self._borrowed):
+            self.return_value(place, key)
         for late in self._late.values():
             self._judge(late)
         self._late = {}
 
-    def _keeps(self, place: int, lent: Any, found: Any) -> bool:
-        """Whether a lent value differs from what is stored, and its place takes it."""
-        if self.gone(place):
+    def _keeps(self, place: int, borrowed: Any, found: Any) -> bool:
+        """Whether a borrowed value differs from what is stored, and its place takes it."""
+        if self.has_expired(place):
             return False
         if found is MISSING and self.spec.default is not None:
             found = self.spec.default()
-        return bool(lent != found)
+        return bool(borrowed != found)
 
-    def gone(self, place: int) -> bool:
+    def has_expired(self, place: int) -> bool:
         """Whether a place has expired."""
         return self.closed is not None and place <= self.closed
 
@@ -354,12 +362,12 @@ class Shard:
     def advance(self) -> None:
         """Move the table's clock: as far as the slowest of the clocks that write it."""
         part = self.part
-        marks = {**part.marks, NOW: part.wall}
+        marks = {**part.marks, WALL_CLOCK: part.wall}
         upto = reached(self.feeds, marks, part.moved, part.wall, part.rules.idle)
         self.watermark = max(self.watermark, upto)
 
     def close(self, *, emit: bool, final: bool) -> list[Emitted]:
-        """Let windows go that have expired.
+        """Drop the windows that have expired.
 
         Args:
             emit: Whether what they held is wanted.
@@ -388,7 +396,7 @@ class Shard:
             entries.commit()
 
 
-def _lie(stored: Sequence[Any]) -> copartition.Lie:
+def _partitioning(stored: Sequence[Any]) -> copartition.Partitioning:
     parts, way = stored
     return parts, way
 

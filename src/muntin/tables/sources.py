@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from muntin.model.errors import OptionError
-from muntin.tables.moments import Clock
+from muntin.tables.moments import PointInTime
 from muntin.tables.record import Keying, keying
 
 _SLICE = 10_000
 
 
-class Message(NamedTuple):
+class TopicMessage(NamedTuple):
     """A message as it comes: nothing is checked yet.
 
     Attributes:
@@ -54,18 +54,18 @@ class Source:
     time: Keying | None = None
     value: str | None = None
 
-    def messages(self, start: int) -> Iterator[Message]:
+    def messages(self, start: int) -> Iterator[TopicMessage]:
         """The messages from a number on."""
         for row in rows(self.data, start):
             yield self.message(row)
 
-    def message(self, row: Any) -> Message:
+    def message(self, row: Any) -> TopicMessage:
         """A row as a message."""
         value = row
         if self.value is not None:
             value = row.get(self.value) if isinstance(row, dict) else getattr(row, self.value)
         key, time = _of(self.key, row), _of(self.time, row)
-        return Message(value, key, time, self.key is not None, self.time is not None)
+        return TopicMessage(value, key, time, self.key is not None, self.time is not None)
 
 
 def source(data: Any, *, key: Any = None, time: Any = None, value: str | None = None) -> Source:
@@ -183,10 +183,10 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._topics: dict[str, list[Message]] = {}
+        self._topics: dict[str, list[TopicMessage]] = {}
 
     def send(
-        self, topic: str, value: Any, *, key: Any = None, timestamp: Clock | None = None
+        self, topic: str, value: Any, *, key: Any = None, timestamp: PointInTime | None = None
     ) -> int:
         """Append a message.
 
@@ -201,14 +201,14 @@ class Memory:
         """
         messages = self._topics.setdefault(topic, [])
         timed = timestamp is not None
-        messages.append(Message(value, key, timestamp, key is not None, timed))
+        messages.append(TopicMessage(value, key, timestamp, key is not None, timed))
         return len(messages) - 1
 
     def names(self) -> list[str]:
         """The topics that have messages."""
         return list(self._topics)
 
-    def messages(self, topic: str, start: int = 0) -> list[Message]:
+    def messages(self, topic: str, start: int = 0) -> list[TopicMessage]:
         """The messages of a topic, from a number on."""
         return self._topics.get(topic, [])[start:]
 

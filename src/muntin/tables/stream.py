@@ -13,13 +13,13 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from muntin.model.errors import OptionError
-from muntin.tables.clocks import Arrival
-from muntin.tables.current import CURRENT, Cursor, Event
+from muntin.tables.clocks import ArrivalMarks
+from muntin.tables.current import CURRENT, Event, EventCursor
 from muntin.tables.moments import Seconds, length
 from muntin.tables.partition import Partition
 from muntin.tables.record import Keying, keying
 
-Row = tuple[Any, Any, int, int, int, Arrival]
+EventRow = tuple[Any, Any, int, int, int, ArrivalMarks]
 """Value, key, time, the watermark it is judged by, offset, and what else it found."""
 Test = Callable[[Any], bool]
 
@@ -42,15 +42,15 @@ class Inbox:
     def __init__(self, agent: str, topic: str, by: Keying | None) -> None:
         self.topic = topic
         self.by = by
-        self.cursor = Cursor(agent, topic)
-        self.rows: Iterator[Row] = iter(())
+        self.cursor = EventCursor(agent, topic)
+        self.rows: Iterator[EventRow] = iter(())
         self.idle = asyncio.Event()
-        self._waiting: deque[tuple[Partition, Iterable[Row]]] = deque()
+        self._waiting: deque[tuple[Partition, Iterable[EventRow]]] = deque()
         self._arrival = asyncio.Event()
         self._closed = False
         self.given = 0
 
-    def put(self, part: Partition, rows: Iterable[Row], count: int) -> None:
+    def put(self, part: Partition, rows: Iterable[EventRow], count: int) -> None:
         """Add a batch of one partition.
 
         Args:
@@ -83,15 +83,15 @@ class Inbox:
         return True
 
 
-class Reader(Protocol):
-    """Whoever lets an agent read: it opens the inbox when the agent asks for its first event."""
+class EventReader(Protocol):
+    """Opens the inbox when an agent asks for its first event."""
 
     def open(self, topic: str, by: Keying | None) -> Inbox:
         """The inbox for a topic's events, partitioned in one way."""
 
 
-RUNNING: ContextVar[Reader | None] = ContextVar("muntin_running", default=None)
-"""Whoever runs the present agent: for streams that are opened inside of it."""
+RUNNING: ContextVar[EventReader | None] = ContextVar("muntin_running", default=None)
+"""What runs the present agent: for streams that are opened inside of it."""
 
 
 class Stream:
@@ -100,14 +100,18 @@ class Stream:
     Source: the streams of Faust.
 
     Args:
-        reader: Whoever runs the agent.
+        reader: What runs the agent.
         topic: The topic's name.
         by: What the events are partitioned by; ``None``: by their keys.
         tests: Which values to pass on.
     """
 
     def __init__(
-        self, reader: Reader, topic: str, by: Keying | None = None, tests: tuple[Test, ...] = ()
+        self,
+        reader: EventReader,
+        topic: str,
+        by: Keying | None = None,
+        tests: tuple[Test, ...] = (),
     ) -> None:
         self._reader = reader
         self._topic = topic

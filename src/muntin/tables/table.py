@@ -17,16 +17,16 @@ from muntin.model.sessions import Closed
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.current import current, require
 from muntin.tables.moments import Seconds, expiry, length
-from muntin.tables.plain_shard import PlainShard
-from muntin.tables.set_shard import SetShard
-from muntin.tables.shard import Shard
+from muntin.tables.plain_shard import PlainTableShard
+from muntin.tables.set_shard import SetTableShard
+from muntin.tables.shard import TableShard
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from muntin.tables.app import App
     from muntin.tables.windowed import WindowedTable
 
-_S = TypeVar("_S", bound=Shard)
+_S = TypeVar("_S", bound=TableShard)
 
 
 class Handle:
@@ -67,7 +67,7 @@ class Handle:
             return self._of(cursor.part.shards, kind)
         return self._of(self.app.partition_of(self.name, key).shards, kind)
 
-    def _of(self, shards: Mapping[str, Shard], kind: type[_S]) -> _S:
+    def _of(self, shards: Mapping[str, TableShard], kind: type[_S]) -> _S:
         shard = shards[self.name]
         if not isinstance(shard, kind):
             problem = "has windows" if self.spec.windows is not None else "has no windows"
@@ -89,7 +89,7 @@ class Table(Handle):
         Raises:
             KeyError: When there is none, and the table has no default.
         """
-        return self.shard(key, PlainShard).read(key)
+        return self.shard(key, PlainTableShard).read(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set a value.
@@ -107,16 +107,16 @@ class Table(Handle):
 
     def _write(self, key: Any, value: Any) -> None:
         cursor = require(f"table {self.name!r} is written")
-        self.shard(key, PlainShard).write(key, value, cursor)
+        self.shard(key, PlainTableShard).write(key, value, cursor)
 
     def __contains__(self, key: Any) -> bool:
-        return self.shard(key, PlainShard).left(0, key) is not MISSING
+        return self.shard(key, PlainTableShard).current_value(0, key) is not MISSING
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([key for shard in self.shards(PlainShard) for key in shard.all_keys()])
+        return iter([key for shard in self.shards(PlainTableShard) for key in shard.all_keys()])
 
     def __len__(self) -> int:
-        return sum(shard.count() for shard in self.shards(PlainShard))
+        return sum(shard.count() for shard in self.shards(PlainTableShard))
 
     def keys(self) -> list[Any]:
         """The keys in the partition at work; outside of agents, all keys."""
@@ -124,8 +124,8 @@ class Table(Handle):
 
     def items(self) -> list[tuple[Any, Any]]:
         """Keys and values, likewise."""
-        shards = self.shards(PlainShard)
-        return [item for one in shards for item in one.lend_all(0, one.items()).items()]
+        shards = self.shards(PlainTableShard)
+        return [item for one in shards for item in one.borrow_all(0, one.items()).items()]
 
     def values(self) -> list[Any]:
         """Values, likewise."""
@@ -133,7 +133,7 @@ class Table(Handle):
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key, or another; the table's own default doesn't count."""
-        found = self.shard(key, PlainShard).left(0, key)
+        found = self.shard(key, PlainTableShard).current_value(0, key)
         return default if found is MISSING else self[key]
 
     def pop(self, key: Any, *default: Any) -> Any:
@@ -142,13 +142,13 @@ class Table(Handle):
         Raises:
             KeyError: When there is none, and no default was given.
         """
-        shard = self.shard(key, PlainShard)
-        found = shard.left(0, key)
+        shard = self.shard(key, PlainTableShard)
+        found = shard.current_value(0, key)
         if found is MISSING:
             if default:
                 return default[0]
             raise KeyError(key)
-        value = shard.lend(0, key, found)
+        value = shard.borrow(0, key, found)
         self._write(key, GONE)
         return value
 
@@ -263,12 +263,12 @@ class SetValue:
         self._key = key
 
     def _members(self) -> set[Any]:
-        found = self._table.shard(self._key, SetShard).left(0, self._key)
+        found = self._table.shard(self._key, SetTableShard).current_value(0, self._key)
         return set() if found is MISSING else found
 
     def _change(self, add: Any, discard: Any) -> None:
         cursor = require(f"table {self._table.name!r} is written")
-        shard = self._table.shard(self._key, SetShard)
+        shard = self._table.shard(self._key, SetTableShard)
         shard.change(self._key, add, discard, cursor)
 
     def add(self, member: Any) -> None:

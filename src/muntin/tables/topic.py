@@ -7,8 +7,8 @@ from typing import Any
 
 from muntin.model.errors import OptionError, OutsideStreamError
 from muntin.tables.current import current, time_of
-from muntin.tables.moments import Clock
-from muntin.tables.partition import Sent
+from muntin.tables.moments import PointInTime
+from muntin.tables.partition import SentMessage
 from muntin.tables.stream import RUNNING, Stream
 
 
@@ -44,7 +44,7 @@ class Topic:
         return Stream(reader, self.name)
 
     async def send(
-        self, *, value: Any = None, key: Any = None, timestamp: Clock | None = None
+        self, *, value: Any = None, key: Any = None, timestamp: PointInTime | None = None
     ) -> None:
         """Send a message; it is on its way when the batch is committed.
 
@@ -58,7 +58,7 @@ class Topic:
         """
         self.post(value, key=key, timestamp=timestamp)
 
-    def post(self, value: Any, *, key: Any = None, timestamp: Clock | None = None) -> None:
+    def post(self, value: Any, *, key: Any = None, timestamp: PointInTime | None = None) -> None:
         """The same, for functions that aren't coroutines."""
         cursor = current()
         if cursor is None or cursor.part is None:
@@ -68,7 +68,7 @@ class Topic:
             )
         time = cursor.time if timestamp is None else time_of(timestamp)
         cause = cursor.arrival.number, cursor.time if cursor.topic[:1] == "@" else 0
-        cursor.part.sent.append(Sent(self.name, cursor.agent, value, key, time, cause))
+        cursor.part.sent.append(SentMessage(self.name, cursor.agent, value, key, time, cause))
 
 
 def checked(name: str, kind: str) -> str:

@@ -32,7 +32,7 @@ def adapter(option: str, kind: Any) -> Any:
         from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
     except ImportError as error:
         raise MissingExtraError(f"{option}=", "tables") from error
-    _mend(kind)
+    _repair(kind)
     try:
         made = TypeAdapter(kind)
         if not made.pydantic_complete:
@@ -45,7 +45,7 @@ def adapter(option: str, kind: Any) -> Any:
         )
 
 
-def _mend(kind: Any, seen: frozenset[Any] = frozenset()) -> None:
+def _repair(kind: Any, seen: frozenset[Any] = frozenset()) -> None:
     """Give dataclasses back what they lose on the way to another process.
 
     A class that isn't importable there is sent whole, and Python's mark for "no default", known by
@@ -56,7 +56,7 @@ def _mend(kind: Any, seen: frozenset[Any] = frozenset()) -> None:
     seen |= {kind}
     for one in get_args(kind):
         if isinstance(one, Hashable):
-            _mend(one, seen)
+            _repair(one, seen)
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return
     for field in kind.__dataclass_fields__.values():
@@ -66,7 +66,7 @@ def _mend(kind: Any, seen: frozenset[Any] = frozenset()) -> None:
     with contextlib.suppress(NameError):
         for one in get_type_hints(kind).values():
             if isinstance(one, Hashable):
-                _mend(one, seen)
+                _repair(one, seen)
 
 
 def reader(kind: Any) -> Callable[[Any], Any]:
@@ -115,21 +115,21 @@ def _said(error: ValueError) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ValueCodec:
     """How values of a table are written as text, and read."""
 
     dumps: Callable[[Any], str]
     loads: Callable[[str], Any]
 
 
-def written(kind: Any) -> Written:
+def written(kind: Any) -> ValueCodec:
     """The way to write values of a type; ``None`` is any that ``packed`` knows.
 
     Raises:
         MissingExtraError: When the type is declared by the user and pydantic isn't installed.
     """
     if kind is None or kind in (bool, int, float, str):
-        return Written(packed.dumps, packed.loads)
+        return ValueCodec(packed.dumps, packed.loads)
     of_kind = adapter("value_type", kind)
 
     def dumps(value: Any) -> str:
@@ -147,7 +147,7 @@ def written(kind: Any) -> Written:
             problem = f"a stored value isn't a {kind}: {_said(error)}"
             raise StateCorruptedError(problem) from error
 
-    return Written(dumps, loads)
+    return ValueCodec(dumps, loads)
 
 
 def plain(value: Any) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from muntin.tables.moments import Seconds, length
-from muntin.tables.session_shard import SessionShard
-from muntin.tables.shard import Shard
+from muntin.tables.session_shard import SessionTableShard
+from muntin.tables.shard import TableShard
 
 if TYPE_CHECKING:
     from muntin.tables.windowed import WindowedTable
@@ -21,15 +21,15 @@ class View:
     Args:
         table: The table.
         pick: What to show of a key and its value.
-        lends: Whether values are given out; they are lent then, and ``None`` otherwise.
+        lends: Whether values are given out to be changed; ``None`` otherwise.
     """
 
     def __init__(
-        self, table: WindowedTable, pick: Callable[[Any, Any], Any], *, lends: bool = True
+        self, table: WindowedTable, pick: Callable[[Any, Any], Any], *, borrows: bool = True
     ) -> None:
         self._table = table
         self._pick = pick
-        self._lends = lends
+        self._borrows = borrows
 
     def __iter__(self) -> Iterator[Any]:
         """In the window at the time that the table goes by."""
@@ -37,7 +37,7 @@ class View:
 
     def now(self) -> Iterator[Any]:
         """In the window that ``table[key].now()`` reads."""
-        for shard in self._table.shards(Shard):
+        for shard in self._table.shards(TableShard):
             time = self._table.now_time(shard)  # type: ignore[arg-type]
             if time is not None:
                 yield from self._of(shard, time, oldest=True)
@@ -51,21 +51,25 @@ class View:
         return self._at(self._table.time(event) - length("delta", before))
 
     def _at(self, time: int) -> Iterator[Any]:
-        for shard in self._table.shards(Shard):
+        for shard in self._table.shards(TableShard):
             yield from self._of(shard, time)
 
     def _of(self, shard: Any, time: int, *, oldest: bool = False) -> Iterator[Any]:
-        look = shard.look(self._table.relative)
-        if isinstance(shard, SessionShard):
-            found = shard.lent_values(time, look) if self._lends else shard.values(time, look)
+        visibility = shard.visibility(self._table.relative)
+        if isinstance(shard, SessionTableShard):
+            found = (
+                shard.borrowed_values(time, visibility)
+                if self._borrows
+                else shard.values(time, visibility)
+            )
             return iter([self._pick(key, value) for key, value in found.items()])
         pane = shard.windows.pane_of(time)
         window = (shard.windows.first_window if oldest else shard.windows.last_window)(pane)
-        if shard.over(window, look):
+        if shard.is_expired(window, visibility):
             return iter(())
         found = shard.values(window)
-        if self._lends:
-            found = shard.lend_all(window, found, look.feed)
+        if self._borrows:
+            found = shard.borrow_all(window, found, visibility.feed)
         else:
-            found = dict.fromkeys([*found, *shard.begun(window, found)])
+            found = dict.fromkeys([*found, *shard.new_keys(window, found)])
         return iter([self._pick(key, value) for key, value in found.items()])

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model.windows import Windows
 from muntin.tables.cells import GONE, MISSING
-from muntin.tables.clocks import Look, Relative
-from muntin.tables.current import Cursor
+from muntin.tables.clocks import Relative, Visibility
+from muntin.tables.current import EventCursor
 from muntin.tables.entries import Entries, Pair
 from muntin.tables.moments import BEGINNING, END
-from muntin.tables.shard import Emitted, Shard, in_order
+from muntin.tables.shard import Emitted, TableShard, in_order
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Slot:
         self.windows: list[Pair] | None = None
 
 
-class WindowShard(Shard):
+class WindowTableShard(TableShard):
     """Tumbling or hopping windows."""
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
@@ -68,18 +68,18 @@ class WindowShard(Shard):
         self._mixed = True
 
     def kept(self) -> dict[str, Entries]:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return {"windows": self.whole, **({"panes": self.panes} if self.panes else {})}
 
     def lay_out(self, span: int) -> None:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         super().lay_out(span)
         self.whole.span = span
         if self.panes is not None:
             self.panes.span = self.windows.first_pane(span)
 
     def dropped(self) -> dict[str, int | None]:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return {"windows": self.closed, "panes": self._closed_pane()}
 
     def _closed_pane(self) -> int | None:
@@ -89,7 +89,7 @@ class WindowShard(Shard):
         return self.windows.first_pane(self.closed + 1) - 1
 
     def begin(self, blobs: Any, stored: Any) -> None:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         super().begin(blobs, stored)
         self._slots = {}
         self._mixed = self.panes is None or self.whole.any()
@@ -109,7 +109,7 @@ class WindowShard(Shard):
 
     def _limit(self, window: int) -> int:
         """The watermark from which a window takes no more."""
-        if self.gone(window):
+        if self.has_expired(window):
             return BEGINNING
         if self.spec.expires is None:
             return END
@@ -121,7 +121,7 @@ class WindowShard(Shard):
         return slot.windows
 
     def apply(
-        self, operation: Operation, key: Any, operand: Any, cursor: Cursor, relative: Relative
+        self, operation: Operation, key: Any, operand: Any, cursor: EventCursor, relative: Relative
     ) -> None:
         """Set ``value = operation(value, operand)`` in all windows that hold the event's time."""
         if relative is None and cursor is self.known:
@@ -165,8 +165,8 @@ class WindowShard(Shard):
             old = fresh.get(key, MISSING)
             if old is MISSING:
                 old = base.get(key, MISSING)
-            if self._lent:
-                old = self._lent.pop((window, key), old)
+            if self._borrowed:
+                old = self._borrowed.pop((window, key), old)
             if old is MISSING or old is GONE:
                 old = self.default(key)
             fresh[key] = operation(old, operand)
@@ -183,7 +183,7 @@ class WindowShard(Shard):
             if old is MISSING and adds:
                 summed = True
                 continue
-            value = self._lent.pop((window, key), self.value(window, key))
+            value = self._borrowed.pop((window, key), self.value(window, key))
             fresh[key] = operation(self.default(key) if value is MISSING else value, operand)
             self._mixed = True
         if summed:
@@ -197,16 +197,16 @@ class WindowShard(Shard):
         operation: Operation,
         key: Any,
         operand: Any,
-        cursor: Cursor,
+        cursor: EventCursor,
         judged: int,
     ) -> None:
         """As ``apply``, in those windows that still take something."""
         for window in self._open(slot, cursor, judged):
-            value = self._lent.pop((window, key), self.value(window, key))
+            value = self._borrowed.pop((window, key), self.value(window, key))
             old = self.default(key) if value is MISSING else value
             self.put(window, key, operation(old, operand))
 
-    def _open(self, slot: Slot, cursor: Cursor, judged: int) -> range:
+    def _open(self, slot: Slot, cursor: EventCursor, judged: int) -> range:
         """The windows that take an event; it is rejected where there are none."""
         first = slot.first
         while first <= slot.last and judged >= self._limit(first):
@@ -217,7 +217,7 @@ class WindowShard(Shard):
             self.latest = self._newest = slot.last
         return range(first, slot.last + 1)
 
-    def write(self, key: Any, value: Any, cursor: Cursor, relative: Relative) -> None:
+    def write(self, key: Any, value: Any, cursor: EventCursor, relative: Relative) -> None:
         """Set the value of all windows that hold the event's time; ``GONE`` deletes it.
 
         Raises:
@@ -225,13 +225,15 @@ class WindowShard(Shard):
         """
         windows: Sequence[int] = self.places(key, cursor, relative)
         if value is GONE and windows:
-            windows = [window for window in windows if self.left(window, key) is not MISSING]
+            windows = [
+                window for window in windows if self.current_value(window, key) is not MISSING
+            ]
             if not windows:
                 raise KeyError(key)
         for window in windows:
             self.put(window, key, value)
 
-    def places(self, key: Any, cursor: Cursor, relative: Relative) -> range:
+    def places(self, key: Any, cursor: EventCursor, relative: Relative) -> range:
         """The windows that a write at the event's time may change."""
         placed = self.placed(cursor, relative)
         self.check(key, cursor)
@@ -240,25 +242,25 @@ class WindowShard(Shard):
         return self._open(self.slot(placed[0]), cursor, placed[1])
 
     def put(self, place: int, key: Any, value: Any) -> None:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         fresh, _ = self.whole.pair(place)
         if value is GONE and self.panes is not None:
             value = ABSENT
-        fresh[key] = self.own(place, key, value)
+        fresh[key] = self.stored_copy(place, key, value)
         self._mixed = True
 
     def found(self, place: int, key: Any) -> Any:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return self.value(place, key)
 
     def holds(self, key: Any) -> bool:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return any(self.value(window, key) is not MISSING for window in self.live())
 
     def value(self, window: int, key: Any) -> Any:
         """The value of one window; ``MISSING`` where it has none, or has expired."""
         # Some panes of an expired window may be there still, for windows that follow.
-        if self.gone(window):
+        if self.has_expired(window):
             return MISSING
         found = self.whole.get(window, key) if self._mixed else MISSING
         if self.panes is None:
@@ -273,23 +275,23 @@ class WindowShard(Shard):
                 total, there = total + add, True
         return total if there else MISSING
 
-    def over(self, window: int, look: Look) -> bool:
-        """Whether a window has expired for whoever looks."""
-        return look.horizon >= self._limit(window)
+    def is_expired(self, window: int, visibility: Visibility) -> bool:
+        """Whether a window has expired for the agent at work."""
+        return visibility.horizon >= self._limit(window)
 
-    def read(self, window: int, key: Any, look: Look) -> Any:
+    def read(self, window: int, key: Any, visibility: Visibility) -> Any:
         """The value of one window, or the default.
 
         Raises:
             KeyError: When it has none, and the table no default.
         """
-        if self.over(window, look):
-            return self.lend_late(window, key)
-        return self.lend(window, key, self.value(window, key), look.feed)
+        if self.is_expired(window, visibility):
+            return self.borrow_late(window, key)
+        return self.borrow(window, key, self.value(window, key), visibility.feed)
 
     def values(self, window: int) -> dict[Any, Any]:
         """All keys and values of one window; none where it has expired."""
-        if self.gone(window):
+        if self.has_expired(window):
             return {}
         found = dict(self.whole.at(window))
         if self.panes is None:
@@ -311,31 +313,31 @@ class WindowShard(Shard):
             for pane in self.panes.places():
                 first = self.windows.first_window(pane)
                 found.update(range(first, self.windows.last_window(pane) + 1))
-        return sorted(k for k in found if not self.gone(k))
+        return sorted(k for k in found if not self.has_expired(k))
 
-    def held(self, look: Look) -> list[int]:
-        """The same for whoever looks, with windows whose values were only changed in place."""
-        lent = {place for place, _ in self._lent}
-        return sorted(k for k in {*self.live(), *lent} if not self.over(k, look))
+    def held(self, visibility: Visibility) -> list[int]:
+        """The same for the agent at work, with windows whose values were only changed in place."""
+        borrowed = {place for place, _ in self._borrowed}
+        return sorted(k for k in {*self.live(), *borrowed} if not self.is_expired(k, visibility))
 
-    def of(self, key: Any, look: Look) -> dict[int, Any]:
-        """The values of a key, lent, by window; oldest first."""
-        found = {window: self.left(window, key) for window in self.held(look)}
+    def of(self, key: Any, visibility: Visibility) -> dict[int, Any]:
+        """The values of a key, borrowed, by window; oldest first."""
+        found = {window: self.current_value(window, key) for window in self.held(visibility)}
         return {
-            window: self.lend(window, key, value, look.feed)
+            window: self.borrow(window, key, value, visibility.feed)
             for window, value in found.items()
             if value is not MISSING
         }
 
     def snapshot(self) -> Iterator[Emitted]:
-        """See ``Shard``; by window, then key."""
+        """See ``TableShard``; by window, then key."""
         for window in self.live():
             values = self.values(window)
             for key in in_order(values):
                 yield Emitted(key, self.window(window), values[key], False)
 
     def expired(self, window: tuple[int, int]) -> bool:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         return self.closed is not None and window[0] <= self.windows.start(self.closed)
 
     def window(self, number: int) -> tuple[int, int]:
@@ -343,7 +345,7 @@ class WindowShard(Shard):
         return self.windows.start(number), self.windows.end(number)
 
     def close(self, *, emit: bool, final: bool) -> list[Emitted]:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         if final:
             live = self.live()
             upto = live[-1] if live else None
@@ -377,10 +379,10 @@ class WindowShard(Shard):
                 if self.closed is not None:
                     first = max(first, self.closed + 1)
                 found.update(range(first, min(upto, self.windows.last_window(pane)) + 1))
-        return sorted(k for k in found if not self.gone(k))
+        return sorted(k for k in found if not self.has_expired(k))
 
     def changes(self) -> Iterator[Emitted]:
-        """See ``Shard``."""
+        """See ``TableShard``."""
         touched = {window: set(values) for window, values in self.whole.changed()}
         if self.panes is not None:
             for pane, values in self.panes.changed():
@@ -388,7 +390,7 @@ class WindowShard(Shard):
                 for window in range(first, last + 1):
                     touched.setdefault(window, set()).update(values)
         for window in sorted(touched):
-            if self.gone(window):
+            if self.has_expired(window):
                 continue
             for key in in_order(touched[window]):
                 value = self.value(window, key)

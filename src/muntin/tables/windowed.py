@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from muntin.model.errors import OptionError
 from muntin.model.windows import Windows
 from muntin.tables.cells import GONE, MISSING
-from muntin.tables.clocks import NOW, FieldClock, Relative
+from muntin.tables.clocks import WALL_CLOCK, FieldClock, Relative
 from muntin.tables.current import CURRENT, Event, current, require, time_of
 from muntin.tables.moments import Seconds, length, moment
 from muntin.tables.record import keying
-from muntin.tables.session_shard import SessionShard
-from muntin.tables.set_shard import SetWindowShard
-from muntin.tables.shard import Shard
+from muntin.tables.session_shard import SessionTableShard
+from muntin.tables.set_shard import SetWindowTableShard
+from muntin.tables.shard import TableShard
 from muntin.tables.spec import WindowRange, window_range
 from muntin.tables.table import Handle
 from muntin.tables.views import View
-from muntin.tables.window_shard import Operation, WindowShard
+from muntin.tables.window_shard import Operation, WindowTableShard
 
 if TYPE_CHECKING:
     from muntin.tables.app import App
@@ -45,7 +45,7 @@ class WindowedTable(Handle):
     def relative_to_now(self) -> WindowedTable:
         """The same table, by the wall clock: of the machine, or of the batch on Spark."""
         self.app.clocked = True
-        return WindowedTable(self.app, self.name, NOW)
+        return WindowedTable(self.app, self.name, WALL_CLOCK)
 
     def relative_to_stream(self) -> WindowedTable:
         """The same table, by the times of events; so it is from the beginning."""
@@ -84,7 +84,7 @@ class WindowedTable(Handle):
 
     def _write(self, key: Any, value: Any) -> None:
         cursor = require(f"table {self.name!r} is written")
-        shard: Any = self.shard(key, Shard)
+        shard: Any = self.shard(key, TableShard)
         shard.write(key, value, cursor, self.relative)
 
     def __contains__(self, key: Any) -> bool:
@@ -101,19 +101,19 @@ class WindowedTable(Handle):
             hint = "define it with key_index=True, or ask for one window: table.keys().now()"
             raise OptionError("key_index", False, f"doesn't let {self.name!r} be walked", hint)
         found: dict[Any, None] = {}
-        for shard in self.shards(Shard):
-            look = shard.look(self.relative)
-            if isinstance(shard, WindowShard):
-                for window in shard.held(look):
+        for shard in self.shards(TableShard):
+            visibility = shard.visibility(self.relative)
+            if isinstance(shard, WindowTableShard):
+                for window in shard.held(visibility):
                     stored = shard.values(window)
-                    found.update(dict.fromkeys([*stored, *shard.begun(window, stored)]))
-            elif isinstance(shard, SessionShard):
-                found.update(dict.fromkeys(shard.keys(look)))
+                    found.update(dict.fromkeys([*stored, *shard.new_keys(window, stored)]))
+            elif isinstance(shard, SessionTableShard):
+                found.update(dict.fromkeys(shard.keys(visibility)))
         return list(found)
 
     def keys(self) -> View:
         """The keys of a window: ``keys()`` itself, ``.now()``, ``.current()``, ``.delta(d)``."""
-        return View(self, lambda key, _: key, lends=False)
+        return View(self, lambda key, _: key, borrows=False)
 
     def values(self) -> View:
         """The values of a window, likewise."""
@@ -129,7 +129,7 @@ class WindowedTable(Handle):
         Raises:
             OutsideStreamError: Outside of an agent, without an event, unless it is the wall clock.
         """
-        if self.relative == NOW:
+        if self.relative == WALL_CLOCK:
             return self._wall()
         meant = self._event(event)
         if self.relative is None or meant.value is None:
@@ -156,14 +156,14 @@ class WindowedTable(Handle):
             return cursor.part.wall
         return self.app.wall()
 
-    def now_time(self, shard: WindowShard | SessionShard) -> int | None:
+    def now_time(self, shard: WindowTableShard | SessionTableShard) -> int | None:
         """Where ``now()`` looks; ``None`` where nothing was written yet.
 
         In an agent it is the newest time written in the partition; outside, the wall clock.
         """
         if current() is None:
             return self.app.wall()
-        if shard.latest is None or isinstance(shard, SessionShard):
+        if shard.latest is None or isinstance(shard, SessionTableShard):
             return shard.latest
         return shard.windows.start(shard.latest) + shard.windows.size - 1
 
@@ -245,40 +245,44 @@ class WindowSet:
     def windows(self) -> dict[WindowRange, Any]:
         """All windows of the key that are kept, oldest first."""
         shard = self._shard()
-        look = shard.look(self.table.relative)
-        if isinstance(shard, SessionShard):
+        visibility = shard.visibility(self.table.relative)
+        if isinstance(shard, SessionTableShard):
             return {
-                window_range(*shard.window(session)): shard.lend(
-                    session.start, self.key, session.value, look.feed
+                window_range(*shard.window(session)): shard.borrow(
+                    session.start, self.key, session.value, visibility.feed
                 )
-                for session in shard.seen(self.key, look)
+                for session in shard.seen(self.key, visibility)
             }
-        found = shard.of(self.key, look)
+        found = shard.of(self.key, visibility)
         return {window_range(*shard.window(k)): value for k, value in found.items()}
 
     def found(self, time: int) -> Any:
         """The value at a time; ``MISSING`` where there is none."""
         shard = self._shard()
-        look = shard.look(self.table.relative)
-        if isinstance(shard, SessionShard):
-            session = shard.at(self.key, time, look)
+        visibility = shard.visibility(self.table.relative)
+        if isinstance(shard, SessionTableShard):
+            session = shard.at(self.key, time, visibility)
             return MISSING if session is None else session.value
         window = _newest(shard.windows, time)
-        return MISSING if shard.over(window, look) else shard.left(window, self.key)
+        return (
+            MISSING
+            if shard.is_expired(window, visibility)
+            else shard.current_value(window, self.key)
+        )
 
     def _read(self, time: int, *, oldest: bool = False) -> Any:
         shard = self._shard()
-        look = shard.look(self.table.relative)
-        if isinstance(shard, SessionShard):
-            return shard.read(self.key, time, look)
+        visibility = shard.visibility(self.table.relative)
+        if isinstance(shard, SessionTableShard):
+            return shard.read(self.key, time, visibility)
         windows = shard.windows
         if oldest:
-            return shard.read(windows.first_window(windows.pane_of(time)), self.key, look)
-        return shard.read(_newest(windows, time), self.key, look)
+            return shard.read(windows.first_window(windows.pane_of(time)), self.key, visibility)
+        return shard.read(_newest(windows, time), self.key, visibility)
 
-    def _shard(self) -> WindowShard | SessionShard:
-        shard = self.table.shard(self.key, Shard)
-        assert isinstance(shard, WindowShard | SessionShard)
+    def _shard(self) -> WindowTableShard | SessionTableShard:
+        shard = self.table.shard(self.key, TableShard)
+        assert isinstance(shard, WindowTableShard | SessionTableShard)
         return shard
 
     def __getitem__(self, which: Any) -> Any:
@@ -302,7 +306,7 @@ class WindowSet:
     def _change(self, add: Any, discard: Any) -> None:
         cursor = require(f"table {self.table.name!r} is written")
         shard = self._shard()
-        if not isinstance(shard, SetWindowShard):
+        if not isinstance(shard, SetWindowTableShard):
             hint = "make it with app.SetTable(), or write table[key] |= {member}"
             raise OptionError("table", self.table.name, "isn't a table of sets", hint)
         shard.change(self.key, add, discard, cursor, self.table.relative)

@@ -43,7 +43,7 @@ class Said:
         ) as run:
             self.late = [(row.value["at"], row.watermark) for row in run.rejected]
             self.counts = run.counts
-            self.left = {key: table[key].windows() for key in {row["key"] for row in rows}}
+            self.current_value = {key: table[key].windows() for key in {row["key"] for row in rows}}
         self.late.sort()
         self.closed.sort(key=repr)
 
@@ -122,7 +122,7 @@ def test_an_expired_session_is_changed_in_place_by_nobody(batch: int) -> None:
     happened = rows(1, 8, 100, 5, 104, 2, write=written)
     said = Said(sessions, begin, happened, 1, batch)
     assert said.closed == [("k", (1.0, 18.0), [1.0, 8.0])]
-    assert said.left == {"k": {(100.0, 110.0): [100.0, 104.0]}}
+    assert said.current_value == {"k": {(100.0, 110.0): [100.0, 104.0]}}
     assert said.late == [(2.0, 104_000_000), (5.0, 100_000_000)]
 
 
@@ -174,7 +174,7 @@ def test_what_was_changed_late_is_seen_by_nobody() -> None:
     said = Said(lists, change, rows(100, 1, 1, 2))
     assert seen == [["x", "y"]] * 4
     assert said.counts["late"] == 3
-    assert said.left == {"k": {(100.0, 110.0): ["x", "y"]}}
+    assert said.current_value == {"k": {(100.0, 110.0): ["x", "y"]}}
 
 
 def test_a_foreign_key_is_changed_in_place_by_nobody() -> None:

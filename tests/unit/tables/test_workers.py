@@ -10,7 +10,7 @@ import pytest
 
 from muntin.state.blobs import MemoryBlobs
 from muntin.tables import App
-from muntin.tables.current import Cursor
+from muntin.tables.current import EventCursor
 from muntin.tables.partition import Partition
 
 EVENTS = [("a", 1), ("b", 2), ("a", 12), ("a", 31), ("b", 33), ("a", 40), ("b", 47), ("a", 55)]
@@ -30,7 +30,7 @@ def partition() -> Partition:
 def work(part: Partition, blobs: MemoryBlobs, key: str, at: int) -> None:
     """One batch of one event."""
     part.begin(blobs, 0)
-    cursor = Cursor("agent", "clicks")
+    cursor = EventCursor("agent", "clicks")
     cursor.part, cursor.key, cursor.time = part, key, at * 1_000_000
     shards: dict[str, Any] = dict(part.shards)
     for name, operand in (("visits", [at]), ("views", 1), ("mixed", [at])):

@@ -8,7 +8,7 @@ from muntin.model.pipeline import Table
 COLUMNS = "uuid string, val bigint, update_ts timestamp"
 RANDOM = "random"
 _FILES = ("parquet", "json", "csv", "orc")
-_CURE = f"give {RANDOM}, {':FOLDER, '.join(_FILES)}:FOLDER, or kafka:HOST:PORT/TOPIC"
+_HINT = f"give {RANDOM}, {':FOLDER, '.join(_FILES)}:FOLDER, or kafka:HOST:PORT/TOPIC"
 
 
 def source(text: str) -> Table | None:
@@ -38,4 +38,4 @@ def source(text: str) -> Table | None:
     if connector == "kafka" and servers and topic:
         options = {"bootstrap.servers": servers, "topic": topic, "startingOffsets": "earliest"}
         return Table(topic, connector, COLUMNS, options=options)
-    raise OptionError("source", text, "isn't a source", _CURE)
+    raise OptionError("source", text, "isn't a source", _HINT)

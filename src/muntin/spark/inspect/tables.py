@@ -25,7 +25,7 @@ from muntin.spark.host.state import MANIFEST
 from muntin.spark.inspect.windows import active, moment
 from muntin.tables.moments import BEGINNING
 from muntin.tables.opened import Numbers, Opened
-from muntin.tables.shard import Emitted, Shard
+from muntin.tables.shard import Emitted, TableShard
 from muntin.tables.spec import TableSpec
 
 Place = datetime | str | None
@@ -177,7 +177,7 @@ class OpenTable:
         identity = [name for name in self.schema.names if name != "value"]
         return differences(self._typed(was), self._typed(now), identity).sort(identity)
 
-    def _shard(self, opened: Opened, bucket: int) -> Shard:
+    def _shard(self, opened: Opened, bucket: int) -> TableShard:
         return opened.shard(opened.parts[bucket])
 
     def _at(self, texts: Mapping[int, str], batch: int | None) -> Opened:
