@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from tests.spark.feed import Feed, at
 
-from muntin.cli.lines import Form
+from muntin.cli.lines import RowFormat
 from muntin.cli.shell import Shell
 from muntin.model.errors import SqlError
 
@@ -44,7 +44,9 @@ def test_rows_are_shown(spark: SparkSession, tmp_path: Path) -> None:
 LONG = "x" * 300
 
 
-def rows_of(spark: SparkSession, folder: Path, form: Form, mode: str, out: io.StringIO) -> None:
+def rows_of(
+    spark: SparkSession, folder: Path, form: RowFormat, mode: str, out: io.StringIO
+) -> None:
     feed = Feed(folder)
     feed.add((LONG, at(1), 4), (LONG, at(2), None))
     feed.add(('a, "b"', at(3), 7), (LONG, at(60), 1))
@@ -62,20 +64,20 @@ def test_lines_hold_all_rows_whole(
     spark: SparkSession, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ["key", "window_start", "window_end", "all", "total", "emission", "revision"]
-    rows_of(spark, tmp_path / "json", Form.JSON, mode, io.StringIO())
+    rows_of(spark, tmp_path / "json", RowFormat.JSON, mode, io.StringIO())
     objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert all(list(row) == names for row in objects)
     first = next(row for row in objects if row["key"] == LONG and row["total"] == 4)
     assert (first["all"], first["window_start"]) == ([4], "2026-01-01T00:00:00.000Z")
     assert next(row for row in objects if row["key"] == 'a, "b"')["total"] is None
-    rows_of(spark, tmp_path / "csv", Form.CSV, mode, io.StringIO())
+    rows_of(spark, tmp_path / "csv", RowFormat.CSV, mode, io.StringIO())
     head, *lines = csv.reader(io.StringIO(capsys.readouterr().out))
     assert head == names
     assert len(lines) == len(objects) == (3 if mode == "batch" else 2)
     assert [LONG, "2026-01-01 00:00:00", "2026-01-01 00:00:10", "[4]", "4", "full", "0"] in lines
     assert next(line for line in lines if line[0] == 'a, "b"')[4] == ""
     table = io.StringIO()
-    rows_of(spark, tmp_path / "table", Form.TABLE, mode, table)
+    rows_of(spark, tmp_path / "table", RowFormat.TABLE, mode, table)
     assert LONG in table.getvalue()
     assert capsys.readouterr().out == ""
 

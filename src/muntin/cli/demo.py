@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from muntin.cli.failure import emitted
+from muntin.cli.failure import reported
 from muntin.cli.watch import watch
 from muntin.cli.weather import OURS as OF_THE_WEATHER
 from muntin.cli.weather import weather
@@ -30,7 +30,7 @@ _OF_FLIGHTS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", 
 _MARKER = ".muntin-demo"
 
 
-class Subject(StrEnum):
+class DemoKind(StrEnum):
     """What a demo is about."""
 
     FLIGHTS = "flights"
@@ -39,8 +39,8 @@ class Subject(StrEnum):
 
 def demo(
     subject: Annotated[
-        Subject, typer.Argument(help="Delays by airport and carrier, or by the weather.")
-    ] = Subject.FLIGHTS,
+        DemoKind, typer.Argument(help="Delays by airport and carrier, or by the weather.")
+    ] = DemoKind.FLIGHTS,
     out: Annotated[
         Path, typer.Option(help="Where the demo writes: a new folder, or an earlier demo's.")
     ] = Path("artifacts/flights"),
@@ -60,9 +60,9 @@ def demo(
     """
     begun = time.monotonic()
     console = Console()
-    with emitted():
+    with reported():
         _empty(out)
-        if subject is Subject.WEATHER:
+        if subject is DemoKind.WEATHER:
             if not weather(console, out, flights, pieces):
                 raise typer.Exit(1)
             return
@@ -139,9 +139,9 @@ def _page(
 ) -> Path:
     from muntin.apps.flights.pipeline import GRACE, LATENESS
     from muntin.apps.flights.source import read_airlines
-    from muntin.apps.report.page import Run, write_page
+    from muntin.apps.report.page import RunFacts, write_page
 
-    run = Run(
+    run = RunFacts(
         flights=replay.flights,
         files=replay.files,
         seconds=seconds,

@@ -109,10 +109,10 @@ def java() -> Finding:
         return Finding("Java", False, "none found", hint)
     asked = [program, "-XshowSettings:properties", "-version"]
     try:
-        emitted = subprocess.run(asked, capture_output=True, text=True, timeout=60).stderr
+        printed = subprocess.run(asked, capture_output=True, text=True, timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("Java", False, f"{program} can't be started: {error}", hint)
-    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", emitted)
+    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", printed)
     if version is None:
         return Finding("Java", False, f"{program} doesn't say its version", hint)
     good = int(version[1]) >= _JAVA

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import emitted
+from muntin.cli.failure import reported
 from muntin.cli.pipelines import check_fits, load, settings
 from muntin.explain.flows import stories
 from muntin.explain.size import Rates
@@ -33,7 +33,7 @@ def explain(
     """
     console = Console()
     rates = None if rate is None else Rates(rate, keys)
-    with emitted():
+    with reported():
         given = settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
             found = list(stories(read(pipeline, given, whole=False), rates, given))
@@ -68,5 +68,5 @@ def schema() -> None:
 
     from muntin.pipelines.files import schema as made
 
-    with emitted():
+    with reported():
         print(json.dumps(made(), indent=2))

@@ -34,7 +34,7 @@ def words(error: BaseException) -> str:
 
 
 @contextmanager
-def emitted() -> Iterator[None]:
+def reported() -> Iterator[None]:
     """Print errors of muntin without a traceback and end with exit code 1."""
     try:
         yield

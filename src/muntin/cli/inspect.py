@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from muntin.cli.failure import emitted
+from muntin.cli.failure import reported
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -31,7 +31,7 @@ def inspect(
 
     Reads what the query's last batch has committed; the query may be running.
     """
-    with emitted():
+    with reported():
         if not checkpoint.is_dir():
             from muntin.model.errors import OptionError
 

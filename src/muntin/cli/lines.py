@@ -9,7 +9,7 @@ from typing import Any, TextIO
 _QUOTED = re.compile(r'[",\r\n]|^\s|\s$|^$')
 
 
-class Form(StrEnum):
+class RowFormat(StrEnum):
     """How rows are printed."""
 
     TABLE = "table"
@@ -29,18 +29,18 @@ class Lines:
         columns: The names of the columns.
     """
 
-    def __init__(self, out: TextIO, form: Form, columns: list[str]) -> None:
+    def __init__(self, out: TextIO, form: RowFormat, columns: list[str]) -> None:
         self.out = out
         self.form = form
         self.columns = columns
-        if form is Form.CSV:
+        if form is RowFormat.CSV:
             self._line(columns)
 
     def take(self, frame: Any, _: int = 0) -> None:
         """Write the rows of a DataFrame."""
         from muntin.spark.sources.texts import cells, objects
 
-        if self.form is Form.JSON:
+        if self.form is RowFormat.JSON:
             self.out.writelines(f"{line}\n" for line in objects(frame))
         else:
             for row in cells(frame):

@@ -146,8 +146,8 @@ class TablePage:
         """Show a batch."""
         seconds = None if self._last is None else max(1, written - self._last) / 1000
         self._last = written
-        inserted = sum(emitted.inserted for emitted in progress)
-        deleted = sum(emitted.deleted for emitted in progress)
+        inserted = sum(one.inserted for one in progress)
+        deleted = sum(one.deleted for one in progress)
         numbers: dict[str, float | None] = {
             "rows": monitor.rows,
             "inserted": None if seconds is None else inserted / seconds,
@@ -155,7 +155,7 @@ class TablePage:
             "backlog": monitor.backlog,
             "lag": monitor.lag,
             "maximum": monitor.maximum,
-            "megabytes": sum(emitted.bytes for emitted in progress) / 1e6,
+            "megabytes": sum(one.bytes for one in progress) / 1e6,
             **{f"{span:g} s": mean for span, mean in monitor.averages.items()},
         }
         rejected = monitor.rejected

@@ -28,7 +28,7 @@ WORDS = (
 )  # fmt: skip
 
 
-class Words(Completer):
+class SqlCompleter(Completer):
     """Completes SQL's words, aggregates, and the names that were defined.
 
     Args:
@@ -78,7 +78,7 @@ def prompt(shell: Shell) -> Callable[[], str]:
     session: PromptSession[str] = PromptSession(
         "sql> ",
         history=FileHistory(str(history_file())),
-        completer=Words(lambda: shell.names + shell.columns),
+        completer=SqlCompleter(lambda: shell.names + shell.columns),
         complete_while_typing=False,
         multiline=True,
         key_bindings=keys,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import emitted
+from muntin.cli.failure import reported
 
 
 def rescale(
@@ -22,7 +22,7 @@ def rescale(
     The old checkpoint stays as it is. Start the query from the new one, with as many buckets.
     """
     console = Console()
-    with emitted():
+    with reported():
         import muntin as mt
         from muntin.spark.inspect.rescale import rescale as moved
 

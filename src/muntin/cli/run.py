@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import emitted
+from muntin.cli.failure import reported
 from muntin.cli.pipelines import opened, settings, spark_settings
 from muntin.cli.watch import watch
 
@@ -48,7 +48,7 @@ def run(
     queries and returns what .start() gave.
     """
     console = Console()
-    with emitted():
+    with reported():
         given = settings(set_ or [])
         begin, wanted = opened(pipeline, given), spark_settings(conf or [])
         import muntin as mt

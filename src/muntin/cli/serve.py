@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import emitted
+from muntin.cli.failure import reported
 from muntin.cli.page import Host, Port, Token, put
 from muntin.cli.pipelines import opened, settings
 from muntin.cli.watch import watch
@@ -31,7 +31,7 @@ def serve(
     the state. Until Ctrl-C, or until the queries end.
     """
     console = Console()
-    with emitted():
+    with reported():
         from muntin.serve.server import Server
 
         begin = opened(pipeline, settings(set_ or []))

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from muntin.cli.failure import emitted, words
-from muntin.cli.lines import Form, Lines
+from muntin.cli.failure import reported, words
+from muntin.cli.lines import Lines, RowFormat
 from muntin.cli.rows import KEPT, LiveRows
 from muntin.explain.flows import said_of
 from muntin.model.counts import rejections_in_words
@@ -39,21 +39,21 @@ def sql(
         bool, typer.Option(help="Stop each SELECT when all input there is was read.")
     ] = False,
     format_: Annotated[
-        Form,
+        RowFormat,
         typer.Option(
             "--format", help="A table of the newest rows; or a line for each row that is emitted."
         ),
-    ] = Form.TABLE,
+    ] = RowFormat.TABLE,
 ) -> None:
     """Ask streams with SQL: history, completion, live results, EXPLAIN.
 
     Without a terminal, statements are read from the standard input, and values aren't cut.
     """
-    console = Console(stderr=format_ is not Form.TABLE)
+    console = Console(stderr=format_ is not RowFormat.TABLE)
     quiet = until_quiet or not (console.is_terminal and sys.stdout.isatty())
     if not console.is_terminal:
         console.width = _WHOLE
-    with emitted(), closing(Shell(console, until_quiet=quiet, form=format_)) as shell:
+    with reported(), closing(Shell(console, until_quiet=quiet, form=format_)) as shell:
         if execute:
             for text in execute:
                 shell.run(text)
@@ -79,7 +79,7 @@ class Shell:
         spark: Any = None,
         *,
         until_quiet: bool = False,
-        form: Form = Form.TABLE,
+        form: RowFormat = RowFormat.TABLE,
     ) -> None:
         self.console = console
         self.until_quiet = until_quiet
@@ -142,7 +142,7 @@ class Shell:
         query = question.lowered.query
         keys = [key.name for key in query.keys] if isinstance(query, Windowing) else None
         columns = aggregate.results.columns
-        lines = None if self.form is Form.TABLE else Lines(sys.stdout, self.form, columns)
+        lines = None if self.form is RowFormat.TABLE else Lines(sys.stdout, self.form, columns)
         rows = (
             LiveRows(columns, keys) if self.console.is_terminal else LiveRows(columns, keys, KEPT)
         )
@@ -164,7 +164,7 @@ class Shell:
 
     def _watch(self, query: Any, rows: LiveRows) -> None:
         """Show a streaming query's rows until it ends, or Ctrl-C."""
-        table = self.form is Form.TABLE
+        table = self.form is RowFormat.TABLE
         try:
             if self.console.is_terminal and table:
                 with Live(console=self.console, refresh_per_second=4) as live:

@@ -126,7 +126,7 @@ class _Lines:
 
     def show(self) -> None:
         for number, query in enumerate(self.queries):
-            line = f"{query.query.name or 'query'}: {self._said(query)}"
+            line = f"{query.query.name or 'query'}: {self._line(query)}"
             if self.last.get(number) == line:
                 continue
             self.last[number] = line
@@ -134,14 +134,14 @@ class _Lines:
             self.console.print(shown, highlight=False, markup=False, soft_wrap=True)
 
     @staticmethod
-    def _said(query: Any) -> str:
+    def _line(query: Any) -> str:
         progress = query.progress
         if progress.batch < 0:
             return "starting"
-        said = f"batch {progress.batch}, {_seen(query):,} seen, {sum(progress.fired.values()):,} "
-        said += f"emitted, up to {_moment(progress.watermark_micros)}"
+        text = f"batch {progress.batch}, {_seen(query):,} seen, {sum(progress.fired.values()):,} "
+        text += f"emitted, up to {_moment(progress.watermark_micros)}"
         rejected = _rejected(progress)
-        return f"{said}, rejected {rejected}" if rejected else said
+        return f"{text}, rejected {rejected}" if rejected else text
 
 
 def _seen(query: Any) -> int:

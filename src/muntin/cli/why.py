@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import emitted
+from muntin.cli.failure import reported
 
 
 def why(
@@ -23,7 +23,7 @@ def why(
     Reads what the query's last batch has committed; the query may be running.
     """
     console = Console()
-    with emitted():
+    with reported():
         if not checkpoint.is_dir():
             from muntin.model.errors import OptionError
 

@@ -17,7 +17,7 @@ from rich.live import Live
 
 from muntin.apps.windowing import Monitor, Options, TableProgress
 from muntin.apps.windowing.source import source as source_of
-from muntin.cli.failure import QueryFailedError, emitted, words
+from muntin.cli.failure import QueryFailedError, reported, words
 from muntin.cli.page import Host, Port, TablePage, Token
 from muntin.cli.windowing_view import view
 from muntin.model.errors import MissingExtraError, OptionError
@@ -77,7 +77,7 @@ def windowing(
 
     VoltDB's windowing application, on Spark.
     """
-    with emitted():
+    with reported():
         table = source_of(source)
         which = clock or ("wall" if table is None else "event")
         options = Options(
@@ -104,7 +104,7 @@ def windowing(
 def _exit(reporter: Reporter, *, finished: bool) -> None:
     """Print the summary, and leave with what the exit code has to say."""
     summary = reporter.monitor.summary(time.monotonic())
-    reporter.emit(summary)
+    reporter.write(summary)
     if not finished:
         raise typer.Exit(130)
     if not summary.adds_up:
@@ -163,9 +163,9 @@ class Reporter:
         if self.page is not None:
             self.page.show(self.monitor, batch, progress, written, change)
         if change is not None and not self.live:
-            self.emit(change)
+            self.write(change)
 
-    def emit(self, what: Any) -> None:
+    def write(self, what: Any) -> None:
         """Print a report, a change or the summary."""
         if self.as_json:
             print(json.dumps(what.record()), flush=True)
@@ -178,7 +178,7 @@ class Reporter:
         """Print what has happened since the last report."""
         self.last = self.monitor.report(time.monotonic())
         if not self.live:
-            self.emit(self.last)
+            self.write(self.last)
 
     @property
     def begun(self) -> bool:

@@ -24,20 +24,16 @@ from muntin.engine.windows.each import EachShard
 from muntin.state.blobs import Blobs, PartBlobs
 from muntin.state.runs import FrameCache
 
-Make = Callable[[Combiner, Blobs, FrameCache], Shard]
+MakeShard = Callable[[Combiner, Blobs, FrameCache], Shard]
+"""Makes the shard inside."""
 
 
 class DedupShard:
-    """Windows on the time axis over messages that may come again; see ``Shard``.
+    """Windows on the time axis over messages that may come again; see ``Shard``."""
 
-    Args:
-        combiner: The query.
-        blobs: The store, as the last commit left it.
-        cache: Decoded blobs of this process.
-        make: Makes the shard inside.
-    """
-
-    def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: Make) -> None:
+    def __init__(
+        self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: MakeShard
+    ) -> None:
         self.combiner = combiner
         self.inner = make(combiner, blobs, cache)
         self.state: State = self.inner.state
@@ -65,16 +61,11 @@ class DedupShard:
 
 
 class PartitionedShard:
-    """Windows over source offsets, each partition an axis of its own; see ``Shard``.
+    """Windows over source offsets, each partition an axis of its own; see ``Shard``."""
 
-    Args:
-        combiner: The query.
-        blobs: The store, as the last commit left it.
-        cache: Decoded blobs of this process.
-        make: Makes the shard of a partition.
-    """
-
-    def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: Make) -> None:
+    def __init__(
+        self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: MakeShard
+    ) -> None:
         self.combiner = combiner
         self.spec = combiner.spec
         self.blobs = blobs

@@ -18,7 +18,7 @@ _FLOOR = "floor"
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class BatchClock:
     """Where a batch finds the watermark and the clock, and where it leaves them.
 
     Attributes:
@@ -45,7 +45,7 @@ class Clock:
         watermarks: tuple[int | None, int | None],
         walls: tuple[int | None, int],
         final: bool,
-    ) -> Clock:
+    ) -> BatchClock:
         """Say it in windows instead of times."""
 
         def ended(watermark: int | None, delay: int) -> int:
@@ -66,17 +66,17 @@ class Clock:
         return self.last_wall is not None and self.wall // period > self.last_wall // period
 
 
-def may_be_due(policy: Policy, moment: Clock) -> bool:
+def may_be_due(policy: Policy, moment: BatchClock) -> bool:
     """Whether some window can be due under a policy at all, before looking at any."""
     return policy.period is None or policy.rows is not None or moment.passed(policy.period)
 
 
-def due_by_clock(policy: Policy | None, moment: Clock) -> bool:
+def due_by_clock(policy: Policy | None, moment: BatchClock) -> bool:
     """Whether windows are due although no message is new to them."""
     return policy is not None and policy.period is not None and moment.passed(policy.period)
 
 
-def due(policy: Policy, moment: Clock, unemitted: str = columns.MESSAGES) -> pl.Expr:
+def due(policy: Policy, moment: BatchClock, unemitted: str = columns.MESSAGES) -> pl.Expr:
     """Which rows of changed windows are due.
 
     Args:

@@ -39,9 +39,12 @@ class Output:
 class Shard(Protocol):
     """The windows of some keys.
 
-    A shard owns some of the keys. It knows no Spark and no clock: whoever drives it says what time
-    it is, and commits the store after each step. A step is a function of the state and its input
-    alone, so a batch that is repeated from the same state emits the same again.
+    A shard owns some of the keys. It knows no Spark and no clock: its host gives it the time, and
+    commits the store after each step. A step is a function of the state and its input alone, so a
+    batch that is repeated from the same state emits the same again.
+
+    It is made of the query's combiner, a store as the last commit left it, and the decoded blobs
+    of this process; see ``window_operator.shard``.
 
     Attributes:
         state: The watermark in force, the clock, and the counts.
@@ -53,7 +56,7 @@ class Shard(Protocol):
         """Take a batch in, and emit what is due.
 
         Args:
-            combined: What the batch came to in this shard, judged by the watermark in force.
+            combined: The batch, combined and judged by the watermark in force.
             wall: The wall clock, microseconds; the messages' own clock goes before it.
             final: Whether the input has ended, so that every window emits now.
 
@@ -64,10 +67,10 @@ class Shard(Protocol):
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """What the windows within retention hold that reach into a stretch of the axis.
+        """What the windows within retention hold that overlap a range of the axis.
 
         Args:
-            start: Where the stretch begins; ``None`` is open.
+            start: Where the range begins; ``None`` is open.
             end: Where it ends, included; ``None`` is open.
             only: The keys wanted, under the engine's names and each once; all where not given.
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from muntin.engine.arrival import Arrival
 from muntin.model.counts import summed
 from muntin.state.blobs import Blobs
-from muntin.state.manifest import Kind, Manifest, Run, load
+from muntin.state.manifest import Manifest, Run, StateKind, load
 from muntin.state.offsets import Offsets
 
 
@@ -19,7 +19,7 @@ class Table(Protocol):
         """The table's part of the manifest."""
 
 
-class Spec(Protocol):
+class StoredSpec(Protocol):
     """What a store remembers to have been written by."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,11 +54,15 @@ class State:
     """
 
     def __init__(
-        self, blobs: Blobs, spec: Spec, kind: Kind = "windows", inputs: Sequence[str] = ("",)
+        self,
+        blobs: Blobs,
+        spec: StoredSpec,
+        kind: StateKind = "windows",
+        inputs: Sequence[str] = ("",),
     ) -> None:
         self.blobs = blobs
         self.spec = spec
-        self.kind: Kind = kind
+        self.kind: StateKind = kind
         found = load(blobs, kind)
         self.written_by: dict[str, Any] | None = None
         if found is None:

@@ -28,7 +28,7 @@ _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
 }
 # How a key that is NULL is given as text.
 NULL = r"\N"
-Blobs = Mapping[int, bytes]
+BlobBytes = Mapping[int, bytes]
 """A shard's blobs by number; only those that ``wanted`` names are needed."""
 
 
@@ -110,7 +110,7 @@ def _reach(spec: WindowSpec, start: int | None, end: int | None) -> tuple[int | 
 def windows_seen(
     spec: WindowSpec,
     named: Mapping[str, list[int]],
-    blobs: Blobs,
+    blobs: BlobBytes,
     key: pl.DataFrame,
     start: int | None,
     end: int | None,
@@ -170,7 +170,7 @@ def _numbered(
 
 
 def sessions_seen(
-    spec: WindowSpec, named: Mapping[str, list[int]], blobs: Blobs, key: pl.DataFrame
+    spec: WindowSpec, named: Mapping[str, list[int]], blobs: BlobBytes, key: pl.DataFrame
 ) -> list[SessionSeen]:
     """The sessions of a key that the state holds, oldest first.
 
@@ -224,7 +224,7 @@ SEEN = pl.Schema(
 def known(
     spec: WindowSpec,
     named: Mapping[str, list[int]],
-    blobs: Blobs,
+    blobs: BlobBytes,
     key: pl.DataFrame,
     between: tuple[int | None, int | None],
     manifest: Manifest,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Hashes = NDArray[np.uint64]
-Words = NDArray[np.uint8] | NDArray[np.uint64]
+HashWords = NDArray[np.uint8] | NDArray[np.uint64]
 
 _PRIME = np.uint64(0x100000001B3)
 _SALT = np.uint64(0x9E3779B97F4A7C15)
@@ -96,7 +96,7 @@ def _hash_lists(column: pl.Series) -> Hashes:
     return _polynomials(hash_rows([elements]), offsets)
 
 
-def _polynomials(data: Words, offsets: NDArray[np.int64]) -> Hashes:
+def _polynomials(data: HashWords, offsets: NDArray[np.int64]) -> Hashes:
     """A polynomial over each stretch of words, many of them at once."""
     sums = np.zeros(len(offsets) - 1, dtype=np.uint64)
     first = 0
@@ -114,7 +114,7 @@ def _polynomials(data: Words, offsets: NDArray[np.int64]) -> Hashes:
         return _mix(sums + np.diff(offsets).astype(np.uint64))
 
 
-def _sums(data: Words, sizes: NDArray[np.int64]) -> Hashes:
+def _sums(data: HashWords, sizes: NDArray[np.int64]) -> Hashes:
     """The polynomials of values that lie one behind the other."""
     starts = np.cumsum(sizes) - sizes
     with np.errstate(over="ignore"):
@@ -126,7 +126,7 @@ def _sums(data: Words, sizes: NDArray[np.int64]) -> Hashes:
         return found
 
 
-def _sum_of_long(data: Words) -> np.uint64:
+def _sum_of_long(data: HashWords) -> np.uint64:
     """The polynomial of one value, a portion after the other."""
     found, shift = np.uint64(0), np.uint64(1)
     with np.errstate(over="ignore"):

@@ -16,7 +16,7 @@ from muntin.state.blobs import Blobs
 
 # Format 1 had the spec in prose; format 2 had a layout of its own for each kind of query.
 FORMAT = 3
-Kind = Literal["windows", "join", "tables", "windowing", "messages", "pages"]
+StateKind = Literal["windows", "join", "tables", "windowing", "messages", "pages"]
 
 
 class Run(NamedTuple):
@@ -55,7 +55,7 @@ class Manifest:
             those in which nothing happens aren't read.
     """
 
-    kind: Kind
+    kind: StateKind
     spec: dict[str, Any] = field(default_factory=dict)
     watermark: int | None = None
     wall: int | None = None
@@ -90,7 +90,7 @@ class Manifest:
         return json.dumps({"format": FORMAT} | {k: v for k, v in written.items() if v is not None})
 
 
-def loads(text: str, kind: Kind | None = None) -> Manifest:
+def loads(text: str, kind: StateKind | None = None) -> Manifest:
     """Read what ``dumps`` gave.
 
     Args:
@@ -125,7 +125,7 @@ def loads(text: str, kind: Kind | None = None) -> Manifest:
     return found
 
 
-def load(blobs: Blobs, kind: Kind) -> Manifest | None:
+def load(blobs: Blobs, kind: StateKind) -> Manifest | None:
     """The manifest of the last commit; ``None`` where there was none.
 
     Raises:

@@ -24,7 +24,7 @@ Row = tuple[bytes, bytes]
 Counts = Callable[[], dict[str, Any]]
 
 
-class View(Protocol):
+class Snapshot(Protocol):
     """Rows as they were at one moment."""
 
     def get(self, key: bytes) -> bytes | None:
@@ -46,19 +46,19 @@ class WhileOpen:
 
     __slots__ = ("_kv", "_view")
 
-    def __init__(self, kv: KeyValue, view: View) -> None:
+    def __init__(self, kv: KeyValue, view: Snapshot) -> None:
         self._kv = kv
         self._view = view
 
     def get(self, key: bytes) -> bytes | None:
-        """See ``View``."""
+        """See ``Snapshot``."""
         self._require_open()
         return self._view.get(key)
 
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Row]:
-        """See ``View``."""
+        """See ``Snapshot``."""
         self._require_open()
         rows = self._view.scan(low, high, reverse=reverse)
         while (row := next(rows, None)) is not None:
@@ -118,13 +118,13 @@ class KeyValue(Closes):
     def delete_range(self, low: bytes, high: bytes) -> None:
         """Forget the rows from ``low`` to below ``high``, without looking at each."""
 
-    def snapshot(self) -> View:
+    def snapshot(self) -> Snapshot:
         """The rows as they are now, unflushed ones included."""
         self._require_open()
         return WhileOpen(self, self._view())
 
     @abstractmethod
-    def _view(self) -> View:
+    def _view(self) -> Snapshot:
         """See ``snapshot``; whether the store is still open is looked after there."""
 
     @abstractmethod

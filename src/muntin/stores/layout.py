@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from muntin.model.axis import Axis
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 
-Axis = Literal["time", "rows"]
 Use = Literal["aggregate", "join"]
 Size = Literal["small", "large"]
 
 # A position on the axis: a time or offset, or a time with an offset within it. None is open.
-Position = int | tuple[int, int] | None
+StorePosition = int | tuple[int, int] | None
 
 
-class Place(NamedTuple):
+class MessagePlace(NamedTuple):
     """What the key of a message says; what the layout leaves out is ``None``."""
 
     session: Any
@@ -75,17 +75,19 @@ class Layout:
         given = {"session": session, "equal": equal, "time": time, "offset": offset}
         return keys.encode(tuple(given[part] for part in self.parts))
 
-    def read(self, key: bytes) -> Place:
+    def read(self, key: bytes) -> MessagePlace:
         """What a key says."""
         found = dict(zip(self.parts, keys.decode(key), strict=True))
-        return Place(found.get("session"), found.get("equal"), found.get("time"), found["offset"])
+        return MessagePlace(
+            found.get("session"), found.get("equal"), found.get("time"), found["offset"]
+        )
 
-    def position(self, place: Place) -> int:
+    def position(self, place: MessagePlace) -> int:
         """Where a message lies on the axis."""
         return place.offset if place.time is None else place.time
 
     def in_window(
-        self, start: Position, end: Position, *, equal: Any = None, session: Any = None
+        self, start: StorePosition, end: StorePosition, *, equal: Any = None, session: Any = None
     ) -> Bounds:
         """All messages from a position to another, both included; of one key where it is given."""
         low = b""
@@ -116,7 +118,7 @@ class Layout:
         """
         return self.in_window(None, edge, equal=equal, session=session)
 
-    def holds(self, place: Place, start: Position, end: Position) -> bool:
+    def holds(self, place: MessagePlace, start: StorePosition, end: StorePosition) -> bool:
         """Whether a message lies within two positions, both included."""
         here = (place.offset,) if place.time is None else (place.time, place.offset)
         first = start if isinstance(start, tuple) else (start,)
@@ -126,7 +128,7 @@ class Layout:
         )
 
 
-def _cut(position: Position, fine: bool) -> bytes:
+def _cut(position: StorePosition, fine: bool) -> bytes:
     if position is None:
         return b""
     if isinstance(position, tuple):

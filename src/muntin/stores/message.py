@@ -15,7 +15,7 @@ from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row
-from muntin.stores.layout import Layout, Place, Position, message_layout
+from muntin.stores.layout import Layout, MessagePlace, StorePosition, message_layout
 from muntin.stores.namespace import Namespace, ShelfView, length, required_key
 
 
@@ -148,8 +148,8 @@ class MessageStore:
 
     def get_messages(
         self,
-        start: Position = None,
-        end: Position = None,
+        start: StorePosition = None,
+        end: StorePosition = None,
         *,
         equal: Any = None,
         session: Any = None,
@@ -226,19 +226,19 @@ class MessageStore:
             edges.append(self._namespace.counts["floor"])
         return max(edges, default=None)
 
-    def _alive(self, start: Position) -> Position:
+    def _alive(self, start: StorePosition) -> StorePosition:
         edge = self._edge()
         first = start[0] if isinstance(start, tuple) else start
         return start if edge is None or (first is not None and first > edge) else edge + 1
 
-    def _place(self, offset: int, time: int | None, equal: Any, session: Any) -> Place:
+    def _place(self, offset: int, time: int | None, equal: Any, session: Any) -> MessagePlace:
         self._check_session(session)
         if self.layout.axis == "rows":
             time = None
         for option, value in (("time", time), ("equal", equal), ("session", session)):
             if option in self.layout.parts:
                 required_key(option, value)
-        return Place(session, equal, time, offset)
+        return MessagePlace(session, equal, time, offset)
 
     def _check_session(self, session: Any) -> None:
         if session is not None and "session" not in self.layout.parts:
@@ -255,13 +255,13 @@ class MessageStore:
         return Message(place.time, place.offset, payload, equal, place.session)
 
     def _wanted(
-        self, message: Message, start: Position, end: Position, equal: Any, session: Any
+        self, message: Message, start: StorePosition, end: StorePosition, equal: Any, session: Any
     ) -> bool:
         # As keys compare: every layout must find the same, and to Python 1 is True.
         for wanted, found in ((equal, message.equal), (session, message.session)):
             if wanted is not None and keys.encode_part(wanted) != keys.encode_part(found):
                 return False
-        place = Place(message.session, message.equal, message.time, message.offset)
+        place = MessagePlace(message.session, message.equal, message.time, message.offset)
         return self.layout.holds(place, start, end)
 
     def _positions(self) -> Iterator[int]:

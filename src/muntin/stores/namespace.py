@@ -12,7 +12,7 @@ from typing import Any
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.stores import keys
-from muntin.stores.kv import KeyValue, Row, View
+from muntin.stores.kv import KeyValue, Row, Snapshot
 from muntin.stores.values import codec
 
 
@@ -107,7 +107,7 @@ class Namespace:
 class ShelfView:
     """Some rows of one store as they were at one moment; iterating reads them in order."""
 
-    def __init__(self, view: View, prefix: bytes, low: bytes, high: bytes) -> None:
+    def __init__(self, view: Snapshot, prefix: bytes, low: bytes, high: bytes) -> None:
         self._view = view
         self._prefix = prefix
         self.low = low

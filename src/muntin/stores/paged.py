@@ -16,7 +16,7 @@ from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.state.blobs import Blobs
 from muntin.state.envelope import seal, unseal
 from muntin.state.manifest import Manifest, loads
-from muntin.stores.pages import KeyValueInPages, Page, Pages, PagesView, Rows
+from muntin.stores.pages import KeyValueInPages, Page, PageRows, Pages, PagesView
 
 PAGE_BYTES = 64 << 10
 
@@ -76,12 +76,12 @@ class PagedKeyValue(KeyValueInPages):
             if page.number is not None:
                 self._blobs.remove(page.number)
 
-    def _read(self, number: int) -> Rows:
+    def _read(self, number: int) -> PageRows:
         self._require_open()
         return decode_page(number, self._blobs.get(number))
 
 
-def encode_page(rows: Rows) -> bytes:
+def encode_page(rows: PageRows) -> bytes:
     """Write rows as one blob: lengths and bytes, in an envelope."""
     parts = []
     for key, value in zip(*rows, strict=True):
@@ -89,7 +89,7 @@ def encode_page(rows: Rows) -> bytes:
     return seal(_MAGIC, b"".join(parts))
 
 
-def decode_page(number: int, blob: bytes) -> Rows:
+def decode_page(number: int, blob: bytes) -> PageRows:
     """Read a blob that ``encode_page`` wrote.
 
     Raises:

@@ -12,10 +12,10 @@ import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 
-from muntin.stores.kv import KeyValue, View, check_key
+from muntin.stores.kv import KeyValue, Snapshot, check_key
 
-Rows = tuple[list[bytes], list[bytes]]
-Load = Callable[[int], Rows]
+PageRows = tuple[list[bytes], list[bytes]]
+ReadPage = Callable[[int], PageRows]
 
 
 class Page:
@@ -25,11 +25,11 @@ class Page:
 
     def __init__(
         self,
-        rows: Rows | None,
+        rows: PageRows | None,
         size: int,
         stamp: int = 0,
         number: int | None = None,
-        load: Load | None = None,
+        load: ReadPage | None = None,
     ) -> None:
         self._rows = rows
         self._load = load
@@ -37,7 +37,7 @@ class Page:
         self.stamp = stamp
         self.number = number
 
-    def rows(self) -> Rows:
+    def rows(self) -> PageRows:
         """The keys and values, read from the blob if they aren't here yet."""
         if self._rows is None:
             if self._load is None or self.number is None:
@@ -293,7 +293,7 @@ class KeyValueInPages(KeyValue):
         self._require_open()
         self._pages.delete_range(low, high)
 
-    def _view(self) -> View:
+    def _view(self) -> Snapshot:
         return self._pages.snapshot()
 
     def _release(self) -> None:

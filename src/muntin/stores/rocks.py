@@ -22,7 +22,7 @@ _FIRST = b"\x00"
 _PAGE_BYTES = 16 << 10
 _GONE, _HERE = b"\x00", b"\x01"
 
-Ranges = tuple[tuple[bytes, bytes], ...]
+KeyRanges = tuple[tuple[bytes, bytes], ...]
 
 
 class _Held:
@@ -51,14 +51,14 @@ class _RocksView:
     was made, while rocksdict's ``Snapshot.iter`` (seen in 0.3.29) also shows later writes.
     """
 
-    def __init__(self, kv: RocksKeyValue, pending: PagesView, ranges: Ranges) -> None:
+    def __init__(self, kv: RocksKeyValue, pending: PagesView, ranges: KeyRanges) -> None:
         self._stored = kv.hold(kv.database.iter())
         self._pending = pending
         self._ranges = ranges
         self._turn: object = None  # whose place the iterator stands at
 
     def get(self, key: bytes) -> bytes | None:
-        """See ``View``."""
+        """See ``Snapshot``."""
         waiting = self._pending.get(key)
         if waiting is not None:
             return waiting[1:] if waiting[:1] == _HERE else None
@@ -70,7 +70,7 @@ class _RocksView:
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Row]:
-        """See ``View``."""
+        """See ``Snapshot``."""
         stored = self._stored_rows(max(low or _FIRST, _FIRST), high, reverse)
         if self._ranges:
             stored = (row for row in stored if not _within(row[0], self._ranges))
@@ -135,7 +135,7 @@ class RocksKeyValue(KeyValue):
             raise
         self._sync = sync
         self._pending = Pages(_PAGE_BYTES)
-        self._ranges: Ranges = ()
+        self._ranges: KeyRanges = ()
 
     def hold(self, rows: Any) -> _Held:
         """Remember an object of RocksDB's, to let go of it when the store is closed."""
@@ -229,7 +229,7 @@ def _document(database: Rdict) -> str | None:
     return None if document is None else document.decode()
 
 
-def _within(key: bytes, ranges: Ranges) -> bool:
+def _within(key: bytes, ranges: KeyRanges) -> bool:
     return any(low <= key < high for low, high in ranges)
 
 

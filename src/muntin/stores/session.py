@@ -26,7 +26,7 @@ class Session(NamedTuple):
     end: int
 
 
-Found = tuple[Session, Any]
+SessionRow = tuple[Session, Any]
 
 
 class SessionStore(SegmentedStore):
@@ -118,7 +118,7 @@ class SessionStore(SegmentedStore):
         latest_start: int | None = None,
         *,
         reverse: bool = False,
-    ) -> Iterator[Found]:
+    ) -> Iterator[SessionRow]:
         """The sessions of a key that end at or after a time and start at or before another.
 
         These are the ones that a message at ``t`` joins, with a gap of ``g``:
@@ -133,7 +133,7 @@ class SessionStore(SegmentedStore):
         view, first = self._namespace.rows(), self._first(earliest_end)
         return self._found(view, segments, within, first, latest_start, reverse)
 
-    def fetch(self, key: Any, *, reverse: bool = False) -> Iterator[Found]:
+    def fetch(self, key: Any, *, reverse: bool = False) -> Iterator[SessionRow]:
         """All sessions of a key.
 
         Raises:
@@ -147,7 +147,7 @@ class SessionStore(SegmentedStore):
         latest_end: int | None = None,
         *,
         reverse: bool = False,
-    ) -> Iterator[Found]:
+    ) -> Iterator[SessionRow]:
         """The sessions of all keys that end within two times, both included; ``None`` is open.
 
         One segment at a time is sorted in memory.
@@ -188,7 +188,7 @@ class SessionStore(SegmentedStore):
         first: int,
         latest_start: int | None,
         reverse: bool,
-    ) -> Iterator[Found]:
+    ) -> Iterator[SessionRow]:
         for segment in reversed(segments) if reverse else segments:
             prefix = keys.encode_part(segment) + within
             low = prefix + keys.encode_part(first)
@@ -199,7 +199,7 @@ class SessionStore(SegmentedStore):
 
     def _sorted(
         self, view: ShelfView, segments: range, first: int, last: int | None, reverse: bool
-    ) -> Iterator[Found]:
+    ) -> Iterator[SessionRow]:
         for segment in reversed(segments) if reverse else segments:
             low = keys.encode_part(segment)
             rows = []

@@ -196,10 +196,10 @@ def _storable(key: Any) -> Any:
 def rejected_row(row: Rejected) -> dict[str, Any]:
     """A rejected event as plain JSON, whatever its value and key are."""
     named = {field.name: getattr(row, field.name) for field in fields(row)}
-    return {**named, "value": _emitted(row.value), "key": _emitted(row.key)}
+    return {**named, "value": _printable(row.value), "key": _printable(row.key)}
 
 
-def _emitted(value: Any) -> Any:
+def _printable(value: Any) -> Any:
     """A value as JSON can hold it, or in words what it is."""
     try:
         found = typed.plain(value)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from muntin.engine.firing import FOREVER, Clock, due, due_by_clock, may_be_due
+from muntin.engine.firing import FOREVER, BatchClock, due, due_by_clock, may_be_due
 from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery
 from muntin.model.windows import Windows
 
@@ -16,11 +16,11 @@ def moment(
     grace: int = 0,
     walls: tuple[int | None, int] = (None, 0),
     final: bool = False,
-) -> Clock:
-    return Clock.of(windows or Windows(10, 10), grace, (before, after), walls, final)
+) -> BatchClock:
+    return BatchClock.of(windows or Windows(10, 10), grace, (before, after), walls, final)
 
 
-def ended_and_closed(found: Clock) -> tuple[int, int, int, int]:
+def ended_and_closed(found: BatchClock) -> tuple[int, int, int, int]:
     return found.before, found.after, found.closed_before, found.closed_after
 
 
@@ -80,7 +80,7 @@ def test_a_clock_passes_multiples_of_its_period(last: int | None, wall: int, pas
     assert emitted(RowsOrEvery(2, 10), found) == ([1, 2, 3] if passed else [2, 3])
 
 
-def emitted(policy: Policy, found: Clock) -> list[int]:
+def emitted(policy: Policy, found: BatchClock) -> list[int]:
     return pl.DataFrame({"n": [1, 2, 3]}).filter(due(policy, found))["n"].to_list()
 
 

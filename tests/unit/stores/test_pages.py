@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.stores.pages import Page, Pages, PagesView, Rows
+from muntin.stores.pages import Page, PageRows, Pages, PagesView
 
 
 def filled(count: int, most: int = 64) -> Pages:
@@ -96,7 +96,7 @@ def stored(*blobs: list[int]) -> tuple[Pages, list[int]]:
     """Pages of which only numbers are here, and the numbers that were read."""
     read: list[int] = []
 
-    def load(number: int) -> Rows:
+    def load(number: int) -> PageRows:
         read.append(number)
         keys = [b"%04d" % n for n in blobs[number]]
         return keys, [b"value"] * len(keys)

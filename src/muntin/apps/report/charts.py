@@ -73,11 +73,11 @@ def _path(points: Sequence[Point], x: Scale, y: Scale, gap: float) -> str:
     """A line that is broken where points are further apart than ``gap``."""
     if not points:
         return ""
-    emitted = [f"M{x(points[0][0]):.1f},{y(points[0][1]):.1f}"]
+    commands = [f"M{x(points[0][0]):.1f},{y(points[0][1]):.1f}"]
     for before, here in pairwise(points):
         command = "M" if here[0] - before[0] > gap else "L"
-        emitted.append(f"{command}{x(here[0]):.1f},{y(here[1]):.1f}")
-    return "".join(emitted)
+        commands.append(f"{command}{x(here[0]):.1f},{y(here[1]):.1f}")
+    return "".join(commands)
 
 
 def _frame(x: Scale, y: Scale, rungs: Sequence[float], ticks: Sequence[Tick], unit: str) -> str:

@@ -14,7 +14,7 @@ from muntin.model.counts import FATES
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFacts:
     """What the page can't read in the DuckDB file.
 
     Attributes:
@@ -38,7 +38,7 @@ class Run:
     airlines: dict[str, str] = field(default_factory=dict)
 
 
-def write_page(database: Path, run: Run, target: Path) -> Path:
+def write_page(database: Path, run: RunFacts, target: Path) -> Path:
     """Write the page.
 
     Args:
@@ -56,9 +56,9 @@ def write_page(database: Path, run: Run, target: Path) -> Path:
     return target
 
 
-def page(story: Story, run: Run) -> str:
+def page(story: Story, run: RunFacts) -> str:
     """The page as text."""
-    emitted: Sequence[Callable[[], str]] = (
+    made: Sequence[Callable[[], str]] = (
         lambda: sections.year(story),
         lambda: sections.week(story),
         lambda: sections.hours(story),
@@ -66,7 +66,7 @@ def page(story: Story, run: Run) -> str:
         lambda: sections.rejected(story, run.lateness, run.grace),
         lambda: sections.worst(story, run.airlines),
     )
-    body = "".join(emit() for emit in emitted)
+    body = "".join(make() for make in made)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -78,7 +78,7 @@ def page(story: Story, run: Run) -> str:
     )
 
 
-def _head(story: Story, run: Run) -> str:
+def _head(story: Story, run: RunFacts) -> str:
     verdicts = "".join(
         f"<p>{'✓' if content else '✗'} {escape(said)}</p>" for said, content in run.verdicts
     )
@@ -98,7 +98,7 @@ def _head(story: Story, run: Run) -> str:
     )
 
 
-def _progress(story: Story, run: Run) -> list[tuple[str, str]]:
+def _progress(story: Story, run: RunFacts) -> list[tuple[str, str]]:
     counts = list(run.counts.values())
     seen = sum(c.get("seen", 0) for c in counts)
     progress = [

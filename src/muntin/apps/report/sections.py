@@ -21,8 +21,8 @@ def section(title: str, words: str, *parts: str) -> str:
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str) -> str:
     """A table; numbers stand to the right."""
-    emitted = [[_said(value) for value in row] for row in rows]
-    numbers = [all(row[at][1] for row in emitted) and bool(emitted) for at in range(len(titles))]
+    cells = [[_said(value) for value in row] for row in rows]
+    numbers = [all(row[at][1] for row in cells) and bool(cells) for at in range(len(titles))]
 
     def cell(tag: str, said: str, number: bool) -> str:
         scope = ' scope="col"' if tag == "th" else ""
@@ -31,7 +31,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str) ->
     head = "".join(cell("th", title, n) for title, n in zip(titles, numbers, strict=True))
     body = "".join(
         f"<tr>{''.join(cell('td', v[0], n) for v, n in zip(row, numbers, strict=True))}</tr>"
-        for row in emitted
+        for row in cells
     )
     label = escape(caption, quote=True)
     return (

@@ -174,11 +174,11 @@ class _Sums:
 
     def add(self, progress: Iterable[TableProgress]) -> None:
         self.batches += 1
-        for emitted in progress:
-            self.inserted += emitted.inserted
-            self.deleted += emitted.deleted
-            self.chunks += emitted.chunks
-            self.rejected = summed([self.rejected, emitted.rejected])
+        for table in progress:
+            self.inserted += table.inserted
+            self.deleted += table.deleted
+            self.chunks += table.chunks
+            self.rejected = summed([self.rejected, table.rejected])
 
 
 @dataclass(frozen=True)
@@ -221,11 +221,11 @@ class Monitor:
         self._begun = self._since = now
 
     def take(self, batch: int, progress: Sequence[TableProgress], written: int) -> Maximum | None:
-        """Take in what a batch emitted.
+        """Take in what a batch table.
 
         Args:
             batch: Its number; one that was taken before is repeated, and changes nothing.
-            progress: What each bucket emitted.
+            progress: What each bucket table.
             written: When it was done, milliseconds since the epoch.
 
         Returns:
@@ -239,11 +239,11 @@ class Monitor:
 
     def _taken(self, progress: Sequence[TableProgress], written: int) -> Maximum | None:
         before = self.maximum
-        self.progress = sorted(progress, key=lambda emitted: emitted.bucket)
+        self.progress = sorted(progress, key=lambda table: table.bucket)
         self._interval.add(progress)
         self._whole.add(progress)
         self._interval.latencies += [
-            (written - time - STEP / 2, n) for emitted in progress for time, n in emitted.times
+            (written - time - STEP / 2, n) for table in progress for time, n in table.times
         ]
         inserted, deleted = sum(t.inserted for t in progress), sum(t.deleted for t in progress)
         self.moments.append(Sample(written, inserted, deleted, self.rows))
@@ -257,17 +257,17 @@ class Monitor:
     @property
     def rows(self) -> int:
         """Rows in the table."""
-        return sum(emitted.rows for emitted in self.progress)
+        return sum(table.rows for table in self.progress)
 
     @property
     def backlog(self) -> int:
         """Rows that wait to be deleted."""
-        return sum(emitted.backlog for emitted in self.progress)
+        return sum(table.backlog for table in self.progress)
 
     @property
     def maximum(self) -> int | None:
         """The greatest value in the table."""
-        known = [emitted.greatest for emitted in self.progress if emitted.greatest is not None]
+        known = [table.greatest for table in self.progress if table.greatest is not None]
         return max(known, default=None)
 
     @property
@@ -279,7 +279,7 @@ class Monitor:
     def clock(self) -> int | None:
         """The clock of the last batch, milliseconds since the epoch."""
         return max(
-            (emitted.clock for emitted in self.progress if emitted.clock is not None), default=None
+            (table.clock for table in self.progress if table.clock is not None), default=None
         )
 
     @property
@@ -287,7 +287,7 @@ class Monitor:
         """The average of each span."""
         found: dict[float, float | None] = {}
         for place, span in enumerate(self.options.averages):
-            parts = [emitted.averages[place] for emitted in self.progress]
+            parts = [table.averages[place] for table in self.progress]
             count = sum(n for _, n in parts)
             found[span] = sum(total for total, _ in parts) / count if count else None
         return found
@@ -326,7 +326,7 @@ class Monitor:
             deleted=sums.deleted,
             chunks=sums.chunks,
             rows=self.rows,
-            bytes=sum(emitted.bytes for emitted in self.progress),
+            bytes=sum(table.bytes for table in self.progress),
             backlog=self.backlog,
             lag=self.lag,
             maximum=self.maximum,
@@ -341,8 +341,8 @@ class Monitor:
         """
         seconds = max(now - (now if self._begun is None else self._begun), 0.001)
         sums = self._whole
-        ever_in = sum(emitted.totals[0] for emitted in self.progress)
-        ever_out = sum(emitted.totals[1] for emitted in self.progress)
+        ever_in = sum(table.totals[0] for table in self.progress)
+        ever_out = sum(table.totals[1] for table in self.progress)
         return Summary(
             seconds=round(seconds, 3),
             inserted=sums.inserted,

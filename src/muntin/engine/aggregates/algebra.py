@@ -14,7 +14,7 @@ from typing import Protocol
 import polars as pl
 
 from muntin.engine.windows.compose import Line
-from muntin.engine.windows.dense import Places
+from muntin.engine.windows.dense import Scatter
 
 
 class Algebra(Protocol):
@@ -34,7 +34,7 @@ class Algebra(Protocol):
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         """Partials of a group of these messages."""
 
-    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         """The same as ``lift`` where a group is a place; ``None`` where it must be ``lift``."""
 
     def merge(self) -> list[pl.Expr]:
@@ -53,7 +53,7 @@ class Algebra(Protocol):
         """For which rows of partials no value fits its type; ``None`` where all do."""
 
 
-class Plain:
+class SimpleAlgebra:
     """What most algebras don't need."""
 
     slides = True
@@ -63,7 +63,7 @@ class Plain:
         """See ``Algebra``."""
         return []
 
-    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         """See ``Algebra``."""
         return None
 
@@ -76,7 +76,7 @@ class Plain:
         return None
 
 
-class Copied(Plain):
+class Copied(SimpleAlgebra):
     """What algebras have in common that overlapping windows merge from copied panes."""
 
     slides = False

@@ -9,12 +9,12 @@ from __future__ import annotations
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.aggregates.algebra import Plain
+from muntin.engine.aggregates.algebra import SimpleAlgebra
 from muntin.engine.windows.compose import Line
-from muntin.engine.windows.dense import Places, numbers
+from muntin.engine.windows.dense import Scatter, numbers
 
 
-class Extreme(Plain):
+class Extreme(SimpleAlgebra):
     """``min``, ``max``, ``bool_and``, ``bool_or``: of any type that has an order."""
 
     scatters = True
@@ -27,7 +27,7 @@ class Extreme(Plain):
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         return [self._pick(pl.col(self.column)).alias(self.v)]
 
-    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         column = messages[self.column]
         values = numbers(column)
         if values is None:
@@ -66,7 +66,7 @@ class NestedExtreme(Extreme):
         return _picked(value, self.greatest)
 
 
-class Chosen(Plain):
+class Chosen(SimpleAlgebra):
     """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest place."""
 
     def __init__(self, index: int, column: str, by: str, greatest: bool, schema: pl.Schema) -> None:

@@ -19,7 +19,7 @@ from muntin.model.aggregates.entry import LIST
 _AT, ROW = "__at", "__row"
 
 
-class Values(Copied):
+class CollectedValues(Copied):
     """An aggregate that is a formula over lists of values."""
 
     def __init__(self, index: int, aggregate: Aggregate, dtype: pl.DataType) -> None:
@@ -52,7 +52,7 @@ class Values(Copied):
         return frame.select(value.alias(self.lists[0])).to_series()
 
 
-class Median(Values):
+class Median(CollectedValues):
     """``median``: the mean of the middle two."""
 
     def _known(self) -> pl.Expr:
@@ -72,7 +72,7 @@ class Median(Values):
         return middle.zip_with(wrong, found)
 
 
-class OverDistinct(Values):
+class OverDistinct(CollectedValues):
     """Another aggregate over each value once; it has the values when a window is emitted."""
 
     def __init__(
@@ -99,7 +99,7 @@ class OverDistinct(Values):
         )
 
 
-class Rows(Copied):
+class CollectedRows(Copied):
     """All messages: their places and some columns, as lists side by side."""
 
     def __init__(self, index: int, names: list[str], schema: pl.Schema) -> None:
@@ -126,7 +126,7 @@ class Rows(Copied):
         return rows.sort(ROW, *lists, nulls_last=True)
 
 
-class CollectList(Rows):
+class CollectList(CollectedRows):
     """``collect_list``: the values that aren't null, by place, then value."""
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:

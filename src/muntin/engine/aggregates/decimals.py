@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.aggregates import wide
-from muntin.engine.aggregates.algebra import Plain
+from muntin.engine.aggregates.algebra import SimpleAlgebra
 from muntin.engine.windows.compose import Line
-from muntin.engine.windows.dense import Places
+from muntin.engine.windows.dense import Scatter
 
 _MOST = 38
 # Spark divides decimals to so many digits behind the point before it rounds to those of the type.
 _DIVIDED = 39
 
 
-class DecimalSum(Plain):
+class DecimalSum(SimpleAlgebra):
     """``sum`` of ``decimal(p, s)``: a ``decimal(p + 10, s)``, of 38 digits at most.
 
     How many values there are, and their sum in limbs, which no number of messages overflows: that
@@ -47,7 +47,7 @@ class DecimalSum(Plain):
         counted = pl.col(self.column).count().cast(pl.Int64).alias(self.n)
         return [counted, *(pl.col(limb).sum() for limb in self.limbs)]
 
-    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         column = messages[self.column]
         counted = column.is_not_null().cast(pl.Int64).to_numpy()
         limbs = [counted, *wide.limbs_of(column, self.length)]

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.aggregates.algebra import Plain
+from muntin.engine.aggregates.algebra import SimpleAlgebra
 from muntin.engine.windows.compose import Line
-from muntin.engine.windows.dense import Places, numbers
+from muntin.engine.windows.dense import Scatter, numbers
 
 _INT64_SPAN = 2.0**64
 
@@ -18,7 +18,7 @@ def _null_over_nothing(sums: list[pl.Expr], value: pl.Expr) -> list[pl.Expr]:
     return [pl.when(value.count() > 0).then(total) for total in sums]
 
 
-class Tally(Plain):
+class Tally(SimpleAlgebra):
     """``count``, ``count_if``: an integer that adds."""
 
     scatters = True
@@ -30,7 +30,7 @@ class Tally(Plain):
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         return [self.counts.sum().cast(pl.Int64).alias(self.n)]
 
-    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         ones = messages.select(self.counts.fill_null(False).cast(pl.Int64)).to_series()
         return [pl.Series(self.n, places.add(ones.to_numpy()))]
 
@@ -44,7 +44,7 @@ class Tally(Plain):
         return frame[self.n].fill_null(0)
 
 
-class Messages(Plain):
+class MessageCount(SimpleAlgebra):
     """``count()`` without a column: the count that every partial carries anyway."""
 
     scatters = True
@@ -52,7 +52,7 @@ class Messages(Plain):
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         return []
 
-    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         return []
 
     def merge(self) -> list[pl.Expr]:
@@ -65,7 +65,7 @@ class Messages(Plain):
         return frame[columns.MESSAGES].fill_null(0)
 
 
-class IntegerSum(Plain):
+class IntegerSum(SimpleAlgebra):
     """``sum`` of integers: exact, and honest beyond 64 bits.
 
     The sum is kept modulo 2**64 beside a rounded double; where the two are a whole span apart the
@@ -90,7 +90,7 @@ class IntegerSum(Plain):
         lifted = [total.alias(self.s), rounded.alias(self.rounded)]
         return _null_over_nothing(lifted, value) if column.null_count() else lifted
 
-    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         column = messages[self.column]
         values = numbers(column)
         if values is None or self._may_wrap(column):
@@ -126,7 +126,7 @@ class IntegerSum(Plain):
         return frame.select(pl.when(fits).then(pl.col(self.s)).alias(self.s)).to_series()
 
 
-class FloatSum(Plain):
+class FloatSum(SimpleAlgebra):
     """``sum`` of doubles; slid by two stacks, since differences of doubles would drift."""
 
     scatters = True
@@ -140,7 +140,7 @@ class FloatSum(Plain):
         summed = [value.sum().alias(self.s)]
         return _null_over_nothing(summed, value) if messages[self.column].null_count() else summed
 
-    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         values = numbers(messages[self.column])
         if values is None:
             return None
@@ -159,7 +159,7 @@ class FloatSum(Plain):
         return frame[self.s]
 
 
-class Moments(Plain):
+class Moments(SimpleAlgebra):
     """``mean``, ``variance``, ``stddev``: count, mean and squared deviations, merged as Chan does.
 
     Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm", 1979.
@@ -181,7 +181,7 @@ class Moments(Plain):
             deviations.fill_null(0.0).alias(self.d),
         ]
 
-    def scatter(self, messages: pl.DataFrame, places: Places) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         values = numbers(messages[self.column])
         if values is None:
             return None

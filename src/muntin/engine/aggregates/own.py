@@ -9,7 +9,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Copied
-from muntin.engine.aggregates.collected import ROW, Rows
+from muntin.engine.aggregates.collected import ROW, CollectedRows
 from muntin.model.aggregates import RowsFunction, UserFunctions
 
 _TYPES: dict[str, Any] = {
@@ -73,7 +73,7 @@ class User(Copied):
         return _returned(finished, "result_type", self.functions.result_type)
 
 
-class Apply(Rows):
+class Apply(CollectedRows):
     """``apply``: the user's function over a window's rows, called once a firing."""
 
     def __init__(self, index: int, rows: RowsFunction, result_type: str, schema: pl.Schema) -> None:

@@ -13,9 +13,9 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.chosen import chosen, extreme
-from muntin.engine.aggregates.collected import CollectList, Median, OverDistinct, Values
+from muntin.engine.aggregates.collected import CollectedValues, CollectList, Median, OverDistinct
 from muntin.engine.aggregates.decimals import DecimalMean, DecimalSum
-from muntin.engine.aggregates.numeric import FloatSum, IntegerSum, Messages, Moments, Tally
+from muntin.engine.aggregates.numeric import FloatSum, IntegerSum, MessageCount, Moments, Tally
 from muntin.engine.aggregates.own import Apply, User
 from muntin.engine.aggregates.sketches import Distinct, Quantile
 from muntin.engine.dtypes import shape_of
@@ -51,7 +51,7 @@ class Asked:
 
 def _count(asked: Asked) -> Algebra:
     if asked.aggregate.column is None:
-        return Messages()
+        return MessageCount()
     return Tally(asked.index, pl.col(asked.column).is_not_null())
 
 
@@ -117,7 +117,7 @@ def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
     if entry.kind in _ALGEBRAS:
         return _ALGEBRAS[entry.kind](asked)
     if not entry.over:
-        return Values(index, aggregate, asked.dtype)
+        return CollectedValues(index, aggregate, asked.dtype)
     # The other one reads the values that this one keeps.
     held = columns.partial(index, "v")
     other = replace(aggregate, kind=entry.over, column=held)

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.firing import Clock, due, due_by_clock, whole_from
+from muntin.engine.firing import BatchClock, due, due_by_clock, whole_from
 from muntin.engine.output import Output
 from muntin.engine.results import described, overflows, results
 from muntin.engine.retention import RetentionCounter, share
@@ -37,17 +37,7 @@ _SEGMENTS = 8
 
 
 class SessionShard:
-    """The sessions of some keys; see ``Shard``.
-
-    Args:
-        combiner: The query.
-        blobs: The store, as the last commit left it.
-        cache: Decoded blobs of this process.
-
-    Raises:
-        SpecChangedError: When the store was written by another spec.
-        StateCorruptedError: When the manifest can't be read.
-    """
+    """The sessions of some keys; see ``Shard``."""
 
     def __init__(self, combiner: SessionCombiner, blobs: Blobs, cache: FrameCache) -> None:
         self.combiner = combiner
@@ -84,7 +74,7 @@ class SessionShard:
         wall = state.clock(combined, wall)
         state.advance(combined, self.spec.lateness)
         windows, firing = self.combiner.sessions, self.spec.firing
-        moment = Clock.of(
+        moment = BatchClock.of(
             windows, firing.grace, (judged, state.watermark), (state.wall, wall), final
         )
         changed, absorbed, late = self._take(combined, moment)
@@ -130,7 +120,7 @@ class SessionShard:
         return described(self._newest(frames).filter(*wanted), self.combiner)
 
     def _take(
-        self, combined: Sequence[Combined], moment: Clock
+        self, combined: Sequence[Combined], moment: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Merge new messages into sessions.
 
@@ -162,7 +152,7 @@ class SessionShard:
         rows: pl.DataFrame,
         group: NDArray[np.int64],
         doubtful: pl.DataFrame | None,
-        moment: Clock,
+        moment: BatchClock,
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         was = rows["old"].to_numpy()
         begins = np.flatnonzero(np.diff(group, prepend=-1))
@@ -214,12 +204,12 @@ class SessionShard:
         self.state.count({"late": len(aside), "counted": len(doubtful) - len(aside)})
         return self.combiner.set_aside([aside])
 
-    def _passed(self, absorbed: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+    def _passed(self, absorbed: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """Sessions without new messages that the watermark has just passed."""
         ended = self.ends.read(None, moment.after)
         return self._asked(ended, moment.before + 1, moment.after, absorbed)
 
-    def _woken(self, absorbed: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+    def _woken(self, absorbed: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """Sessions without new messages whose changes are due by the clock, or by closing."""
         low = self.waiting.low
         if low is None:
@@ -261,7 +251,7 @@ class SessionShard:
         return there.filter(pl.col(columns.MESSAGES) > 0)
 
     def _emit(
-        self, changed: pl.DataFrame, silent: pl.DataFrame, moment: Clock
+        self, changed: pl.DataFrame, silent: pl.DataFrame, moment: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """What is emitted of sessions.
 
@@ -300,11 +290,11 @@ class SessionShard:
         rows = rows.with_columns(pl.col(FIRED) + once, pl.col(UNEMITTED) * (1 - once))
         return emitted, rows.drop(columns.EMISSION), silent.filter(~emits)
 
-    def _late(self, moment: Clock) -> pl.Expr:
+    def _late(self, moment: BatchClock) -> pl.Expr:
         closes = pl.col(columns.LAST) <= moment.closed_after
         return closes | due(self.spec.firing.late, moment, UNEMITTED)
 
-    def _clock_due(self, moment: Clock) -> bool:
+    def _clock_due(self, moment: BatchClock) -> bool:
         policies = [self.spec.firing.early, self.spec.firing.late]
         return any(due_by_clock(policy, moment) for policy in policies)
 
@@ -321,7 +311,7 @@ class SessionShard:
         rows: pl.DataFrame,
         still: pl.DataFrame,
         absorbed: pl.DataFrame,
-        moment: Clock,
+        moment: BatchClock,
         final: bool,
     ) -> None:
         """Store the sessions of this batch, and drop what has expired."""
@@ -351,7 +341,7 @@ class SessionShard:
             self.state.extra[_KEPT] = self.kept.entries()
         self.ends.drop_before(moment.after + 1)
 
-    def _edge(self, moment: Clock) -> int:
+    def _edge(self, moment: BatchClock) -> int:
         """The least last place of the sessions that are kept."""
         if self.state.watermark is None:
             return moment.closed_after
@@ -360,7 +350,7 @@ class SessionShard:
         first = self.kept.first(moment.closed_after + 1, expired)
         return expired if first is None else first
 
-    def _open(self, only: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+    def _open(self, only: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """The sessions of some keys that may still change."""
         there = self._newest(frames_of(self.sessions.of(only)))
         alive = (pl.col(columns.MESSAGES) > 0) & (pl.col(columns.LAST) > moment.closed_before)

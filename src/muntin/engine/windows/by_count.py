@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.firing import Clock, due, due_by_clock
+from muntin.engine.firing import BatchClock, due, due_by_clock
 from muntin.engine.output import Output
 from muntin.engine.results import described, overflows, results
 from muntin.engine.state import State
@@ -32,13 +32,7 @@ _PLACE, _ZERO = "place", pl.lit(0, dtype=pl.Int64)
 
 
 class ArrivalShard:
-    """Windows by number of arrival of some keys; see ``Shard``.
-
-    Args:
-        combiner: The query.
-        blobs: The store, as the last commit left it.
-        cache: Decoded blobs of this process.
-    """
+    """Windows by number of arrival of some keys; see ``Shard``."""
 
     def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
         self.combiner = combiner
@@ -61,7 +55,7 @@ class ArrivalShard:
         """See ``Shard``."""
         state = self.state
         wall = state.clock(combined, wall)
-        moment = Clock(0, 0, 0, 0, wall, state.wall)
+        moment = BatchClock(0, 0, 0, 0, wall, state.wall)
         fresh, heads, aside = self._numbered(combined)
         cells, heads = self._with_stored(fresh, heads, moment, final)
         windows = matched(self._composed(cells), heads, self.keys, "inner")
@@ -139,7 +133,7 @@ class ArrivalShard:
         return cells, heads, self.combiner.set_aside(rejected)
 
     def _with_stored(
-        self, fresh: pl.DataFrame, heads: pl.DataFrame, moment: Clock, final: bool
+        self, fresh: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock, final: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The open panes of all keys that may emit, the batch among them, and their heads."""
         only = heads.select(self.keys)
@@ -193,7 +187,9 @@ class ArrivalShard:
         merged = self.combiner.merge([rows.drop(FIRED, _PLACE, strict=False)], by=self._identity)
         return matched(merged, fired, self._identity, "inner")
 
-    def _emitted(self, windows: pl.DataFrame, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+    def _emitted(
+        self, windows: pl.DataFrame, changes: pl.DataFrame, moment: BatchClock
+    ) -> pl.DataFrame:
         """The windows that emit."""
         counts = changes.select(*self._identity, FIRED, unemitted=columns.MESSAGES)
         windows = matched(windows, counts, self._identity, "left")
@@ -230,7 +226,7 @@ class ArrivalShard:
         self.cells.append(rows)
 
     def _keep_changes(
-        self, changes: pl.DataFrame, emitted: pl.DataFrame, heads: pl.DataFrame, moment: Clock
+        self, changes: pl.DataFrame, emitted: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock
     ) -> None:
         """Store what is not emitted yet of the windows that are open."""
         if self._early is None:

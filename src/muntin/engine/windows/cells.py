@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.order import arranged, begins
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.ranges import Places, Ranges, reach
+from muntin.engine.windows.ranges import Positions, Ranges, reach
 from muntin.model.sliding import Sliding
 from muntin.state.lookup import matched
 
@@ -34,7 +34,7 @@ class Laid:
 
     cells: pl.DataFrame
     key: NDArray[np.int64]
-    place: Places
+    place: Positions
 
     @classmethod
     def out(cls, cells: pl.DataFrame, keys: list[str]) -> Laid:
@@ -44,7 +44,7 @@ class Laid:
 
 
 @dataclass
-class Found:
+class WindowSpans:
     """Windows over laid out cells, each once.
 
     Attributes:
@@ -53,18 +53,18 @@ class Found:
         ranges: The rows that it holds.
     """
 
-    window: Places
+    window: Positions
     maker: NDArray[np.int64]
     ranges: Ranges
 
 
-def windows_of(laid: Laid, sliding: Sliding, low: int, high: int) -> Found:
+def windows_of(laid: Laid, sliding: Sliding, low: int, high: int) -> WindowSpans:
     """All windows that cells make, from ``low`` to ``high`` (both included)."""
     key, place, span = laid.key, laid.place, sliding.span
     row = np.arange(len(place))
     begin = reach(key, place, place - span, "left")
     left = (place - span >= low) & (place - span <= high)
-    ending = Found((place - span)[left], row[left], Ranges(begin[left], (row + 1)[left]))
+    ending = WindowSpans((place - span)[left], row[left], Ranges(begin[left], (row + 1)[left]))
     if sliding.axis == "rows":
         return ending
     stop = reach(key, place, place + 1 + span, "right")
@@ -73,7 +73,7 @@ def windows_of(laid: Laid, sliding: Sliding, low: int, high: int) -> Found:
     has = stop > row + 1
     twin[has] = place[stop[has] - 1] == place[has] + 1 + span
     right = has & ~twin & (place + 1 >= low) & (place + 1 <= high)
-    return Found(
+    return WindowSpans(
         np.concatenate([ending.window, (place + 1)[right]]),
         np.concatenate([ending.maker, row[right]]),
         Ranges(
@@ -138,11 +138,11 @@ def _within(windows: pl.DataFrame, laid: Laid, span: int, combiner: Combiner) ->
     start = reach(laid.key, laid.place, window, "left", key)
     stop = reach(laid.key, laid.place, window + span, "right", key)
     some = stop > start
-    found = Found(window[some], start[some], Ranges(start[some], stop[some]))
+    found = WindowSpans(window[some], start[some], Ranges(start[some], stop[some]))
     return emitted(laid, found, combiner)
 
 
-def emitted(laid: Laid, found: Found, combiner: Combiner) -> pl.DataFrame:
+def emitted(laid: Laid, found: WindowSpans, combiner: Combiner) -> pl.DataFrame:
     """The partials of windows."""
     cells, ranges = laid.cells, found.ranges
     counts = ranges.add_integers(cells[columns.MESSAGES].to_numpy())

@@ -17,7 +17,7 @@ from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.registry import algebras
 from muntin.engine.arrival import Arrival, numbered
 from muntin.engine.order import Code, code_of
-from muntin.engine.windows.dense import Places
+from muntin.engine.windows.dense import Scatter
 from muntin.engine.windows.panes import closed_before, pane_of
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Numbered, Paned
@@ -208,7 +208,7 @@ class Combiner:
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
         """One row a key and pane, out of messages that all count."""
         code = self._code(messages)
-        if code and self._scatters and Places.worthwhile(code.size, len(messages)):
+        if code and self._scatters and Scatter.worthwhile(code.size, len(messages)):
             cells = self._scatter(messages, code)
             if cells is not None:
                 return self._settle(cells)
@@ -230,7 +230,7 @@ class Combiner:
     def _scatter(self, messages: pl.DataFrame, code: Code) -> pl.DataFrame | None:
         """Lift into arrays with a place for each key and pane, where every aggregate can."""
         packed = messages.select(self._packed(code)).to_series()
-        places = Places(packed.to_numpy(), code.size)
+        places = Scatter(packed.to_numpy(), code.size)
         partials: list[pl.Series] = []
         for algebra in self.lifted:
             found = algebra.scatter(messages, places)

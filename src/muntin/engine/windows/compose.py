@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.generic]
 Parts = list[np.ndarray]
-Join = Callable[[Parts, Parts], Parts]
+Combine = Callable[[Parts, Parts], Parts]
 
 
 class Line(ABC):
@@ -35,7 +35,7 @@ class Line(ABC):
         """Sums; exact modulo 2**64."""
 
     @abstractmethod
-    def combine(self, parts: Sequence[np.ndarray], join: Join) -> Parts:
+    def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
         """Combine partials of several columns with any associative function.
 
         Args:
@@ -70,7 +70,7 @@ class Line(ABC):
         return found
 
 
-def of_one(join: np.ufunc) -> Join:
+def of_one(join: np.ufunc) -> Combine:
     """What joins two columns, as what joins two lists of one column."""
     return lambda a, b: [join(a[0], b[0])]
 
@@ -131,7 +131,7 @@ class Flat(Line):
         right = np.ascontiguousarray(join.accumulate(line[:, ::-1], axis=1)[:, ::-1])
         return self._join([left], [right], of_one(join))[0]
 
-    def combine(self, parts: Sequence[np.ndarray], join: Join) -> Parts:
+    def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
         """See ``Line``."""
         grids = [self._grid(part, 0).T for part in parts]
         left = [np.ascontiguousarray(g) for g in grids]
@@ -152,7 +152,7 @@ class Flat(Line):
         line[self.places] = values
         return line.reshape(rows, self.n)
 
-    def _join(self, left: Parts, right: Parts, join: Join) -> Parts:
+    def _join(self, left: Parts, right: Parts, join: Combine) -> Parts:
         """A window ending at a place: the right part of one block and the left part of the next."""
         ends = [np.ascontiguousarray(g).reshape(-1)[: self.length] for g in left]
         begins = [np.ascontiguousarray(g).reshape(-1) for g in right]

@@ -18,7 +18,7 @@ _PLACES_A_ROW = 2
 _FEW_PLACES = 4096
 
 
-class Places:
+class Scatter:
     """The group of each message as a place in an array.
 
     Args:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import Clock
+from muntin.engine.firing import BatchClock
 from muntin.engine.order import arranged, begins
 from muntin.engine.output import Output
 from muntin.engine.windows.combine import Combined
@@ -76,7 +76,7 @@ class EachShard(PanedShard):
         frame = pl.concat([f for f in emitted if len(f)] or emitted[:1], how="diagonal")
         return self._end(begun, combined, fresh, frame, marks, order=[ROW, columns.WINDOW])
 
-    def _in_windows(self, taken: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+    def _in_windows(self, taken: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """Each message's partials in each of its windows that takes it."""
         single = self.combiner.lift_each(taken, ROW)
         return in_windows(single, moment.closed_before + 1, None, self.combiner).drop(columns.PANE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import Clock, whole_from
+from muntin.engine.firing import BatchClock, whole_from
 from muntin.engine.output import Output
 from muntin.engine.results import described, overflows, results
 from muntin.engine.retention import RetentionCounter, share
@@ -42,22 +42,12 @@ class Begun:
     """
 
     judged: int | None
-    moment: Clock
+    moment: BatchClock
     final: bool
 
 
 class PanedShard:
-    """The windows of some keys, out of panes; see ``Shard``.
-
-    Args:
-        combiner: The query.
-        blobs: The store, as the last commit left it.
-        cache: Decoded blobs of this process.
-
-    Raises:
-        SpecChangedError: When the store was written by another spec.
-        StateCorruptedError: When the manifest can't be read.
-    """
+    """The windows of some keys, out of panes; see ``Shard``."""
 
     def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
         self.combiner = combiner
@@ -123,7 +113,7 @@ class PanedShard:
         wall = state.clock(combined, wall)
         state.advance(combined, self.spec.lateness)
         marks, walls = (judged, state.watermark), (state.wall, wall)
-        moment = Clock.of(self.windows, self.spec.firing.grace, marks, walls, final)
+        moment = BatchClock.of(self.windows, self.spec.firing.grace, marks, walls, final)
         return Begun(judged, moment, final)
 
     def _end(
@@ -187,7 +177,7 @@ class PanedShard:
         return found
 
     def _full(
-        self, fresh: list[Ranged], changes: pl.DataFrame, moment: Clock
+        self, fresh: list[Ranged], changes: pl.DataFrame, moment: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The windows whose end the watermark has just passed, and those that are silent then."""
         composed = self._compose(fresh, moment.before + 1, moment.after)
@@ -225,7 +215,7 @@ class PanedShard:
         """Whether a full firing depends on what is new since the window emitted early."""
         return not (self.spec.firing.accumulate and self.spec.firing.repeat)
 
-    def _changes(self, fresh: list[Ranged], moment: Clock) -> dict[str, pl.DataFrame]:
+    def _changes(self, fresh: list[Ranged], moment: BatchClock) -> dict[str, pl.DataFrame]:
         """The windows that this batch changed, early and late, each once with its new messages."""
         firing = self.spec.firing
         late = self._touched(fresh, moment.closed_before + 1, moment.before)
@@ -253,7 +243,7 @@ class PanedShard:
         emission: str,
         changes: pl.DataFrame,
         fresh: list[Ranged],
-        moment: Clock,
+        moment: BatchClock,
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
         """The changed windows that are due, early or late; the others wait."""
@@ -343,7 +333,7 @@ class PanedShard:
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
     def _keep(
-        self, fresh: list[Ranged], marks: list[pl.DataFrame], moment: Clock, final: bool
+        self, fresh: list[Ranged], marks: list[pl.DataFrame], moment: BatchClock, final: bool
     ) -> None:
         """Store what later steps may need, and drop what none can."""
         if final:

@@ -13,7 +13,7 @@ from muntin.model.axis import DAY
 from muntin.model.days import Days
 from muntin.model.kinds import Numbered, Paned
 
-Column = TypeVar("Column", pl.Expr, pl.Series, NDArray[np.int64])
+Numbers = TypeVar("Numbers", pl.Expr, pl.Series, NDArray[np.int64])
 
 
 def pane_of(position: pl.Expr, windows: Numbered) -> pl.Expr:
@@ -23,9 +23,9 @@ def pane_of(position: pl.Expr, windows: Numbered) -> pl.Expr:
     return in_columns(windows.pane_of)(position)
 
 
-def in_columns(formula: Callable[[int], int]) -> Callable[[Column], Column]:
+def in_columns(formula: Callable[[int], int]) -> Callable[[Numbers], Numbers]:
     """A formula of even windows, for columns of whole numbers."""
-    return cast("Callable[[Column], Column]", formula)
+    return cast("Callable[[Numbers], Numbers]", formula)
 
 
 def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from muntin.engine.windows.compose import Join, Line, Parts
+from muntin.engine.windows.compose import Combine, Line, Parts
 
 
 class Prefixes(Line):
@@ -34,7 +34,7 @@ class Prefixes(Line):
         found: np.ndarray = total - total[self.start] + values[self.start]
         return found
 
-    def combine(self, parts: Sequence[np.ndarray], join: Join) -> Parts:
+    def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
         """See ``Line``; as many joins as the longest group has rows."""
         found = [np.array(part) for part in parts]
         by_ordinal = np.argsort(self.ordinal, kind="stable")

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from muntin.engine.windows.compose import Join, Line, Parts, of_one
+from muntin.engine.windows.compose import Combine, Line, Parts, of_one
 
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 
 class Ranges(Line):
@@ -27,7 +27,7 @@ class Ranges(Line):
         stop: The row behind the last of each range; no range is empty.
     """
 
-    def __init__(self, start: Places, stop: Places) -> None:
+    def __init__(self, start: Positions, stop: Positions) -> None:
         self.start = start
         self.stop = stop
 
@@ -40,7 +40,7 @@ class Ranges(Line):
     def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
         return self.combine([values], of_one(join))[0]
 
-    def combine(self, parts: Sequence[np.ndarray], join: Join) -> Parts:
+    def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
         """See ``Line``."""
         level = [np.asarray(part) for part in parts]
         place = self.start.copy()
@@ -75,8 +75,12 @@ class Ranges(Line):
 
 
 def reach(
-    key: NDArray[np.int64], place: Places, wanted: Places, side: str, of: Places | None = None
-) -> Places:
+    key: NDArray[np.int64],
+    place: Positions,
+    wanted: Positions,
+    side: str,
+    of: Positions | None = None,
+) -> Positions:
     """Where, in rows sorted by key and place, each wanted place of each key would stand.
 
     Args:
@@ -94,5 +98,5 @@ def reach(
     rank = np.searchsorted(there, place)
     limit = np.searchsorted(there, wanted, side=side)  # type: ignore[call-overload]
     codes = (key if of is None else of) * span + limit
-    found: Places = np.searchsorted(key * span + rank, codes, side="left")
+    found: Positions = np.searchsorted(key * span + rank, codes, side="left")
     return found

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import Clock, due, due_by_clock, may_be_due
+from muntin.engine.firing import BatchClock, due, due_by_clock, may_be_due
 from muntin.model.policies import Policy
 from muntin.state.lookup import matched
 from muntin.state.manifest import Run
@@ -76,7 +76,7 @@ class Waiting:
         frames = self.table.read(low, high)
         return join_runs(frames, columns.WINDOW, self.merge) if frames else nothing
 
-    def take(self, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+    def take(self, changes: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """Take the changes of a batch in.
 
         Args:
@@ -133,12 +133,12 @@ class Waiting:
         self.table.append(self._slim(moved.filter(pl.col(columns.MESSAGES) != 0)))
         return both.drop("left")
 
-    def _closes(self, changes: pl.DataFrame, moment: Clock) -> bool:
+    def _closes(self, changes: pl.DataFrame, moment: BatchClock) -> bool:
         """Whether some of these windows may have closed, and so must emit."""
         lows = [self.table.low, changes[columns.WINDOW].min() if len(changes) else None]
         return self.late and any(low is not None and low <= moment.closed_after for low in lows)  # type: ignore[operator]
 
-    def _of_all(self, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+    def _of_all(self, changes: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """Look at all that waits, and write anew what goes on waiting."""
         assert self.policy is not None
         waiting = self.merge([self.read(None, None, changes.clear()), changes])
@@ -153,7 +153,7 @@ class Waiting:
             self.counted = len(rest)
         return emitting
 
-    def _of_changed(self, changes: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+    def _of_changed(self, changes: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """Look at the changed windows, and at those that the watermark has just passed."""
         assert self.counted is not None
         if not self.late:
@@ -174,7 +174,7 @@ class Waiting:
         self.table.append(pl.concat([rest, back], how="diagonal") if len(back) else rest)
         return emitting
 
-    def _ready(self, moment: Clock) -> pl.Expr:
+    def _ready(self, moment: BatchClock) -> pl.Expr:
         assert self.policy is not None
         ready = due(self.policy, moment)
         return ready | (pl.col(columns.WINDOW) <= moment.closed_after) if self.late else ready
@@ -190,7 +190,7 @@ class Waiting:
         there = pl.concat(self._slim(frame) for frame in frames)
         return _summed([matched(there, changes, self._identity, "semi")], self._identity)
 
-    def _passed(self, nothing: pl.DataFrame, moment: Clock) -> pl.DataFrame:
+    def _passed(self, nothing: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """The windows whose time to wait has ended in this step, with what is stored of them."""
         low, high = moment.before, moment.after
         if self.late:

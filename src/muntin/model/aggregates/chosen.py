@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
-from muntin.model.aggregates.entry import SAME, Rows, Sql, entry, fixed
+from muntin.model.aggregates.entry import SAME, Sql, WindowRows, entry, fixed
 from muntin.model.aggregates.plainly import rank
 from muntin.model.shapes import ORDER, TRUTH, WHOLE
 
@@ -17,11 +17,11 @@ _of_a_message = partial(entry, accepts=WHOLE, gives=SAME, starts_empty=False)
 _of_truths = partial(entry, accepts=TRUTH, size=fixed(1))
 
 
-def _by_place(rows: Rows, agg: Aggregate) -> Any:
+def _by_place(rows: WindowRows, agg: Aggregate) -> Any:
     return _at_the_end(agg, [(place, message[agg.column]) for place, message in rows])
 
 
-def _by_column(rows: Rows, agg: Aggregate) -> Any:
+def _by_column(rows: WindowRows, agg: Aggregate) -> Any:
     pairs = [(message[agg.by], message[agg.column]) for _, message in rows]
     return _at_the_end(agg, [(by, value) for by, value in pairs if by is not None])
 

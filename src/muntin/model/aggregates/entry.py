@@ -17,10 +17,10 @@ from muntin.model.shapes import Rule
 if TYPE_CHECKING:
     from muntin.model.aggregates.aggregate import Aggregate
 
-Make = TypeVar("Make", bound="Callable[..., Aggregate]")
-Column = Any
+Factory = TypeVar("Factory", bound="Callable[..., Aggregate]")
+Expr = Any
 """A column in a formula: the engine's expression, of which the model only calls methods."""
-Rows = Sequence[tuple[Any, Mapping[str, Any]]]
+WindowRows = Sequence[tuple[Any, Mapping[str, Any]]]
 """The messages of a window: place and columns, in the order in which they came."""
 
 # Of which type a value is: that of the column, an array of it, or one of the aggregate's own.
@@ -44,23 +44,23 @@ class Formula:
         names: The names of the partial columns.
     """
 
-    lift: Callable[[Column, Aggregate], tuple[Column, ...]]
-    merge: Callable[..., tuple[Column, ...]]
-    lower: Callable[..., Column]
+    lift: Callable[[Expr, Aggregate], tuple[Expr, ...]]
+    merge: Callable[..., tuple[Expr, ...]]
+    lower: Callable[..., Expr]
     names: tuple[str, ...] = ("v",)
 
 
-def _all(values: Column, agg: Aggregate) -> tuple[Column]:
+def _all(values: Expr, agg: Aggregate) -> tuple[Expr]:
     return (values,)
 
 
-def _once(values: Column, agg: Aggregate) -> tuple[Column]:
+def _once(values: Expr, agg: Aggregate) -> tuple[Expr]:
     return (values.unique(),)
 
 
 # Every value, and each value once.
-ALL = Formula(_all, _all, lambda lists, agg: lists)
-ONCE = Formula(_once, _once, lambda lists, agg: lists.list.unique())
+ALL_VALUES = Formula(_all, _all, lambda lists, agg: lists)
+DISTINCT_VALUES = Formula(_once, _once, lambda lists, agg: lists.list.unique())
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Entry:
     size: Callable[[Aggregate, float], float] = lambda agg, messages: WORD
     over: str = ""
     value: Callable[[list[Any], Aggregate], Any] | None = None
-    of_rows: Callable[[Rows, Aggregate], Any] | None = None
+    of_rows: Callable[[WindowRows, Aggregate], Any] | None = None
     formula: Formula | None = None
 
 
@@ -125,7 +125,7 @@ ENTRIES: dict[str, Entry] = {}
 """All aggregates by their kinds."""
 
 
-def entry(kind: str = "", **known: Any) -> Callable[[Make], Make]:
+def entry(kind: str = "", **known: Any) -> Callable[[Factory], Factory]:
     """Register the aggregate that a function makes.
 
     Args:
@@ -133,7 +133,7 @@ def entry(kind: str = "", **known: Any) -> Callable[[Make], Make]:
         **known: See ``Entry``.
     """
 
-    def registered(make: Make) -> Make:
+    def registered(make: Factory) -> Factory:
         name = kind or make.__name__
         ENTRIES[name] = Entry(kind=name, make=make, **known)
         return make
@@ -141,7 +141,7 @@ def entry(kind: str = "", **known: Any) -> Callable[[Make], Make]:
     return registered
 
 
-def over_distinct(other: Callable[..., Aggregate], accepts: Rule) -> Callable[[Make], Make]:
+def over_distinct(other: Callable[..., Aggregate], accepts: Rule) -> Callable[[Factory], Factory]:
     """Register an aggregate that is another one over distinct values.
 
     Args:
@@ -165,7 +165,7 @@ def over_distinct(other: Callable[..., Aggregate], accepts: Rule) -> Callable[[M
         size=every_value,
         over=inner.kind,
         value=value,
-        formula=ONCE,
+        formula=DISTINCT_VALUES,
     )
 
 

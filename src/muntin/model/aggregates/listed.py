@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
-from muntin.model.aggregates.entry import LIST, ONCE, Rows, Sql, entry, every_value
+from muntin.model.aggregates.entry import DISTINCT_VALUES, LIST, Sql, WindowRows, entry, every_value
 from muntin.model.aggregates.plainly import once, rank
 from muntin.model.shapes import ORDER, WHOLE
 
 
-def _in_order(rows: Rows, agg: Aggregate) -> list[Any]:
+def _in_order(rows: WindowRows, agg: Aggregate) -> list[Any]:
     known = [(place, message[agg.column]) for place, message in rows]
     known = [(place, value) for place, value in known if value is not None]
     return [value for _, value in sorted(known, key=lambda row: (row[0], rank(row[1])))]
@@ -39,7 +39,7 @@ def collect_list(column: Any) -> Aggregate:
     sql=Sql(("COLLECT_SET", "DISTINCT_VALUES"), distinct=("COLLECT_LIST", "ARRAY_AGG")),
     size=every_value,
     value=lambda values, agg: once(values),
-    formula=replace(ONCE, lower=lambda lists, agg: lists.list.unique().list.sort()),
+    formula=replace(DISTINCT_VALUES, lower=lambda lists, agg: lists.list.unique().list.sort()),
 )
 def distinct(column: Any) -> Aggregate:
     """The distinct values that aren't null, in ascending order, as a list."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
-from muntin.model.aggregates.entry import SAME, Column, Formula, Sql, entry, every_value
+from muntin.model.aggregates.entry import SAME, Expr, Formula, Sql, entry, every_value
 from muntin.model.aggregates.plainly import once, rank
 from muntin.model.shapes import ORDER
 
@@ -15,11 +15,11 @@ def _most_frequent(values: list[Any], agg: Aggregate) -> Any:
     return max(once(values), key=lambda value: ranks.count(rank(value)))
 
 
-def _counted(values: Column, agg: Aggregate) -> tuple[Column, Column]:
+def _counted(values: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
     return _added(values, values.is_not_null().cast(int), agg)
 
 
-def _added(values: Column, counts: Column, agg: Aggregate) -> tuple[Column, Column]:
+def _added(values: Expr, counts: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
     """Each value once, in ascending order, and how often it is there."""
     ordered = values.sort()
     ends = ordered.ne_missing(ordered.shift(-1))

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate, RowsFunction, UserFunctions
-from muntin.model.aggregates.entry import Rows, entry, every_value
+from muntin.model.aggregates.entry import WindowRows, entry, every_value
 from muntin.model.aggregates.plainly import rank_of_any
 from muntin.model.errors import OptionError
 from muntin.model.shapes import WHOLE
@@ -21,7 +21,7 @@ def _folded(values: list[Any], agg: Aggregate) -> Any:
     return agg.functions.finisher(reduce(agg.functions.merger, lifted))
 
 
-def _applied(rows: Rows, agg: Aggregate) -> Any:
+def _applied(rows: WindowRows, agg: Aggregate) -> Any:
     """The user's function over the rows by time; of one time, the least row first, nulls last."""
     assert agg.rows is not None
     columns = agg.rows.columns

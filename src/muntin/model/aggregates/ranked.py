@@ -8,10 +8,10 @@ from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
 from muntin.model.aggregates.entry import (
-    ALL,
+    ALL_VALUES,
     LIST,
     SAME,
-    Column,
+    Expr,
     Formula,
     Sql,
     entry,
@@ -22,11 +22,11 @@ from muntin.model.errors import OptionError
 from muntin.model.shapes import NUMBER, ORDER
 
 
-def _greatest(values: Column, agg: Aggregate) -> tuple[Column]:
+def _greatest(values: Expr, agg: Aggregate) -> tuple[Expr]:
     return (values.sort(descending=True).head(agg.option("k")),)
 
 
-def _greatest_of(lists: Column, agg: Aggregate) -> Column:
+def _greatest_of(lists: Expr, agg: Aggregate) -> Expr:
     return lists.list.sort(descending=True).list.head(agg.option("k"))
 
 
@@ -68,7 +68,7 @@ def _middle(values: list[Any], agg: Aggregate) -> float | None:
     sql=Sql(("MEDIAN",)),
     size=every_value,
     value=_middle,
-    formula=replace(ALL, lower=lambda lists, agg: lists.list.median()),
+    formula=replace(ALL_VALUES, lower=lambda lists, agg: lists.list.median()),
 )
 def median(column: Any) -> Aggregate:
     """The exact median, a double: the middle value, or the mean of the middle two.
@@ -86,7 +86,7 @@ def at_rank(values: list[Any], agg: Aggregate) -> Any:
     return ordered[max(1, place) - 1] if ordered else None
 
 
-def _at_place(lists: Column, agg: Aggregate) -> Column:
+def _at_place(lists: Expr, agg: Aggregate) -> Expr:
     place = ((agg.option("q") * lists.list.len()).ceil().cast(int) - 1).clip(0)
     return lists.list.sort().list.get(place, null_on_oob=True)
 
@@ -99,7 +99,7 @@ def _at_place(lists: Column, agg: Aggregate) -> Column:
     sql=Sql(("EXACT_QUANTILE",), "number", within=("PERCENTILE_DISC",)),
     size=every_value,
     value=at_rank,
-    formula=replace(ALL, lower=_at_place),
+    formula=replace(ALL_VALUES, lower=_at_place),
 )
 def exact_quantile(column: Any, q: float) -> Aggregate:
     """The value at rank ``q`` of all values: the least that ``q`` of them don't exceed.

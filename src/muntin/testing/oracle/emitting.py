@@ -8,7 +8,7 @@ from typing import Any
 
 from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery
 from muntin.model.spec import WindowSpec
-from muntin.testing.oracle.marks import Marks
+from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.values import overflows, value
 from muntin.testing.oracle.window import Key, Window
 
@@ -26,8 +26,8 @@ class Ending:
         wall_before: The wall clock of the step before, if there was one.
     """
 
-    before: Marks
-    after: Marks
+    before: Watermarks
+    after: Watermarks
     wall: int
     wall_before: int | None
 

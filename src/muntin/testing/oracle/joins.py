@@ -47,7 +47,7 @@ class JoinStep:
 
 
 @dataclass(eq=False)
-class Waiting:
+class HeldMessage:
     """A message that was taken and may still find partners."""
 
     side: SideName
@@ -74,7 +74,7 @@ class JoinOracle:
         self, spec: JoinSpec, columns: Mapping[SideName, Sequence[str]], suffix: str = "_right"
     ) -> None:
         self._spec, self._columns, self._suffix = spec, columns, suffix
-        self._there: list[Waiting] = []
+        self._there: list[HeldMessage] = []
         self._marks: dict[tuple[SideName, Any], int] = {}
         self._starts: dict[tuple[SideName, Any], int] = {}
         self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
@@ -155,7 +155,7 @@ class JoinOracle:
             return
         key = tuple(message[column] for column in given.keys)
         late = mark is not None and place < mark
-        self._there.append(Waiting(side, message, key, lane, place, late))
+        self._there.append(HeldMessage(side, message, key, lane, place, late))
 
     def _refuse_late_sessions(self, step: JoinStep) -> None:
         """Refuse the new messages whose whole session was over before this step."""
@@ -167,7 +167,7 @@ class JoinOracle:
             step.rejected.append((one.side, one.message, "late", mark))
         self._there = [one for one in self._there if one not in late]
 
-    def _is_over(self, one: Waiting) -> bool:
+    def _is_over(self, one: HeldMessage) -> bool:
         """Whether the session of a message takes no more, on either side."""
         assert isinstance(self._spec.bound, Joint)
         edges = [self._edge(side, mark) for (side, _), mark in self._marks.items()]
@@ -221,7 +221,7 @@ class JoinOracle:
             ended = not one.late and self._ended(one)
             one.let_in = one.let_in or due or ended or final or self._alone_for_good(one)
 
-    def _ended(self, one: Waiting) -> bool:
+    def _ended(self, one: HeldMessage) -> bool:
         """Whether all windows of its own side that hold a message have ended."""
         windows = self._spec.side(one.side).windows
         mark = self._marks.get((one.side, one.lane))
@@ -248,22 +248,24 @@ class JoinOracle:
         for one in self._there:
             one.late = one.late and not one.let_in
 
-    def _once(self, met: list[tuple[Waiting, Waiting]]) -> list[tuple[Waiting, Waiting]]:
+    def _once(
+        self, met: list[tuple[HeldMessage, HeldMessage]]
+    ) -> list[tuple[HeldMessage, HeldMessage]]:
         """Of each one without a partner so far a single pair, one in time where there is one."""
-        chosen: dict[int, tuple[Waiting, Waiting]] = {}
+        chosen: dict[int, tuple[HeldMessage, HeldMessage]] = {}
         for one, other in met:
             if not one.matched and (id(one) not in chosen or not other.late):
                 chosen[id(one)] = (one, other)
         return list(chosen.values())
 
-    def _pairs(self) -> Iterator[tuple[Waiting, Waiting]]:
+    def _pairs(self) -> Iterator[tuple[HeldMessage, HeldMessage]]:
         here = [one for one in self._there if one.let_in]
         for one in here:
             for other in here:
                 if (one.side, other.side) == SIDES and self._partners(one, other):
                     yield one, other
 
-    def _partners(self, one: Waiting, other: Waiting) -> bool:
+    def _partners(self, one: HeldMessage, other: HeldMessage) -> bool:
         bound: Bound = self._spec.bound
         if (one.key, one.lane) != (other.key, other.lane):
             return False
@@ -276,7 +278,7 @@ class JoinOracle:
             )
         return other.place in self._session(one)
 
-    def _session(self, one: Waiting) -> list[int]:
+    def _session(self, one: HeldMessage) -> list[int]:
         """The places of the session that holds a message, messages of both sides together."""
         assert isinstance(self._spec.bound, Joint)
         reach = self._spec.bound.sessions.reach
@@ -290,7 +292,7 @@ class JoinOracle:
             session.append(place)
         return session
 
-    def _alone_for_good(self, one: Waiting) -> bool:
+    def _alone_for_good(self, one: HeldMessage) -> bool:
         """Whether no partner can come any more, or the message has been kept long enough."""
         mark = self._marks.get((one.side, one.lane))
         kept = self._spec.side(one.side).kept
@@ -307,7 +309,7 @@ class JoinOracle:
             return min(ends) <= edge
         return self._is_over(one)
 
-    def _still_asked(self, one: Waiting) -> bool:
+    def _still_asked(self, one: HeldMessage) -> bool:
         """Whether a partner of a message waits to be let in."""
         waits = [m for m in self._there if m.side != one.side and not m.let_in]
         if one.side == "left":
@@ -326,7 +328,9 @@ class JoinOracle:
                 step.rows.append(self._row(left, right, "full"))
         self._there = [one for one in self._there if one not in gone]
 
-    def _row(self, left: Waiting | None, right: Waiting | None, emission: str) -> dict[str, Any]:
+    def _row(
+        self, left: HeldMessage | None, right: HeldMessage | None, emission: str
+    ) -> dict[str, Any]:
         spec, row = self._spec, {}
         for name in self._columns["left"]:
             row[name] = None if left is None else left.message[name]

@@ -11,7 +11,7 @@ from muntin.testing.oracle.window import Key, Message, Placed, Position
 
 
 @dataclass
-class Marks:
+class Watermarks:
     """One **mark** for each key: the position up to which its input is believed complete.
 
     On the time axis it is the watermark, the same for all keys. On the rows axis it is how far the
@@ -30,7 +30,7 @@ class Marks:
     reached: dict[Any, int] = field(default_factory=dict)
     final: bool = False
 
-    def copy(self) -> Marks:
+    def copy(self) -> Watermarks:
         """The same marks, to be moved on their own."""
         return replace(self, reached=dict(self.reached))
 

@@ -12,11 +12,11 @@ from muntin.model.days import Days
 from muntin.model.kinds import Paned
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
-from muntin.testing.oracle.marks import Marks
+from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.window import Key, Placed, Window
 
-Place = tuple[int, int, Key]
-Places = dict[Place, Window]
+WindowKey = tuple[int, int, Key]
+WindowsByKey = dict[WindowKey, Window]
 
 
 @dataclass
@@ -41,9 +41,9 @@ class Placing(Protocol):
         windows: All windows that may still take messages.
     """
 
-    windows: Places
+    windows: WindowsByKey
 
-    def take(self, messages: Sequence[Placed], marks: Marks) -> Outcome:
+    def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """Put the messages of a step into the windows that are open by the marks in force."""
         ...
 
@@ -58,9 +58,9 @@ class FixedPlacing:
 
     def __init__(self, windows: Paned, grace: int) -> None:
         self._kind, self._grace = windows, grace
-        self.windows: Places = {}
+        self.windows: WindowsByKey = {}
 
-    def take(self, messages: Sequence[Placed], marks: Marks) -> Outcome:
+    def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """A message is late when all windows that contain it are closed."""
         outcome = Outcome()
         for number, placed in enumerate(messages):
@@ -125,9 +125,9 @@ class SlidingPlacing:
     def __init__(self, windows: Sliding, grace: int) -> None:
         self._kind, self._grace = windows, grace
         self._counted: dict[Key, list[Placed]] = defaultdict(list)
-        self.windows: Places = {}
+        self.windows: WindowsByKey = {}
 
-    def take(self, messages: Sequence[Placed], marks: Marks) -> Outcome:
+    def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """A message is late when the latest window that could contain it is closed.
 
         On the rows axis that is its own window, which ends with it.
@@ -145,7 +145,7 @@ class SlidingPlacing:
                 outcome.partly_late += placed.position + 1 + self._grace <= marks.of(placed.key)
         return outcome
 
-    def _put(self, placed: Placed, marks: Marks) -> None:
+    def _put(self, placed: Placed, marks: Watermarks) -> None:
         counted = self._counted[placed.key]
         # What ends with one message may be what comes after another, so each is looked at once.
         for start, over in set(self._bounds([other.position for other in counted])):

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from muntin.model.sessions import Sessions
-from muntin.testing.oracle.marks import Marks
-from muntin.testing.oracle.placing import Outcome, Places
+from muntin.testing.oracle.marks import Watermarks
+from muntin.testing.oracle.placing import Outcome, WindowsByKey
 from muntin.testing.oracle.window import Key, Placed, Position, Window
 
 
@@ -36,9 +36,9 @@ class SessionPlacing:
 
     def __init__(self, windows: Sessions, grace: int) -> None:
         self._kind, self._grace = windows, grace
-        self.windows: Places = {}
+        self.windows: WindowsByKey = {}
 
-    def take(self, messages: Sequence[Placed], marks: Marks) -> Outcome:
+    def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """A message is late when the whole session that it would be part of is closed."""
         outcome = Outcome()
         by_key: dict[Key, list[int]] = defaultdict(list)

@@ -11,7 +11,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, REASONS, WindowSpec
 from muntin.testing.oracle.emitting import Ending, firings, row
-from muntin.testing.oracle.marks import Marks
+from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
 from muntin.testing.oracle.sessions import SessionPlacing
 from muntin.testing.oracle.window import Message, Position, Window
@@ -48,7 +48,7 @@ class Oracle:
 
     def __init__(self, spec: WindowSpec) -> None:
         self._spec = spec
-        self._marks = Marks(spec)
+        self._marks = Watermarks(spec)
         self._placing = _placing(spec)
         self._wall: int | None = None
         self._offsets: set[tuple[Any, ...]] = set()
@@ -82,7 +82,7 @@ class Oracle:
         return result
 
     def _take(
-        self, messages: Sequence[Message], wall: int, after: Marks, result: Step
+        self, messages: Sequence[Message], wall: int, after: Watermarks, result: Step
     ) -> list[Window]:
         """Judge the messages and put them into windows; gives the windows that vanished."""
         new = [message for message in messages if not self._was_taken_before(message)]

@@ -10,12 +10,12 @@ import pytest
 from tests.unit.apps.report import sample
 
 from muntin.apps.report import charts
-from muntin.apps.report.page import Run, write_page
+from muntin.apps.report.page import RunFacts, write_page
 from muntin.apps.report.story import read_story, worst_hours
 
 VOID = {"meta", "br", "line", "rect", "path", "img", "hr", "input"}
 BOUNDS = {"lateness": "1 hour", "grace": "3 hours"}
-RUN = Run(
+RUN = RunFacts(
     flights=8,
     files=3,
     seconds=2.0,

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 from muntin.engine import columns
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.dense import Places, numbers
+from muntin.engine.windows.dense import Scatter, numbers
 from muntin.model import aggregates as mt
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
@@ -95,7 +95,7 @@ def test_a_sum_that_could_wrap_is_left_to_the_exact_way() -> None:
 
 
 def test_extremes_keep_their_type_and_untaken_places_are_absent() -> None:
-    places = Places(np.array([4, 0, 4]), 6)
+    places = Scatter(np.array([4, 0, 4]), 6)
     assert places.taken.tolist() == [0, 4]
     found = places.extreme(np.array([1, 7, -3], dtype=np.int16), greatest=True)
     assert (found.tolist(), found.dtype) == ([7, 1], np.int16)

@@ -8,7 +8,7 @@ from tests.unit.testing.oracle.queries import by_time, placed
 from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery
 from muntin.model.windows import Windows
 from muntin.testing.oracle.emitting import Ending, firings, row
-from muntin.testing.oracle.marks import Marks
+from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.window import Window
 
 
@@ -19,7 +19,7 @@ def window(end: int = 10, emitted: int = 0, start: int = 0, key: str = "a") -> W
 
 def emissions(firing: Firing, before: int, after: int, **options: Any) -> list[str]:
     spec = by_time(Windows(10, 10), firing=firing)
-    ending = Ending(Marks(spec, before), Marks(spec, after), wall=20, wall_before=9)
+    ending = Ending(Watermarks(spec, before), Watermarks(spec, after), wall=20, wall_before=9)
     return [emission for _, emission in firings(spec, [window(**options)], [], ending)]
 
 
@@ -66,7 +66,7 @@ def test_late_when_the_policy_is_due_or_the_window_closes() -> None:
 
 def test_the_order_in_which_windows_emit() -> None:
     spec = by_time(Windows(10, 10))
-    ending = Ending(Marks(spec, 0), Marks(spec, 99), wall=0, wall_before=None)
+    ending = Ending(Watermarks(spec, 0), Watermarks(spec, 99), wall=0, wall_before=None)
     windows = [window(20), window(10, key="b"), window(10), window(9, start=-1)]
     back, never = window(30, emitted=3), window(31)
     found = firings(spec, windows, [back, never], ending)

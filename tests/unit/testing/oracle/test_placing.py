@@ -9,7 +9,7 @@ from muntin.model.days import Days
 from muntin.model.kinds import Paned
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
-from muntin.testing.oracle.marks import Marks
+from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, SlidingPlacing, bounds
 
 PANED = [
@@ -41,14 +41,14 @@ def test_the_days_of_a_time() -> None:
 
 def test_a_message_is_late_when_all_of_its_windows_are_closed() -> None:
     placing = FixedPlacing(Windows(10, 5), grace=2)
-    marks = Marks(by_time(Windows(10, 5)), watermark=12)
+    marks = Watermarks(by_time(Windows(10, 5)), watermark=12)
     assert placing.take(placed(3, 4, 5), marks).late == {0, 1}
     assert [place[:2] for place in placing.windows] == [(5, 15)]
 
 
 def test_a_sliding_window_is_made_once_of_all_that_lies_in_it() -> None:
     placing = SlidingPlacing(Sliding(10), grace=0)
-    marks = Marks(by_time(Sliding(10)))
+    marks = Watermarks(by_time(Sliding(10)))
     placing.take(placed(0, 11), marks)  # what comes after 0 is what ends with 11
     inside = {place[:2]: [m.position for m in w.messages] for place, w in placing.windows.items()}
     assert inside == {(-10, 1): [0], (1, 12): [11]}
@@ -60,6 +60,6 @@ def test_a_sliding_window_is_made_once_of_all_that_lies_in_it() -> None:
 
 def test_by_rows_a_window_is_a_message_and_those_before_it() -> None:
     placing = SlidingPlacing(Sliding(3, "rows"), grace=0)
-    outcome = placing.take(placed(0, 1, 2, 3), Marks(by_arrival(Sliding(3, "rows"))))
+    outcome = placing.take(placed(0, 1, 2, 3), Watermarks(by_arrival(Sliding(3, "rows"))))
     assert outcome.late == set()
     assert sorted(place[:2] for place in placing.windows) == [(0, 1), (0, 2), (0, 3), (1, 4)]

@@ -4,11 +4,11 @@ import pytest
 from tests.unit.testing.oracle.queries import by_time, placed
 
 from muntin.model.sessions import Closed, Sessions
-from muntin.testing.oracle.marks import Marks
+from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.sessions import SessionPlacing
 
 GAP = Sessions(10)
-MARKS = Marks(by_time(GAP))
+MARKS = Watermarks(by_time(GAP))
 
 
 def spans(placing: SessionPlacing) -> dict[tuple[int, int], list[int]]:
@@ -58,7 +58,7 @@ def test_a_long_session_reaches_beyond_a_short_one_within_it() -> None:
 
 
 def test_messages_are_judged_together() -> None:
-    marks = Marks(by_time(GAP), watermark=30)
+    marks = Watermarks(by_time(GAP), watermark=30)
     placing = SessionPlacing(GAP, grace=0)
     assert placing.take(placed(15, 19), marks).late == {0, 1}
     assert placing.take(placed(15, 20), marks).late == set()
