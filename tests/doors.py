@@ -22,9 +22,9 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.output import Shard
-from muntin.engine.window_operator import combiner as lifting
-from muntin.engine.window_operator import shard
 from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.operator import combiner as lifting
+from muntin.engine.windows.operator import shard
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions

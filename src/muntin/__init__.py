@@ -30,7 +30,7 @@ from muntin.model.errors import (
 
 if TYPE_CHECKING:
     from muntin import standalone, stores
-    from muntin.spark.agents import on_spark
+    from muntin.spark.agents.app import on_spark
     from muntin.spark.inspect.metrics import Metrics, metrics
     from muntin.spark.inspect.tables import open_table
     from muntin.spark.inspect.windows import open_state
@@ -103,7 +103,7 @@ _NAMES = {
     "Metrics": "muntin.spark.inspect.metrics",
     "kafka": "muntin.spark.sources.kafka",
     "metrics": "muntin.spark.inspect.metrics",
-    "on_spark": "muntin.spark.agents",
+    "on_spark": "muntin.spark.agents.app",
     "open_state": "muntin.spark.inspect.windows",
     "open_table": "muntin.spark.inspect.tables",
     "session": "muntin.spark.session",

@@ -26,7 +26,7 @@ from tests.contract.checkpoints import (
     windows_run,
 )
 
-from muntin.engine.window_operator import shard
+from muntin.engine.windows.operator import shard
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES
 from muntin.spark.host.checkpoint import spec_of

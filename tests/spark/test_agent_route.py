@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.feed import DAY, STAMP, Feed
 
 import muntin as mt
-from muntin.spark.agent_route import AgentStage, Arrival, Route
-from muntin.spark.agent_step import AgentOperator
+from muntin.spark.agents.route import AgentStage, Arrival, Route
+from muntin.spark.agents.step import AgentOperator
 from muntin.spark.host.messages import as_sent
 from muntin.spark.host.task import ShuffleTask, Stage
 from muntin.spark.sources.flags import NOW

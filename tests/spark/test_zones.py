@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import muntin as mt
-from muntin.spark import agents
-from muntin.spark.agent_route import AgentStage
+from muntin.spark.agents import app as agents
+from muntin.spark.agents.route import AgentStage
 from muntin.spark.host.zones import zone_of
 
 ZONE = "spark.sql.session.timeZone"

@@ -44,7 +44,7 @@ class Shard(Protocol):
     batch that is repeated from the same state emits the same again.
 
     It is made of the query's combiner, a store as the last commit left it, and the decoded blobs
-    of this process; see ``window_operator.shard``.
+    of this process; see ``windows.operator.shard``.
 
     Attributes:
         state: The watermark in force, the clock, and the counts.

@@ -16,7 +16,7 @@ from muntin.engine.dtypes import dtype_of
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, MET, renamed
 from muntin.engine.results import no_results
-from muntin.engine.window_operator import combiner, shard
+from muntin.engine.windows.operator import combiner, shard
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from muntin.engine.operator import REJECTED, RESULTS
-from muntin.engine.window_operator import WindowOperator
+from muntin.engine.windows.operator import WindowOperator
 from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError

@@ -11,11 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine import columns, window_operator
-from muntin.engine.dedup import each_of, step_each
+from muntin.engine import columns
 from muntin.engine.output import Output, Shard
 from muntin.engine.results import no_results
 from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.dedup import each_of, step_each
+from muntin.engine.windows.operator import combiner, shard
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
@@ -91,8 +92,8 @@ class StoredAggregation:
             schema[_ROW] = pl.Int64()
             horizon = InputFields.of_query(spec).reach + spec.firing.retention
             self._kept = RetainedMessages(spec, self._messages, self._cache, horizon)
-        self.combiner: Combiner = window_operator.combiner(spec, pl.Schema(schema))
-        self.shard: Shard = window_operator.shard(self.combiner, self.blobs, self._cache)
+        self.combiner: Combiner = combiner(spec, pl.Schema(schema))
+        self.shard: Shard = shard(self.combiner, self.blobs, self._cache)
         self.clock.resume(self.shard.state)
         nothing = Output(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
         self.empty = self._rows(nothing)
@@ -124,9 +125,9 @@ class StoredAggregation:
 
     def take_each(self, messages: pl.DataFrame) -> list[StepRows]:
         """Take single messages: as if each were a batch of its own."""
-        shard = each_of(self.shard)
+        each = each_of(self.shard)
         wall = self.clock.read(self.shard.state)
-        together = shard is not None and shard.takes_each(wall)
+        together = each is not None and each.takes_each(wall)
         found = cuts(messages, self.combiner, self.shard, together=together)
         if found.judged is not None:
             messages = messages.with_columns(found.judged.alias(JUDGED))

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 from tests.unit.engine.queries import batch, combiner
 
 from muntin.engine.reading import Reading, differences, key_of
-from muntin.engine.window_operator import shard
+from muntin.engine.windows.operator import shard
 from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.model.policies import Each, Firing
 from muntin.model.windows import Windows

@@ -7,8 +7,8 @@ import pytest
 from tests.unit.engine.queries import CountingBlobs, batch, combiner, messages
 
 from muntin.engine import witness
-from muntin.engine.window_operator import shard
 from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.operator import shard
 from muntin.model.errors import OptionError
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.windows import Windows

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from tests.unit.engine.queries import SCHEMA, batch
 
-from muntin.engine.window_operator import combiner, shard
 from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.operator import combiner, shard
 from muntin.model import aggregates
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec, Side, Within

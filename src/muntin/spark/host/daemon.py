@@ -22,7 +22,7 @@ import pyspark.worker
 from pyspark.daemon import manager
 
 import muntin.engine.join_operator
-import muntin.engine.window_operator
+import muntin.engine.windows.operator
 import muntin.spark.host.processor
 
 if __name__ == "__main__":

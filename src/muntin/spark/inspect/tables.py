@@ -16,7 +16,7 @@ from muntin.engine import columns
 from muntin.engine.reading import differences
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
-from muntin.spark.agent_rows import table_frame, table_schema
+from muntin.spark.agents.rows import table_frame, table_schema
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.schema import to_batches

@@ -11,9 +11,9 @@ from tests.transcripts.comparison import row_differences, same_row
 from tests.unit.engine.queries import SCHEMA, combiner, messages
 
 from muntin.engine import columns
-from muntin.engine.window_operator import combiner as lifting
-from muntin.engine.window_operator import shard
 from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.operator import combiner as lifting
+from muntin.engine.windows.operator import shard
 from muntin.engine.windows.overlap import compose, in_windows
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating

@@ -12,8 +12,8 @@ from tests.unit.engine.queries import CountingBlobs, batch, combiner
 
 from muntin.engine import columns
 from muntin.engine.output import Output
-from muntin.engine.window_operator import shard
 from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.operator import shard
 from muntin.engine.windows.paned import PanedShard
 from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery
 from muntin.model.sliding import Sliding

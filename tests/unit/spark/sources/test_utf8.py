@@ -12,7 +12,7 @@ import pytest
 
 from muntin.engine import columns
 from muntin.engine.operator import Task
-from muntin.spark.agent_route import AgentStage, Arrival, Route, RouteTask
+from muntin.spark.agents.route import AgentStage, Arrival, Route, RouteTask
 from muntin.spark.host.messages import as_sent, timed
 from muntin.spark.sources.flags import Flags
 from muntin.spark.sources.parquet import ParquetReader

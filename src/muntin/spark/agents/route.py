@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.admission import admit
 from muntin.engine.operator import REJECTED, Part, Task
-from muntin.spark.agent_rows import REJECTED_FRAME, TABLE, kind_of
+from muntin.spark.agents.rows import REJECTED_FRAME, TABLE, kind_of
 from muntin.spark.sources.flags import NOW
 from muntin.spark.sources.utf8 import text
 from muntin.state.hashing import hash_rows

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 from muntin.engine.operator import REJECTED
 from muntin.model.axis import SECOND, Duration, phrase
 from muntin.model.errors import OptionError
-from muntin.spark.agent_route import AgentStage, Arrival, Route, typed_spec
-from muntin.spark.agent_rows import (
+from muntin.spark.agents.route import AgentStage, Arrival, Route, typed_spec
+from muntin.spark.agents.rows import (
     MESSAGE,
     REJECTED_SCHEMA,
     RESULT,
@@ -28,7 +28,7 @@ from muntin.spark.agent_rows import (
     result_schema,
     table_schema,
 )
-from muntin.spark.agent_step import AgentOperator
+from muntin.spark.agents.step import AgentOperator
 from muntin.spark.host.plan import Source, emitted
 from muntin.spark.host.processor import unpacked
 from muntin.spark.host.shards import buckets_of, remembered, slots

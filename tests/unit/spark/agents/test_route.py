@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.engine.operator import Task
-from muntin.spark.agent_route import JUDGED, AgentStage, Arrival, Route, RouteTask
+from muntin.spark.agents.route import JUDGED, AgentStage, Arrival, Route, RouteTask
 from muntin.spark.host.messages import as_sent, timed
 from muntin.tables import App
 from muntin.tables.record import Keying

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from tests.unit.engine.queries import SCHEMA, batch, combiner
 
-from muntin.engine import window_operator as operator
-from muntin.engine.dedup import PartitionedShard
 from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.shard import SessionShard
+from muntin.engine.windows import operator
 from muntin.engine.windows.by_count import ArrivalShard
 from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.dedup import PartitionedShard
 from muntin.engine.windows.each import EachShard
 from muntin.engine.windows.sliding import SlidingShard
 from muntin.model.cumulating import Cumulating

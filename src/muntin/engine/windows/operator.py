@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.dedup import DedupShard, PartitionedShard
 from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
 from muntin.engine.output import Output, Shard
 from muntin.engine.parts import parts_of, progress_of
@@ -15,6 +14,7 @@ from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
 from muntin.engine.windows.combine import Combined, Combiner
+from muntin.engine.windows.dedup import DedupShard, PartitionedShard
 from muntin.engine.windows.each import EachShard
 from muntin.engine.windows.sliding import SlidingShard
 from muntin.model.sessions import Sessions

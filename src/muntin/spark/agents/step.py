@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.engine.operator import REJECTED, Part, ShardState, StepOutput, Task
-from muntin.spark.agent_route import (
+from muntin.spark.agents.route import (
     DOOR,
     JUDGED,
     MESSAGES,
@@ -27,7 +27,7 @@ from muntin.spark.agent_route import (
     RouteTask,
     judged_by,
 )
-from muntin.spark.agent_rows import (
+from muntin.spark.agents.rows import (
     REJECTED_FRAME,
     RESULT,
     SENT,
