@@ -21,7 +21,7 @@ def parts_of(
     """A part for each shard, so that all know the greatest time of the whole task.
 
     Args:
-        arrivals: What the messages of the task came to.
+        arrivals: What is known of the messages of the task.
         frames: Rows by name and shard.
         shards: How many there are.
     """

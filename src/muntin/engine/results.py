@@ -33,7 +33,7 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
     if isinstance(spec.windows, Sessions):
         order = [columns.FIRST, *combiner.keys]
         if gone.any():
-            # Whoever adds up must be able to take off what is replaced before the replacement. And
+            # A reader that adds up subtracts what is replaced before it adds the replacement. And
             # only what vanished begins where another session of its key does.
             lives = (pl.col(columns.EMISSION) != "retract").cast(pl.Int64).alias(_LIVES)
             emitted, order = emitted.with_columns(lives), [_LIVES, *order, columns.LAST]

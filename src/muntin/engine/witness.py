@@ -70,7 +70,7 @@ def key_from_text(
 
 def bucket_of(spec: WindowSpec, key: pl.DataFrame) -> int:
     """Which shard owns a key."""
-    # A query without a key has one all the same, which all of its messages share.
+    # A query without a key has an internal one, which all of its messages share.
     return int(owners(key, key.columns, spec.buckets or 1)[0])
 
 
@@ -296,7 +296,7 @@ def _whole_from(spec: WindowSpec, manifest: Manifest) -> int | None:
 
 
 def _stage(spec: WindowSpec, place: int, watermark: int | None, whole: int | None) -> str:
-    """Where a window stands: ``current``, ``past``, ``closed`` or ``expired``."""
+    """The stage of a window: ``current``, ``past``, ``closed`` or ``expired``."""
     if whole is not None and place < whole:
         return "expired"
     if watermark is None or place > spec.windows.ended(watermark):

@@ -1,4 +1,4 @@
-"""What may surprise somebody who runs a query: what grows, what waits, what floods."""
+"""What may surprise in production: what grows, what waits, what floods."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What that comes to.
+    """The load that these rates make.
 
     Attributes:
         panes: How many panes are kept at a time; 0 where there are none.

@@ -19,7 +19,7 @@ MOST = 12
 
 @dataclass(frozen=True)
 class Clocks:
-    """Where a shard stands.
+    """The clocks of a shard.
 
     Attributes:
         watermark: The watermark in force, microseconds.
@@ -33,7 +33,7 @@ class Clocks:
 
 
 def about(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
-    """Where the query stands: its windows, its watermark, its rejected messages."""
+    """The query now: its windows, its watermark, its rejected messages."""
     yield f"windows    {spec.windows}, on {spec.time}"
     if clocks.watermark is None:
         yield "watermark  none: no message has moved it yet"
@@ -60,7 +60,7 @@ def of_windows(
 
     Args:
         spec: The query.
-        clocks: Where its shard stands.
+        clocks: The clocks of its shard.
         windows: What the state has, oldest first.
         at: The time.
     """
@@ -191,7 +191,7 @@ def of_sessions(
 
     Args:
         spec: The query.
-        clocks: Where its shard stands.
+        clocks: The clocks of its shard.
         sessions: The key's sessions in the state, oldest first.
         at: The time.
     """

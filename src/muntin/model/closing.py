@@ -22,7 +22,7 @@ class Closes(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is held; closing twice is closing once."""
+        """Release what is held; a second call does nothing."""
 
     def __enter__(self) -> Self:
         return self

@@ -24,7 +24,7 @@ def loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that whoever asks early waits for the answer.
+    """A socket that listens, so that an early request waits for the answer.
 
     Args:
         host: The address, of either family.

@@ -145,7 +145,7 @@ class Sentence:
 
         Args:
             repeat: ``True``, as it is where nothing is said: each window emits in full once, so
-                that whoever waits for it knows that it is complete. ``False``: only if something
+                that a reader knows that it is complete. ``False``: only if something
                 is new, or it hasn't emitted; it needs ``early()``.
         """
         return self._once("full", repeat, _firing=replace(self._firing, repeat=repeat))

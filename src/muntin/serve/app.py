@@ -117,7 +117,7 @@ def _guarded(handler: Handler, token: str | None, led_here: bool) -> Handler:
 def _knows(request: Request, token: str | None) -> bool:
     """Whether who asks may look at all."""
     if token is None:
-        # Only pages of this very machine may ask: a name that somebody else lets point here is
+        # Only pages of this very machine may ask: a foreign name that points here is
         # refused.
         return request.url.hostname in _HERE
     given = request.query_params.get("token") or request.cookies.get(_COOKIE) or ""

@@ -120,7 +120,7 @@ class Feed:
         self._log: deque[dict[str, Any]] = deque(maxlen=_LOG)
         self._last = 0
         self._changed = threading.Condition()
-        # Whoever looks costs the queries something: one at a time.
+        # Each read of the state costs the queries something: one at a time.
         self._looking = threading.Lock()
 
     def add(self, subject: Subject, look: Look | None = None) -> None:

@@ -21,7 +21,7 @@ except ImportError as error:
     raise MissingExtraError("the live page", "web") from error
 
 PORT = 8765
-# Connections and answers at once; whoever comes beyond is asked to come again.
+# Connections and answers at once; others are refused until one ends.
 _MOST = 256
 
 
@@ -42,7 +42,7 @@ class Server(Closes):
     def __init__(
         self, feed: Feed, host: str = "127.0.0.1", port: int = PORT, token: str | None = None
     ) -> None:
-        # Whoever gives no token gives the empty one too.
+        # No token is the same as an empty one.
         if token == "":
             hint = "give --token new, or leave it out and listen on 127.0.0.1"
             raise OptionError("token", token, "is empty, so that everybody knows it", hint)

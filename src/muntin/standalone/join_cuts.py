@@ -48,7 +48,7 @@ def one_by_one(
 
     Args:
         messages: The frames that they make, by side.
-        order: The number of the side of each, in the order in which they came.
+        order: The number of the side of each, in the order of arrival.
         spec: The join.
         starts: The watermark of each side; on the rows axis the offset behind the last one taken,
             by partition.

@@ -1,15 +1,15 @@
-"""The wall clock of an operator that runs by itself: it stands where it was last set."""
+"""The wall clock of a standalone operator: it shows the time that it was last set to."""
 
 from __future__ import annotations
 
 from muntin.engine.state import State
 
-# The clock of steps before anybody has set it.
+# The clock of steps before it is set.
 _UNSET = -(2**62)
 
 
 class ManualClock:
-    """A clock that stands still until it is given the time, and never goes back.
+    """A clock that only moves when it is set, and never goes back.
 
     Attributes:
         wall: The latest time that was given, microseconds; ``None`` before the first.

@@ -227,7 +227,7 @@ class StandaloneOperator(Closes):
         return self._windows.counts if self._open else {}
 
     def close(self) -> None:
-        """Let go of the store, without flushing; closing twice is closing once."""
+        """Close the store without flushing; a second call does nothing."""
         self.store.close()
 
     def _check_accepting(self) -> None:

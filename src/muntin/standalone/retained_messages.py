@@ -1,4 +1,4 @@
-"""The messages of the windows within retention, kept as they came.
+"""The messages of the windows within retention, kept unchanged.
 
 Source: the Samza SQL window operator design, "Message Store": all retained messages by range (R.1),
 those of a window at once (R.2), expired ones dropped by whole segments (R.3), each once (R.4, which
@@ -74,7 +74,7 @@ class RetainedMessages:
 
         Args:
             edges: What is kept, which may be costly to find.
-            reached: By partition, the position up to which the retention may let go: nothing is
+            reached: By partition, the position up to which the retention may drop: nothing is
                 looked for where no segment lies wholly before it.
         """
         for value, table in self._tables.items():

@@ -27,7 +27,7 @@ class Run(NamedTuple):
         rows: How many rows it has.
         low: The least place of a row on the table's axis.
         high: The greatest.
-        of: The numbers of the runs that were folded into it, where somebody asks for that.
+        of: The numbers of the runs that were folded into it, where the table is traced.
     """
 
     number: int
@@ -83,7 +83,7 @@ class Manifest:
         """The manifest as text."""
         written = {one.name: getattr(self, one.name) for one in fields(self)}
         written["tables"] = {
-            # Few runs have been folded for somebody who asks.
+            # Only traced tables name what was folded.
             name: [run if run.of else run[:4] for run in runs]
             for name, runs in self.tables.items()
         }

@@ -55,7 +55,7 @@ def resplit(manifests: Sequence[Manifest], moved: Moved, buckets: int) -> list[s
 
     Args:
         manifests: Those of the old ones.
-        moved: Where their runs have gone.
+        moved: Where their runs are now.
         buckets: How many new shards there are.
 
     Raises:

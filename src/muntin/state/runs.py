@@ -243,7 +243,7 @@ class Runs:
         return Run(self.frames.write(frame), len(frame), low, high, of)
 
     def _plain(self, run: Run) -> pl.DataFrame:
-        # It may have been written when nobody asked for rows by key, or when somebody did.
+        # It may have been written without the hash of the key, or with it.
         return self.frames.read(run.number).drop(HASH, strict=False)
 
     def _by_hash(self, run: Run) -> pl.DataFrame:

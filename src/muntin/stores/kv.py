@@ -1,4 +1,4 @@
-"""What every store stands on: ordered rows of bytes, snapshots, and one atomic flush.
+"""What every store is built on: ordered rows of bytes, snapshots, and one atomic flush.
 
 Three forms keep the same promises, and one suite of tests holds them to it: ``memory`` (this
 process), ``rocks`` (RocksDB on a disk) and ``paged`` (numbered blobs; in Spark's state,
@@ -133,7 +133,7 @@ class KeyValue(Closes):
 
     @abstractmethod
     def _release(self) -> None:
-        """Let go of whatever is held; called once."""
+        """Release what is held; called once."""
 
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
@@ -199,7 +199,7 @@ class KeyValue(Closes):
             raise
 
     def close(self) -> None:
-        """Let go, without flushing; closing twice is closing once."""
+        """Close without flushing; a second call does nothing."""
         if not self.closed:
             self.closed = True
             self._release()

@@ -26,7 +26,7 @@ KeyRanges = tuple[tuple[bytes, bytes], ...]
 
 
 class _Held:
-    """RocksDB's own objects, which keep its folder locked: closing the store lets go of them."""
+    """RocksDB's own objects, which keep its folder locked: closing the store releases them."""
 
     __slots__ = ("__weakref__", "rows")
 
@@ -83,7 +83,7 @@ class _RocksView:
         self._seek(low, high, reverse)
         while (rows := self._stored.living()).valid():
             row: Row = (rows.key(), rows.value())
-            del rows  # while the reader pauses, only what close() can let go of may hold them
+            del rows  # while the reader pauses, only what close() can release may hold them
             if row[0] < low or (high is not None and row[0] >= high):
                 break
             yield row
@@ -138,7 +138,7 @@ class RocksKeyValue(KeyValue):
         self._ranges: KeyRanges = ()
 
     def hold(self, rows: Any) -> _Held:
-        """Remember an object of RocksDB's, to let go of it when the store is closed."""
+        """Remember an object of RocksDB's, to release it when the store is closed."""
         held = _Held(rows)
         self._held.add(held)
         return held

@@ -69,7 +69,7 @@ WHERE time_bucket(INTERVAL 5 MINUTE, scheduled) + INTERVAL 1 HOUR + INTERVAL '{g
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the comparison of one query's windows came to.
+    """The result of the comparison of one query's windows.
 
     Attributes:
         key: The query's key.

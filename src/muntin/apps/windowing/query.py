@@ -41,7 +41,7 @@ from muntin.spark.writing import Written
 
 # The clock of a source of one's own ticks so often, microseconds.
 _TICK = 200 * MILLISECOND
-# How many batches may wait for whoever follows the application: figures, and small.
+# How many batches may wait for the one that follows the application: figures, and small.
 _BATCHES = 10_000
 
 Took = Callable[[int, list[TableProgress], int], None]

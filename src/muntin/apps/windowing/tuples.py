@@ -1,4 +1,4 @@
-"""Random tuples: the same number always gives the same tuple, whoever asks, and how often."""
+"""Random tuples: the same number always gives the same tuple."""
 
 from __future__ import annotations
 

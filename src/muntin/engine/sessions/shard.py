@@ -82,8 +82,8 @@ class SessionShard:
         ready = self._woken(absorbed, moment)
         silent = pl.concat([passed, ready], how="diagonal")
         emitted, rows, still = self._emit(changed, silent, moment)
-        gone = absorbed.filter(pl.col(_VANISHED) & (pl.col(FIRED) > 0))
-        emitted = pl.concat([self._retracted(gone), emitted], how="diagonal")
+        replaced = absorbed.filter(pl.col(_VANISHED) & (pl.col(FIRED) > 0))
+        emitted = pl.concat([self._retracted(replaced), emitted], how="diagonal")
         for part in combined:
             state.count(part.counts)
         overflowed = overflows(emitted, self.combiner)
@@ -257,7 +257,7 @@ class SessionShard:
 
         Args:
             changed: Sessions with new messages.
-            silent: Sessions without, which may be due all the same.
+            silent: Sessions without, which may be due nevertheless.
             moment: Where the watermark and the clock are.
 
         Returns:
@@ -298,9 +298,9 @@ class SessionShard:
         policies = [self.spec.firing.early, self.spec.firing.late]
         return any(due_by_clock(policy, moment) for policy in policies)
 
-    def _retracted(self, gone: pl.DataFrame) -> pl.DataFrame:
+    def _retracted(self, replaced: pl.DataFrame) -> pl.DataFrame:
         """What is emitted of sessions that had emitted and are no more."""
-        return gone.select(
+        return replaced.select(
             *self._bounds,
             pl.lit("retract").alias(columns.EMISSION),
             pl.col(FIRED).alias(columns.REVISION),
@@ -322,9 +322,9 @@ class SessionShard:
             return
         last, zero = pl.col(columns.LAST), pl.lit(0, dtype=pl.Int64)
         edge = self._edge(moment)
-        gone = absorbed.filter(pl.col(columns.FIRST) != pl.col(_INTO)).drop(_VANISHED, _INTO)
-        # Most sessions of a large batch have come and gone within it.
-        versions = [gone.with_columns(zero.alias(columns.MESSAGES)), rows.filter(last >= edge)]
+        replaced = absorbed.filter(pl.col(columns.FIRST) != pl.col(_INTO)).drop(_VANISHED, _INTO)
+        # Most sessions of a large batch begin and end within it.
+        versions = [replaced.with_columns(zero.alias(columns.MESSAGES)), rows.filter(last >= edge)]
         self.sessions.append(pl.concat(versions, how="diagonal"))
         self.ends.append(rows.filter(last > moment.after).select(self._bounds))
         if self.spec.firing.on_wall_clock or self.spec.firing.grace:

@@ -26,7 +26,7 @@ from muntin.state.runs import FrameCache, Runs, frames_of
 
 FIRED = "fired"
 # How many messages of its key a row knows of; how many there were before the batch, and how many
-# are new. These two stand beside the columns of messages, whose names are anybody's.
+# are new. These two are beside the user's columns, whose names they must not clash with.
 HEAD, BEFORE, NEW = "head", "__muntin_before", "__muntin_new"
 _PLACE, _ZERO = "place", pl.lit(0, dtype=pl.Int64)
 
@@ -239,9 +239,9 @@ class ArrivalShard:
         again = again.with_columns(_ZERO.alias(columns.MESSAGES))
         quiet = after.filter(emits.fill_null(False).not_()).drop(columns.EMISSION)
         rows = pl.concat([quiet, again], how="diagonal")
-        gone = matched(heads.select(self.keys), rows, self.keys, "anti")
-        gone = gone.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
-        rows = pl.concat([rows, gone], how="diagonal").with_columns(_ZERO.alias(_PLACE))
+        without = matched(heads.select(self.keys), rows, self.keys, "anti")
+        without = without.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
+        rows = pl.concat([rows, without], how="diagonal").with_columns(_ZERO.alias(_PLACE))
         self.changes.append(rows)
         if self._early.period is not None:
             if due_by_clock(self._early, moment):

@@ -31,11 +31,11 @@ from muntin.state.runs import join_runs, ranged
 
 @dataclass
 class Combined(Arrival):
-    """What a batch of messages comes to.
+    """A batch of messages, combined by key and pane.
 
     Attributes:
         cells: One row a key and pane: ``k0…``, ``pane``, ``n`` and the partials.
-        raw: Messages that only the shard can judge, as they came; ``None`` where there are none.
+        raw: Messages that only the shard can judge, unchanged; ``None`` where there are none.
     """
 
     cells: pl.DataFrame
@@ -101,7 +101,7 @@ class Combiner:
     def combine(
         self, messages: pl.DataFrame, watermark: int | None, taken: Offsets | None = None
     ) -> Combined:
-        """What the messages of a batch come to before they meet their shard.
+        """Combine the messages of a batch before the shuffle.
 
         Args:
             messages: See ``judge``.

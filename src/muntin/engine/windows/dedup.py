@@ -44,7 +44,7 @@ class DedupShard:
         return self.inner.step(judged, wall, final=final)
 
     def judged(self, combined: Sequence[Combined]) -> tuple[list[Combined], pl.DataFrame | None]:
-        """What a batch comes to without what was here before, and its new messages."""
+        """A batch without repeated messages, judged, and its new messages."""
         new = _fresh(combined, self.state, self.combiner)
         judged = [replace(new, raw=None)]
         if new.raw is not None:
@@ -72,7 +72,7 @@ class PartitionedShard:
         self.cache = cache
         self.make = make
         self.state = State(blobs, self.spec)
-        self.lanes = {name: PartBlobs(blobs, manifest) for name, manifest in self.state.parts}
+        self.partitions = {name: PartBlobs(blobs, manifest) for name, manifest in self.state.parts}
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         """See ``Shard``."""
@@ -86,16 +86,18 @@ class PartitionedShard:
             taken, rejected = self.combiner.part(new.raw, None)
             aside = self.combiner.set_aside(rejected)
             counts = admission.counts(new.raw, taken, rejected)
-            # What is taken is counted by its lane, which may yet reject it.
+            # What is taken is counted by its partition's shard, which may still reject it.
             counts.pop("counted")
             state.count(counts)
             parts = self._by_partition(taken)
         emitted = [
-            self._lane_step(partition, parts.get(partition), before.get(partition), wall, final)
+            self._partition_step(
+                partition, parts.get(partition), before.get(partition), wall, final
+            )
             for partition in self._asked(parts, before, final)
         ]
         state.wall = wall
-        state.parts = [(p, lane.manifest) for p, lane in self.lanes.items() if lane.manifest]
+        state.parts = [(p, one.manifest) for p, one in self.partitions.items() if one.manifest]
         state.save({})
         return self._together(emitted, aside)
 
@@ -103,7 +105,7 @@ class PartitionedShard:
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """See ``Shard``."""
-        inner = [self.make(self.combiner, lane, self.cache) for lane in self.lanes.values()]
+        inner = [self.make(self.combiner, one, self.cache) for one in self.partitions.values()]
         held = [no_results(self.combiner).drop(columns.EMISSION, columns.REVISION)]
         held += [shard.snapshot(start, end, only) for shard in inner]
         order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
@@ -121,14 +123,14 @@ class PartitionedShard:
         self, parts: dict[Any, pl.DataFrame], before: dict[Any, int | None], final: bool
     ) -> list[Any]:
         """The partitions in which something may happen."""
-        lanes = dict.fromkeys([*self.lanes, *parts])
+        partitions = dict.fromkeys([*self.partitions, *parts])
         firing = self.spec.firing
         if final or firing.on_wall_clock:
-            return list(lanes)
+            return list(partitions)
         reached = self.state.offsets.reached
-        return [p for p in lanes if p in parts or reached(p) != before.get(p)]
+        return [p for p in partitions if p in parts or reached(p) != before.get(p)]
 
-    def _lane_step(
+    def _partition_step(
         self,
         partition: Any,
         messages: pl.DataFrame | None,
@@ -136,9 +138,9 @@ class PartitionedShard:
         wall: int,
         final: bool,
     ) -> Output:
-        lane = self.lanes.setdefault(partition, PartBlobs(self.blobs, None))
-        inner = self.make(self.combiner, lane, self.cache)
-        # A lane may be new here, or have slept; its partition and the clock have gone on.
+        one = self.partitions.setdefault(partition, PartBlobs(self.blobs, None))
+        inner = self.make(self.combiner, one, self.cache)
+        # The shard may be new, or idle for some batches; its partition and the clock have advanced.
         inner.state.watermark, inner.state.wall = before, self.state.wall
         if messages is None:
             judged = Combined(self.combiner.no_cells, rejected=self.combiner.nothing_rejected)
@@ -186,7 +188,7 @@ def step_each(shard: Shard, messages: pl.DataFrame, wall: int) -> Output:
 
 
 def _fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:
-    """What is new of a batch, with its messages as they came."""
+    """What is new of a batch, with its messages unchanged."""
     sent, offset = [part.raw for part in combined], combiner.spec.offset
     new, known = fresh(combined, sent, offset, state.offsets, state.count)
     return Combined(

@@ -54,7 +54,7 @@ class EachShard(PanedShard):
         """Take messages that move the watermark past no edge of a window.
 
         Args:
-            combined: What they come to, as for ``step``.
+            combined: The messages, combined as for ``step``.
             taken: Those of them that count, in their order.
             wall: The wall clock, microseconds.
 

@@ -1,4 +1,4 @@
-"""All that groups of rows come to row by row: what a window holds after each of its messages.
+"""Running aggregates of groups of rows: what a window holds after each of its messages.
 
 Rows of one group lie one behind the other. Floats are added in their order, as single steps would.
 """

@@ -21,7 +21,7 @@ Factory = TypeVar("Factory", bound="Callable[..., Aggregate]")
 Expr = Any
 """A column in a formula: the engine's expression, of which the model only calls methods."""
 WindowRows = Sequence[tuple[Any, Mapping[str, Any]]]
-"""The messages of a window: place and columns, in the order in which they came."""
+"""The messages of a window: place and columns, in the order of arrival."""
 
 # Of which type a value is: that of the column, an array of it, or one of the aggregate's own.
 SAME, LIST, OWN = "same", "list", "own"
@@ -98,7 +98,7 @@ class Entry:
         sql: How SQL calls it.
         size: Bytes of a partial before compression, of so many messages.
         over: The aggregate that it is over distinct values.
-        value: What it comes to, of all values by place; what the engine is tested against.
+        value: Its value, of all values by place; what the engine is tested against.
         of_rows: The same of whole messages, where it needs more than the values.
         formula: How its columns are computed, where the engine has no algebra for it alone.
     """

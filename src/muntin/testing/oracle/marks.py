@@ -1,4 +1,4 @@
-"""Where a message stands on the axis, and up to where the input is believed complete."""
+"""The position of a message on the axis, and up to where the input is believed complete."""
 
 from __future__ import annotations
 

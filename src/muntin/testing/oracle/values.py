@@ -1,4 +1,4 @@
-"""What an aggregate comes to, computed from all messages of a window."""
+"""The value of an aggregate, computed from all messages of a window."""
 
 from __future__ import annotations
 
