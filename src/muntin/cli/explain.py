@@ -9,18 +9,15 @@ import typer
 from rich.console import Console
 
 from muntin.cli.failure import reported
-from muntin.cli.pipelines import check_fits, load, settings
+from muntin.cli.pipelines import PipelineFile, Values, check_fits, load, settings
 from muntin.explain.flows import stories
 from muntin.explain.size import Rates
 from muntin.pipelines.files import SUFFIXES, read
 
 
 def explain(
-    pipeline: Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A value that the pipeline asks for."),
-    ] = None,
+    pipeline: PipelineFile,
+    set_: Values = None,
     rate: Annotated[
         float | None, typer.Option(min=0.0, help="Messages a second, to estimate the state's size.")
     ] = None,

@@ -22,11 +22,6 @@ class Lines:
 
     A value is what Spark makes of it as a text. In CSV a null is nothing, an empty text ``""``, and
     what has parts is JSON; in JSON a row is an object with all of its columns.
-
-    Args:
-        out: Where lines go.
-        form: ``csv`` or ``json``.
-        columns: The names of the columns.
     """
 
     def __init__(self, out: TextIO, form: RowFormat, columns: list[str]) -> None:

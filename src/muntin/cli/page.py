@@ -37,12 +37,7 @@ _BOUNDS = ("window_start", "window_end", "revision")
 
 
 def put(feed: Feed, query: Any) -> None:
-    """Show a started query on the page, until it ends.
-
-    Args:
-        feed: The page's feed.
-        query: The query.
-    """
+    """Show a started query on the page, until it ends."""
     from muntin.spark.inspect.observed import looking, observe
 
     name = query.query.name or str(query.query.id)
@@ -104,12 +99,7 @@ def _until_end(feed: Feed, name: str, query: Any) -> None:
 
 
 class TablePage:
-    """Shows the windowing application.
-
-    Args:
-        feed: The page's feed.
-        options: What the application does.
-    """
+    """Shows the windowing application."""
 
     def __init__(self, feed: Feed, options: Options) -> None:
         self.feed = feed

@@ -7,20 +7,23 @@ import runpy
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from muntin.model.errors import OptionError
 from muntin.pipelines.files import SUFFIXES, read
 
+PipelineFile = Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")]
+Values = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A value that the pipeline asks for."),
+]
 _NAME = "pipeline"
 
 
 def opened(path: Path, given: dict[str, str]) -> Callable[[Any], list[Any]]:
     """What starts the queries of a pipeline, in a session.
-
-    Args:
-        path: The file.
-        given: What ``--set`` gave.
 
     Raises:
         MuntinError: When it can't be run, before any session is needed.

@@ -58,11 +58,7 @@ def done(text: str) -> bool:
 
 
 def prompt(shell: Shell) -> Callable[[], str]:
-    """What asks a person for a statement.
-
-    Args:
-        shell: Whose names are completed.
-    """
+    """What asks a person for a statement."""
     from muntin.cli.shell import history_file
 
     keys = KeyBindings()

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from muntin.cli.failure import reported
-from muntin.cli.pipelines import opened, settings, spark_settings
+from muntin.cli.pipelines import PipelineFile, Values, opened, settings, spark_settings
 from muntin.cli.watch import watch
 
 
 def run(
-    pipeline: Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A value that it asks for, as text."),
-    ] = None,
+    pipeline: PipelineFile,
+    set_: Values = None,
     until_quiet: Annotated[
         bool,
         typer.Option(

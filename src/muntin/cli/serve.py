@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
 from rich.console import Console
 
 from muntin.cli.failure import reported
 from muntin.cli.page import Host, Port, Token, put
-from muntin.cli.pipelines import opened, settings
+from muntin.cli.pipelines import PipelineFile, Values, opened, settings
 from muntin.cli.watch import watch
 from muntin.serve import Feed
 
 
 def serve(
-    pipeline: Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A value that it asks for, as text."),
-    ] = None,
+    pipeline: PipelineFile,
+    set_: Values = None,
     host: Host = "127.0.0.1",
     port: Port = 8765,
     token: Token = None,

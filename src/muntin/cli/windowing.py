@@ -136,13 +136,7 @@ def _served(
 
 
 class Reporter:
-    """Prints a run on a terminal, in plain lines, or in JSON.
-
-    Args:
-        console: Where to.
-        options: What the application does.
-        as_json: Whether programs read it.
-    """
+    """Prints a run on a terminal, in plain lines, or in JSON."""
 
     def __init__(self, console: Console, options: Options, *, as_json: bool = False) -> None:
         self.console = console
@@ -218,11 +212,6 @@ def _run(
 
 def follow(query: Any, options: Options, reporter: Reporter) -> None:
     """Report each interval until the duration is over.
-
-    Args:
-        query: The running query.
-        options: What the application does.
-        reporter: What shows the run.
 
     Raises:
         QueryFailedError: When the query failed, in its error's own words.

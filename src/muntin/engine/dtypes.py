@@ -60,9 +60,6 @@ def _made(dtype: object) -> pl.DataType:
 def dtype_of(text: str) -> pl.DataType:
     """The type that is written so.
 
-    Args:
-        text: ``str`` of a type.
-
     Raises:
         ValueError: When it is written by no type that columns of messages have.
 

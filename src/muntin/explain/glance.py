@@ -17,10 +17,6 @@ Columns = Iterable[tuple[str, str]]
 def glance(spec: WindowSpec | JoinSpec, columns: Columns) -> str:
     """A query in a few lines.
 
-    Args:
-        spec: The query.
-        columns: The columns of its results.
-
     Example:
         >>> from muntin import count
         >>> from muntin.standalone import windowed

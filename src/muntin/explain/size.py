@@ -51,10 +51,6 @@ class Load:
 def load(spec: WindowSpec, rates: Rates) -> Load:
     """What a query will hold and say.
 
-    Args:
-        spec: The query.
-        rates: What comes in.
-
     Returns:
         An estimate: keys send evenly, messages come as late as the watermark allows, and nothing
         is compressed.

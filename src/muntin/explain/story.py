@@ -45,12 +45,7 @@ class Circumstances:
 
 
 def story(spec: WindowSpec, known: Circumstances | None = None) -> str:
-    """Say what a query does.
-
-    Args:
-        spec: The query.
-        known: What is known beyond it.
-    """
+    """Say what a query does."""
     known = known or Circumstances()
     lines: list[str] = []
     for title, text in _parts(spec, known):

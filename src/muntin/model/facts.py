@@ -64,11 +64,7 @@ class Query(Plain, ABC):
         """What state depends on, by name."""
 
     def free(self, then: Self) -> Collection[str]:
-        """The facts that may be others than when state was written.
-
-        Args:
-            then: The query that wrote it.
-        """
+        """The facts that may be others than when state was written."""
         return ()
 
     def differences(self, then: Self) -> list[str]:
@@ -103,13 +99,7 @@ class Query(Plain, ABC):
 
 
 def differences(then: Facts, now: Facts, free: Collection[str] = ()) -> list[str]:
-    """What has changed, in words.
-
-    Args:
-        then: The facts then.
-        now: The facts now.
-        free: Those that may have changed.
-    """
+    """What has changed, in words."""
     lines = []
     for name in sorted({*then, *now} - {*free}):
         was, is_ = then.get(name, ABSENT), now.get(name, ABSENT)

@@ -18,9 +18,6 @@ QUERIES: Family[WindowSpec | JoinSpec] = Family(WindowSpec, JoinSpec)
 def recalled(stored: Mapping[str, Any]) -> WindowSpec | JoinSpec:
     """The query that a checkpoint remembers.
 
-    Args:
-        stored: What its ``to_dict`` gave.
-
     Raises:
         OptionError: When it was written by another version.
 

@@ -180,12 +180,7 @@ class Feed:
             self._tell("batch", query, {**said, **news, "rejected": dict(kept.rejected)})
 
     def end(self, query: str, failure: str = "") -> None:
-        """A query has ended.
-
-        Args:
-            query: Which.
-            failure: Why, if by an error.
-        """
+        """A query has ended."""
         with self._changed:
             kept = self._kept[query]
             kept.state, kept.failure = ("failed" if failure else "ended"), failure

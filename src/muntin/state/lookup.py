@@ -39,13 +39,7 @@ def matched(
 
 
 def of_keys(frame: pl.DataFrame, keys: Sequence[str], only: pl.DataFrame) -> pl.DataFrame:
-    """The rows that have one of some keys.
-
-    Args:
-        frame: What ``by_hash`` gave.
-        keys: The key columns.
-        only: The keys wanted, each once.
-    """
+    """The rows that have one of some keys."""
     wanted = np.unique(hash_rows([only[k] for k in keys]))
     found = frame[_between(frame[HASH].to_numpy(), wanted)].drop(HASH)
     # Two keys may have one hash.

@@ -57,11 +57,7 @@ def greatest_of(parts: Iterable[Sequence[Timed]]) -> list[Timed]:
 
 
 class Offsets:
-    """The offsets that have been taken so far.
-
-    Args:
-        stored: What ``dumps`` gave.
-    """
+    """The offsets that have been taken so far."""
 
     def __init__(self, stored: Iterable[Sequence[Any]] = ()) -> None:
         self._taken: dict[Any, list[tuple[int, int]]] = {}

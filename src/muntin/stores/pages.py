@@ -62,11 +62,7 @@ class PagesView:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key."""
-        if not self.pages:
-            return None
-        keys, values = self.pages[max(bisect_right(self.lows, key) - 1, 0)].rows()
-        at = bisect_left(keys, key)
-        return values[at] if at < len(keys) and keys[at] == key else None
+        return _value(self.lows, self.pages, key)
 
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
@@ -120,11 +116,7 @@ class Pages:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key."""
-        if not self.pages:
-            return None
-        keys, values = self.pages[max(bisect_right(self.lows, key) - 1, 0)].rows()
-        at = bisect_left(keys, key)
-        return values[at] if at < len(keys) and keys[at] == key else None
+        return _value(self.lows, self.pages, key)
 
     def put(self, key: bytes, value: bytes) -> None:
         """Add or replace a row."""
@@ -243,6 +235,14 @@ class Pages:
             mine += more
         page.bytes += behind.bytes
         self._drop(index + 1, index + 2)
+
+
+def _value(lows: list[bytes], pages: list[Page], key: bytes) -> bytes | None:
+    if not pages:
+        return None
+    keys, values = pages[max(bisect_right(lows, key) - 1, 0)].rows()
+    at = bisect_left(keys, key)
+    return values[at] if at < len(keys) and keys[at] == key else None
 
 
 def _middle(page: Page) -> int:

@@ -31,10 +31,6 @@ class Intake:
     Watermarks are kept message by message, in order of arrival, so that it doesn't matter how the
     input is cut into batches.
 
-    Args:
-        app: The app.
-        parts: Its partitions, restored.
-
     Attributes:
         marks: The watermark of each clock.
     """

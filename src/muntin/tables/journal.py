@@ -21,11 +21,7 @@ from muntin.tables.typed import ValueCodec
 
 
 class Journal(Runs):
-    """The runs of one table in one partition.
-
-    Args:
-        written: How values are written.
-    """
+    """The runs of one table in one partition."""
 
     traced = True
 

@@ -118,10 +118,6 @@ def shard_of(spec: TableSpec, part: Partition) -> TableShard:
 class Partition:
     """All tables of one partition.
 
-    Args:
-        rules: What holds for all partitions.
-        number: Which partition this is.
-
     Attributes:
         marks: The watermark in force of each clock: of topics, and of times in their values.
         moved: When each of them last came further, by the wall clock.

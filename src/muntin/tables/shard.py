@@ -267,13 +267,7 @@ class TableShard:
     def borrow_all(
         self, place: int, stored: Mapping[Any, Any], feed: str | None = None
     ) -> dict[Any, Any]:
-        """All values of a place for the agent; see ``borrow``.
-
-        Args:
-            place: Where they lie.
-            stored: What is stored there.
-            feed: As of ``borrow``.
-        """
+        """All values of a place for the agent; see ``borrow``."""
         new_keys = self.new_keys(place, stored)
         borrowed = {key: self.borrow(place, key, value, feed) for key, value in stored.items()}
         return borrowed | {key: self._borrowed[place, key] for key in new_keys}

@@ -141,11 +141,7 @@ class TableSpec:
 
 
 def facts(stored: Mapping[str, Any]) -> dict[str, Fact]:
-    """What stored values depend on, by name.
-
-    Args:
-        stored: What ``TableSpec.to_dict`` gave.
-    """
+    """What stored values depend on, by name."""
     windows = None if stored["windows"] is None else KINDS.read(stored["windows"])
     found = {
         "windows": Fact(windows, "whole table" if windows is None else placed(windows)),

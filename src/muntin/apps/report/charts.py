@@ -242,13 +242,7 @@ def columns(
 
 
 def bars(title: str, rows: Sequence[tuple[str, int]], kind: str) -> str:
-    """Bars from left to right, named on the left, their value at their end.
-
-    Args:
-        title: What is shown, in words.
-        rows: Names and values.
-        kind: The colour's class.
-    """
+    """Bars from left to right, named on the left, their value at their end."""
     most = max((n for _, n in rows), default=0) or 1
     parts = []
     for at, (name, n) in enumerate(rows):

@@ -104,9 +104,6 @@ SAMPLE = ("flight", "from", "to", "scheduled", "known", "watermark then", "reaso
 def read_story(database: Path) -> Story:
     """Everything the page shows, out of the queries' tables.
 
-    Args:
-        database: The file that ``muntin.apps.flights.pipeline`` wrote.
-
     Raises:
         MissingExtraError: When ``duckdb`` isn't installed.
     """
@@ -115,12 +112,7 @@ def read_story(database: Path) -> Story:
 
 
 def worst_hours(database: Path, key: str) -> list[Hour]:
-    """The worst hour of each airport or carrier, the worst first.
-
-    Args:
-        database: The same file.
-        key: ``origin`` or ``carrier``.
-    """
+    """The worst hour of each airport or carrier, the worst first."""
     with _open(database) as connection:
         return _worst(connection, key)
 

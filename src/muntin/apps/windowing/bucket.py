@@ -72,12 +72,6 @@ class TableProgress:
 class Bucket:
     """One bucket, opened over what its store held at the last commit.
 
-    Args:
-        options: What the application does.
-        number: Which bucket.
-        blobs: The store.
-        cache: Decoded blobs of this process.
-
     Raises:
         SpecChangedError: When the store was written with other buckets.
         StateCorruptedError: When a blob can't be read.
@@ -173,12 +167,7 @@ class Bucket:
         return done
 
     def _nibble(self, place: Place, most: int) -> tuple[int, int]:
-        """Delete the oldest rows before a place, whole chunks of them and one that is less.
-
-        Args:
-            place: Where to stop.
-            most: How many rows at most.
-        """
+        """Delete the oldest rows before a place, whole chunks of them and one that is less."""
         waiting = self.history.before(place)
         count = min(waiting, most)
         if count <= 0:

@@ -49,11 +49,6 @@ def added(ledger: pl.DataFrame, news: list[pl.DataFrame], since: int | None) -> 
 def boundary(ledger: pl.DataFrame, most: int, bucket: int) -> Place | None:
     """Up to where the tuples of a bucket aren't among the newest of all.
 
-    Args:
-        ledger: In order.
-        most: How many are.
-        bucket: The bucket.
-
     Returns:
         ``None`` where all still are.
 

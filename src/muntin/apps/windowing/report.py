@@ -194,9 +194,6 @@ class Sample:
 class Monitor:
     """Follows a run by what its buckets emit; threads may share it.
 
-    Args:
-        options: What the application does.
-
     Attributes:
         progress: What the buckets emitted with the last batch.
         maxima: Changes of the maximum, the newest last.

@@ -71,11 +71,7 @@ class TableOperator:
 
 
 class TableStep:
-    """A bucket, opened for a batch.
-
-    Args:
-        bucket: The bucket.
-    """
+    """A bucket, opened for a batch."""
 
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket

@@ -51,10 +51,6 @@ class TupleRange:
 def made(seed: int, stretch: TupleRange) -> pl.DataFrame:
     """Random tuples: a UUID, a normally distributed value times 1000, and when each was due.
 
-    Args:
-        seed: What they follow from.
-        stretch: Which.
-
     Returns:
         The columns of ``SCHEMA``, in the order of time.
 

@@ -19,12 +19,7 @@ _FEW_PLACES = 4096
 
 
 class Scatter:
-    """The group of each message as a place in an array.
-
-    Args:
-        code: The place of each message.
-        size: How many places there are.
-    """
+    """The group of each message as a place in an array."""
 
     def __init__(self, code: NDArray[np.int64], size: int) -> None:
         self.code = code

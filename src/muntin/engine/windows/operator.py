@@ -74,12 +74,7 @@ class WindowOperator:
 
 
 class WindowStep:
-    """The windows of one shard, opened for a batch.
-
-    Args:
-        combiner: The query.
-        state: What the shard keeps.
-    """
+    """The windows of one shard, opened for a batch."""
 
     def __init__(self, combiner: Combiner, state: ShardState) -> None:
         self.combiner = combiner
