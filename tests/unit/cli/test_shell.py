@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import muntin as mt
 from muntin.cli.app import build
-from muntin.cli.prompt import Words, done
+from muntin.cli.prompt import SqlCompleter, done
 from muntin.cli.rows import KEPT, LiveRows
 from muntin.cli.shell import Shell, converse
 
@@ -106,7 +106,7 @@ def test_without_its_extra_the_prompt_says_what_to_install(monkeypatch):
 
 
 def test_words_and_names_are_completed():
-    words = Words(lambda: ["clicks", "counted_at"])
+    words = SqlCompleter(lambda: ["clicks", "counted_at"])
 
     def found(text: str) -> set[str]:
         asked = words.get_completions(Document(text), CompleteEvent())

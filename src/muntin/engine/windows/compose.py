@@ -62,9 +62,9 @@ class Line(ABC):
         """The value of each window's highest rank; null where no cell has a rank."""
         ranks = rank.fill_null(0).to_numpy().astype(np.int64)
         best = self._reduce(ranks, np.maximum, 0)
-        time_column = np.zeros(int(ranks.max(initial=0)) + 1, dtype=np.int64)
-        time_column[ranks] = np.arange(len(ranks))
-        found = values.gather(time_column[best])
+        owner = np.zeros(int(ranks.max(initial=0)) + 1, dtype=np.int64)
+        owner[ranks] = np.arange(len(ranks))
+        found = values.gather(owner[best])
         if rank.null_count() or len(ranks) == 0:
             found = pl.select(pl.when(pl.Series(best > 0)).then(found)).to_series()
         return found
