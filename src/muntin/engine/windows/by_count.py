@@ -231,8 +231,8 @@ class ArrivalShard:
         """Store what is not emitted yet of the windows that are open."""
         if self._early is None:
             return
-        said = emitted.select(*self._identity, columns.EMISSION)
-        after = matched(changes, said, self._identity, "left")
+        decided = emitted.select(*self._identity, columns.EMISSION)
+        after = matched(changes, decided, self._identity, "left")
         after = after.filter(pl.col(columns.EMISSION).ne_missing(pl.lit("full")))
         emits = pl.col(columns.EMISSION) == "early"
         again = after.filter(emits).select(*self._identity, pl.col(FIRED) + 1)

@@ -23,7 +23,7 @@ from muntin.state.lookup import matched
 
 
 @dataclass
-class Laid:
+class SortedCells:
     """Cells in the order of key, then place.
 
     Attributes:
@@ -37,7 +37,7 @@ class Laid:
     place: Positions
 
     @classmethod
-    def out(cls, cells: pl.DataFrame, keys: list[str]) -> Laid:
+    def of(cls, cells: pl.DataFrame, keys: list[str]) -> SortedCells:
         """Sort cells and number their keys."""
         cells = arranged(cells, [*keys, columns.PANE])
         return cls(cells, np.cumsum(begins(cells, keys)) - 1, cells[columns.PANE].to_numpy())
@@ -45,7 +45,7 @@ class Laid:
 
 @dataclass
 class WindowSpans:
-    """Windows over laid out cells, each once.
+    """Windows over sorted cells, each once.
 
     Attributes:
         window: The first place of each.
@@ -58,7 +58,7 @@ class WindowSpans:
     ranges: Ranges
 
 
-def windows_of(laid: Laid, sliding: Sliding, low: int, high: int) -> WindowSpans:
+def windows_of(laid: SortedCells, sliding: Sliding, low: int, high: int) -> WindowSpans:
     """All windows that cells make, from ``low`` to ``high`` (both included)."""
     key, place, span = laid.key, laid.place, sliding.span
     row = np.arange(len(place))
@@ -83,7 +83,7 @@ def windows_of(laid: Laid, sliding: Sliding, low: int, high: int) -> WindowSpans
     )
 
 
-def compose_records(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+def compose_sliding(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Compose windows ``low`` to ``high`` (both included) out of cells.
 
     Args:
@@ -96,11 +96,11 @@ def compose_records(cells: pl.DataFrame, low: int, high: int, combiner: Combiner
     Returns:
         ``window``, the keys, ``n`` and the partials: one row a key and window.
     """
-    laid = Laid.out(cells, combiner.keys)
-    return emitted(laid, windows_of(laid, _sliding(combiner), low, high), combiner)
+    laid = SortedCells.of(cells, combiner.keys)
+    return partials_of(laid, windows_of(laid, _sliding(combiner), low, high), combiner)
 
 
-def touched_records(
+def changed_sliding(
     fresh: pl.DataFrame, stored: pl.DataFrame, low: int, high: int, combiner: Combiner
 ) -> pl.DataFrame:
     """The windows that new messages change or make, with what is new in each.
@@ -117,20 +117,22 @@ def touched_records(
     """
     sliding = _sliding(combiner)
     both = combiner.merge([stored, fresh])
-    laid = Laid.out(both, combiner.keys)
+    laid = SortedCells.of(both, combiner.keys)
     found = windows_of(laid, sliding, low, high)
-    old = Laid.out(stored, combiner.keys)
+    old = SortedCells.of(stored, combiner.keys)
     before = windows_of(old, sliding, low, high)
     identity = [columns.WINDOW, *combiner.keys]
-    known = emitted(old, before, combiner).select(identity)
-    whole = emitted(laid, found, combiner)
+    known = partials_of(old, before, combiner).select(identity)
+    whole = partials_of(laid, found, combiner)
     made = matched(whole, known, identity, "anti")
-    new = Laid.out(fresh, combiner.keys)
+    new = SortedCells.of(fresh, combiner.keys)
     changed = matched(whole, known, identity, "semi").select(identity)
     return pl.concat([made, _within(changed, new, sliding.span, combiner)], how="diagonal")
 
 
-def _within(windows: pl.DataFrame, laid: Laid, span: int, combiner: Combiner) -> pl.DataFrame:
+def _within(
+    windows: pl.DataFrame, laid: SortedCells, span: int, combiner: Combiner
+) -> pl.DataFrame:
     """What given windows hold of some cells; a window that holds none is left out."""
     named = laid.cells.select(combiner.keys).with_columns(pl.Series("__key", laid.key))
     windows = matched(windows, named.unique(), combiner.keys, "inner")
@@ -139,10 +141,10 @@ def _within(windows: pl.DataFrame, laid: Laid, span: int, combiner: Combiner) ->
     stop = reach(laid.key, laid.place, window + span, "right", key)
     some = stop > start
     found = WindowSpans(window[some], start[some], Ranges(start[some], stop[some]))
-    return emitted(laid, found, combiner)
+    return partials_of(laid, found, combiner)
 
 
-def emitted(laid: Laid, found: WindowSpans, combiner: Combiner) -> pl.DataFrame:
+def partials_of(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl.DataFrame:
     """The partials of windows."""
     cells, ranges = laid.cells, found.ranges
     counts = ranges.add_integers(cells[columns.MESSAGES].to_numpy())

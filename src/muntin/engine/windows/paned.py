@@ -353,8 +353,8 @@ class PanedShard:
                 cells = join_runs(live, columns.PANE, self.combiner.merge)
                 self.cells.append(cells)
                 self.kept.add(cells)
-        emitted = self._add_marks(marks)
-        self.marks.append(emitted.filter(pl.col(columns.WINDOW) > moment.closed_after))
+        added = self._add_marks(marks)
+        self.marks.append(added.filter(pl.col(columns.WINDOW) > moment.closed_after))
         first = self.kept.first(self.windows.first_pane(moment.closed_after + 1), expired)
         if first is not None:
             self.cells.drop_before(first)

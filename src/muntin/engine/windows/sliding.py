@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.windows.cells import compose_records, touched_records
+from muntin.engine.windows.cells import changed_sliding, compose_sliding
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.state.runs import Ranged, join_runs
 
@@ -27,7 +27,7 @@ class SlidingShard(PanedShard):
         return composed
 
     def _composed(self, cells: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
-        return compose_records(cells, low, high, self.combiner)
+        return compose_sliding(cells, low, high, self.combiner)
 
     def _touched(self, fresh: list[Ranged], low: int, high: int | None) -> pl.DataFrame:
         top = self.windows.last_window(max((b for _, _, b in fresh), default=0)) + 1
@@ -42,5 +42,5 @@ class SlidingShard(PanedShard):
         stored = self._no_cells()
         if frames:
             stored = join_runs(frames, columns.PANE, self.combiner.merge)
-        touched = touched_records(new, stored, low, high, self.combiner)
+        touched = changed_sliding(new, stored, low, high, self.combiner)
         return self._merge_changes([touched])

@@ -169,8 +169,8 @@ class Waiting:
             return self._of_all(changes, moment)
         self.counted += len(waits) - len(before) - len(passed)
         rest = matched(changes, emitting, self._identity, "anti")
-        emitted = matched(before, emitting, self._identity, "semi")
-        back = emitted.with_columns(-pl.col(columns.MESSAGES))
+        done = matched(before, emitting, self._identity, "semi")
+        back = done.with_columns(-pl.col(columns.MESSAGES))
         self.table.append(pl.concat([rest, back], how="diagonal") if len(back) else rest)
         return emitting
 

@@ -12,7 +12,7 @@ from tests.unit.engine.queries import combiner, lowered, messages
 from tests.unit.engine.windows.test_overlap import ALL, random_messages
 
 from muntin.engine import columns
-from muntin.engine.windows.cells import Laid, compose_records, touched_records, windows_of
+from muntin.engine.windows.cells import SortedCells, changed_sliding, compose_sliding, windows_of
 from muntin.engine.windows.combine import Combiner
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
@@ -67,7 +67,7 @@ def cells_of(emitted: Output, made: Combiner) -> pl.DataFrame:
 def test_windows_are_those_of_the_definition_each_once(
     emitted: Output, sliding: Sliding, low: int, high: int
 ) -> None:
-    laid = Laid.out(cells_of(emitted, query(sliding)), ["k0"])
+    laid = SortedCells.out(cells_of(emitted, query(sliding)), ["k0"])
     found = windows_of(laid, sliding, low, high)
     names = laid.cells["k0"].to_list()
     held = {}
@@ -85,7 +85,7 @@ def test_windows_are_those_of_the_definition_each_once(
 def test_no_two_windows_hold_the_same_messages() -> None:
     # size 4    0  .  2  .  .  5  .  .  .  9
     #           a     a        a           a
-    laid = Laid.out(cells_of([("a", place) for place in (0, 2, 5, 9)], query(4)), ["k0"])
+    laid = SortedCells.out(cells_of([("a", place) for place in (0, 2, 5, 9)], query(4)), ["k0"])
     found = windows_of(laid, Sliding(4), -FAR, FAR)
     held = list(zip(found.ranges.start.tolist(), found.ranges.stop.tolist(), strict=True))
     assert len(set(held)) == len(held)
@@ -94,7 +94,7 @@ def test_no_two_windows_hold_the_same_messages() -> None:
 
 def test_cells_are_laid_out_by_key_then_place() -> None:
     emitted = [("b", 3), ("a", 9), ("b", -1), ("a", 0), ("c", 0)]
-    laid = Laid.out(cells_of(emitted, query(4)), ["k0"])
+    laid = SortedCells.out(cells_of(emitted, query(4)), ["k0"])
     assert laid.cells["k0"].to_list() == ["a", "a", "b", "b", "c"]
     assert laid.key.tolist() == [0, 0, 1, 1, 2]
     assert laid.place.tolist() == [0, 9, -1, 3, 0]
@@ -112,7 +112,7 @@ def test_every_aggregate_over_every_window(
     aggs: dict[str, Aggregate], size: int, spread: int
 ) -> None:
     made, frame = query(size, aggs), random_messages(size, spread)
-    found = emitted_of(made, compose_records(made.lift(frame), -FAR, FAR, made))
+    found = emitted_of(made, compose_sliding(made.lift(frame), -FAR, FAR, made))
     emitted = frame.select("key", columns.TIME).rows()
     wanted = asked_for(emitted, size)
     assert [(row["k0"], row["window"]) for row in found] == sorted(
@@ -132,9 +132,9 @@ def test_every_aggregate_over_every_window(
 def test_nothing_of_nothing(aggs: dict[str, Aggregate] | None) -> None:
     made = query(5, aggs)
     for nothing in (
-        compose_records(made.no_cells, -9, 9, made),
-        compose_records(cells_of([("a", 3)], made), 100, 200, made),
-        touched_records(made.no_cells, made.no_cells, -9, 9, made),
+        compose_sliding(made.no_cells, -9, 9, made),
+        compose_sliding(cells_of([("a", 3)], made), 100, 200, made),
+        changed_sliding(made.no_cells, made.no_cells, -9, 9, made),
     ):
         assert len(nothing) == 0
         assert set(nothing.columns) == {columns.WINDOW, *made.no_cells.columns} - {columns.PANE}
@@ -143,7 +143,7 @@ def test_nothing_of_nothing(aggs: dict[str, Aggregate] | None) -> None:
 @given(EMITTED, EMITTED, SLIDING)
 def test_what_a_batch_changes_and_makes(old: Output, new: Output, sliding: Sliding) -> None:
     made = query(sliding)
-    touched = touched_records(cells_of(new, made), cells_of(old, made), -FAR, FAR, made)
+    touched = changed_sliding(cells_of(new, made), cells_of(old, made), -FAR, FAR, made)
     before, after = asked_for(old, sliding), asked_for(old + new, sliding)
     fresh: dict[str, list[int]] = defaultdict(list)
     for key, place in new:
@@ -164,7 +164,7 @@ def test_what_a_batch_changes_and_makes(old: Output, new: Output, sliding: Slidi
 def test_keys_that_look_alike_when_put_together_are_told_apart() -> None:
     made = combiner(Sliding(3), keys=("key", "value"))
     frame = messages([("a", 0, 1), ("a", 2, 11), ("a1", 1, 1)])
-    emitted = compose_records(made.lift(frame), -FAR, FAR, made)
+    emitted = compose_sliding(made.lift(frame), -FAR, FAR, made)
     assert sorted(emitted.select("k0", "k1", "window", "n").rows()) == [
         ("a", 1, -3, 1),
         ("a", 11, -1, 1),
