@@ -31,8 +31,8 @@ def explain(plan: Plan, rates: Rates | None = None) -> str:
     never = never_late_by(plan.spec, read.input.clock)
     nullable = [field.name for field in read.messages.schema.fields if field.nullable]
     known = Circumstances(plan.buckets, plan.columnar, rates, never, nullable=nullable)
-    emitted = story(plan.spec, known)
-    return emitted if plan.upstream is None else f"{explain(plan.upstream.plan)}\n\n{emitted}"
+    text = story(plan.spec, known)
+    return text if plan.upstream is None else f"{explain(plan.upstream.plan)}\n\n{text}"
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from muntin.spark.host.internals.jvm import PACKAGES
 
 _BEGIN = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)', re.M)
-_RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<said>.*))?$")
+_RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 # What stands between a user's code and Spark.
 _PACKAGES = "|".join((*PACKAGES, "polars", "pyarrow", "pandas", "numpy"))
 _ENGINES = re.compile(rf"/({_PACKAGES})(\.zip)?/|/lib/python3[^/]*/(?!site-pack)")
@@ -37,7 +37,7 @@ class Failure:
         batch: The batch's number.
         part: What ran.
         kind: The exception's class, by name.
-        said: Its message.
+        message: Its message.
         place: The user's line that raised it; empty where it isn't known.
         trace: The whole traceback.
     """
@@ -45,7 +45,7 @@ class Failure:
     batch: int
     part: str
     kind: str
-    said: str
+    message: str
     place: str
     trace: str
 
@@ -60,12 +60,12 @@ class Failure:
         """
         if isinstance(error, PythonException):
             trace = str(error)
-            kind, said = _raised(trace)
+            kind, message = _raised(trace)
         else:
             trace = "".join(traceback.format_exception(error))
-            kind, said = type(error).__name__, str(error)
+            kind, message = type(error).__name__, str(error)
         place = _place(trace)
-        return cls(batch, part, kind, said, place, trace) if place else None
+        return cls(batch, part, kind, message, place, trace) if place else None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Failure:
@@ -78,18 +78,18 @@ class Failure:
 
     def rebuilt(self) -> Exception:
         """The exception, where it was raised in another process: of its class, if Python has it."""
-        made = Exception(f"{self.kind}: {self.said}")
+        made = Exception(f"{self.kind}: {self.message}")
         kind = getattr(builtins, self.kind, None)
         if isinstance(kind, type) and issubclass(kind, Exception):
             with suppress(TypeError):  # some want more than a message
-                made = kind(self.said)
+                made = kind(self.message)
         made.add_note(self.trace)
         return made
 
     def shown(self) -> BatchError:
         """The error that whoever waits for the query gets."""
-        said = f"{self.kind}: {self.said}" if self.said else self.kind
-        return BatchError(said, self.batch, self.part, self.place)
+        message = f"{self.kind}: {self.message}" if self.message else self.kind
+        return BatchError(message, self.batch, self.part, self.place)
 
 
 def _raised(text: str) -> tuple[str, str]:
@@ -98,9 +98,9 @@ def _raised(text: str) -> tuple[str, str]:
     for number, line in enumerate(lines):
         found = _RAISED.match(line)
         if found:
-            rest = [found["said"] or "", *lines[number + 1 :]]
-            said = "\n".join(rest).partition("\n SQLSTATE")[0].strip()
-            return found["kind"].rpartition(".")[2], said
+            rest = [found["message"] or "", *lines[number + 1 :]]
+            message = "\n".join(rest).partition("\n SQLSTATE")[0].strip()
+            return found["kind"].rpartition(".")[2], message
     return "Exception", text.strip().partition("\n")[0]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Finished:
-    """What windows and joins have in common when all is said.
+    """What finished windows and joins have in common.
 
     Args:
         plan: The pipeline.

@@ -77,8 +77,8 @@ class WindowedQuery:
 
     def _repr_html_(self) -> str:
         name, state = self.query.name or "the query", "runs" if self.is_active else "has ended"
-        said = escape(f"{name} {state}, with its checkpoint in {self.checkpoint}")
-        return f"<p>{said}</p>{self.progress._repr_html_()}"
+        text = escape(f"{name} {state}, with its checkpoint in {self.checkpoint}")
+        return f"<p>{text}</p>{self.progress._repr_html_()}"
 
     @property
     def is_active(self) -> bool:
@@ -172,7 +172,7 @@ class WindowedQuery:
         event = threading.Event()
 
         def wait() -> None:
-            with suppress(Exception):  # how a query has ended is said by `await_end`
+            with suppress(Exception):  # how a query has ended is reported by `await_end`
                 self.query.processAllAvailable()
                 if self._following is not None:
                     self._following.look()

@@ -66,7 +66,7 @@ class Post:
 
     @property
     def watched(self) -> str:
-        """The setting by which the client says that somebody watches."""
+        """The setting by which the client asks for views."""
         return f"{self.key}.watched"
 
     def view(self, number: int) -> str:
@@ -108,14 +108,14 @@ class Post:
             client.catalog.dropTempView(self.view(self._views.pop(0)))
 
     def _send(self) -> None:
-        said = {
+        message = {
             "writing": self._writing,
             "progress": self._totals.progress.to_dict(),
             "views": self._views,
             "failure": self._failure and self._failure.to_dict(),
         }
         with _forgiving():
-            _client(self._session).conf.set(self.key, json.dumps(said))
+            _client(self._session).conf.set(self.key, json.dumps(message))
 
 
 @contextmanager
@@ -202,11 +202,11 @@ class Following:
         text = self.spark.conf.get(self.post.key, "") or ""
         if not text or text == self._text:
             return
-        self._text, said = text, json.loads(text)
-        self.took(Progress.from_dict(said["progress"]), said["writing"])
-        if said["failure"]:
-            self.failed(Failure.from_dict(said["failure"]))
-        for number in said["views"]:
+        self._text, message = text, json.loads(text)
+        self.took(Progress.from_dict(message["progress"]), message["writing"])
+        if message["failure"]:
+            self.failed(Failure.from_dict(message["failure"]))
+        for number in message["views"]:
             if number > self._seen:
                 self._seen = number
                 self._fetch(number)
@@ -222,8 +222,8 @@ class Following:
 
     def _clear(self) -> None:
         """Leave nothing in the session."""
-        said = json.loads(self._text or "{}")
-        for number in said.get("views", ()):
+        message = json.loads(self._text or "{}")
+        for number in message.get("views", ()):
             self.spark.catalog.dropTempView(self.post.view(number))
         for key in (self.post.key, self.post.watched):
             self.spark.conf.unset(key)
@@ -263,10 +263,10 @@ def started(start: Callable[[], Any]) -> Any:
         try:
             return start()
         except PySparkException as error:
-            said = str(error)
-            if "No module named 'muntin'" in said:
+            message = str(error)
+            if "No module named 'muntin'" in message:
                 raise SettingError(_NO_MUNTIN) from error
-            if attempt + 1 == _STARTS or not any(words in said for words in _NO_WORKER):
+            if attempt + 1 == _STARTS or not any(words in message for words in _NO_WORKER):
                 raise
             _LOG.warning("The server's Python process didn't start in time; trying again")
 

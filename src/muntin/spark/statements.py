@@ -126,13 +126,13 @@ def asked(
     try:
         return bind(lowered.query, find)
     except OptionError as error:
-        said = f"{error.option} {error.value!r} {error.problem}"
-        raise SqlError(question.text, lowered.place(error), said, error.hint) from error
+        problem = f"{error.option} {error.value!r} {error.problem}"
+        raise SqlError(question.text, lowered.place(error), problem, error.hint) from error
     except PySparkException as error:
         text, at = question.place(refused(lowered.query, find))
-        said = f"Spark doesn't take this: {plainly(error)}"
+        problem = f"Spark doesn't take this: {plainly(error)}"
         hint = "see what columns the table has, and of what types"
-        raise SqlError(text, at, said, hint) from error
+        raise SqlError(text, at, problem, hint) from error
 
 
 def first_line(error: Exception) -> str:
@@ -213,7 +213,7 @@ def _side(frame: DataFrame, side: Side, name: str) -> Side:
 
 
 def _pair_shape(joining: Joining, spec: JoinSpec, left: DataFrame, right: DataFrame) -> PairShape:
-    emitted = {c: f"{c}{_SUFFIX}" if c in left.columns else c for c in right.columns}
+    shown = {c: f"{c}{_SUFFIX}" if c in left.columns else c for c in right.columns}
     both = {c.lower() for c in left.columns} & {c.lower() for c in right.columns}
     pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
     # Equal columns of one name are one where they can't differ: where both messages are there.
@@ -223,10 +223,8 @@ def _pair_shape(joining: Joining, spec: JoinSpec, left: DataFrame, right: DataFr
         if name.lower() in both - keys:
             hint = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
             raise OptionError("SELECT", name, "is a column of both sides", hint)
-    merged = tuple((one, emitted[two]) for one, two in pairs) if joining.merged else ()
-    return PairShape(
-        joining.columns, joining.where, ({c: c for c in left.columns}, emitted), merged
-    )
+    merged = tuple((one, shown[two]) for one, two in pairs) if joining.merged else ()
+    return PairShape(joining.columns, joining.where, ({c: c for c in left.columns}, shown), merged)
 
 
 def refused(query: Query, find: Find) -> str | None:

@@ -302,7 +302,7 @@ class RouteTask:
         own = [name for name in events.columns if name in KEYS]
         if not own and arrival.key is not None and arrival.key.field in arrival.schema:
             own = [arrival.key.field]
-        emitted = {
+        values = {
             "topic": pl.lit(self.topic),
             columns.REASON: pl.lit(reason),
             "agent": pl.lit(agent),
@@ -315,7 +315,7 @@ class RouteTask:
         }
         return events.select(
             expr.cast(REJECTED_FRAME[name], strict=False).alias(name)
-            for name, expr in emitted.items()
+            for name, expr in values.items()
         )
 
 
@@ -330,7 +330,7 @@ def _showable(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _as_text(arrival: Arrival) -> pl.Expr:
-    """Values as JSON; those that come as text, as they came."""
+    """Values as JSON; text stays as it is."""
     if arrival.value is not None:
         return pl.col(arrival.value)
     return pl.struct(*arrival.schema).struct.json_encode()

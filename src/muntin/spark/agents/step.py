@@ -258,7 +258,7 @@ def _progress(part: Partition, emitted: dict[str, list[Emitted]]) -> dict[str, A
     }
 
 
-class Memory:
+class PartitionCache:
     """The partitions that this worker process has worked on, the least recent forgotten first."""
 
     def __init__(self) -> None:
@@ -283,7 +283,7 @@ class Memory:
                 entries.shrink()
 
 
-_MEMORY = Memory()
+_MEMORY = PartitionCache()
 
 
 @cache

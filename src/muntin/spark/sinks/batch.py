@@ -61,7 +61,7 @@ class Batch:
     def frame(self) -> DataFrame:
         """The rows, as a DataFrame."""
         if self.blobs is not None:
-            # Not the table of whoever shapes the rows, since that is made of this frame.
+            # Not the table of a subclass that shapes the rows, since that is made of this frame.
             return self.emitted.sparkSession.createDataFrame(Batch.table(self), self.schema)
         return unpacked(self.emitted, self.kind, self.schema)
 

@@ -260,7 +260,7 @@ class DuckDBSink:
         if batch.empty and self._begun:
             return
         rows = batch.table()
-        # Whoever writes through a sink of his own may not have asked before.
+        # A user's own sink may write through this one without having checked before.
         self._check(rows.column_names, batch.keys)
         path = Path(self.path).resolve()
         with _TURNS[path]:

@@ -92,23 +92,23 @@ class KafkaSink:
         value = self._value(there)
         if batch.keys is not None:
             value = F.when(F.col(columns.EMISSION) != "retract", value)
-        emitted = [name for name in (columns.EMISSION, columns.REVISION) if name in there]
+        own = [name for name in (columns.EMISSION, columns.REVISION) if name in there]
         key = _key(identity, frame.schema)
         names = there if identity is None or len(identity) < 2 else (*there, *identity)
-        return self._made(key, value, _headers(emitted, batch.number), names, frame)
+        return self._made(key, value, _headers(own, batch.number), names, frame)
 
     def _letters(self, frame: DataFrame, batch: Batch) -> list[Column]:
-        """Rejected messages, as they came as far as that is known."""
+        """Rejected messages, with their own key, value and headers where those are known."""
         there = frame.columns
-        emitted = [name for name in _ASIDE if name in there]
-        payload = [c for c in there if c not in (*emitted, *OWN, MALFORMED)]
+        own = [name for name in _ASIDE if name in there]
+        payload = [c for c in there if c not in (*own, *OWN, MALFORMED)]
         value = self._value(payload or there)
         if MALFORMED in there:
             value = F.coalesce(F.col(MALFORMED), value)
-        headers = _headers(emitted, batch.number)
+        headers = _headers(own, batch.number)
         if "headers" in there:
-            came = F.coalesce(F.col("headers"), F.array().cast(frame.schema["headers"].dataType))
-            headers = F.concat(came, headers)
+            given = F.coalesce(F.col("headers"), F.array().cast(frame.schema["headers"].dataType))
+            headers = F.concat(given, headers)
         key = F.lit(None).cast("string")
         if self.key is not None:
             key = _key(self.key, frame.schema)
@@ -191,11 +191,11 @@ def _key(names: tuple[str, ...] | None, schema: StructType) -> Column:
 
 
 def _headers(names: Sequence[str], number: int) -> Column:
-    emitted = {name: F.col(quoted(name)).cast("string") for name in names}
-    emitted["batch"] = F.lit(str(number))
+    values = {name: F.col(quoted(name)).cast("string") for name in names}
+    values["batch"] = F.lit(str(number))
     return F.array(
         *(
             F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
-            for name, value in emitted.items()
+            for name, value in values.items()
         )
     )

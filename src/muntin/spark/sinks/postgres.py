@@ -71,8 +71,8 @@ class _Target:
         return tuple(name for name in self.identity if self.rows[name].null_count)
 
     @property
-    def emitted(self) -> str:
-        """The name in messages."""
+    def qualified(self) -> str:
+        """The name with its schema."""
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
 
@@ -106,7 +106,7 @@ class PostgresSink:
         if batch.empty and self._begun:
             return
         rows = batch.table()
-        # Whoever writes through a sink of his own may not have asked before.
+        # A user's own sink may write through this one without having checked before.
         self._check(rows.column_names, batch.keys)
         numbered = rows.append_column(BATCH, pa.array([batch.number] * len(rows), pa.int64()))
         log, identity = self._log(batch.keys), batch.identity
@@ -171,7 +171,7 @@ class PostgresSink:
         return sift(self._place(target), target.rows, attempt)
 
     def _place(self, target: _Target) -> str:
-        return f"PostgreSQL {self.link.place}, table {target.emitted}"
+        return f"PostgreSQL {self.link.place}, table {target.qualified}"
 
     def _upsert(self, connection: Connection[Any], target: _Target) -> None:
         from psycopg import sql
@@ -230,9 +230,9 @@ class PostgresSink:
 
     def _prepare(self, connection: Connection[Any], target: _Target) -> None:
         """Have the table, alone until the transaction ends."""
-        # Queries that share a table take turns: whoever comes second sees the first one's rows.
+        # Queries that share a table take turns: the second one sees the first one's rows.
         turn = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
-        connection.execute(turn, (f"muntin {target.emitted}",))
+        connection.execute(turn, (f"muntin {target.qualified}",))
         if self.create:
             self._make(connection, target)
 
@@ -277,15 +277,15 @@ class PostgresSink:
             connection.execute(statement)
         except errors.UndefinedTable:
             hint = "make it, or leave create=False away"
-            raise SinkError(f"the table {target.emitted} isn't there; {hint}") from None
+            raise SinkError(f"the table {target.qualified} isn't there; {hint}") from None
         except errors.UndefinedColumn as error:
-            said = error.diag.message_primary
+            message = error.diag.message_primary
             hint = f"it needs {', '.join(target.rows.column_names)}"
-            raise SinkError(f"the table {target.emitted} lacks one: {said}; {hint}") from None
+            raise SinkError(f"the table {target.qualified} lacks one: {message}; {hint}") from None
         except errors.InvalidColumnReference:
             key = ", ".join(target.identity)
             raise SinkError(
-                f"the table {target.emitted} has no primary key or unique index over ({key}), by "
+                f"the table {target.qualified} has no primary key or unique index over ({key}), by "
                 "which newer revisions find older ones; add one"
             ) from None
 
@@ -359,7 +359,7 @@ def _check_nulls(connection: Connection[Any], target: _Target) -> None:
     if found is None:
         key = ", ".join(target.identity)
         raise RowsRefusedError(
-            f"{', '.join(target.nulls)} is NULL, and {target.emitted} has no UNIQUE NULLS NOT "
+            f"{', '.join(target.nulls)} is NULL, and {target.qualified} has no UNIQUE NULLS NOT "
             f"DISTINCT ({key}), which PostgreSQL has from 15 on; add it in place of the primary key"
         )
 

@@ -86,13 +86,13 @@ class Link:
             except (OperationalError, InterfaceError) as error:
                 if self._connection is not None and not _passes(error):
                     self.close()
-                    raise SinkError(self._emitted(error, True)) from None
+                    raise SinkError(self._explained(error, True)) from None
                 if self._connection is None and self._answers() and not refused:
                     # It may have come up just now; if it hasn't, waiting won't change its mind.
                     refused, deadline = True, min(deadline, time.monotonic() + _REFUSED)
                 self.close()
                 if time.monotonic() + pause > deadline:
-                    raise SinkError(self._emitted(error, refused)) from None
+                    raise SinkError(self._explained(error, refused)) from None
             except BaseException:
                 self.close()
                 raise
@@ -100,7 +100,7 @@ class Link:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def close(self) -> None:
-        """Let the connection go; the next transaction makes another."""
+        """Close the connection; the next transaction opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -122,13 +122,13 @@ class Link:
 
         return pq.PGconn.ping(self._dsn.encode()) == pq.Ping.OK
 
-    def _emitted(self, error: Exception, refused: bool) -> str:
-        said = " ".join(str(error).split())
+    def _explained(self, error: Exception, refused: bool) -> str:
+        message = " ".join(str(error).split())
         if refused:
-            return f"PostgreSQL at {self.place} refuses us: {said}; fix the dsn or the rights"
+            return f"PostgreSQL at {self.place} refuses us: {message}; fix the dsn or the rights"
         waited = f"for {self.patience:g} seconds"
         hint = "bring the server back and start the query again: it goes on where it was"
-        return f"PostgreSQL at {self.place} couldn't be written to {waited}: {said}; {hint}"
+        return f"PostgreSQL at {self.place} couldn't be written to {waited}: {message}; {hint}"
 
 
 def _passes(error: Error) -> bool:

@@ -76,12 +76,12 @@ class Shape:
             alive = f"{columns.EMISSION} <> 'retract'" if self.retracts else None
             return frame.selectExpr(*(self._shown(c, alive) for c in self.columns), *beside)
         frame = frame.selectExpr("*", f"coalesce(({self.having}), false) AS {_HOLDS}")
-        emitted = f"{_HOLDS} OR {columns.EMISSION} = 'retract'"
+        shown = f"{_HOLDS} OR {columns.EMISSION} = 'retract'"
         if self.accumulate:
-            emitted += f" OR {columns.REVISION} > 0"
+            shown += f" OR {columns.REVISION} > 0"
         if beside:
-            emitted += f" OR {beside[0]} IS NOT NULL"
-        return frame.where(emitted).selectExpr(
+            shown += f" OR {beside[0]} IS NOT NULL"
+        return frame.where(shown).selectExpr(
             *(self._shown(c, _HOLDS) for c in self.columns), *beside
         )
 
@@ -123,8 +123,8 @@ class PairShape:
         there = set(frame.columns)
         qualified = []
         for side, names in zip(SIDE_COLUMNS, self.sides, strict=True):
-            known = {own: emitted for own, emitted in names.items() if emitted in there}
-            fields = ", ".join(f"{_text(own)}, {quoted(emitted)}" for own, emitted in known.items())
+            known = {own: shown for own, shown in names.items() if shown in there}
+            fields = ", ".join(f"{_text(own)}, {quoted(shown)}" for own, shown in known.items())
             if known:
                 # A column may be named by its side, as a field of a struct of that name.
                 qualified.append(f"named_struct({fields}) AS {quoted(side)}")
