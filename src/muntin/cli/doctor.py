@@ -44,13 +44,13 @@ class Finding:
     Attributes:
         name: What it is.
         good: Whether it is as it must be; ``None`` where it may be missing, and is.
-        said: What was found.
+        detail: What was found.
         hint: What to do, where something is missing.
     """
 
     name: str
     good: bool | None
-    said: str
+    detail: str
     hint: str = ""
 
 
@@ -65,7 +65,7 @@ def doctor(
     found = []
     for finding in look(quick):
         found.append(finding)
-        console.print(f"{_SIGNS[finding.good]} [bold]{finding.name}[/]  {finding.said}",
+        console.print(f"{_SIGNS[finding.good]} [bold]{finding.name}[/]  {finding.detail}",
                       highlight=False)  # fmt: skip
         if finding.hint and not finding.good:
             console.print(f"    {finding.hint}", markup=False, highlight=False, soft_wrap=True)
@@ -92,9 +92,9 @@ def look(quick: bool) -> Iterator[Finding]:
 
 def python() -> Finding:
     """The interpreter that runs this, and the workers."""
-    said = f"{sys.version.split()[0]} at {sys.executable}"
+    detail = f"{sys.version.split()[0]} at {sys.executable}"
     hint = f"use Python {_PYTHON[0]}.{_PYTHON[1]} or newer"
-    return Finding("Python", sys.version_info >= _PYTHON, said, hint)
+    return Finding("Python", sys.version_info >= _PYTHON, detail, hint)
 
 
 def java() -> Finding:
@@ -138,8 +138,8 @@ def folder() -> Finding:
             free = shutil.disk_usage(place).free / 2**30
     except OSError as error:
         return Finding("Temporary files", False, str(error), "set TMPDIR to a folder of yours")
-    said = f"{place}, {free:.0f} GiB free"
-    return Finding("Temporary files", free > 1, said, "free some space, or set TMPDIR to another")
+    detail = f"{place}, {free:.0f} GiB free"
+    return Finding("Temporary files", free > 1, detail, "free some space, or set TMPDIR to another")
 
 
 def spark() -> Finding:
@@ -147,11 +147,11 @@ def spark() -> Finding:
     try:
         from muntin.spark.inspect.health import window_of_three
 
-        said = window_of_three()
+        detail = window_of_three()
     except Exception as error:
         hint = "read the lines above; a port, a proxy or SPARK_HOME of another Spark may be why"
         return Finding("Spark", False, words(error).partition("\n")[0], hint)
-    return Finding("Spark", True, said)
+    return Finding("Spark", True, detail)
 
 
 def extras() -> Iterator[Finding]:

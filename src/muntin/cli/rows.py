@@ -82,11 +82,11 @@ class LiveRows:
             made.add_column(Text(column), no_wrap=column in IDENTITY)
         for row in shown:
             # Data may hold brackets, which rich would take for its markup.
-            made.add_row(*(Text(said(row.get(column))) for column in self.columns))
+            made.add_row(*(Text(as_text(row.get(column))) for column in self.columns))
         return made
 
 
-def said(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value in a cell."""
     if value is None:
         return ""

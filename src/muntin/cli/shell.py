@@ -16,7 +16,7 @@ from rich.live import Live
 from muntin.cli.failure import reported, words
 from muntin.cli.lines import Lines, RowFormat
 from muntin.cli.rows import KEPT, LiveRows
-from muntin.explain.flows import said_of
+from muntin.explain.flows import summary
 from muntin.model.counts import rejections_in_words
 from muntin.model.pipeline import Table, Windowing
 from muntin.sql import door
@@ -122,8 +122,8 @@ class Shell:
         if question is None:
             return
         if question.explain:
-            said = said_of(question.lowered.query, question.tables)
-            self.console.print(said, highlight=False, markup=False, soft_wrap=True)
+            text = summary(question.lowered.query, question.tables)
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
             return
         self._ask(question)
 

@@ -44,11 +44,11 @@ def weather(console: Console, out: Path, flights: int | None, pieces: int) -> bo
         "windows": verdict.windows,
     }
     page = write_weather_page(
-        out / "weather.duckdb", (_said(verdict), verdict.equal), counts, out / "weather.html"
+        out / "weather.duckdb", (_sentence(verdict), verdict.equal), counts, out / "weather.html"
     )
     _show(console, out)
     colour = "green" if verdict.equal else "bold red"
-    console.print(f"[{colour}]{_said(verdict)}[/]", highlight=False, soft_wrap=True)
+    console.print(f"[{colour}]{_sentence(verdict)}[/]", highlight=False, soft_wrap=True)
     for difference in verdict.differences[:10]:
         console.print(f"  {difference}", highlight=False, markup=False)
     console.print(f"page     {page}", highlight=False, soft_wrap=True)
@@ -56,7 +56,7 @@ def weather(console: Console, out: Path, flights: int | None, pieces: int) -> bo
     return verdict.equal
 
 
-def _said(verdict: Verdict) -> str:
+def _sentence(verdict: Verdict) -> str:
     if verdict.equal:
         return (
             f"{verdict.windows:,} windows by weather equal DuckDB's join of all flights but the "

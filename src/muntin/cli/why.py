@@ -35,8 +35,8 @@ def why(
         console.print("Reading the state …", style="dim")
         spark = mt.session("muntin why")
         try:
-            said = lines(spark, str(checkpoint.resolve()), key or [], at)
+            found = lines(spark, str(checkpoint.resolve()), key or [], at)
         finally:
             spark.stop()
-    for line in said:
+    for line in found:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -41,8 +41,10 @@ def view(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableTyp
     bar = ProgressBar(total=options.duration, completed=min(elapsed, options.duration), width=60)
     mode = "inline" if options.inline else f"a deleter, chunks of {options.deletechunksize:,}"
     title = f"windowing: {options.limits}, {mode}"
-    said = f"{elapsed:.0f} of {options.duration:g} s"
-    return Panel(Group(rows, bar), title=title, subtitle=said, title_align="left", expand=False)
+    progress_text = f"{elapsed:.0f} of {options.duration:g} s"
+    return Panel(
+        Group(rows, bar), title=title, subtitle=progress_text, title_align="left", expand=False
+    )
 
 
 def _lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, str]]:

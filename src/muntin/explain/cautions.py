@@ -38,8 +38,8 @@ def cautions(
     Returns:
         A sentence for each.
     """
-    said = [*_keys(spec, nullable), *_state(spec), *_time(spec, never_late)]
-    return [*said, *_output(spec, rates)]
+    found = [*_keys(spec, nullable), *_state(spec), *_time(spec, never_late)]
+    return [*found, *_output(spec, rates)]
 
 
 def _keys(spec: WindowSpec, nullable: Collection[str]) -> Iterator[str]:

@@ -36,10 +36,10 @@ def stories(
     pipeline = replace(pipeline, tables=places)
     for flow in pipeline.flows:
         target = _targets(flow, pipeline)
-        yield flow.name, said_of(flow.query, pipeline.tables, rates, target)
+        yield flow.name, summary(flow.query, pipeline.tables, rates, target)
 
 
-def said_of(
+def summary(
     made: Query,
     tables: Mapping[str, Table],
     rates: Rates | None = None,
@@ -53,10 +53,10 @@ def said_of(
         rates: What comes in, if that is known.
         target: Where it writes to.
     """
-    return "\n".join(_said(made, tables, rates, target))
+    return "\n".join(_summary(made, tables, rates, target))
 
 
-def _said(
+def _summary(
     made: Query, tables: Mapping[str, Table], rates: Rates | None, target: str | None
 ) -> Iterator[str]:
     if isinstance(made, Windowing):

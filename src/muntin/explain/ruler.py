@@ -44,13 +44,13 @@ class Bar:
         start: Where it begins.
         end: Where it ends.
         silence: Where the silence at its end begins, for a session.
-        said: What stands behind it.
+        label: A remark behind it.
     """
 
     start: int
     end: int
     silence: int | None = None
-    said: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Picture:
         edges: Where panes meet.
         messages: Where messages lie, above the windows.
         axis: What positions are measured on.
-        note: What is said below.
+        note: A remark below.
     """
 
     bars: tuple[tuple[Bar, ...], ...]
@@ -149,7 +149,7 @@ def _sliding(windows: Sliding) -> Picture:
         return Picture(lines, (0, size, last), axis="rows", note="one ends with each message")
     first, second = 0, size // 2
     lines = ((Bar(first - size, first),), (Bar(second - size, second),))
-    behind = (Bar(first, first + size, said="just behind the first message"),)
+    behind = (Bar(first, first + size, label="just behind the first message"),)
     note = "one ends with each message, one begins just behind it"
     ticks = (first - size, first, second, first + size)
     return Picture((*lines, behind), ticks, messages=(first, second), note=note)
@@ -192,8 +192,8 @@ def drawn(made: Picture, width: int = WIDTH) -> list[str]:
         lines.append(_marked([(column(p), "●") for p in made.messages]) + "  messages")
     for line in made.bars:
         shown = _marked([part for bar in line for part in _bar(bar, column)])
-        said = "".join(f"  {bar.said}" for bar in line if bar.said)
-        lines.append(shown + said)
+        label = "".join(f"  {bar.label}" for bar in line if bar.label)
+        lines.append(shown + label)
     if made.edges:
         columns = sorted({column(p) for p in made.edges})
         track = "".join("+" if c in columns else "-" for c in range(columns[0], columns[-1] + 1))

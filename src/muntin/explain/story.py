@@ -58,12 +58,12 @@ def windows_of(spec: WindowSpec) -> list[str]:
     place = f"on {spec.time}" if spec.axis == "time" else _rows_place(spec)
     whose = f"by {', '.join(spec.keys)}" if spec.keys else "of all messages"
     drawn = (" " * _INDENT + line for line in ruler(spec.windows))
-    said = [*titled("windows", f"{spec.windows}, {whose} {place}"), "", *drawn, ""]
-    return [line.rstrip() for line in said]
+    text = [*titled("windows", f"{spec.windows}, {whose} {place}"), "", *drawn, ""]
+    return [line.rstrip() for line in text]
 
 
 def titled(title: str, text: str) -> list[str]:
-    """A part of what is said, in lines."""
+    """A part of the story, in lines."""
     found = wrap(text, 100 - _INDENT, break_long_words=False, break_on_hyphens=False)
     first, *rest = found or [""]
     return [f"{title:<{_INDENT}}{first}", *(" " * _INDENT + line for line in rest)]
@@ -125,12 +125,12 @@ def _speaking(spec: WindowSpec) -> Iterator[tuple[str, str]]:
 
 def policy(chosen: Policy) -> str:
     """When a window emits, as part of a sentence."""
-    said = []
+    text = []
     if chosen.rows is not None:
-        said.append(f"after {chosen.rows:,} new messages")
+        text.append(f"after {chosen.rows:,} new messages")
     if chosen.period is not None:
-        said.append(f"every {phrase(chosen.period)} of wall clock if it has {_news(chosen)}")
-    return ", or ".join(said) or "after each batch that changed it"
+        text.append(f"every {phrase(chosen.period)} of wall clock if it has {_news(chosen)}")
+    return ", or ".join(text) or "after each batch that changed it"
 
 
 def _news(chosen: Policy) -> str:
@@ -174,7 +174,7 @@ def _spark(spec: WindowSpec, known: Circumstances) -> str:
     if spec.by_arrival or spec.windows.retracts or spec.offset is not None:
         before = "sorts each batch by key before the shuffle"
     buckets = "each partition" if known.buckets is None else f"{known.buckets} partitions"
-    said = f"{before}; then transformWithState in {buckets}, with the state in RocksDB"
+    text = f"{before}; then transformWithState in {buckets}, with the state in RocksDB"
     if spec.firing.on_wall_clock:
-        said += "; a heartbeat wakes the shards when no input arrives"
-    return said
+        text += "; a heartbeat wakes the shards when no input arrives"
+    return text

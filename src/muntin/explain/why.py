@@ -106,8 +106,10 @@ def _current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[s
     if not window.messages:
         yield "holds no message of this key, and a window without messages doesn't emit"
         return
-    said = "hasn't emitted early" if not window.fired else f"has emitted early {window.fired} times"
-    yield f"holds {window.messages:,} messages, and {said}: {_early(spec, clocks, window)}"
+    times = (
+        "hasn't emitted early" if not window.fired else f"has emitted early {window.fired} times"
+    )
+    yield f"holds {window.messages:,} messages, and {times}: {_early(spec, clocks, window)}"
 
 
 def _early(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> str:
@@ -119,17 +121,17 @@ def _early(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> str:
 
 
 def _waits(policy: Policy, clocks: Clocks, unemitted: int) -> str:
-    said = []
+    left = []
     if policy.rows is not None:
-        said.append(f"{unemitted:,} of {policy.rows:,} new messages are there")
+        left.append(f"{unemitted:,} of {policy.rows:,} new messages are there")
     if policy.period is not None:
         wall = clocks.wall or 0
         due = (wall // policy.period + 1) * policy.period
-        said.append(
+        left.append(
             f"{unemitted:,} new messages wait for the clock to pass {moment(due)} "
             f"(every {phrase(policy.period)}{_least(policy)}); no batch has run since"
         )
-    return ", or ".join(said) or f"{unemitted:,} new messages emit with the next batch"
+    return ", or ".join(left) or f"{unemitted:,} new messages emit with the next batch"
 
 
 def _least(policy: Policy) -> str:

@@ -14,13 +14,13 @@ from muntin.model.errors import OptionError
 from muntin.model.shapes import ORDER, Shape
 
 
-def check(aggregate: Aggregate, shapes: Mapping[str, Shape], said: str | None = None) -> None:
+def check(aggregate: Aggregate, shapes: Mapping[str, Shape], words: str | None = None) -> None:
     """Refuse an aggregate over columns of types that it can't take.
 
     Args:
         aggregate: The aggregate; its columns are names.
         shapes: The types of columns by name, of those that it reads at least.
-        said: The aggregate in the user's words, where its columns were named anew.
+        words: The aggregate in the user's words, where its columns were named anew.
 
     Raises:
         OptionError: Naming the aggregate, the type, and what to do.
@@ -36,4 +36,4 @@ def check(aggregate: Aggregate, shapes: Mapping[str, Shape], said: str | None = 
         shape = shapes[str(column)]
         if not rule.accepts(shape):
             problem = f"reads a column of type {shape.text}"
-            raise OptionError("agg", said or str(aggregate), problem, rule.hint)
+            raise OptionError("agg", words or str(aggregate), problem, rule.hint)

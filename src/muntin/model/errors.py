@@ -100,7 +100,7 @@ class BatchError(MuntinError):
     same class if Python has that, with the traceback as a note.
 
     Args:
-        said: What was raised, with its class.
+        message: What was raised, with its class.
         batch: The number of the batch.
         part: What ran.
         place: The line that raised it.
@@ -110,11 +110,11 @@ class BatchError(MuntinError):
         KeyError: 'x' (batch 3, the sink of results, app.py:7, in write)
     """
 
-    def __init__(self, said: str, batch: int, part: str, place: str) -> None:
+    def __init__(self, message: str, batch: int, part: str, place: str) -> None:
         self.batch = batch
         self.part = part
         self.place = place
-        super().__init__(f"{said} (batch {batch}, {part}, {place})")
+        super().__init__(f"{message} (batch {batch}, {part}, {place})")
 
 
 class SourceError(MuntinError):

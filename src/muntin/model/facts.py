@@ -105,6 +105,6 @@ def differences(then: Facts, now: Facts, free: Collection[str] = ()) -> list[str
         was, is_ = then.get(name, ABSENT), now.get(name, ABSENT)
         if was.value != is_.value:
             alike = was.words == is_.words
-            said = (repr(was.value), repr(is_.value)) if alike else (was.words, is_.words)
-            lines.append(f"{name}: was {said[0]}, is {said[1]}")
+            shown = (repr(was.value), repr(is_.value)) if alike else (was.words, is_.words)
+            lines.append(f"{name}: was {shown[0]}, is {shown[1]}")
     return lines

@@ -41,9 +41,11 @@ def listen(host: str, port: int) -> socket.socket:
         made.listen()
     except (OSError, OverflowError) as error:
         made.close()
-        said = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         hint = "give another, or 0 for any that is free"
-        raise OptionError("port", port, f"can't be listened on at {host} ({said})", hint) from error
+        raise OptionError(
+            "port", port, f"can't be listened on at {host} ({reason})", hint
+        ) from error
     return made
 
 

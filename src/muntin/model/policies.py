@@ -55,8 +55,8 @@ class Every(Plain):
     least: int = 1
 
     def __str__(self) -> str:
-        said = f"every {phrase(self.period)} of wall clock"
-        return said if self.least == 1 else f"{said} with at least {self.least} rows"
+        text = f"every {phrase(self.period)} of wall clock"
+        return text if self.least == 1 else f"{text} with at least {self.least} rows"
 
 
 @dataclass(frozen=True, slots=True)

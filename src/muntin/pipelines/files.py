@@ -37,8 +37,8 @@ def read(path: Path, given: Mapping[str, str], *, whole: bool = True) -> Pipelin
     asked = names(text)
     for name in given:
         if name not in asked:
-            said = f"it asks for {', '.join(sorted(asked))}" if asked else "it asks for nothing"
-            raise OptionError("--set", name, f"isn't asked for by {path.name}", said)
+            hint = f"it asks for {', '.join(sorted(asked))}" if asked else "it asks for nothing"
+            raise OptionError("--set", name, f"isn't asked for by {path.name}", hint)
     missing = sorted(asked - given.keys())
     if missing and whole:
         hint = "give " + " ".join(f"--set {name}=..." for name in missing)

@@ -48,12 +48,12 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
     except tomllib.TOMLDecodeError as error:
         raise PipelineFileError(f"this isn't TOML: {error}") from error
     except ValidationError as error:
-        raise PipelineFileError("\n".join(_said(error))) from error
+        raise PipelineFileError("\n".join(_problems(error))) from error
     reader = _Reader(form, given or {})
     return reader.pipeline(text)
 
 
-def _said(error: ValidationError) -> list[str]:
+def _problems(error: ValidationError) -> list[str]:
     """What pydantic found, a line each: where, what, and the value where it may be shown."""
     lines = []
     for found in error.errors(include_url=False):

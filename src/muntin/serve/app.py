@@ -155,7 +155,7 @@ class _Looks:
         self._waiting = 0
 
     async def answer(self, request: Request) -> Response:
-        """What a query's state holds, or why it can't be said."""
+        """What a query's state holds, or why it can't be read."""
         if self._waiting >= _MOST_LOOKS:
             busy = {"error": "others are looking: ask again in a moment"}
             made = _json(busy, 429)
@@ -175,8 +175,8 @@ class _Looks:
         try:
             return _json(found.result())
         except Exception as error:  # whatever it is, the page goes on and shows it
-            said = redacted(str(error)).partition("\n")[0]
-            return _json({"error": said}, 400)
+            text = redacted(str(error)).partition("\n")[0]
+            return _json({"error": text}, 400)
 
     def _done(self, loop: asyncio.AbstractEventLoop, look: object) -> None:
         with suppress(RuntimeError):  # the server has ended meanwhile

@@ -132,7 +132,7 @@ class Feed:
         """
         with self._changed:
             self._kept[subject.name] = _Kept(subject, look)
-            self._tell("added", subject.name, self._kept[subject.name].record())
+            self._publish("added", subject.name, self._kept[subject.name].record())
 
     def batch(
         self,
@@ -162,12 +162,12 @@ class Feed:
         """
         # JSON has no word for what is no number.
         known = {n: None if v is None or not isfinite(v) else v for n, v in numbers.items()}
-        said = {"batch": number, "at": at, "numbers": known, "phases": dict(phases or {})}
+        report = {"batch": number, "at": at, "numbers": known, "phases": dict(phases or {})}
         with self._changed:
             kept = self._kept[query]
             while kept.batches and kept.batches[-1]["batch"] >= number:
                 kept.batches.pop()
-            kept.batches.append(said)
+            kept.batches.append(report)
             news = {
                 "windows": [dict(row) for row in windows],
                 "samples": [dict(row) for row in samples],
@@ -177,14 +177,14 @@ class Feed:
             kept.samples.extend(news["samples"])
             kept.notes.extend(news["notes"])
             kept.rejected.update(rejected or {})
-            self._tell("batch", query, {**said, **news, "rejected": dict(kept.rejected)})
+            self._publish("batch", query, {**report, **news, "rejected": dict(kept.rejected)})
 
     def end(self, query: str, failure: str = "") -> None:
         """A query has ended."""
         with self._changed:
             kept = self._kept[query]
             kept.state, kept.failure = ("failed" if failure else "ended"), failure
-            self._tell("ended", query, {"state": kept.state, "failure": failure})
+            self._publish("ended", query, {"state": kept.state, "failure": failure})
 
     def look(self, query: str, key: Sequence[str]) -> Mapping[str, Any]:
         """What a query's state holds; takes as long as the query's own looking takes.
@@ -203,7 +203,7 @@ class Feed:
         with self._looking:
             return kept.look(key)
 
-    def _tell(self, kind: str, query: str, what: dict[str, Any]) -> None:
+    def _publish(self, kind: str, query: str, what: dict[str, Any]) -> None:
         self._last += 1
         self._log.append({"id": self._last, "kind": kind, "query": query, "what": what})
         self._changed.notify_all()

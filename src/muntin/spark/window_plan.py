@@ -58,7 +58,7 @@ def build(request: Request) -> Plan:
     source = Source.of(given, sent)
     shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
     for name, aggregate in aggregates.items():
-        check(aggregate, shapes, said=f"{name}={request.spec.aggregates[name]}")
+        check(aggregate, shapes, words=f"{name}={request.spec.aggregates[name]}")
     read = [*keys, *(str(c) for a in aggregates.values() for c in a.columns)]
     types = {c: str(source.schema[c]) for c in (read if time is None else [*read, time])}
     # What a join or other windows depend on is theirs.

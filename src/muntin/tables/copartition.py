@@ -194,11 +194,11 @@ def home(
 
 def _ways(key: Any, known: Iterable[Partitioning]) -> str:
     parts = len(key) if isinstance(key, tuple) else 0
-    said = {WHOLE: "the whole key", NOTHING: "nothing", FIRST: "its first part"}
+    words = {WHOLE: "the whole key", NOTHING: "nothing", FIRST: "its first part"}
     ways = dict.fromkeys(way for count, way in known if count == parts)
     if not parts:
         ways[WHOLE] = None
-    return " and by ".join(said.get(way, f"its {way} parts") for way in ways)
+    return " and by ".join(words.get(way, f"its {way} parts") for way in ways)
 
 
 def _tuple(key: Any) -> tuple[Any, ...]:

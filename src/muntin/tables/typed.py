@@ -96,7 +96,7 @@ def reader(kind: Any) -> Callable[[Any], Any]:
                 return parse(raw)
             return validate(raw)
         except ValueError as error:
-            raise MalformedError(_said(error)) from error
+            raise MalformedError(_problems(error)) from error
 
     return read
 
@@ -105,7 +105,7 @@ def _as_it_is(raw: Any) -> Any:
     return raw
 
 
-def _said(error: ValueError) -> str:
+def _problems(error: ValueError) -> str:
     """What a validation found, on one line."""
     errors = getattr(error, "errors", None)
     if errors is None:
@@ -144,7 +144,7 @@ def written(kind: Any) -> ValueCodec:
         try:
             return of_kind.validate_json(text)
         except ValueError as error:
-            problem = f"a stored value isn't a {kind}: {_said(error)}"
+            problem = f"a stored value isn't a {kind}: {_problems(error)}"
             raise StateCorruptedError(problem) from error
 
     return ValueCodec(dumps, loads)

@@ -39,4 +39,4 @@ def test_users_functions_are_asked_for_each_column() -> None:
 
 def test_the_users_words_are_said() -> None:
     with pytest.raises(OptionError, match=r"^agg='total=sum\(a \+ b\)' reads a column of type"):
-        check(aggregates.sum("__c"), {"__c": Shape("string", "string")}, said="total=sum(a + b)")
+        check(aggregates.sum("__c"), {"__c": Shape("string", "string")}, words="total=sum(a + b)")

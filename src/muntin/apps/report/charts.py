@@ -58,11 +58,10 @@ def svg(title: str, height: float, parts: Sequence[str]) -> str:
     )
 
 
-def text(x: float, y: float, said: str, kind: str = "", anchor: str = "start") -> str:
+def text(x: float, y: float, label: str, kind: str = "", anchor: str = "start") -> str:
     """A label."""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(said)}</text>'
-    )
+    where = f'x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}"'
+    return f"<text {where}>{escape(label)}</text>"
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str = "grid") -> str:
@@ -83,12 +82,12 @@ def _path(points: Sequence[Point], x: Scale, y: Scale, gap: float) -> str:
 def _frame(x: Scale, y: Scale, rungs: Sequence[float], ticks: Sequence[Tick], unit: str) -> str:
     parts = []
     for rung in rungs:
-        said = f"{rung:g}{unit if rung == rungs[-1] else ''}"
+        label = f"{rung:g}{unit if rung == rungs[-1] else ''}"
         kind = "axis" if rung == 0 else "grid"
         parts += [_line(x.start, y(rung), x.end, y(rung), kind)]
-        parts += [text(x.start - 8, y(rung) + 4, said, "small", "end")]
-    for place, said in ticks:
-        parts.append(text(x(place), y.start + 20, said, "small", "start"))
+        parts += [text(x.start - 8, y(rung) + 4, label, "small", "end")]
+    for place, label in ticks:
+        parts.append(text(x(place), y.start + 20, label, "small", "start"))
         parts.append(_line(x(place), y.start, x(place), y.start + 6, "axis"))
     return "".join(parts)
 
@@ -196,12 +195,12 @@ def heat(title: str, cells: dict[tuple[int, int], tuple[float, str]], rows: Sequ
     ]
     for row, name in enumerate(rows, start=1):
         parts.append(text(54, 24 + (row - 1) * tall + 18, name, "small", "end"))
-    for (row, hour), (value, said) in cells.items():
+    for (row, hour), (value, label) in cells.items():
         x, y = 64 + (hour - first) * wide, 24 + (row - 1) * tall
         strength = max(0.0, min(1.0, value / most))
         kind = "cell strong" if strength > 0.55 else "cell"
         parts.append(
-            f'<g><title>{escape(said)}</title><rect x="{x:.1f}" y="{y:.1f}" '
+            f'<g><title>{escape(label)}</title><rect x="{x:.1f}" y="{y:.1f}" '
             f'width="{wide - 2:.1f}" height="{tall - 2}" rx="3" class="heat" '
             f'style="fill-opacity:{0.06 + 0.94 * strength:.2f}"/>'
             f"{text(x + wide / 2 - 1, y + 17.5, f'{round(value)}', kind, 'middle')}</g>"

@@ -24,7 +24,7 @@ class RunFacts:
         lateness: The queries' lateness.
         grace: The queries' grace.
         counts: The figures of each query by its name.
-        verdicts: What the check said, and whether it was content.
+        verdicts: What the check found, and whether it was content.
         airlines: Names of the airlines by code.
     """
 
@@ -80,7 +80,7 @@ def page(story: Story, run: RunFacts) -> str:
 
 def _head(story: Story, run: RunFacts) -> str:
     verdicts = "".join(
-        f"<p>{'✓' if content else '✗'} {escape(said)}</p>" for said, content in run.verdicts
+        f"<p>{'✓' if content else '✗'} {escape(text)}</p>" for text, content in run.verdicts
     )
     bad = "" if all(content for _, content in run.verdicts) else " bad"
     verdict = f'<div class="verdict{bad}" role="status">{verdicts}</div>' if verdicts else ""

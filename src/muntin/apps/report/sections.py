@@ -21,12 +21,12 @@ def section(title: str, words: str, *parts: str) -> str:
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str) -> str:
     """A table; numbers stand to the right."""
-    cells = [[_said(value) for value in row] for row in rows]
+    cells = [[_formatted(value) for value in row] for row in rows]
     numbers = [all(row[at][1] for row in cells) and bool(cells) for at in range(len(titles))]
 
-    def cell(tag: str, said: str, number: bool) -> str:
+    def cell(tag: str, shown: str, number: bool) -> str:
         scope = ' scope="col"' if tag == "th" else ""
-        return f"<{tag}{scope}{' class=number' if number else ''}>{escape(said)}</{tag}>"
+        return f"<{tag}{scope}{' class=number' if number else ''}>{escape(shown)}</{tag}>"
 
     head = "".join(cell("th", title, n) for title, n in zip(titles, numbers, strict=True))
     body = "".join(
@@ -41,7 +41,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str) ->
     )
 
 
-def _said(value: Any) -> tuple[str, bool]:
+def _formatted(value: Any) -> tuple[str, bool]:
     """A value in words, and whether it is a number."""
     if value is None:
         return "", True

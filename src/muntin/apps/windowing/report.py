@@ -85,7 +85,7 @@ class Report:
         """The report in the original's words, and what that lacked."""
         aside = ", ".join(f"{n:,} {reason}" for reason, n in self.rejected.items()) or "0"
         spans = [
-            f"    Average for past {span:>4g}s: {_said(mean, '.2f')}"
+            f"    Average for past {span:>4g}s: {_show(mean, '.2f')}"
             for span, mean in self.averages.items()
         ]
         return [
@@ -94,10 +94,10 @@ class Report:
             *spans,
             "  Insert Statistics:",
             f"    Throughput {self.throughput:,.0f}/s, rejected {aside}, "
-            f"avg/95% latency {_said(self.latency, '.0f')}/{_said(self.latency_95, '.0f')} ms",
+            f"avg/95% latency {_show(self.latency, '.0f')}/{_show(self.latency_95, '.0f')} ms",
             f"  Deleted {self.deleted:,} tuples since last report, in {self.chunks:,} chunks",
             f"  Table: {self.rows:,} rows ({self.bytes / 1e6:,.1f} MB), backlog {self.backlog:,}, "
-            f"delete lag {self.lag:,} ms, maximum {_said(self.maximum, ',')}",
+            f"delete lag {self.lag:,} ms, maximum {_show(self.maximum, ',')}",
         ]
 
     def record(self) -> dict[str, Any]:
@@ -149,8 +149,8 @@ class Summary:
             f"  Deleted {self.deleted:,} tuples in {self.chunks:,} chunks; "
             f"the backlog was {self.most_backlog:,} at most",
             f"  {self.rows:,} rows are left, {self.most_rows:,} at most; "
-            f"the maximum is {_said(self.maximum, ',')}",
-            f"  95% latency {_said(self.worst_latency_95, '.0f')} ms at worst",
+            f"the maximum is {_show(self.maximum, ',')}",
+            f"  95% latency {_show(self.worst_latency_95, '.0f')} ms at worst",
             "  Inserted = deleted + left"
             if self.adds_up
             else "  WRONG: rows inserted aren't those deleted and left",
@@ -370,5 +370,5 @@ def _latency(found: Sequence[tuple[float, int]]) -> tuple[float | None, float | 
     return sum(late * n for late, n in found) / count, slow
 
 
-def _said(value: float | None, form: str) -> str:
+def _show(value: float | None, form: str) -> str:
     return "none" if value is None else format(value, form)
