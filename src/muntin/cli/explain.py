@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from muntin.cli.failure import reported
-from muntin.cli.pipelines import PipelineFile, Values, check_fits, load, settings
+from muntin.cli.pipelines import PipelineFile, SetValues, check_fits, load, settings
 from muntin.explain.flows import stories
 from muntin.explain.size import Rates
 from muntin.pipelines.files import SUFFIXES, read
@@ -17,7 +17,7 @@ from muntin.pipelines.files import SUFFIXES, read
 
 def explain(
     pipeline: PipelineFile,
-    set_: Values = None,
+    set_: SetValues = None,
     rate: Annotated[
         float | None, typer.Option(min=0.0, help="Messages a second, to estimate the state's size.")
     ] = None,

@@ -15,7 +15,7 @@ from muntin.model.errors import OptionError
 from muntin.pipelines.files import SUFFIXES, read
 
 PipelineFile = Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")]
-Values = Annotated[
+SetValues = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A value that the pipeline asks for."),
 ]

@@ -8,13 +8,13 @@ import typer
 from rich.console import Console
 
 from muntin.cli.failure import reported
-from muntin.cli.pipelines import PipelineFile, Values, opened, settings, spark_settings
+from muntin.cli.pipelines import PipelineFile, SetValues, opened, settings, spark_settings
 from muntin.cli.watch import watch
 
 
 def run(
     pipeline: PipelineFile,
-    set_: Values = None,
+    set_: SetValues = None,
     until_quiet: Annotated[
         bool,
         typer.Option(

@@ -6,14 +6,14 @@ from rich.console import Console
 
 from muntin.cli.failure import reported
 from muntin.cli.page import Host, Port, Token, put
-from muntin.cli.pipelines import PipelineFile, Values, opened, settings
+from muntin.cli.pipelines import PipelineFile, SetValues, opened, settings
 from muntin.cli.watch import watch
 from muntin.serve import Feed
 
 
 def serve(
     pipeline: PipelineFile,
-    set_: Values = None,
+    set_: SetValues = None,
     host: Host = "127.0.0.1",
     port: Port = 8765,
     token: Token = None,

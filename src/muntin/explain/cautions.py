@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from muntin.explain.size import Rates, amount, load
+from muntin.explain.size import Rates, amount, estimate
 from muntin.model.axis import phrase
 from muntin.model.by_number import Moving
 from muntin.model.pipeline import Table
@@ -98,7 +98,7 @@ def _output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
             "so that the output may dwarf the input"
         )
     if rates is not None:
-        emitted = load(spec, rates).emitted
+        emitted = estimate(spec, rates).emitted
         if emitted > FLOOD * rates.rows:
             yield (
                 f"about {amount(emitted)} results a second for {amount(rates.rows)} messages a "

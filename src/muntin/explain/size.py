@@ -48,7 +48,7 @@ class Load:
         return self.rows * self.row_bytes
 
 
-def load(spec: WindowSpec, rates: Rates) -> Load:
+def estimate(spec: WindowSpec, rates: Rates) -> Load:
     """What a query will hold and say.
 
     Returns:

@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from muntin.explain.cautions import cautions
 from muntin.explain.ruler import ruler
-from muntin.explain.size import Rates, amount, load, memory
+from muntin.explain.size import Rates, amount, estimate, memory
 from muntin.model.axis import phrase, say
 from muntin.model.policies import Every, Policy
 from muntin.model.sessions import Sessions
@@ -159,7 +159,7 @@ def _state(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
     yield "state", f"{shards}; {spec.windows.row}, {until}"
     if known.rates is None:
         return
-    made, rates = load(spec, known.rates), known.rates
+    made, rates = estimate(spec, known.rates), known.rates
     panes = f" in {made.panes:,} panes" if made.panes > 1 else ""
     yield (
         "size",

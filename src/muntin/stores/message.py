@@ -16,7 +16,7 @@ from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row
 from muntin.stores.layout import Layout, MessagePlace, StorePosition, message_layout
-from muntin.stores.namespace import Namespace, ShelfView, length, required_key
+from muntin.stores.namespace import Namespace, NamespaceView, length, required_key
 
 
 class Message(NamedTuple):
@@ -294,7 +294,7 @@ class MessageStore:
         low, high, _ = self.layout.expired(edge, **before)
         self._pick(self._namespace.rows(low, high), edge)
 
-    def _pick(self, view: ShelfView, cut: int) -> int:
+    def _pick(self, view: NamespaceView, cut: int) -> int:
         gone = 0
         for key, _ in view:
             if self.layout.position(self.layout.read(key)) <= cut:

@@ -95,16 +95,16 @@ class Namespace:
         """Forget the rows from ``low`` to below ``high``."""
         self.kv.delete_range(self.prefix + low, self.prefix + high)
 
-    def rows(self, low: bytes = b"", high: bytes = keys.AFTER) -> ShelfView:
+    def rows(self, low: bytes = b"", high: bytes = keys.AFTER) -> NamespaceView:
         """A strict snapshot of the rows from ``low`` to below ``high``."""
-        return ShelfView(self.kv.snapshot(), self.prefix, low, high)
+        return NamespaceView(self.kv.snapshot(), self.prefix, low, high)
 
     def flush(self, marks: Mapping[str, Any] | None) -> None:
         """Flush everything that is in the same ``KeyValue``."""
         self.kv.flush(marks)
 
 
-class ShelfView:
+class NamespaceView:
     """Some rows of one store as they were at one moment; iterating reads them in order."""
 
     def __init__(self, view: Snapshot, prefix: bytes, low: bytes, high: bytes) -> None:

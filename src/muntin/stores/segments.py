@@ -38,15 +38,15 @@ class SegmentedStore(ABC):
     """A store that keeps rows for a retention, and drops them by segments.
 
     Args:
-        shelf: Its rows.
+        namespace: Its rows.
         retention: How long a row is kept.
         interval: How long a segment is.
     """
 
-    def __init__(self, shelf: Namespace, retention: int, interval: int) -> None:
+    def __init__(self, namespace: Namespace, retention: int, interval: int) -> None:
         self.retention = retention
         self.interval = interval
-        self._namespace = shelf
+        self._namespace = namespace
         self._dropped: int | None = None
 
     @abstractmethod

@@ -14,7 +14,7 @@ from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue
-from muntin.stores.namespace import Namespace, ShelfView, length, required_key
+from muntin.stores.namespace import Namespace, NamespaceView, length, required_key
 from muntin.stores.segments import SegmentedStore, segment_interval
 
 
@@ -182,7 +182,7 @@ class SessionStore(SegmentedStore):
 
     def _found(
         self,
-        view: ShelfView,
+        view: NamespaceView,
         segments: range,
         within: bytes,
         first: int,
@@ -198,7 +198,7 @@ class SessionStore(SegmentedStore):
                     yield Session(key, start, end), self._namespace.codec.from_bytes(value)
 
     def _sorted(
-        self, view: ShelfView, segments: range, first: int, last: int | None, reverse: bool
+        self, view: NamespaceView, segments: range, first: int, last: int | None, reverse: bool
     ) -> Iterator[SessionRow]:
         for segment in reversed(segments) if reverse else segments:
             low = keys.encode_part(segment)

@@ -14,7 +14,7 @@ from muntin.model.axis import Duration, phrase
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row
-from muntin.stores.namespace import Namespace, ShelfView, length, required_key
+from muntin.stores.namespace import Namespace, NamespaceView, length, required_key
 from muntin.stores.segments import SegmentedStore, segment_interval
 
 # How many rows of other keys are passed by before the next place is looked up.
@@ -210,7 +210,7 @@ class WindowStore(SegmentedStore):
         return WindowRow(time, key, self._namespace.codec.from_bytes(row[1]))
 
 
-def _of_key(view: ShelfView, wanted: bytes, reverse: bool) -> Iterator[Row]:
+def _of_key(view: NamespaceView, wanted: bytes, reverse: bool) -> Iterator[Row]:
     """The rows of one key.
 
     Between two of them lie the other keys of the same window starts: where those are many, the

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from muntin.model.errors import MuntinError, OptionError
-from muntin.tables.current import EventCursor, require
+from muntin.tables.current import EventCursor, current_cursor
 from muntin.tables.moments import PointInTime
 from muntin.tables.partition import SentMessage
 from muntin.tables.record import Keying
@@ -203,7 +203,7 @@ class AgentRun:
             cursor.part.sent.append(sent)
 
     def _cursor(self) -> EventCursor:
-        return require(f"a result of {self.agent.name} is delivered")
+        return current_cursor(f"a result of {self.agent.name} is delivered")
 
 
 class Traced(BaseException):

@@ -26,16 +26,16 @@ Partitioning = tuple[int, str]
 WHOLE, NOTHING, FIRST = "whole", "nothing", "first"
 
 
-def owners(keys: Sequence[Any], partitions: int) -> list[int]:
+def partitions_of(keys: Sequence[Any], partitions: int) -> list[int]:
     """The partition of each key; events without a key all go to the first.
 
     The hash is the one that Spark's shards are chosen by, so that a key has the same number in
     every runtime of as many partitions. Keys that are equal to Python have one owner.
 
     Example:
-        >>> owners(["a", b"a", None], 1)
+        >>> partitions_of(["a", b"a", None], 1)
         [0, 0, 0]
-        >>> len(set(owners(["a", b"a"], 64))), len(set(owners([1, 1.0, True], 64)))
+        >>> len(set(partitions_of(["a", b"a"], 64))), len(set(partitions_of([1, 1.0, True], 64)))
         (1, 1)
     """
     if partitions == 1:
@@ -51,7 +51,7 @@ def owners(keys: Sequence[Any], partitions: int) -> list[int]:
     if kinds == {bytes}:
         return _hashed(pl.Series(keys, dtype=pl.Binary), partitions)
     if len(kinds) > 1:
-        return [owners([key], partitions)[0] for key in keys]
+        return [partitions_of([key], partitions)[0] for key in keys]
     if kinds == {type(None)}:
         return [0] * len(keys)
     return _hashed(pl.Series([encode_part(key) for key in keys], dtype=pl.Binary), partitions)
@@ -87,7 +87,7 @@ def _number(key: Any) -> Any:
         return key  # not a number, or infinite
 
 
-def check(table: str, key: Any, cursor: EventCursor) -> Partitioning:
+def partitioning_of(table: str, key: Any, cursor: EventCursor) -> Partitioning:
     """Refuse to write a table under a key that belongs elsewhere.
 
     A key belongs to the event's partition if it is what the stream is partitioned by, or a tuple
@@ -125,7 +125,7 @@ def places(key: Any, known: Iterable[Partitioning], partitions: int) -> list[int
         partitions: How many partitions there are.
 
     Example:
-        >>> places(("a", 1), [(2, FIRST)], 64) == owners(["a"], 64)
+        >>> places(("a", 1), [(2, FIRST)], 64) == partitions_of(["a"], 64)
         True
     """
     parts = len(key) if isinstance(key, tuple) else 0
@@ -133,7 +133,7 @@ def places(key: Any, known: Iterable[Partitioning], partitions: int) -> list[int
     if not parts or not ways:
         # That keys which are no tuples lie by the whole of them isn't taken note of.
         ways.append(WHOLE)
-    found = dict.fromkeys(owners([_by(key, way) for way in ways], partitions))
+    found = dict.fromkeys(partitions_of([_by(key, way) for way in ways], partitions))
     return list(found)
 
 

@@ -118,7 +118,7 @@ def current() -> EventCursor | None:
     return cursor if cursor is not None and cursor.part is not None else None
 
 
-def require(what: str) -> EventCursor:
+def current_cursor(what: str) -> EventCursor:
     """Where the running agent is.
 
     Raises:

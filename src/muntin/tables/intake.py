@@ -12,7 +12,7 @@ from muntin.model.axis import FARTHEST
 from muntin.stores.keys import encode_part
 from muntin.tables import packed, typed
 from muntin.tables.clocks import ArrivalMarks
-from muntin.tables.copartition import owners
+from muntin.tables.copartition import partitions_of
 from muntin.tables.moments import BEGINNING, moment
 from muntin.tables.partition import Partition, Rejected
 from muntin.tables.sources import TopicMessage
@@ -131,7 +131,7 @@ class Intake:
             rows = [row for row in (self._keyed(inbox, row) for row in rows) if row is not None]
         by_part: dict[int, list[EventRow]] = defaultdict(list)
         for row, owner in zip(
-            rows, owners([row[1] for row in rows], len(self._parts)), strict=True
+            rows, partitions_of([row[1] for row in rows], len(self._parts)), strict=True
         ):
             by_part[owner].append(row)
         for owner in sorted(by_part):
@@ -198,7 +198,7 @@ def rejected_row(row: Rejected) -> dict[str, Any]:
 def _printable(value: Any) -> Any:
     """A value as JSON can hold it, or in words what it is."""
     try:
-        found = typed.plain(value)
+        found = typed.as_plain(value)
         json.dumps(found, ensure_ascii=False).encode()
     except Exception as error:
         # Nested deeper than JSON goes, text that isn't UTF-8, or a method of the user's own.
@@ -209,13 +209,13 @@ def _printable(value: Any) -> Any:
 def as_json(topic: Topic, row: tuple[str, int | None, TopicMessage]) -> list[Any]:
     """A message that an agent sent, as plain JSON."""
     name, _, message = row
-    value = typed.written(topic.value_type).dumps(message.value)
+    value = typed.codec_of(topic.value_type).dumps(message.value)
     return [name, value, packed.dumps(message.key), message.time]
 
 
 def from_json(topic: Topic, row: Sequence[Any]) -> tuple[str, int | None, TopicMessage]:
     """What ``as_json`` was given."""
     name, value, key, time = row
-    read = typed.written(topic.value_type).loads(value)
+    read = typed.codec_of(topic.value_type).loads(value)
     unpacked = packed.loads(key)
     return name, None, TopicMessage(read, unpacked, time, unpacked is not None, time is not None)

@@ -23,8 +23,8 @@ from muntin.tables.spec import PLAIN, TableSpec
 from muntin.tables.table import SetTable, Table
 from muntin.tables.windowed import WindowedTable
 
-Numbers = Mapping[int, Sequence[int]]
-Fetch = Callable[[Numbers], Mapping[int, Mapping[int, bytes]]]
+RunNumbers = Mapping[int, Sequence[int]]
+Fetch = Callable[[RunNumbers], Mapping[int, Mapping[int, bytes]]]
 """Gives blobs by partition and number."""
 
 

@@ -25,7 +25,7 @@ from muntin.tables.entries import Entries
 from muntin.tables.late import Late
 from muntin.tables.moments import BEGINNING, moment
 from muntin.tables.spec import TableSpec
-from muntin.tables.typed import written
+from muntin.tables.typed import codec_of
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition
@@ -91,7 +91,7 @@ class TableShard:
 
     def entries(self, span: int, on_load: Callable[[int], None] | None = None) -> Entries:
         """Entries that keep this table's values."""
-        return Entries(span, written(self.spec.value_type), on_load)
+        return Entries(span, codec_of(self.spec.value_type), on_load)
 
     def begin(self, blobs: Blobs | None, stored: Mapping[str, Any] | None) -> None:
         """Start a batch.
@@ -202,7 +202,7 @@ class TableShard:
     def check(self, key: Any, cursor: EventCursor) -> None:
         """Refuse a key that belongs to another partition, and note how it belongs to this one."""
         if key != cursor.key or type(key) is tuple:
-            self.partitionings[copartition.check(self.spec.name, key, cursor)] = None
+            self.partitionings[copartition.partitioning_of(self.spec.name, key, cursor)] = None
 
     def reject(
         self, cursor: EventCursor, reason: str, detail: str | None = None, judged: int | None = None

@@ -15,7 +15,7 @@ from muntin.model.axis import SECOND, phrase
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Closed
 from muntin.tables.cells import GONE, MISSING
-from muntin.tables.current import current, require
+from muntin.tables.current import current, current_cursor
 from muntin.tables.moments import Seconds, expiry, length
 from muntin.tables.plain_shard import PlainTableShard
 from muntin.tables.set_shard import SetTableShard
@@ -106,7 +106,7 @@ class Table(Handle):
         self._write(key, GONE)
 
     def _write(self, key: Any, value: Any) -> None:
-        cursor = require(f"table {self.name!r} is written")
+        cursor = current_cursor(f"table {self.name!r} is written")
         self.shard(key, PlainTableShard).write(key, value, cursor)
 
     def __contains__(self, key: Any) -> bool:
@@ -267,7 +267,7 @@ class SetValue:
         return set() if found is MISSING else found
 
     def _change(self, add: Any, discard: Any) -> None:
-        cursor = require(f"table {self._table.name!r} is written")
+        cursor = current_cursor(f"table {self._table.name!r} is written")
         shard = self._table.shard(self._key, SetTableShard)
         shard.change(self._key, add, discard, cursor)
 

@@ -122,7 +122,7 @@ class ValueCodec:
     loads: Callable[[str], Any]
 
 
-def written(kind: Any) -> ValueCodec:
+def codec_of(kind: Any) -> ValueCodec:
     """The way to write values of a type; ``None`` is any that ``packed`` knows.
 
     Raises:
@@ -150,27 +150,29 @@ def written(kind: Any) -> ValueCodec:
     return ValueCodec(dumps, loads)
 
 
-def plain(value: Any) -> Any:
+def as_plain(value: Any) -> Any:
     """A value as JSON shows it to people: for rejected messages and what agents yield.
 
     Example:
-        >>> plain({"seen": {2, 1}, "by": (b"me", None)})
+        >>> as_plain({"seen": {2, 1}, "by": (b"me", None)})
         {'seen': [1, 2], 'by': ['me', None]}
     """
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): plain(one) for key, one in value.items()}
+        return {
+            key if isinstance(key, str) else str(key): as_plain(one) for key, one in value.items()
+        }
     if isinstance(value, Set):
-        return sorted((plain(one) for one in value), key=lambda one: (str(type(one)), str(one)))
+        return sorted((as_plain(one) for one in value), key=lambda one: (str(type(one)), str(one)))
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [as_plain(one) for one in value]
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, date | time):
         return value.isoformat()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: as_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if hasattr(value, "model_dump"):
-        return plain(value.model_dump())
+        return as_plain(value.model_dump())
     return str(value)

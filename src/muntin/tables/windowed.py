@@ -14,7 +14,7 @@ from muntin.model.errors import OptionError
 from muntin.model.windows import Windows
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import WALL_CLOCK, FieldClock, Relative
-from muntin.tables.current import CURRENT, Event, current, require, time_of
+from muntin.tables.current import CURRENT, Event, current, current_cursor, time_of
 from muntin.tables.moments import Seconds, length, moment
 from muntin.tables.record import keying
 from muntin.tables.session_shard import SessionTableShard
@@ -83,7 +83,7 @@ class WindowedTable(Handle):
         self._write(key, GONE)
 
     def _write(self, key: Any, value: Any) -> None:
-        cursor = require(f"table {self.name!r} is written")
+        cursor = current_cursor(f"table {self.name!r} is written")
         shard: Any = self.shard(key, TableShard)
         shard.write(key, value, cursor, self.relative)
 
@@ -147,7 +147,7 @@ class WindowedTable(Handle):
         cursor = current()
         if cursor is None and event is not None:
             return Event(None, None, time_of(event), "", 0, -1)
-        cursor = cursor or require(f"table {self.name!r} is read without an event")
+        cursor = cursor or current_cursor(f"table {self.name!r} is read without an event")
         return cursor.event() if event is None else cursor.meant(event)
 
     def _wall(self) -> int:
@@ -189,7 +189,7 @@ class WindowSet:
         """
         cursor = CURRENT.get()
         if cursor is None or cursor.part is None:
-            cursor = require(f"table {self.table.name!r} is written")
+            cursor = current_cursor(f"table {self.table.name!r} is written")
         table = self.table
         shard: Any = cursor.part.shards[table.name]  # type: ignore[union-attr]
         shard.apply(operation, self.key, operand, cursor, table.relative)
@@ -304,7 +304,7 @@ class WindowSet:
         self._change((), (member,))
 
     def _change(self, add: Any, discard: Any) -> None:
-        cursor = require(f"table {self.table.name!r} is written")
+        cursor = current_cursor(f"table {self.table.name!r} is written")
         shard = self._shard()
         if not isinstance(shard, SetWindowTableShard):
             hint = "make it with app.SetTable(), or write table[key] |= {member}"

@@ -80,7 +80,7 @@ def test_a_terminal_shows_one_view_that_changes():
 @pytest.mark.usefixtures("clock")
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]):
     reporter, said = ran(as_json=True, displayinterval=1, duration=2)
-    reporter.emit(reporter.monitor.summary(1010.0))
+    reporter.write(reporter.monitor.summary(1010.0))
     events = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
     assert not said
     assert events.count("report") == 2

@@ -8,7 +8,7 @@ from tests.unit.sql.twins import sentence
 import muntin as mt
 from muntin.explain.cautions import cautions, never_late_by
 from muntin.explain.flows import stories
-from muntin.explain.size import Rates, amount, load, memory
+from muntin.explain.size import Rates, amount, estimate, memory
 from muntin.explain.story import Circumstances, story
 from muntin.model.pipeline import Column, Table
 from muntin.sql.door import pipeline
@@ -124,29 +124,29 @@ def test_a_column_that_is_never_late_needs_no_lateness():
 
 def test_sizes_follow_from_rates():
     spec = sentence(key="k", time="ts").hopping("1 hour", "5 minutes").spec(n=mt.count())
-    made = load(spec, Rates(1000, 100))
+    made = estimate(spec, Rates(1000, 100))
     assert (made.panes, made.rows) == (12, 1200)
     assert made.emitted == pytest.approx(100 / 300)
     assert made.bytes == 1200 * made.row_bytes
     longer = sentence(key="k", time="ts", lateness="1 hour").hopping("1 hour", "5 minutes")
-    assert load(longer.keep("22 hours").spec(n=mt.count()), Rates(1000, 100)).panes == 24 * 12
+    assert estimate(longer.keep("22 hours").spec(n=mt.count()), Rates(1000, 100)).panes == 24 * 12
 
 
 def test_a_pane_holds_no_more_keys_than_messages():
     spec = sentence(key="k", time="ts").tumbling("10 seconds").spec(n=mt.count())
-    assert load(spec, Rates(5, 1_000_000)).rows == 50
+    assert estimate(spec, Rates(5, 1_000_000)).rows == 50
 
 
 def test_full_state_is_as_large_as_the_input():
     spec = sentence(key="k", time="ts").tumbling("100 seconds").spec(v=mt.collect_list("x"))
-    made = load(spec, Rates(1000, 10))
+    made = estimate(spec, Rates(1000, 10))
     assert made.bytes > 16 * 1000 * 100
 
 
 def test_early_firings_are_counted():
     spec = sentence(key="k", time="ts").tumbling("100 seconds")
-    once = load(spec.spec(n=mt.count()), Rates(1000, 10)).emitted
-    often = load(spec.early(every="1 second").spec(n=mt.count()), Rates(1000, 10)).emitted
+    once = estimate(spec.spec(n=mt.count()), Rates(1000, 10)).emitted
+    often = estimate(spec.early(every="1 second").spec(n=mt.count()), Rates(1000, 10)).emitted
     assert often == pytest.approx(101 * once)
 
 

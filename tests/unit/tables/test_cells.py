@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.tables import packed
 from muntin.tables.cells import GONE, from_frame, newest, to_frame
-from muntin.tables.typed import written
+from muntin.tables.typed import codec_of
 
-PLAIN = written(None)
+PLAIN = codec_of(None)
 ATOMS = st.one_of(
     st.none(),
     st.booleans(),

@@ -12,7 +12,7 @@ from tests.unit.tables.test_opened import opened
 import muntin as mt
 from muntin.stores import Image, memory
 from muntin.tables import App
-from muntin.tables.copartition import owners
+from muntin.tables.copartition import partitions_of
 
 PARTITIONS = 4
 ROWS = [
@@ -87,7 +87,7 @@ def test_a_key_is_looked_up_in_its_own_partition_alone() -> None:
     asked: list[int] = []
     table = opened(image, "plain", asked)
     assert table.handle["u1", "p1"] == 2
-    assert asked == owners(["u1"], PARTITIONS)
+    assert asked == partitions_of(["u1"], PARTITIONS)
 
 
 def two_ways(app: App) -> Any:
@@ -134,7 +134,7 @@ def test_whoever_reads_such_a_key_is_told() -> None:
     apart = [
         key
         for key in {(row["user"], row["page"]) for row in ROWS}
-        if owners([key], PARTITIONS) != owners([key[0]], PARTITIONS)
+        if partitions_of([key], PARTITIONS) != partitions_of([key[0]], PARTITIONS)
     ]
     assert len(apart) > 4
     for key in apart:
@@ -151,7 +151,7 @@ def test_a_stream_without_keys_beside_one_with_keys(unkeyed_first: bool) -> None
     def view(event: Any) -> None:
         table[event] += 1
 
-    key = next(key for key in "abcdef" if owners([key], PARTITIONS) != [0])
+    key = next(key for key in "abcdef" if partitions_of([key], PARTITIONS) != [0])
     with app.open(partitions=PARTITIONS) as running:
         keys = [None, key] if unkeyed_first else [key, None]
         running.send("views", key, key=keys[0])
@@ -188,11 +188,11 @@ def test_what_closing_writes_lies_where_the_closed_key_lay(by: str | None) -> No
 
 def test_keys_that_are_equal_have_one_owner() -> None:
     equal: list[Any] = [1, 1.0, True, Decimal(1)]
-    assert len(set(owners(equal, 64))) == 1
-    assert len({owners([(key, "a")], 64)[0] for key in equal}) == 1
-    assert owners([0.5, Decimal("0.5")], 64) == owners([0.5], 64) * 2
-    assert len(set(owners([0.0, -0.0, False], 64))) == 1
-    assert len(owners([float("nan"), float("inf"), Decimal("NaN"), 1e300, 2.5], 64)) == 5
+    assert len(set(partitions_of(equal, 64))) == 1
+    assert len({partitions_of([(key, "a")], 64)[0] for key in equal}) == 1
+    assert partitions_of([0.5, Decimal("0.5")], 64) == partitions_of([0.5], 64) * 2
+    assert len(set(partitions_of([0.0, -0.0, False], 64))) == 1
+    assert len(partitions_of([float("nan"), float("inf"), Decimal("NaN"), 1e300, 2.5], 64)) == 5
     app = App("app", max_ahead=None)
     table = app.Table("t", default=int)
 

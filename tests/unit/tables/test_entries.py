@@ -13,9 +13,9 @@ from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import Run
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.entries import Entries
-from muntin.tables.typed import written
+from muntin.tables.typed import codec_of
 
-PLAIN = written(None)
+PLAIN = codec_of(None)
 SPAN = 3
 WRITES = st.lists(
     st.tuples(st.integers(0, 10), st.sampled_from("abc"), st.integers(0, 9) | st.just(GONE)),

@@ -11,7 +11,7 @@ import pytest
 import muntin as mt
 from muntin.stores import Image, memory
 from muntin.tables import App, WindowedTable
-from muntin.tables.opened import Numbers, Opened
+from muntin.tables.opened import Opened, RunNumbers
 from muntin.tables.partition_store import partition_blobs
 
 PARTITIONS = 4
@@ -61,7 +61,7 @@ def opened(image: Image, table: str, asked: list[int] | None = None, **options: 
     """A table as the store has it; ``asked`` gets the partitions that were fetched."""
     blobs = [partition_blobs(memory(image), "app", number) for number in range(PARTITIONS)]
 
-    def fetch(wanted: Numbers) -> Mapping[int, Mapping[int, bytes]]:
+    def fetch(wanted: RunNumbers) -> Mapping[int, Mapping[int, bytes]]:
         if asked is not None:
             asked.extend(wanted)
         return {n: {run: blobs[n].get(run) for run in runs} for n, runs in wanted.items()}

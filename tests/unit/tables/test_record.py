@@ -12,7 +12,7 @@ import pytest
 import muntin as mt
 from muntin.model.errors import OptionError
 from muntin.tables.record import Field, keying
-from muntin.tables.typed import MalformedError, reader, written
+from muntin.tables.typed import MalformedError, codec_of, reader
 
 
 class Withdrawal(mt.Record):
@@ -41,7 +41,7 @@ def test_a_record_is_a_dataclass() -> None:
 
 @pytest.mark.parametrize("kind", [Withdrawal, Foreign])
 def test_records_are_checked_and_written(kind: Any) -> None:
-    read, table = reader(kind), written(kind)
+    read, table = reader(kind), codec_of(kind)
     found = read({"account": "a"})
     assert found == kind("a")
     assert table.loads(table.dumps(found)) == found

@@ -58,7 +58,7 @@ class WindowSpans:
     ranges: Ranges
 
 
-def windows_of(laid: SortedCells, sliding: Sliding, low: int, high: int) -> WindowSpans:
+def spans_of(laid: SortedCells, sliding: Sliding, low: int, high: int) -> WindowSpans:
     """All windows that cells make, from ``low`` to ``high`` (both included)."""
     key, place, span = laid.key, laid.place, sliding.span
     row = np.arange(len(place))
@@ -97,7 +97,7 @@ def compose_sliding(cells: pl.DataFrame, low: int, high: int, combiner: Combiner
         ``window``, the keys, ``n`` and the partials: one row a key and window.
     """
     laid = SortedCells.of(cells, combiner.keys)
-    return partials_of(laid, windows_of(laid, _sliding(combiner), low, high), combiner)
+    return partials_of(laid, spans_of(laid, _sliding(combiner), low, high), combiner)
 
 
 def changed_sliding(
@@ -118,9 +118,9 @@ def changed_sliding(
     sliding = _sliding(combiner)
     both = combiner.merge([stored, fresh])
     laid = SortedCells.of(both, combiner.keys)
-    found = windows_of(laid, sliding, low, high)
+    found = spans_of(laid, sliding, low, high)
     old = SortedCells.of(stored, combiner.keys)
-    before = windows_of(old, sliding, low, high)
+    before = spans_of(old, sliding, low, high)
     identity = [columns.WINDOW, *combiner.keys]
     known = partials_of(old, before, combiner).select(identity)
     whole = partials_of(laid, found, combiner)

@@ -18,7 +18,7 @@ from muntin.state.hashing import hash_rows
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, keys_column, keys_of
 from muntin.tables.clocks import FieldClock
-from muntin.tables.copartition import owners
+from muntin.tables.copartition import partitions_of
 from muntin.tables.moments import BEGINNING
 from muntin.tables.partition import Rules
 from muntin.tables.record import Keying
@@ -224,7 +224,7 @@ class RouteTask:
         if not names or buckets == 1:
             return {0: events}
         if names[0] == "key_any":
-            found = owners(keys_of(events.select(names)), buckets)
+            found = partitions_of(keys_of(events.select(names)), buckets)
         else:
             found = (hash_rows([events[names[0]]]) % buckets).tolist()
         owned = events.with_columns(pl.Series(_OWNER, found, dtype=pl.Int32))

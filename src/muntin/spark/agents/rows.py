@@ -145,7 +145,7 @@ def _column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) -> 
 
 def text(value: Any) -> str:
     """A key or value as text: text as it is, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(typed.plain(value))
+    return value if isinstance(value, str) else json.dumps(typed.as_plain(value))
 
 
 def result_schema(result_type: Any) -> StructType:
@@ -181,7 +181,7 @@ def sent_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataF
         {
             "key": [None if one.key is None else text(one.key) for one in sent],
             "time": pl.Series([one.time for one in sent], dtype=pl.Int64),
-            "value": [json.dumps(typed.plain(one.value)) for one in sent],
+            "value": [json.dumps(typed.as_plain(one.value)) for one in sent],
         },
         schema_overrides={"key": pl.String, "value": pl.String},
     )

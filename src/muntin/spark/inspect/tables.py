@@ -24,7 +24,7 @@ from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
 from muntin.spark.inspect.windows import active, moment
 from muntin.tables.moments import BEGINNING
-from muntin.tables.opened import Numbers, Opened
+from muntin.tables.opened import Opened, RunNumbers
 from muntin.tables.shard import Emitted, TableShard
 from muntin.tables.spec import TableSpec
 
@@ -188,7 +188,7 @@ class OpenTable:
             raise OptionError("CHECKPOINT", self.checkpoint.given, "isn't whole yet", hint)
         name, default, value_type = self._own
 
-        def fetch(wanted: Numbers) -> Mapping[int, Mapping[int, bytes]]:
+        def fetch(wanted: RunNumbers) -> Mapping[int, Mapping[int, bytes]]:
             by_slot = {self._slots[bucket]: runs for bucket, runs in wanted.items()}
             found = self.checkpoint.blobs(by_slot, batch)
             return {bucket: found[self._slots[bucket]] for bucket in wanted}

@@ -12,7 +12,7 @@ from tests.unit.engine.queries import combiner, lowered, messages
 from tests.unit.engine.windows.test_overlap import ALL, random_messages
 
 from muntin.engine import columns
-from muntin.engine.windows.cells import SortedCells, changed_sliding, compose_sliding, windows_of
+from muntin.engine.windows.cells import SortedCells, changed_sliding, compose_sliding, spans_of
 from muntin.engine.windows.combine import Combiner
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
@@ -67,8 +67,8 @@ def cells_of(emitted: Output, made: Combiner) -> pl.DataFrame:
 def test_windows_are_those_of_the_definition_each_once(
     emitted: Output, sliding: Sliding, low: int, high: int
 ) -> None:
-    laid = SortedCells.out(cells_of(emitted, query(sliding)), ["k0"])
-    found = windows_of(laid, sliding, low, high)
+    laid = SortedCells.of(cells_of(emitted, query(sliding)), ["k0"])
+    found = spans_of(laid, sliding, low, high)
     names = laid.cells["k0"].to_list()
     held = {}
     for n, window in enumerate(found.window.tolist()):
@@ -85,8 +85,8 @@ def test_windows_are_those_of_the_definition_each_once(
 def test_no_two_windows_hold_the_same_messages() -> None:
     # size 4    0  .  2  .  .  5  .  .  .  9
     #           a     a        a           a
-    laid = SortedCells.out(cells_of([("a", place) for place in (0, 2, 5, 9)], query(4)), ["k0"])
-    found = windows_of(laid, Sliding(4), -FAR, FAR)
+    laid = SortedCells.of(cells_of([("a", place) for place in (0, 2, 5, 9)], query(4)), ["k0"])
+    found = spans_of(laid, Sliding(4), -FAR, FAR)
     held = list(zip(found.ranges.start.tolist(), found.ranges.stop.tolist(), strict=True))
     assert len(set(held)) == len(held)
     assert sorted(found.window.tolist()) == [-4, -2, 1, 3, 5, 6]
@@ -94,7 +94,7 @@ def test_no_two_windows_hold_the_same_messages() -> None:
 
 def test_cells_are_laid_out_by_key_then_place() -> None:
     emitted = [("b", 3), ("a", 9), ("b", -1), ("a", 0), ("c", 0)]
-    laid = SortedCells.out(cells_of(emitted, query(4)), ["k0"])
+    laid = SortedCells.of(cells_of(emitted, query(4)), ["k0"])
     assert laid.cells["k0"].to_list() == ["a", "a", "b", "b", "c"]
     assert laid.key.tolist() == [0, 0, 1, 1, 2]
     assert laid.place.tolist() == [0, 9, -1, 3, 0]
