@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import muntin as mt
 from muntin.cli.page import put
 from muntin.serve import Feed as PageFeed
 from muntin.spark.inspect.observed import plain
+from muntin.spark.query import showing_rejected
 
 
 def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) -> None:
@@ -74,3 +76,26 @@ def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) ->
 def test_values_are_told_as_json_can_hold_them(value: object, shown: object) -> None:
     assert plain(value) == shown
     json.dumps(plain(value))
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_rejected_messages_travel_where_somebody_takes_them(
+    spark: SparkSession, tmp_path: Path, shown: bool
+) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 4), ("a", None, 2))
+    windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("10 seconds")
+    counted = windows.agg(total=mt.sum("value"))
+    with showing_rejected() if shown else nullcontext():
+        query = counted.start(checkpoint=str(tmp_path / "checkpoint"), results=lambda rows, n: None)
+    seen: list[int] = []
+    query.watchers.append(
+        lambda number, batches: seen.extend(len(b.table()) for b in batches if b.kind == "rejected")
+    )
+    try:
+        assert query.await_idle(120)
+    finally:
+        query.stop()
+    # Whether they travel or not, they are counted.
+    assert query.progress.counts["null_time"] == 1
+    assert sum(seen) == shown

@@ -33,11 +33,13 @@ def serve(
             address = f"page     {server.address}"
             console.print(address, highlight=False, markup=False, soft_wrap=True)
             import muntin as mt
+            from muntin.spark.query import showing_rejected
 
             console.print("Starting Spark …", style="dim")
             spark = mt.session(pipeline.stem)
             try:
-                queries = begin(spark)
+                with showing_rejected():
+                    queries = begin(spark)
                 for query in queries:
                     put(feed, query)
                 watch(queries, console)

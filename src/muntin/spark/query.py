@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from html import escape
 from typing import Any
 
@@ -45,6 +46,20 @@ _BATCHES = 2
 _SETTLES = 5.0
 
 
+# Whether rejected messages are shown although no sink takes them.
+_SHOWN = ContextVar("muntin_shown", default=False)
+
+
+@contextmanager
+def showing_rejected() -> Iterator[None]:
+    """Queries that are started meanwhile give rejected messages to their watchers in any case."""
+    before = _SHOWN.set(True)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(before)
+
+
 class WindowedQuery:
     """A handle on a started query.
 
@@ -55,7 +70,8 @@ class WindowedQuery:
         progress: What the last batch left behind.
         outputs: What kinds of rows it emits.
         watchers: Are shown batches when they are written, each watcher in a thread of its own: the
-            number, and the rows of each kind. One who is slow is shown the newest.
+            number, and the rows of each kind. One who is slow is shown the newest. Rejected
+            messages are among them where the query has a sink for these, or none at all.
     """
 
     def __init__(self) -> None:
@@ -268,20 +284,23 @@ def start(
     available_now: bool,
 ) -> WindowedQuery:
     """See ``WindowedAggregate.start``."""
-    if not plan.emitted.isStreaming:
+    if not plan.streams:
         hint = "write its .results and .rejected instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
     if noted(plan, name):
         return WindowedQuery()
-    known = remembered(plan.emitted.sparkSession, checkpoint)
+    known = remembered(plan.spark, checkpoint)
     plan = plan if known is None else plan.with_shards(known)
-    check_ticks(plan.emitted, checkpoint, plan.spec)
+    # Where nobody takes rejected messages, the columns that only they would show need not travel.
+    shown = rejected is not None or results is None or _SHOWN.get()
+    emitted = plan.emitted if shown else plan.counting
+    check_ticks(emitted, checkpoint, plan.spec)
     outputs = [
         Destination(RESULTS, plan.results, plan.keys, results),
         Destination(REJECTED, plan.rejected, None, rejected),
     ]
     count = partitions(plan.shards)
-    return launch(plan.emitted, outputs, checkpoint, count, name, every, available_now)
+    return launch(emitted, outputs, checkpoint, count, name, every, available_now)
 
 
 def launch(
@@ -326,7 +345,7 @@ def launch(
         prepare(sinks)
     check_workers(handle.spark)
     post = Post(session_of(handle.spark)) if remote else None
-    write = Writer(outputs, sinks, checkpoint, post or handle)
+    write = Writer(outputs, sinks, checkpoint, post or handle, shards)
     writer = emitted.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     writer = _triggered(writer.outputMode("append"), every, available_now)
     writer = writer if name is None else writer.queryName(name)

@@ -18,8 +18,8 @@ from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.files import Sink, SinkLike
 from muntin.spark.sinks.unstorable import DeadLetters, Letters
 
-# Blobs of up to so many bytes come with the progress: fetching them costs no job then.
-_FEW = 1 << 18
+# So many bytes of rows, over all shards, come with the progress: fetching them costs no job then.
+_FEW = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ class Writer:
         sinks: Where each goes, if anywhere.
         checkpoint: Where rows are kept that a sink can't take.
         report: Is given each batch.
+        shards: How many partitions the emitted rows have.
     """
 
     def __init__(
@@ -89,12 +90,14 @@ class Writer:
         sinks: Sequence[Sink | None],
         checkpoint: str,
         report: Report,
+        shards: int,
     ) -> None:
         self._outputs = tuple(outputs)
         self._sinks = tuple(sinks)
         self._checkpoint = checkpoint
         self._dead = DeadLetters(checkpoint)
         self._report = report
+        self._few = _FEW // shards
 
     def __call__(self, emitted: DataFrame, number: int) -> None:
         """Write a batch."""
@@ -105,7 +108,8 @@ class Writer:
             kept = Kept(emitted.unpersist)
             try:
                 with self._watched(number, "in a worker"):
-                    lines, batches = fetched(number, emitted, self._outputs, self._checkpoint)
+                    found = number, emitted, self._outputs, self._checkpoint
+                    lines, batches = fetched(*found, few=self._few)
                 for batch, target in zip(batches, self._sinks, strict=True):
                     if target is not None:
                         with self._watched(number, f"the sink of {batch.kind}"):
@@ -128,7 +132,11 @@ class Writer:
 
 
 def fetched(
-    number: int, emitted: DataFrame, outputs: Sequence[Destination], checkpoint: str = ""
+    number: int,
+    emitted: DataFrame,
+    outputs: Sequence[Destination],
+    checkpoint: str = "",
+    few: int = _FEW,
 ) -> tuple[list[str], list[Batch]]:
     """The progress of a batch's shards, and what each output gets of it.
 
@@ -137,13 +145,14 @@ def fetched(
         emitted: What the shards emitted.
         outputs: What kinds of rows there are.
         checkpoint: The folder of the query's checkpoint, where somebody writes.
+        few: Blobs of up to so many bytes are fetched with the progress.
     """
-    few = F.when(F.length("blob") <= _FEW, F.col("blob")).alias("blob")
-    rows = emitted.select("kind", "progress", few).collect()
+    small = F.when(F.length("blob") <= few, F.col("blob")).alias("blob")
+    rows = emitted.select("kind", "progress", small).collect()
     batches = []
     for o in outputs:
         blobs = [row.blob for row in rows if row.kind == o.kind]
-        small = tuple(map(bytes, blobs)) if None not in blobs else None
+        held = tuple(map(bytes, blobs)) if None not in blobs else None
         of = (number, emitted, o.kind, o.schema, o.keys, not blobs)
-        batches.append(Batch(*of, Letters(o.kind), small, checkpoint))
+        batches.append(Batch(*of, Letters(o.kind), held, checkpoint))
     return [row.progress for row in rows if row.kind == PROGRESS], batches

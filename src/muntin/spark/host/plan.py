@@ -8,7 +8,7 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import polars as pl
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -136,6 +136,11 @@ class Plan:
     upstream: Upstream | None = None
 
     @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self.sources[0].input.frame.sparkSession
+
+    @property
     def streams(self) -> bool:
         """Whether the input goes on."""
         return self.sources[0].input.frame.isStreaming
@@ -191,10 +196,11 @@ class Plan:
         return emitted(self.stage, self.sources, self.period)
 
     @cached_property
-    def _of_results(self) -> DataFrame:
+    def counting(self) -> DataFrame:
+        """What the shards emit where rejected messages are counted, and not given out."""
         return self.emitted if self.lean is None else self.lean().emitted
 
     def unpacked(self, kind: str) -> DataFrame:
         """The rows of results or of rejected messages."""
-        found = self._of_results if kind == RESULTS else self.emitted
+        found = self.counting if kind == RESULTS else self.emitted
         return unpacked(found, kind, self.stage.schemas[kind])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import chain
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,7 +15,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from muntin.spark.host.internals.plans import remember, remembered
 from muntin.spark.host.schema import to_batches
 from muntin.spark.sources.flags import Flags
-from muntin.spark.sources.kafka_consumer import Range, read
+from muntin.spark.sources.kafka_consumer import Columns, Range, read
 from muntin.spark.sources.kafka_ranges import KafkaRows
 from muntin.spark.sources.payloads import decode
 from muntin.spark.sources.utf8 import marked, text, unchecked
@@ -22,6 +23,15 @@ from muntin.spark.sources.utf8 import marked, text, unchecked
 # The column of a payload that couldn't be parsed, as it came; null for all others.
 MALFORMED = "malformed"
 _MADE_OF = "_muntin_columnar"
+# Kafka's own columns that differ by message, and what confluent_kafka calls them.
+_FIELDS = {
+    "key": "key",
+    "value": "value",
+    "offset": "offset",
+    "timestamp": "timestamp",
+    "timestampType": "timestamp",
+    "headers": "headers",
+}
 
 
 @dataclass(frozen=True)
@@ -51,12 +61,21 @@ class KafkaReader:
         for batch in batches:
             rows = batch.to_pylist()
             now = max((row.pop("now") for row in rows), default=0)
-            for messages in read(self.client, self.lossy, [Range(**row) for row in rows]):
+            ranges = [Range(**row) for row in rows]
+            for messages in read(self.client, self.lossy, ranges, self.fields):
                 yield self.flags.add(self.frame(messages), now)
 
-    def frame(self, messages: Sequence[Any]) -> pl.DataFrame:
+    @property
+    def fields(self) -> frozenset[str]:
+        """What is to be known of each message."""
+        payload = self.payload or {}
+        fields = {_FIELDS[name] for name in self.wanted if name in _FIELDS.keys() - payload.keys()}
+        # A message whose columns are none of its own is still counted, and may be malformed.
+        return frozenset(fields | ({"value"} if self.payload is not None else set()))
+
+    def frame(self, messages: Columns) -> pl.DataFrame:
         """Messages of one partition as columns."""
-        values = [message.value() for message in messages]
+        values = messages.lists.get("value", [])
         found: dict[str, pl.Series] = {}
         if self.payload is not None:
             # All columns, whoever asks: whether a message is malformed can't depend on that.
@@ -69,14 +88,14 @@ class KafkaReader:
         garbled = {}
         for name, dtype in self.wanted.items():
             if name == "key" and name not in found:
-                keys = pl.Series([message.key() for message in messages], dtype=pl.Binary)
+                keys = pl.Series(messages.lists["key"], dtype=pl.Binary)
                 # Spark's rows have whatever bytes a key has, as those of Spark's own reader.
                 if dtype == pl.Binary:
                     found[name] = keys
                 else:
                     found[name], garbled[name] = text(keys)
             elif name not in found:
-                found[name] = _own(name, messages, values).cast(dtype)
+                found[name] = _own(name, messages).cast(dtype)
         frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
         return marked(frame, garbled)
 
@@ -137,26 +156,22 @@ def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:
     return pl.Series(kept, dtype=pl.Binary)
 
 
-def _own(name: str, messages: Sequence[Any], values: Sequence[bytes | None]) -> pl.Series:
+def _own(name: str, messages: Columns) -> pl.Series:
     """One of Kafka's own columns."""
-    count = len(messages)
-    if name == "value":
-        return pl.Series(values, dtype=pl.Binary)
     if name == "topic":
-        return pl.repeat(messages[0].topic(), count, dtype=pl.String, eager=True)
+        return pl.repeat(messages.topic, messages.count, dtype=pl.String, eager=True)
     if name == "partition":
-        return pl.repeat(messages[0].partition(), count, dtype=pl.Int32, eager=True)
+        return pl.repeat(messages.partition, messages.count, dtype=pl.Int32, eager=True)
+    found = messages.lists[_FIELDS[name]]
+    if name == "value":
+        return pl.Series(found, dtype=pl.Binary)
     if name == "offset":
-        return pl.Series([message.offset() for message in messages], dtype=pl.Int64)
-    if name == "timestamp":
-        stamps = pl.Series([message.timestamp()[1] for message in messages], dtype=pl.Int64)
-        return (stamps * 1000).cast(pl.Datetime("us", "UTC"))
-    if name == "timestampType":
+        return pl.Series(found, dtype=pl.Int64)
+    if name in ("timestamp", "timestampType"):
+        both = np.fromiter(chain.from_iterable(found), np.int64, 2 * len(found)).reshape(-1, 2)
+        if name == "timestamp":
+            return pl.Series(both[:, 1] * 1000).cast(pl.Datetime("us", "UTC"))
         # Spark's 0 is the producer's time, and 1 the broker's.
-        return pl.Series([message.timestamp()[0] - 1 for message in messages], dtype=pl.Int32)
-    headers = [
-        [{"key": key, "value": value} for key, value in message.headers() or ()] or None
-        for message in messages
-    ]
-    kind = pl.List(pl.Struct({"key": pl.String, "value": pl.Binary}))
-    return pl.Series(headers, dtype=kind)
+        return pl.Series(both[:, 0] - 1)
+    headers = [[{"key": k, "value": v} for k, v in some or ()] or None for some in found]
+    return pl.Series(headers, dtype=pl.List(pl.Struct({"key": pl.String, "value": pl.Binary})))

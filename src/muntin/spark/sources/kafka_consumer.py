@@ -6,16 +6,18 @@ of a group, commits nothing, and reads just the ranges that it is given.
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from muntin.model.errors import SourceError
 
-_AT_ONCE = 10_000
+_AT_ONCE, _WAIT = 2_000, 0.02
 # A frame is made of about as many messages, or of as many bytes.
 _MESSAGES, _BYTES = 100_000, 64 << 20
 # Ranges this short are asked for together.
@@ -34,10 +36,12 @@ QUIET = {"log_level": "2"}
 _DEFAULTS = {
     # As Kafka's own clients have it.
     "isolation.level": "read_uncommitted",
-    "fetch.wait.max.ms": "100",
+    # A range is there before it is asked for. Behind it the broker waits for more, and the request
+    # for the next range waits for the broker.
+    "fetch.wait.max.ms": "5",
     # What is fetched beyond a range is thrown away, so the queue is short; and librdkafka waits a
     # second by default before it fills a queue that was full.
-    "queued.max.messages.kbytes": "4096",
+    "queued.max.messages.kbytes": "2048",
     "queued.min.messages": "1000000",
     "fetch.queue.backoff.ms": "10",
     **QUIET,
@@ -62,13 +66,55 @@ class Range:
         return self.topic, self.partition
 
 
-def read(client: Mapping[str, str], lossy: bool, ranges: Sequence[Range]) -> Iterator[list[Any]]:
+@dataclass
+class Columns:
+    """Messages of one partition, a list for each of their fields.
+
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        lists: The fields, by the name of confluent_kafka's method that gives them.
+        count: How many messages there are.
+        size: How many bytes their keys and payloads have, where these are among the fields.
+    """
+
+    topic: str
+    partition: int
+    lists: dict[str, list[Any]]
+    count: int = 0
+    size: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a frame is to be made of them."""
+        return self.count >= _MESSAGES or self.size >= _BYTES
+
+    def add(self, messages: Sequence[Any], getters: Mapping[str, Callable[[Any], Any]]) -> None:
+        """Add messages, of which nothing but their fields is kept."""
+        if not messages:
+            return
+        for name, get in getters.items():
+            if name == "offset" and _without_gaps(messages):
+                self.lists[name] += range(messages[0].offset(), messages[-1].offset() + 1)
+                continue
+            found = [*map(get, messages)]
+            self.lists[name] += found
+            if name in ("key", "value"):
+                self.size += sum(map(len, filter(None, found)))
+        self.count += len(messages)
+
+
+def read(
+    client: Mapping[str, str], lossy: bool, ranges: Sequence[Range], fields: Collection[str]
+) -> Iterator[Columns]:
     """The messages of ranges, in the order of the ranges and of their offsets, some at a time.
 
     Args:
         client: Settings of librdkafka.
         lossy: Whether to go on where messages were deleted before they were read.
         ranges: What to read; no two of one partition.
+        fields: What is wanted of each message: ``value``, ``key``, ``offset``, ``timestamp``,
+            ``headers``.
 
     Raises:
         SourceError: When messages of a range aren't there any more, or the brokers don't give them.
@@ -76,22 +122,30 @@ def read(client: Mapping[str, str], lossy: bool, ranges: Sequence[Range]) -> Ite
     group: list[Range] = []
     for one in ranges:
         if group and sum(r.end - r.start for r in group) + one.end - one.start > _SHORT:
-            yield from _Reading(client, lossy, group).messages()
+            yield from _Reading(client, lossy, group, fields).messages()
             group = []
         group.append(one)
     if group:
-        yield from _Reading(client, lossy, group).messages()
+        yield from _Reading(client, lossy, group, fields).messages()
 
 
 class _Reading:
     """Reads a few ranges at once."""
 
-    def __init__(self, client: Mapping[str, str], lossy: bool, ranges: Sequence[Range]) -> None:
-        from confluent_kafka import Consumer
+    def __init__(
+        self,
+        client: Mapping[str, str],
+        lossy: bool,
+        ranges: Sequence[Range],
+        fields: Collection[str],
+    ) -> None:
+        from confluent_kafka import Consumer, Message
 
         self.lossy = lossy
+        self.getters = {name: getattr(Message, name) for name in fields}
+        # What is still to be read of each, from the next offset on.
         self.open = {one.place: one for one in ranges}
-        self.found: dict[Place, list[Any]] = {one.place: [] for one in ranges}
+        self.found = {one.place: self._nothing(one.place) for one in ranges}
         self.where = client["bootstrap.servers"]
         settings = {**_DEFAULTS, **client, **_CONSUMER}
         known = json.dumps(settings, sort_keys=True)
@@ -99,64 +153,88 @@ class _Reading:
             _CONSUMERS[known] = Consumer(settings)
         self.consumer = _CONSUMERS[known]
 
-    def messages(self) -> Iterator[list[Any]]:
-        """What the ranges hold, some messages at a time."""
-        from confluent_kafka import TopicPartition
+    def _nothing(self, place: Place) -> Columns:
+        return Columns(*place, {name: [] for name in self.getters})
 
-        starts = [TopicPartition(r.topic, r.partition, r.start) for r in self.open.values()]
+    def messages(self) -> Iterator[Columns]:
+        """What the ranges hold, some messages at a time."""
         # Of one range a part can go on before the rest is there; several are kept in their order.
-        alone, size, deadline = len(starts) == 1, 0, time.monotonic() + _PATIENCE
-        self.consumer.assign(starts)
+        alone = next(iter(self.open)) if len(self.open) == 1 else None
+        deadline = time.monotonic() + _PATIENCE
+        self._assign()
         try:
             while self.open:
-                came = self.consumer.consume(_AT_ONCE, 0.1)
-                if came:
-                    size += self._take_all(came) if alone else sum(map(self._take, came))
+                if self._receive():
                     deadline = time.monotonic() + _PATIENCE
-                if time.monotonic() > deadline:
+                elif time.monotonic() > deadline:
                     raise SourceError(
                         f"Kafka at {self.where} gave no message of {self._rest()} in "
                         f"{_PATIENCE:.0f} s; bring the brokers back and start the query again"
                     )
-                kept = next(iter(self.found.values()))
-                if alone and (len(kept) >= _MESSAGES or size >= _BYTES):
-                    yield kept.copy()
-                    kept.clear()
-                    size = 0
+                if alone is not None and self.found[alone].is_full:
+                    full, self.found[alone] = self.found[alone], self._nothing(alone)
+                    yield full
         finally:
             self.consumer.unassign()
-        yield from (messages for messages in self.found.values() if messages)
+        yield from (columns for columns in self.found.values() if columns.count)
 
-    def _take_all(self, came: list[Any]) -> int:
-        """Keep messages of the only range that is read, all at once; returns their size."""
-        if any(message.error() for message in came):
-            return sum(map(self._take, came))
-        [one] = self.open.values()
-        offsets = [message.offset() for message in came]
-        if offsets[-1] >= one.end - 1:
-            del self.open[one.place]
-            came = came[: bisect_left(offsets, one.end)]
-        self.found[one.place] += came
-        return sum(map(len, came))
+    def _assign(self) -> None:
+        from confluent_kafka import TopicPartition
 
-    def _take(self, message: Any) -> int:
-        """Keep a message, where it is of a range; returns its size."""
-        place = message.topic(), message.partition()
+        left = self.open.values()
+        self.consumer.assign([TopicPartition(r.topic, r.partition, r.start) for r in left])
+
+    def _receive(self) -> bool:
+        """Take what has come; returns whether anything has.
+
+        Messages are objects that Python's collector counts, and walks over again and again though
+        none of them is part of a cycle. That takes longer than to read them, so it rests.
+        """
+        left = sum(one.end - one.start for one in self.open.values())
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            # The client waits until it has as many as it is asked for.
+            came = self.consumer.consume(min(left, _AT_ONCE), _WAIT)
+            self._take(came)
+            return bool(came)
+        finally:
+            if collects:
+                gc.enable()
+
+    def _take(self, came: Sequence[Any]) -> None:
+        """Keep messages, and see what events among them mean."""
+        from confluent_kafka import Message
+
+        if not any(map(Message.error, came)):
+            # Asking each for its partition costs as much as all the rest.
+            alone = [(place, came) for place in self.found] if len(self.found) == 1 else None
+            for place, messages in alone or groupby(came, _place_of):
+                self._keep(place, [*messages])
+            return
+        for message in came:
+            place = _place_of(message)
+            if message.error() is None:
+                self._keep(place, [message])
+            elif self._judge(message, self.open.get(place)):
+                # What follows is sent again.
+                return
+
+    def _keep(self, place: Place, messages: Sequence[Any]) -> None:
+        """Keep messages of one partition, as far as they are of its range."""
         one = self.open.get(place)
-        if message.error() is not None:
-            self._judge(message, one)
-            return 0
-        if one is None:
-            return 0
-        if message.offset() >= one.end - 1:
+        if one is None or not messages:
+            return
+        last = messages[-1].offset()
+        if last >= one.end - 1:
             del self.open[place]
-        if message.offset() >= one.end:
-            return 0
-        self.found[place].append(message)
-        return len(message)
+            messages = messages[: bisect_left(messages, one.end, key=_offset_of)]
+        else:
+            self.open[place] = replace(one, start=last + 1)
+        self.found[place].add(messages, self.getters)
 
-    def _judge(self, message: Any, one: Range | None) -> None:
-        """What an event of the consumer means for a range."""
+    def _judge(self, message: Any, one: Range | None) -> bool:
+        """What an event of the consumer means for a range; returns whether it begins anew."""
         from confluent_kafka import KafkaError, TopicPartition
 
         error = message.error()
@@ -164,21 +242,21 @@ class _Reading:
             # Transactions' marks and what compaction has removed have offsets, and no messages.
             if one is not None and message.offset() >= one.end:
                 del self.open[one.place]
-            return
+            return False
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             for lost in [one] if one is not None else list(self.open.values()):
                 low, _ = self.consumer.get_watermark_offsets(
                     TopicPartition(lost.topic, lost.partition), timeout=_PATIENCE
                 )
                 self._skip(lost, low)
-            return
+            self._assign()
+            return True
         if error.fatal() or (not error.retriable() and one is not None):
             raise SourceError(f"Kafka at {self.where} doesn't give {self._rest()}: {error.str()}")
+        return False
 
     def _skip(self, lost: Range, low: int) -> None:
         """Go on behind messages that aren't there any more, where that is allowed."""
-        from confluent_kafka import TopicPartition
-
         if low <= lost.start:
             return
         if not self.lossy:
@@ -190,13 +268,21 @@ class _Reading:
             )
         if low >= lost.end:
             del self.open[lost.place]
-            return
-        self.open[lost.place] = Range(lost.topic, lost.partition, low, lost.end)
-        rest = [TopicPartition(r.topic, r.partition, r.start) for r in self.open.values()]
-        for messages in self.found.values():
-            messages.clear()
-        self.consumer.assign(rest)
+        else:
+            self.open[lost.place] = replace(lost, start=low)
 
     def _rest(self) -> str:
         return ", ".join(f"{r.topic}[{r.partition}] {r.start}–{r.end - 1}" for r in
                          self.open.values())  # fmt: skip
+
+
+def _without_gaps(messages: Sequence[Any]) -> bool:
+    return bool(messages[-1].offset() - messages[0].offset() == len(messages) - 1)
+
+
+def _place_of(message: Any) -> Place:
+    return message.topic(), message.partition()
+
+
+def _offset_of(message: Any) -> int:
+    return int(message.offset())

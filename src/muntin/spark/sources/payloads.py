@@ -109,7 +109,9 @@ def _read(lines: list[bytes], schema: pl.Schema) -> pl.DataFrame | None:
     if joined.count(b"\n") >= len(lines):
         # A line ends at a line feed; between values JSON takes a return as well.
         joined = b"\n".join(line.replace(b"\n", b"\r") for line in lines)
-    if any(half in joined for half in _SURROGATES) and not all(map(_is_text, lines)):
+    # Most messages have no escapes at all, and to look for a single byte is a hundred times faster.
+    escaped = b"\\" in joined and any(half in joined for half in _SURROGATES)
+    if escaped and not all(map(_is_text, lines)):
         return None
     try:
         found = pl.read_ndjson(io.BytesIO(joined), schema=schema)
