@@ -87,7 +87,7 @@ def test_a_host_runs_any_operator(spark: SparkSession) -> None:
 
 
 def test_what_a_task_sends_comes_back_as_it_was() -> None:
-    class Plain:
+    class JsonDataclass:
         def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
             judged = task.judged()
             assert (judged.known, judged.watermark) == (True, None)
@@ -97,7 +97,7 @@ def test_what_a_task_sends_comes_back_as_it_was() -> None:
         def open(self, state: ShardState) -> Any:
             raise AssertionError
 
-    stage = Stage(Plain, (7, 9), {}, "plain", kept=False)
+    stage = Stage(JsonDataclass, (7, 9), {}, "plain", kept=False)
     task = ShuffleTask(stage, "side", as_sent, None, frozenset())
     (sent,) = task(iter([pa.record_batch({"n": [1, 2]})]))
     assert sent.schema.names == ROW.names

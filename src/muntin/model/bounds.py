@@ -11,8 +11,8 @@ from typing import ClassVar, Literal
 
 from muntin.model.axis import Axis, Length, measure, say
 from muntin.model.errors import OptionError
+from muntin.model.json_dataclass import Family, JsonDataclass, read_by
 from muntin.model.kinds import KINDS, Kind, Paned
-from muntin.model.plain import Family, Plain, read_by
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.windows import along
@@ -21,7 +21,7 @@ SideName = Literal["left", "right"]
 
 
 @dataclass(frozen=True, slots=True)
-class Within(Plain):
+class Within(JsonDataclass):
     """Partners at a bounded distance: from ``before`` before the left message to ``after`` after.
 
     Attributes:
@@ -64,7 +64,7 @@ class Within(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Plain):
+class Together(JsonDataclass):
     """Partners that share a window: one of each of these kinds holds both.
 
     Example:
@@ -115,7 +115,7 @@ class Together(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Joint(Plain):
+class Joint(JsonDataclass):
     """Partners in one session: messages of both sides with the same key make up the sessions."""
 
     KIND: ClassVar[str] = "joint"

@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from muntin.model.axis import Axis
-from muntin.model.plain import Plain
+from muntin.model.json_dataclass import JsonDataclass
 
 
-class ByNumber(Plain, ABC):
+class ByNumber(JsonDataclass, ABC):
     """Windows with numbers that grow with their ends, and with panes or places that grow too.
 
     Attributes:
@@ -128,7 +128,7 @@ class ByNumber(Plain, ABC):
         return min(self.end(self.ended(position) + 1), closing)
 
 
-class Moving(Plain):
+class Moving(JsonDataclass):
     """Windows that move with the messages: each message may have one of its own."""
 
     __slots__ = ()

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from muntin.model.axis import DAY, Axis, Length, Rows, micros
 from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
-from muntin.model.plain import read_by
+from muntin.model.json_dataclass import read_by
 from muntin.model.windows import Windows
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from muntin.model.axis import Axis, phrase, say
 from muntin.model.errors import SpecChangedError
-from muntin.model.plain import Plain
+from muntin.model.json_dataclass import JsonDataclass
 
 
 class Fact(NamedTuple):
@@ -48,11 +48,11 @@ def named(name: str) -> str:
     return name if name.isidentifier() and name != "none" else repr(name)
 
 
-class Query(Plain, ABC):
+class Query(JsonDataclass, ABC):
     """What a checkpoint remembers of a query."""
 
     def to_dict(self) -> dict[str, Any]:
-        """See ``Plain``; made once, for every batch writes it. Not to be changed."""
+        """See ``JsonDataclass``; made once, for every batch writes it. Not to be changed."""
         return self._plain
 
     @cached_property

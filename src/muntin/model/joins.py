@@ -18,8 +18,8 @@ from muntin.model.axis import Axis, phrase, say
 from muntin.model.bounds import BOUNDS, Bound, Joint, SideName, Together, Within, bound_of, placed
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, Query, fact, length, named, names
+from muntin.model.json_dataclass import JsonDataclass, read_by
 from muntin.model.kinds import KINDS, Kind
-from muntin.model.plain import Plain, read_by
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy
 from muntin.model.spec import zones
 
@@ -40,7 +40,7 @@ LARGE = 3_600_000_000
 
 
 @dataclass(frozen=True)
-class Side(Plain):
+class Side(JsonDataclass):
     """One input of a join.
 
     Attributes:

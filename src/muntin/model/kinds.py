@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
-from muntin.model.plain import Family
+from muntin.model.json_dataclass import Family
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows

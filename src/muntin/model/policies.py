@@ -12,11 +12,11 @@ from typing import ClassVar
 
 from muntin.model.axis import SECOND, Duration, micros, phrase
 from muntin.model.errors import OptionError
-from muntin.model.plain import Family, Plain, read_by
+from muntin.model.json_dataclass import Family, JsonDataclass, read_by
 
 
 @dataclass(frozen=True, slots=True)
-class Each(Plain):
+class Each(JsonDataclass):
     """Emit after each message (on Spark: at most once a batch)."""
 
     KIND: ClassVar[str] = "each"
@@ -28,7 +28,7 @@ class Each(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class EveryRows(Plain):
+class EveryRows(JsonDataclass):
     """Emit after so many new messages in the window."""
 
     KIND: ClassVar[str] = "rows"
@@ -41,7 +41,7 @@ class EveryRows(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Every(Plain):
+class Every(JsonDataclass):
     """Emit when the wall clock passes a multiple of ``period`` (microseconds).
 
     A window with fewer than ``least`` new messages waits for the next time. (Beam calls it
@@ -60,7 +60,7 @@ class Every(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class RowsOrEvery(Plain):
+class RowsOrEvery(JsonDataclass):
     """Emit after so many new messages or by the wall clock, whichever comes first.
 
     Whatever made a window emit, its messages are counted from there anew. (Beam calls it
@@ -86,7 +86,7 @@ DEFAULT_LATE = Every(10 * SECOND)
 
 
 @dataclass(frozen=True, slots=True)
-class Firing(Plain):
+class Firing(JsonDataclass):
     """All policies of one query.
 
     Attributes:

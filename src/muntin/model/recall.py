@@ -9,7 +9,7 @@ from typing import Any
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
-from muntin.model.plain import Family
+from muntin.model.json_dataclass import Family
 from muntin.model.spec import WindowSpec
 
 QUERIES: Family[WindowSpec | JoinSpec] = Family(WindowSpec, JoinSpec)

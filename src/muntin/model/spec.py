@@ -14,8 +14,8 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, phrase, say
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, Query, fact, length, named, names
+from muntin.model.json_dataclass import read_by
 from muntin.model.kinds import KINDS, Kind
-from muntin.model.plain import read_by
 from muntin.model.policies import Firing
 
 Nulls = Literal["reject", "group"]

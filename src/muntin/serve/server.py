@@ -16,7 +16,7 @@ from muntin.serve.feed import Feed
 try:
     import uvicorn
 
-    from muntin.serve.patience import protocol
+    from muntin.serve.timeouts import protocol
 except ImportError as error:
     raise MissingExtraError("the live page", "web") from error
 

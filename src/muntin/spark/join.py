@@ -21,14 +21,14 @@ from muntin.model.joins import (
     pairs_of,
 )
 from muntin.spark.explain import explain
-from muntin.spark.finished import Finished
 from muntin.spark.join_plan import build_join
+from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
 from muntin.spark.windowed import Windowed
 
 
-class Joined(Finished):
+class Joined(QueryDefinition):
     """A finished join of two streaming or batch DataFrames.
 
     ``windowed(joined, …)`` takes its pairs into windows, within one query.

@@ -11,9 +11,9 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from muntin.model.errors import SettingError
-from muntin.spark.chatter import quiet_jvm
 from muntin.spark.host.internals import versions
 from muntin.spark.host.internals.jvm import is_connected, is_running, use_python
+from muntin.spark.stderr_filter import quiet_jvm
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"

@@ -24,8 +24,8 @@ from muntin.model.joins import JoinSpec
 from muntin.model.sentence import Sentence, check_name
 from muntin.model.spec import Nulls, WindowSpec
 from muntin.spark.explain import explain
-from muntin.spark.finished import Finished
 from muntin.spark.host.chain import Upstream, fed_by, marked
+from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
 from muntin.spark.window_plan import Request, build
@@ -84,7 +84,7 @@ class Windowed(Sentence):
         )
 
 
-class WindowedAggregate(Finished):
+class WindowedAggregate(QueryDefinition):
     """A finished windowed aggregation over a streaming or batch DataFrame."""
 
     @cached_property

@@ -17,8 +17,8 @@ import pytest
 import muntin as mt
 from muntin.serve import Feed, Subject
 from muntin.serve.app import STATIC
-from muntin.serve.patience import protocol
 from muntin.serve.server import Server
+from muntin.serve.timeouts import protocol
 
 LOOK = {"X-Muntin": "look"}
 

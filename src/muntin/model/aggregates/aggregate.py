@@ -8,7 +8,7 @@ from typing import Any
 
 from muntin.model.aggregates.entry import ENTRIES, Entry
 from muntin.model.facts import named
-from muntin.model.plain import Plain, read_by
+from muntin.model.json_dataclass import JsonDataclass, read_by
 
 
 def _pairs(stored: Iterable[Sequence[Any]]) -> tuple[tuple[str, Any], ...]:
@@ -20,7 +20,7 @@ def _unknown(rows: list[dict[str, Any]]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class RowsFunction(Plain):
+class RowsFunction(JsonDataclass):
     """A user's function over all rows of a window.
 
     Attributes:
@@ -33,7 +33,7 @@ class RowsFunction(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(Plain):
+class Aggregate(JsonDataclass):
     """One aggregate of a query.
 
     Attributes:

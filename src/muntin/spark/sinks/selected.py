@@ -14,12 +14,12 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Windowing, quoted
-from muntin.spark.finished import Finished
 from muntin.spark.host.chain import Upstream, marked
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.plan import RESULTS, Plan
 from muntin.spark.join import Joined
 from muntin.spark.query import WindowedQuery
+from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.files import Sink, SinkLike, check, sink
 from muntin.spark.windowed import WindowedAggregate
@@ -193,7 +193,7 @@ def shaped(target: SinkLike | None, shape: Shape | PairShape, shown: StructType)
     return None if made is None else _Shaped(made, shape, shown)
 
 
-class _Selected(Finished):
+class _Selected(QueryDefinition):
     """A query whose results have a shape of their own.
 
     Args:
@@ -211,7 +211,7 @@ class _Selected(Finished):
         return self.shape.of_frame(self.plan.unpacked(RESULTS))
 
     def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
-        """See ``Finished.start``."""
+        """See ``QueryDefinition.start``."""
         made = shaped(results, self.shape, self.results.schema)
         return super().start(results=made, **options)
 

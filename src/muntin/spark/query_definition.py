@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from muntin.spark.sinks.files import SinkLike
 
 
-class Finished:
+class QueryDefinition:
     """What finished windows and joins have in common.
 
     Args:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-T = TypeVar("T", bound="Plain")
+T = TypeVar("T", bound="JsonDataclass")
 
 _SCALARS: dict[Any, type] = {"int": int, "str": str, "bool": bool}
 
 
-class Plain:
+class JsonDataclass:
     """A dataclass that JSON can hold; fields that aren't compared aren't stored.
 
     Attributes:
@@ -66,7 +66,7 @@ class Family(Generic[T]):
         self._kinds: dict[str, type[T]] = {kind.KIND: kind for kind in kinds}
 
     def read(self, stored: Mapping[str, Any]) -> T:
-        """The value that was stored so; see ``Plain.from_dict``."""
+        """The value that was stored so; see ``JsonDataclass.from_dict``."""
         return self._kinds[stored["kind"]].from_dict(stored)
 
 
@@ -76,7 +76,7 @@ def read_by(read: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Plain):
+    if isinstance(value, JsonDataclass):
         return value.to_dict()
     if isinstance(value, tuple):
         return [_plain(one) for one in value]

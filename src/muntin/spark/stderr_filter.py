@@ -23,11 +23,11 @@ _GOES_ON = re.compile(rb"\s|Caused by:|(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error
 _PATIENCE = 0.2
 
 
-class Filter:
+class StderrFilter:
     r"""Passes records on: a line, and the lines that go on with it.
 
     Example:
-        >>> passing = Filter()
+        >>> passing = StderrFilter()
         >>> passing.take(b"Starting Streaming TransformWithStateInPandas Python worker.\n\nERR")
         b''
         >>> passing.take(b"OR x\n\tat y\n") + passing.rest()
@@ -86,7 +86,7 @@ def quiet_jvm() -> Iterator[None]:
 
 def _pass_on(reads: int, real: int) -> None:
     """Until nobody writes any more."""
-    passing = Filter()
+    passing = StderrFilter()
     while True:
         ready, _, _ = select.select([reads], [], [], _PATIENCE)
         data = os.read(reads, 1 << 16) if ready else b""

@@ -15,8 +15,8 @@ from muntin.model.bounds import Bound, Joint, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.joins import HOWS, JoinSpec, Side
+from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.kinds import KINDS, Kind
-from muntin.model.plain import Plain
 from muntin.model.policies import POLICIES, Each, Every, EveryRows, Firing
 from muntin.model.recall import recalled
 from muntin.model.sessions import Sessions
@@ -129,7 +129,7 @@ def joins(draw: Any) -> JoinSpec:
     return JoinSpec(side(), side(), bound, how, layout, buckets)
 
 
-def through_json(value: Plain) -> Any:
+def through_json(value: JsonDataclass) -> Any:
     stored = value.to_dict()
     read = json.loads(json.dumps(stored))
     # What is compared with a manifest as it was read must look as if it had been read.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muntin.spark.chatter import Filter
+from muntin.spark.stderr_filter import StderrFilter
 
 STEPS = b"""Starting Streaming TransformWithStateInPandas Python worker.
 
@@ -42,14 +42,14 @@ no line's end"""
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])
 def test_only_noise_is_left_out(size: int) -> None:
     text = STEPS + TWICE_CLOSED + STEPS + b"first\n" + THROWN + STEPS + OURS
-    passing, found = Filter(), b""
+    passing, found = StderrFilter(), b""
     for start in range(0, len(text), size):
         found += passing.take(text[start : start + size])
     assert found + passing.rest() == b"first\n" + OURS
 
 
 def test_what_waits_is_passed_on_when_nothing_follows() -> None:
-    passing = Filter()
+    passing = StderrFilter()
     assert passing.take(b"ERROR x\n") == b""
     assert passing.rest() == b"ERROR x\n"
     assert passing.take(b"half a li") + passing.rest() == b"half a li"
