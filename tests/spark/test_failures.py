@@ -126,7 +126,7 @@ def test_his_own_exception_comes_first(case: Any, spark: SparkSession, tmp_path:
 def test_what_a_worker_sends_as_text_is_read() -> None:
     failure = Failure.of(PythonException(WORKER), 3, "in a worker")
     assert failure is not None
-    assert (failure.kind, failure.said) == ("OddError", "two\nlines: of it")
+    assert (failure.kind, failure.message) == ("OddError", "two\nlines: of it")
     assert failure.place == "/home/me/app.py:7, in clean"
     assert str(failure.rebuilt()) == "OddError: two\nlines: of it"
     assert Failure.from_dict(failure.to_dict()) == failure
