@@ -13,7 +13,7 @@ from muntin.tables.clocks import Relative
 from muntin.tables.current import EventCursor
 from muntin.tables.entries import Entries
 from muntin.tables.plain_shard import PlainTableShard
-from muntin.tables.shard import Emitted, in_order
+from muntin.tables.shard import Emitted, TableShard, in_order
 from muntin.tables.spec import TableSpec
 from muntin.tables.window_shard import Operation, WindowTableShard
 
@@ -24,15 +24,10 @@ if TYPE_CHECKING:
 class Members:
     """The members of sets, by place and key; kept up while entries are read and written."""
 
-    def __init__(self) -> None:
-        self.entries: Entries
-        self._of: dict[int, dict[Any, set[Any]]] = {}
-
-    def watched(self, entries: Entries) -> Entries:
-        """Go by these entries."""
+    def __init__(self, entries: Entries) -> None:
         self.entries = entries
+        self._of: dict[int, dict[Any, set[Any]]] = {}
         entries.on_load = self._forget
-        return entries
 
     def begin(self, stored: Any) -> None:
         """Start a batch: what another worker may have changed is read anew.
@@ -81,8 +76,8 @@ class Members:
 
     def drop_through(self, place: int) -> None:
         """Forget the sets up to a place."""
-        for has_expired in [p for p in self._of if p <= place]:
-            del self._of[has_expired]
+        for expired in [p for p in self._of if p <= place]:
+            del self._of[expired]
 
     def changed(self) -> Iterator[tuple[int, Any, Any]]:
         """Place, key and set (or ``GONE``) of every set that has changed."""
@@ -92,22 +87,15 @@ class Members:
                 yield place, key, GONE if members is MISSING else members
 
 
-class SetTableShard(PlainTableShard):
-    """Sets without windows."""
+class _SetShard(TableShard):
+    """What tables of sets have in common."""
 
-    def __init__(self, spec: TableSpec, part: Partition) -> None:
-        super().__init__(spec, part)
-        self.members = Members()
-        self.members.watched(self.values)
+    members: Members
 
     def begin(self, blobs: Any, stored: Any) -> None:
         """See ``TableShard``."""
         super().begin(blobs, stored)
         self.members.begin(stored)
-
-    def found(self, place: int, key: Any) -> Any:
-        """See ``TableShard``."""
-        return self.members.of(place, key)
 
     def copied(self, found: Any) -> Any:
         """See ``TableShard``; members give out copies anyway."""
@@ -116,6 +104,18 @@ class SetTableShard(PlainTableShard):
     def put(self, place: int, key: Any, value: Any) -> None:
         """See ``TableShard``."""
         self.members.put(place, key, self.stored_copy(place, key, value))
+
+
+class SetTableShard(_SetShard, PlainTableShard):
+    """Sets without windows."""
+
+    def __init__(self, spec: TableSpec, part: Partition) -> None:
+        super().__init__(spec, part)
+        self.members = Members(self.values)
+
+    def found(self, place: int, key: Any) -> Any:
+        """See ``TableShard``."""
+        return self.members.of(place, key)
 
     def change(
         self, key: Any, add: Iterable[Any], discard: Iterable[Any], cursor: EventCursor
@@ -134,18 +134,12 @@ class SetTableShard(PlainTableShard):
         return (Emitted(key, None, value, False) for _, key, value in self.members.changed())
 
 
-class SetWindowTableShard(WindowTableShard):
+class SetWindowTableShard(_SetShard, WindowTableShard):
     """Sets in tumbling or hopping windows."""
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
         super().__init__(spec, part)
-        self.members = Members()
-        self.members.watched(self.whole)
-
-    def begin(self, blobs: Any, stored: Any) -> None:
-        """See ``TableShard``."""
-        super().begin(blobs, stored)
-        self.members.begin(stored)
+        self.members = Members(self.whole)
 
     def apply(
         self, operation: Operation, key: Any, operand: Any, cursor: EventCursor, relative: Relative
@@ -170,17 +164,9 @@ class SetWindowTableShard(WindowTableShard):
             self.return_value(window, key)
             self.members.change(window, key, add, discard)
 
-    def put(self, place: int, key: Any, value: Any) -> None:
-        """See ``TableShard``."""
-        self.members.put(place, key, self.stored_copy(place, key, value))
-
     def value(self, window: int, key: Any) -> Any:
         """See ``WindowTableShard``."""
         return self.members.of(window, key)
-
-    def copied(self, found: Any) -> Any:
-        """See ``TableShard``; members give out copies anyway."""
-        return found
 
     def values(self, window: int) -> dict[Any, Any]:
         """See ``WindowTableShard``."""
