@@ -40,7 +40,7 @@ class Rejected:
     """An event that was handed back.
 
     Attributes:
-        topic: Where it came from.
+        topic: Its topic.
         reason: ``late``, ``future``, ``null_key``, ``null_time``, ``malformed`` or ``error``.
         value: What it was.
         key: Its key, if it had one.
@@ -120,7 +120,7 @@ class Partition:
 
     Attributes:
         marks: The watermark in force of each clock: of topics, and of times in their values.
-        moved: When each of them last came further, by the wall clock.
+        moved: When each of them last advanced, by the wall clock.
         wall: The batch's wall clock, microseconds.
         batch: How many batches were committed.
         counts: Events so far, by what became of them.
@@ -284,8 +284,8 @@ class Partition:
     ) -> None:
         """Call back for closed windows; what the callback writes, it writes as of the window's end.
 
-        That is a stream, too: its clock has come to where every window that can end has
-        been called back for.
+        That is a stream, too: its clock is at the end of the last window that was called
+        back for.
         """
         cursor = EventCursor(f"on_window_close of {shard.spec.name}", f"@closed {shard.spec.name}")
         cursor.part = self
@@ -297,11 +297,8 @@ class Partition:
             for key, window, value, _ in closed:
                 assert window is not None
                 # Partitioned as the table's stream, so that the same keys may be written elsewhere.
-                cursor.key, cursor.value, cursor.time = (
-                    own(key, shard.partitionings),
-                    value,
-                    window[1],
-                )
+                cursor.key = own(key, shard.partitionings)
+                cursor.value, cursor.time = value, window[1]
                 cursor.arrival = ArrivalMarks(_CLOSED)
                 called = callback((key, window_range(*window)), value)
                 if inspect.isawaitable(called):
@@ -313,7 +310,7 @@ class Partition:
         blobs = None
         for shard in self.shards.values():
             shard.commit()
-            for entries in shard.kept().values():
+            for entries in shard.entries().values():
                 blobs = entries.journal.blobs
         self.batch += 1
         if blobs is None:
@@ -328,7 +325,7 @@ class Partition:
             tables={
                 f"{name} {journal}": entries.journal.entries()
                 for name, shard in shards
-                for journal, entries in shard.kept().items()
+                for journal, entries in shard.entries().items()
             },
             extra={
                 "version": self._version,
@@ -336,7 +333,7 @@ class Partition:
                 "marks": self.marks,
                 "moved": self.moved,
                 "zones": self._zones,
-                "tables": {name: shard.stored() for name, shard in shards},
+                "tables": {name: shard.manifest() for name, shard in shards},
             },
         )
         blobs.save(manifest.dumps())

@@ -20,9 +20,9 @@ class PlainTableShard(TableShard):
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
         super().__init__(spec, part)
-        self.values = self.entries(1)
+        self.values = self.new_entries(1)
 
-    def kept(self) -> dict[str, Entries]:
+    def entries(self) -> dict[str, Entries]:
         """See ``TableShard``."""
         return {"values": self.values}
 

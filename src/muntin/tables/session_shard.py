@@ -42,14 +42,14 @@ class SessionTableShard(TableShard):
         assert isinstance(spec.windows, Sessions)
         self.sessions = spec.windows
         self.span = spec.unit
-        self.stored_sessions = self.entries(1, self._forget)
+        self.stored_sessions = self.new_entries(1, self._forget)
         self._of: dict[Any, list[TableSession]] | None = None
         # What was touched since the last commit, by key and start: the end then, and what is now.
         self._before: dict[tuple[Any, int], int | None] = {}
         self._now: dict[tuple[Any, int], TableSession | None] = {}
         self._closed_ends: dict[tuple[Any, int], int] = {}
 
-    def kept(self) -> dict[str, Entries]:
+    def entries(self) -> dict[str, Entries]:
         """See ``TableShard``."""
         return {"sessions": self.stored_sessions}
 

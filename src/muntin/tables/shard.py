@@ -85,11 +85,11 @@ class TableShard:
         self._late: dict[tuple[int, Any], Late] = {}
         self._refused: dict[tuple[Any, ...], ArrivalMarks] = {}
 
-    def kept(self) -> dict[str, Entries]:
+    def entries(self) -> dict[str, Entries]:
         """Everything that is stored, by a name of its own."""
         raise NotImplementedError
 
-    def entries(self, span: int, on_load: Callable[[int], None] | None = None) -> Entries:
+    def new_entries(self, span: int, on_load: Callable[[int], None] | None = None) -> Entries:
         """Entries that keep this table's values."""
         return Entries(span, codec_of(self.spec.value_type), on_load)
 
@@ -111,11 +111,11 @@ class TableShard:
                 ) from error
         runs = None if stored is None else stored.get("runs", {})
         dropped = self.dropped()
-        for name, entries in self.kept().items():
+        for name, entries in self.entries().items():
             entries.begin(blobs, None if runs is None else runs.get(name, ()), dropped.get(name))
 
     def dropped(self) -> dict[str, int | None]:
-        """The greatest place that has expired, for each name in ``kept``."""
+        """The greatest place that has expired, for each name in ``entries``."""
         return {}
 
     def _restore(self, stored: Mapping[str, Any]) -> None:
@@ -133,7 +133,7 @@ class TableShard:
         """Store so many places together."""
         self.span = span
 
-    def stored(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, Any]:
         """The table's part of the manifest."""
         return {
             "span": self.span,
@@ -386,7 +386,7 @@ class TableShard:
 
     def commit(self) -> None:
         """Write what has changed to the journal."""
-        for entries in self.kept().values():
+        for entries in self.entries().values():
             entries.commit()
 
 

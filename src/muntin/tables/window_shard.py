@@ -58,8 +58,8 @@ class WindowTableShard(TableShard):
         super().__init__(spec, part)
         assert isinstance(spec.windows, Windows)
         self.windows = spec.windows
-        self.whole = self.entries(spec.span)
-        self.panes = self.entries(1) if spec.summed else None
+        self.whole = self.new_entries(spec.span)
+        self.panes = self.new_entries(1) if spec.summed else None
         self.lay_out(spec.span)
         self._even = not self.windows.remainder
         self._origin, self._slide = self.windows.origin, self.windows.slide
@@ -67,7 +67,7 @@ class WindowTableShard(TableShard):
         self._slots: dict[int, Slot] = {}
         self._mixed = True
 
-    def kept(self) -> dict[str, Entries]:
+    def entries(self) -> dict[str, Entries]:
         """See ``TableShard``."""
         return {"windows": self.whole, **({"panes": self.panes} if self.panes else {})}
 

@@ -247,7 +247,9 @@ def _emitted(
 def _progress(part: Partition, emitted: dict[str, list[Emitted]]) -> dict[str, Any]:
     fired = Counter("full" if one.closed else "early" for rows in emitted.values() for one in rows)
     stored = sum(
-        entries.journal.rows for shard in part.shards.values() for entries in shard.kept().values()
+        entries.journal.rows
+        for shard in part.shards.values()
+        for entries in shard.entries().values()
     )
     return {
         "watermark": part.watermark,
@@ -277,7 +279,7 @@ class PartitionCache:
 
     def shrink(self, part: Partition) -> None:
         """Forget what was read, if it is too much."""
-        held = [e for shard in part.shards.values() for e in shard.kept().values()]
+        held = [e for shard in part.shards.values() for e in shard.entries().values()]
         if sum(entries.rows for entries in held) > _MOST_ENTRIES:
             for entries in held:
                 entries.shrink()
