@@ -117,7 +117,7 @@ def table(queries: Sequence[Any], begun: float, total: int | None = None) -> Tab
 
 @dataclass
 class _Lines:
-    """Progress for who reads no terminal: a line a query when there is something new."""
+    """Progress for who reads no terminal: a line per query when there is something new."""
 
     queries: Sequence[Any]
     begun: float

@@ -1,6 +1,7 @@
 """Columnar window operators over Polars frames and a store; no Spark here, and no clock of its own.
 
-A batch goes: ``combine`` (messages to one row a key and pane) → ``operator`` (one shard: keeps
-``runs`` in a store, decides with ``firing`` what emits, computes it with ``overlap``). ``oracle``
-says the same slowly.
+A batch goes: ``prepare`` (before the shuffle: messages to one row per key and pane) → ``run`` (one
+shard: keeps ``Runs`` in a store, decides with ``firing`` what emits, composes windows of panes).
+``windows``, ``sessions`` and ``joins`` are the operators, ``aggregates`` what they compute;
+``muntin.testing.oracle`` says the same slowly.
 """

@@ -15,7 +15,7 @@ FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, columns
 def admit(
     messages: pl.DataFrame, keys: Sequence[str], edge: int | None
 ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-    """Part messages into those that are taken and those rejected, a frame a reason.
+    """Part messages into those that are taken and those rejected, a frame per reason.
 
     Args:
         messages: The input columns, ``columns.TIME``, and any of the flag columns ``KEEP``,

@@ -17,7 +17,7 @@ from muntin.model.json_dataclass import Family, JsonDataclass, read_by
 
 @dataclass(frozen=True, slots=True)
 class Each(JsonDataclass):
-    """Emit after each message (on Spark: at most once a batch)."""
+    """Emit after each message (on Spark: at most once per batch)."""
 
     KIND: ClassVar[str] = "each"
     rows: ClassVar[None] = None

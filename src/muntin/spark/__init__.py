@@ -1,6 +1,6 @@
-"""The PySpark door: the only folder that imports pyspark.
+"""What makes windows of DataFrames: the only folder that imports pyspark.
 
-A batch goes: messages → ``combiner`` (before the shuffle, one small blob a task and bucket) →
-``processor`` (one shard a bucket, in Spark's state store) → blobs of results and rejected
-messages → rows again.
+A batch goes: messages (``sources``) → ``host.task`` (before the shuffle, one small blob per task
+and shard) → ``host.processor`` (a shard in Spark's state store) → blobs of results and rejected
+messages → rows again (``sinks``). ``inspect`` reads checkpoints from outside.
 """

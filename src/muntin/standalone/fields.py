@@ -145,7 +145,7 @@ def column(name: str, values: Sequence[Any], dtype: pl.DataType, unread: Unread)
 
     Args:
         name: The column's name.
-        values: One value a row.
+        values: One value per row.
         dtype: Its type.
         unread: Where cells are noted that couldn't be read.
     """

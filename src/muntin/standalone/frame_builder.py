@@ -155,7 +155,7 @@ class FrameBuilder:
         """The frame of messages that came as Python values.
 
         Args:
-            cells: The values by field, one a message; times as ``micros_of`` gives them.
+            cells: The values by field, one per message; times as ``micros_of`` gives them.
             length: How many messages there are.
             sample: The type of times, should it not be known yet.
             future: Which messages are too far ahead, by number; they are judged here where it

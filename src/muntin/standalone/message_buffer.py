@@ -1,4 +1,4 @@
-"""Single messages that wait, in a Python list a field, until the engine takes them together."""
+"""Single messages that wait, in a Python list per field, until the engine takes them together."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class Runs:
 
     @property
     def rows(self) -> int:
-        """How many rows are stored, a row counted once a run that has it."""
+        """How many rows are stored, a row counted once per run that has it."""
         return sum(run.rows for runs in self._segments.values() for run in runs)
 
     @property
@@ -255,7 +255,7 @@ class Runs:
         return [(self._plain(run), run.low, run.high) for run in self._between(low, high)]
 
     def everything(self) -> list[pl.DataFrame]:
-        """All rows, a frame a run, oldest first."""
+        """All rows, a frame per run, oldest first."""
         return frames_of(self.read())
 
     def of(

@@ -1,6 +1,6 @@
 """The three stores of windows, over memory, RocksDB or numbered blobs.
 
-``MessageStore`` keeps messages, ``WindowStore`` a value a window, ``SessionStore`` the aggregates
+``MessageStore`` keeps messages, ``WindowStore`` a value per window, ``SessionStore`` the aggregates
 of sessions. Each stands on a ``KeyValue`` (ordered rows of bytes, one atomic flush), and several
 may share one, so that they are flushed together with the offset of the source. Nothing in here
 knows Spark or the engine.

@@ -1,4 +1,4 @@
-"""Entries of a table as a frame, and back: a place, a key and a value a row.
+"""Entries of a table as a frame, and back: a place, a key and a value per row.
 
 Keys and values that are all text, all whole numbers or all floats are columns of that type; others
 are written one by one. Each form has a column of its own name, so that frames of several batches

@@ -170,7 +170,7 @@ class Table(Handle):
         *,
         key_index: bool = False,
     ) -> WindowedTable:
-        """Keep a value a window; windows follow each other without overlap.
+        """Keep a value per window; windows follow each other without overlap.
 
         Args:
             size: Length of a window.
@@ -188,7 +188,7 @@ class Table(Handle):
         *,
         key_index: bool = False,
     ) -> WindowedTable:
-        """Keep a value a window; windows overlap, and an event counts in all that hold its time.
+        """Keep a value per window; windows overlap, and an event counts in all that hold its time.
 
         As in Faust, windows end at multiples of the step, so that those of ``hopping(10, 3)`` start
         at 2, 5, 8.
@@ -220,7 +220,7 @@ class Table(Handle):
         closed: Closed = "both",
         key_index: bool = False,
     ) -> WindowedTable:
-        """Keep a value a session: a stretch of events of a key, separated by silence.
+        """Keep a value per session: a stretch of events of a key, separated by silence.
 
         A session begins and grows by being written (``table[key] += x``). What is changed inside of
         its value (``table[key].current().append(x)``) is kept and has no time, so it doesn't

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class WindowedTable(Handle):
-    """A table with a value a window; made by ``tumbling``, ``hopping`` or ``session``.
+    """A table with a value per window; made by ``tumbling``, ``hopping`` or ``session``.
 
     Args:
         app: The app.

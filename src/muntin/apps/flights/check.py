@@ -74,7 +74,7 @@ class Verdict:
     Attributes:
         key: The query's key.
         windows: How many windows were compared.
-        differences: One line a window that differs.
+        differences: One line per window that differs.
         rejected: How many messages the query rejected.
         expected: How many it should have.
     """

@@ -104,7 +104,7 @@ def _apart(places: list[float], least: float) -> list[float]:
 def lines(
     title: str, series: dict[str, list[Point]], names: dict[str, str], ticks: Sequence[Tick]
 ) -> str:
-    """One line a series, its name at its end.
+    """One line per series, its name at its end.
 
     Args:
         title: What is shown, in words.

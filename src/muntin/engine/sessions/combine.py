@@ -120,7 +120,7 @@ def _reached(key: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def merged(rows: pl.DataFrame, group: NDArray[np.int64], combiner: SessionCombiner) -> pl.DataFrame:
-    """One row a group of neighbouring rows, in their order; a row alone stays as it is."""
+    """One row per group of neighbouring rows, in their order; a row alone stays as it is."""
     begins = np.flatnonzero(np.diff(group, prepend=-1))
     alone = np.diff(begins, append=len(rows)) == 1
     several = ~alone[group]

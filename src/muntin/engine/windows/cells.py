@@ -87,14 +87,14 @@ def compose_sliding(cells: pl.DataFrame, low: int, high: int, combiner: Combiner
     """Compose windows ``low`` to ``high`` (both included) out of cells.
 
     Args:
-        cells: One row a key and place (each at most once), also the places just before a window
+        cells: One row per key and place (each at most once), also the places just before a window
             that make it.
         low: The earliest window wanted.
         high: The latest window wanted.
         combiner: The query's algebras.
 
     Returns:
-        ``window``, the keys, ``n`` and the partials: one row a key and window.
+        ``window``, the keys, ``n`` and the partials: one row per key and window.
     """
     laid = SortedCells.of(cells, combiner.keys)
     return partials_of(laid, spans_of(laid, _sliding(combiner), low, high), combiner)

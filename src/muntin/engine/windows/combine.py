@@ -1,4 +1,4 @@
-"""Before the shuffle: messages to one row a key and pane, and what no window may take set aside.
+"""Before the shuffle: messages to one row per key and pane, and what no window may take set aside.
 
 A batch of a million messages leaves as a few thousand rows. What is decided here is decided with
 the watermark in force when the batch began, which the caller must know exactly.
@@ -34,7 +34,7 @@ class Combined(Arrival):
     """A batch of messages, combined by key and pane.
 
     Attributes:
-        cells: One row a key and pane: ``k0…``, ``pane``, ``n`` and the partials.
+        cells: One row per key and pane: ``k0…``, ``pane``, ``n`` and the partials.
         raw: Messages that only the shard can judge, unchanged; ``None`` where there are none.
     """
 
@@ -206,7 +206,7 @@ class Combiner:
         return int((taken[columns.TIME] < windows.pane_start(last + 1)).sum())
 
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """One row a key and pane, out of messages that all count."""
+        """One row per key and pane, out of messages that all count."""
         code = self._code(messages)
         if code and self._scatters and Scatter.worthwhile(code.size, len(messages)):
             cells = self._scatter(messages, code)
@@ -215,7 +215,7 @@ class Combiner:
         return self._settle(self._group(messages, code))
 
     def lift_each(self, messages: pl.DataFrame, row: str) -> pl.DataFrame:
-        """One row a message, out of messages that all count, with their numbers as ``row``."""
+        """One row per message, out of messages that all count, with their numbers as ``row``."""
         prepared = [e for algebra in self.lifted for e in algebra.prepare()]
         messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(row))
         messages = messages.with_columns(*prepared)

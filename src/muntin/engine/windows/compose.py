@@ -1,8 +1,8 @@
 """All overlapping windows of all keys at once, out of panes, on flat arrays.
 
-The rows are **cells**: one a key and pane, sorted by key, then pane. They are laid out on one long
-line: a cell stands as far from the one before as its pane does, but never farther than one window,
-and the first cell of a key stands so far behind the last of the key before that no wanted window of
+The rows are **cells**: one per key and pane, sorted by key, then pane. They are laid out on one
+long line: a cell is as far from the one before as its pane is, but never farther than one window,
+and the first cell of a key is so far behind the last of the key before that no wanted window of
 ``n`` consecutive places holds cells of both. Every place is the end of one window, and the line is
 about as long as there are windows to emit.
 

@@ -19,13 +19,13 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
     """Compose windows ``low`` to ``high`` (both included) out of cells.
 
     Args:
-        cells: One row a key and pane (each at most once).
+        cells: One row per key and pane (each at most once).
         low: The earliest window wanted.
         high: The latest window wanted.
         combiner: The query's algebras.
 
     Returns:
-        ``window``, the keys, ``n`` and the partials: one row a key and window with at least one
+        ``window``, the keys, ``n`` and the partials: one row per key and window with at least one
         message, in no order that is promised.
     """
     composed = _composed(cells, low, high, combiner)

@@ -55,7 +55,7 @@ class Waiting:
 
     @property
     def pending(self) -> int:
-        """How many windows wait; where that isn't counted, a window once a run that has it."""
+        """How many windows wait; where that isn't counted, a window once per run that has it."""
         return self.table.rows if self.counted is None else self.counted
 
     @property

@@ -80,7 +80,7 @@ class UserFunctions:
 
     Attributes:
         initializer: ``() -> state``.
-        aggregator: ``(state, value) -> state``, called once a message with a new state.
+        aggregator: ``(state, value) -> state``, called once per message with a new state.
         merger: ``(state, state) -> state``; must be associative.
         finisher: ``state -> result``; the identity where it isn't given.
         state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.

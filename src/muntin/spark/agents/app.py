@@ -57,7 +57,7 @@ def on_spark(
 ) -> AgentsOnSpark:
     """Run an app's agents inside Spark's state.
 
-    An agent is called once a bucket and batch and loops over the batch's events: what it keeps in
+    An agent is called once per bucket and batch and loops over the batch's events: what it keeps in
     variables of its own ends with the batch, what is to last belongs into a table. Its function,
     and what it refers to, is sent to the workers.
 

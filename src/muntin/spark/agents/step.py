@@ -1,6 +1,6 @@
 """Agents and their tables as an operator.
 
-State is read once a bucket and batch, as far as the batch needs it, and what changed is written
+State is read once per bucket and batch, as far as the batch needs it, and what changed is written
 once. Tables stay in the worker between batches: what another worker committed in the meantime is
 read on top, and what a batch that failed has left is forgotten.
 """
