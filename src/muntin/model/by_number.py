@@ -102,9 +102,9 @@ class ByNumber(JsonDataclass, ABC):
         """Where windows are counted from, in words."""
         return begins(self.origin, self.axis)
 
-    def panes_within(self, stretch: int) -> int:
-        """How many panes there are in a stretch."""
-        return -(-stretch // self.pace)
+    def panes_within(self, length: int) -> int:
+        """How many panes there are in a length."""
+        return -(-length // self.pace)
 
     def first_inside(self, window: int) -> int:
         """The earliest pane of a window."""
@@ -147,9 +147,9 @@ class Moving(JsonDataclass):
         """See ``ByNumber``."""
         return begins(0, self.axis)
 
-    def panes_within(self, stretch: int) -> int:
+    def panes_within(self, length: int) -> int:
         """See ``ByNumber``; every place is its own pane."""
-        return max(1, stretch)
+        return max(1, length)
 
     def opens(self, position: int) -> int:
         """See ``ByNumber``; a window may begin and end with any message."""

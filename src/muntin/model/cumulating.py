@@ -52,7 +52,6 @@ class Cumulating(ByNumber):
 
     @property
     def length(self) -> int:
-        """How long the longest window is."""
         return self.size
 
     @property
@@ -62,27 +61,21 @@ class Cumulating(ByNumber):
 
     @property
     def panes_per_window(self) -> int:
-        """How many panes make the longest window."""
         return self.steps
 
     def start(self, window: int) -> int:
-        """Where a window starts."""
         return window // self.steps * self.size + self.origin
 
     def end(self, window: int) -> int:
-        """Where a window ends (exclusive)."""
         return (window + 1) * self.step + self.origin
 
     def pane_of(self, position: int) -> int:
-        """The pane that a position falls into."""
         return (position - self.origin if self.origin else position) // self.step
 
     def pane_start(self, pane: int) -> int:
-        """Where a pane starts."""
         return self.origin + pane * self.step
 
     def first_pane(self, window: int) -> int:
-        """The earliest pane of a window."""
         return window // self.steps * self.steps
 
     def last_pane(self, window: int) -> int:
@@ -102,7 +95,6 @@ class Cumulating(ByNumber):
         return window // self.steps * self.steps
 
     def ended(self, position: int) -> int:
-        """The latest window whose end is at or before a position."""
         return (position - self.origin) // self.step - 1
 
     def __str__(self) -> str:

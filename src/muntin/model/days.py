@@ -57,7 +57,6 @@ class Days(ByNumber):
 
     @property
     def stored(self) -> str:
-        """The panes that messages are stored in, in words."""
         return self.grid.stored
 
     @property
@@ -82,12 +81,10 @@ class Days(ByNumber):
 
     @property
     def panes_per_window(self) -> int:
-        """How many panes make a window."""
         return self.grid.panes_per_window
 
-    def panes_within(self, stretch: int) -> int:
-        """How many panes there are in a stretch, about."""
-        return self.grid.panes_within(-(-stretch // DAY))
+    def panes_within(self, length: int) -> int:
+        return self.grid.panes_within(-(-length // DAY))
 
     def midnight(self, day: int) -> int:
         """When a local day begins, microseconds since the epoch."""
@@ -114,23 +111,18 @@ class Days(ByNumber):
         return day + 1 if position >= self.midnight(day + 1) else day
 
     def start(self, window: int) -> int:
-        """When a window starts, microseconds since the epoch."""
         return self.midnight(self.grid.start(window))
 
     def end(self, window: int) -> int:
-        """When a window ends (exclusive), microseconds since the epoch."""
         return self.midnight(self.grid.end(window))
 
     def pane_of(self, position: int) -> int:
-        """The pane that a time falls into."""
         return self.grid.pane_of(self.day_of(position))
 
     def pane_start(self, pane: int) -> int:
-        """When a pane starts, microseconds since the epoch."""
         return self.midnight(self.grid.pane_start(pane))
 
     def first_pane(self, window: int) -> int:
-        """The earliest pane of a window."""
         return self.grid.first_pane(window)
 
     def last_pane(self, window: int) -> int:
@@ -146,7 +138,6 @@ class Days(ByNumber):
         return self.grid.last_window(pane)
 
     def ended(self, position: int) -> int:
-        """The latest window whose end is at or before a position."""
         return self.grid.ended(self.day_of(position))
 
     def __str__(self) -> str:

@@ -45,12 +45,10 @@ class Sliding(Moving, ByNumber):
 
     @property
     def stored(self) -> str:
-        """What there is in place of panes, in words."""
         return "every place is its own; at most two windows begin or end with a message"
 
     @property
     def length(self) -> int:
-        """How long a window is."""
         return self.size
 
     @property
@@ -60,7 +58,6 @@ class Sliding(Moving, ByNumber):
 
     @property
     def panes_per_window(self) -> int:
-        """How many places a window has."""
         return self.span + 1
 
     def start(self, window: int) -> int:
@@ -72,11 +69,9 @@ class Sliding(Moving, ByNumber):
         return window + self.size
 
     def pane_of(self, position: int) -> int:
-        """The pane that a position falls into."""
         return position
 
     def pane_start(self, pane: int) -> int:
-        """Where a pane starts."""
         return pane
 
     def first_inside(self, window: int) -> int:

@@ -50,17 +50,14 @@ class Windows(ByNumber):
 
     @property
     def length(self) -> int:
-        """How long a window is."""
         return self.size
 
     @property
     def pace(self) -> int:
-        """The distance between two starts."""
         return self.slide
 
     @property
     def stored(self) -> str:
-        """The panes that messages are stored in, in words."""
         each = f"{self.panes_per_window:,} a window, {self.panes_per_slide} a slide"
         return f"{each}; a message is stored once a pane"
 
@@ -76,35 +73,28 @@ class Windows(ByNumber):
 
     @property
     def panes_per_window(self) -> int:
-        """How many panes make a window."""
         return self.size // self.slide * self.panes_per_slide + (1 if self.remainder else 0)
 
-    def panes_within(self, stretch: int) -> int:
-        """How many panes there are in a stretch."""
-        return -(-stretch // self.slide) * self.panes_per_slide
+    def panes_within(self, length: int) -> int:
+        return -(-length // self.slide) * self.panes_per_slide
 
     def start(self, window: int) -> int:
-        """Where a window starts."""
         return window * self.slide + self.origin
 
     def end(self, window: int) -> int:
-        """Where a window ends (exclusive)."""
         return window * self.slide + (self.origin + self.size)
 
     def pane_of(self, position: int) -> int:
-        """The pane that a position falls into."""
         shifted = position - self.origin if self.origin else position
         slot = shifted // self.slide
         # Behind each start there is the place where another window ends.
         return slot + (shifted - self.remainder) // self.slide + 1 if self.remainder else slot
 
     def pane_start(self, pane: int) -> int:
-        """Where a pane starts."""
         slot, half = divmod(pane, self.panes_per_slide)
         return self.origin + slot * self.slide + half * self.remainder
 
     def first_pane(self, window: int) -> int:
-        """The earliest pane of a window."""
         return window * self.panes_per_slide
 
     def last_pane(self, window: int) -> int:
@@ -120,7 +110,6 @@ class Windows(ByNumber):
         return (pane - self.panes_per_window + self.panes_per_slide) // self.panes_per_slide
 
     def ended(self, position: int) -> int:
-        """The latest window whose end is at or before a position."""
         return (position - self.origin - self.size) // self.slide
 
     def __str__(self) -> str:
