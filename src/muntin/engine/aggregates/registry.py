@@ -25,7 +25,7 @@ from muntin.model.spec import WindowSpec
 
 
 @dataclass(frozen=True)
-class Asked:
+class BoundAggregate:
     """An aggregate of a query.
 
     Attributes:
@@ -49,49 +49,49 @@ class Asked:
         return self.schema[self.column]
 
 
-def _count(asked: Asked) -> Algebra:
-    if asked.aggregate.column is None:
+def _count(bound: BoundAggregate) -> Algebra:
+    if bound.aggregate.column is None:
         return MessageCount()
-    return Tally(asked.index, pl.col(asked.column).is_not_null())
+    return Tally(bound.index, pl.col(bound.column).is_not_null())
 
 
-def _sum(asked: Asked) -> Algebra:
-    if isinstance(asked.dtype, pl.Decimal):
-        return DecimalSum(asked.index, asked.column, asked.dtype)
-    return (FloatSum if asked.dtype.is_float() else IntegerSum)(asked.index, asked.column)
+def _sum(bound: BoundAggregate) -> Algebra:
+    if isinstance(bound.dtype, pl.Decimal):
+        return DecimalSum(bound.index, bound.column, bound.dtype)
+    return (FloatSum if bound.dtype.is_float() else IntegerSum)(bound.index, bound.column)
 
 
-def _moments(asked: Asked) -> Algebra:
-    if asked.aggregate.kind == "mean" and isinstance(asked.dtype, pl.Decimal):
-        return DecimalMean(asked.index, asked.column, asked.dtype)
-    return Moments(asked.index, asked.column, asked.aggregate.kind)
+def _moments(bound: BoundAggregate) -> Algebra:
+    if bound.aggregate.kind == "mean" and isinstance(bound.dtype, pl.Decimal):
+        return DecimalMean(bound.index, bound.column, bound.dtype)
+    return Moments(bound.index, bound.column, bound.aggregate.kind)
 
 
-def _extreme(asked: Asked) -> Algebra:
-    greatest = asked.aggregate.kind in ("max", "bool_or")
-    return extreme(asked.index, asked.column, greatest, asked.dtype)
+def _extreme(bound: BoundAggregate) -> Algebra:
+    greatest = bound.aggregate.kind in ("max", "bool_or")
+    return extreme(bound.index, bound.column, greatest, bound.dtype)
 
 
-def _chosen(asked: Asked) -> Algebra:
-    greatest = asked.aggregate.kind in ("last", "arg_max")
-    by = columns.TIME if asked.aggregate.by is None else str(asked.aggregate.by)
-    return chosen(asked.index, asked.column, by, greatest, asked.schema)
+def _chosen(bound: BoundAggregate) -> Algebra:
+    greatest = bound.aggregate.kind in ("last", "arg_max")
+    by = columns.TIME if bound.aggregate.by is None else str(bound.aggregate.by)
+    return chosen(bound.index, bound.column, by, greatest, bound.schema)
 
 
-def _quantile(asked: Asked) -> Algebra:
-    q, k = (asked.aggregate.option(name) for name in ("q", "k"))
-    return Quantile(asked.index, asked.column, q, k)
+def _quantile(bound: BoundAggregate) -> Algebra:
+    q, k = (bound.aggregate.option(name) for name in ("q", "k"))
+    return Quantile(bound.index, bound.column, q, k)
 
 
-def _own(asked: Asked) -> Algebra:
-    rows, functions = asked.aggregate.rows, asked.aggregate.functions
+def _own(bound: BoundAggregate) -> Algebra:
+    rows, functions = bound.aggregate.rows, bound.aggregate.functions
     if rows is not None:
-        return Apply(asked.index, rows, asked.aggregate.option("result_type"), asked.schema)
+        return Apply(bound.index, rows, bound.aggregate.option("result_type"), bound.schema)
     assert functions is not None
-    return User(asked.index, asked.column, functions)
+    return User(bound.index, bound.column, functions)
 
 
-_ALGEBRAS: dict[str, Callable[[Asked], Algebra]] = {
+_ALGEBRAS: dict[str, Callable[[BoundAggregate], Algebra]] = {
     "count": _count,
     "count_if": lambda a: Tally(a.index, pl.col(a.column)),
     "sum": _sum,
@@ -113,16 +113,16 @@ def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
         OptionError: When a column has a type that the aggregate can't take.
     """
     check(aggregate, {str(name): shape_of(schema[name]) for name in aggregate.columns})
-    asked, entry = Asked(index, aggregate, schema), aggregate.entry
+    bound, entry = BoundAggregate(index, aggregate, schema), aggregate.entry
     if entry.kind in _ALGEBRAS:
-        return _ALGEBRAS[entry.kind](asked)
+        return _ALGEBRAS[entry.kind](bound)
     if not entry.over:
-        return CollectedValues(index, aggregate, asked.dtype)
+        return CollectedValues(index, aggregate, bound.dtype)
     # The other one reads the values that this one keeps.
     held = columns.partial(index, "v")
     other = replace(aggregate, kind=entry.over, column=held)
-    inner = algebra(index, other, pl.Schema({held: asked.dtype}))
-    return OverDistinct(index, aggregate, asked.dtype, inner)
+    inner = algebra(index, other, pl.Schema({held: bound.dtype}))
+    return OverDistinct(index, aggregate, bound.dtype, inner)
 
 
 def algebras(spec: WindowSpec, schema: pl.Schema) -> list[Algebra]:
