@@ -307,6 +307,11 @@ class Runs:
         return place is None or self.span is None or segment * self.span < place
 
 
+def each_once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """What merges rows that are nothing but their identity."""
+    return pl.concat(frames).unique()
+
+
 Ranged = tuple[pl.DataFrame, int, int]
 
 

@@ -27,7 +27,7 @@ from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Runs, frames_of
+from muntin.state.runs import FrameCache, Runs, each_once, frames_of
 
 FIRED, UNEMITTED = "fired", "unemitted"
 # Of a session that is part of another now: whether it is no longer the same, and where that begins.
@@ -59,7 +59,7 @@ class SessionShard:
         )
         width = max(1, (combiner.patience + self.spec.lateness) // _SEGMENTS)
         self.ends, self.waiting = (
-            Runs(columns.LAST, width, blobs, cache, self._named_once, stored.get(name, ()))
+            Runs(columns.LAST, width, blobs, cache, each_once, stored.get(name, ()))
             for name in ("ends", "waiting")
         )
         # Of a session that had expired an old version may be left, beside one that lives on.
@@ -362,9 +362,6 @@ class SessionShard:
             return self._no_sessions()
         rows = pl.concat(frames, how="diagonal")
         return rows.unique(self._identity, keep="last", maintain_order=True)
-
-    def _named_once(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        return pl.concat(frames).unique()
 
     def _no_sessions(self) -> pl.DataFrame:
         cells = self.combiner.no_cells.drop(columns.PANE)

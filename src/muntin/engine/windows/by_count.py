@@ -22,7 +22,7 @@ from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import first_window, in_columns, window_end, window_start
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Runs, frames_of
+from muntin.state.runs import FrameCache, Runs, each_once, frames_of
 
 FIRED = "fired"
 # How many messages of its key a row knows of; how many there were before the batch, and how many
@@ -49,7 +49,7 @@ class ArrivalShard:
             for name in ("cells", "changes")
         )
         # The keys that have something to emit, which a clock may wake.
-        self.waiting = Runs(_PLACE, 1, blobs, cache, _once, stored.get("waiting", ()))
+        self.waiting = Runs(_PLACE, 1, blobs, cache, each_once, stored.get("waiting", ()))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         """See ``Shard``."""
@@ -270,7 +270,3 @@ class ArrivalShard:
     def _no_changes(self) -> pl.DataFrame:
         nothing = self.combiner.no_cells.rename({columns.PANE: columns.WINDOW})
         return nothing.with_columns(_ZERO.alias(FIRED))
-
-
-def _once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(frames).unique()
