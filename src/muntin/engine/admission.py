@@ -63,7 +63,7 @@ def split_off(
     return messages.filter(~bad), [aside]
 
 
-def placed(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:
+def flag_unplaced(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:
     """Flag messages without partition or offset: they can't be distinguished from others."""
     lacks = pl.any_horizontal(pl.col(partition, offset).is_null())
     if columns.MALFORMED in messages.columns:

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.admission import admit, placed
+from muntin.engine.admission import admit, flag_unplaced
 from muntin.model.axis import Axis
 from muntin.model.counts import summed
 from muntin.model.spec import DUPLICATES
@@ -69,7 +69,7 @@ def numbered(
     Returns:
         The new messages, and what is known of all, by attribute of ``Arrival``.
     """
-    messages = placed(messages, *offset)
+    messages = flag_unplaced(messages, *offset)
     again = taken.known(messages, *offset)
     new = messages.filter(~again)
     known: dict[str, Any] = {"counts": _repeated(again), "offsets": stretches(new, *offset)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muntin.model.axis import say
+from muntin.model.axis import spell
 from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
 
 
@@ -35,9 +35,9 @@ def explain_join(
         let_in = side.firing.early
         late = "rejected"
         if side.firing.grace:
-            late = f"taken for {say(side.firing.grace, spec.axis)}, let in {side.firing.late}"
+            late = f"taken for {spell(side.firing.grace, spec.axis)}, let in {side.firing.late}"
         lines += [
-            f"{name:9} {reads}{place}, watermark {say(side.lateness, spec.axis)} behind",
+            f"{name:9} {reads}{place}, watermark {spell(side.lateness, spec.axis)} behind",
             f"          let in: {let_in}; late: {late}",
             f"          kept {_patience(spec, name)}",
         ]
@@ -53,5 +53,5 @@ def _patience(spec: JoinSpec, name: SideName) -> str:
     text = f"until the {other} side's watermark leaves no room for a partner"
     kept = spec.side(name).kept
     if kept is not None:
-        return f"{text}, at most {say(kept, spec.axis)} behind its own"
+        return f"{text}, at most {spell(kept, spec.axis)} behind its own"
     return f"{text}; without end while the {other} side is silent: .keep() bounds it"

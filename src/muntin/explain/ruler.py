@@ -14,7 +14,7 @@ from muntin.model.axis import (
     MINUTE,
     SECOND,
     Axis,
-    say,
+    spell,
 )
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
@@ -117,7 +117,7 @@ def _numbered(windows: Paned) -> Picture:
     shown = [bar(k) for k in range(0, overlapping + 1, step)]
     lines = tuple((one,) for one in shown)
     if step > 1:
-        note = f"one begins every {say(windows.pace, axis)}: {overlapping:,} hold a message"
+        note = f"one begins every {spell(windows.pace, axis)}: {overlapping:,} hold a message"
         return Picture(lines, (0, shown[0].end, shown[-1].end), axis=axis, note=note)
     edges = tuple(sorted({one.start for one in shown} | {one.end for one in shown}))
     return Picture(lines, edges, edges, axis=axis)
@@ -136,7 +136,7 @@ def _cumulating(windows: Cumulating) -> Picture:
     lines = [(Bar(0, k * step),) for k in ends]
     lines.append((Bar(size, size + ends[0] * step),))
     ticks = (0, *(k * step for k in ends), size + ends[0] * step)
-    note = f"one ends every {say(step, windows.axis)}" if every > 1 else ""
+    note = f"one ends every {spell(step, windows.axis)}" if every > 1 else ""
     edges = () if every > 1 else ticks
     return Picture(tuple(lines), ticks, edges, axis=windows.axis, note=note)
 
@@ -160,7 +160,7 @@ def _sessions(windows: Sessions) -> Picture:
     messages = (0, gap // 3, gap, 3 * gap)
     bars = (Bar(0, 2 * gap, silence=gap), Bar(3 * gap, 4 * gap, silence=3 * gap))
     ticks = (0, gap, 2 * gap, 3 * gap, 4 * gap)
-    unit = say(gap, windows.axis)
+    unit = spell(gap, windows.axis)
     others = " of messages of other keys" if windows.axis == "rows" else ""
     note = f"a silence of {unit}{others} ends a session"
     return Picture((bars,), ticks, messages=messages, axis=windows.axis, note=note)

@@ -9,7 +9,7 @@ from textwrap import wrap
 from muntin.explain.cautions import cautions
 from muntin.explain.ruler import ruler
 from muntin.explain.size import Rates, amount, estimate, memory
-from muntin.model.axis import phrase, say
+from muntin.model.axis import phrase, spell
 from muntin.model.policies import Every, Policy
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
@@ -76,7 +76,7 @@ def _parts(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
     yield "windows", ""
     yield "panes", spec.windows.stored
     yield "computes", ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items())
-    yield from _speaking(spec)
+    yield from _emissions(spec)
     if known.having is not None:
         yield "having", f"{known.having}; a window that was emitted and holds no more is taken back"
     yield from _state(spec, known)
@@ -102,14 +102,14 @@ def _rows_place(spec: WindowSpec) -> str:
     return f"on {spec.offset[1]} of each {spec.offset[0]}"
 
 
-def _speaking(spec: WindowSpec) -> Iterator[tuple[str, str]]:
+def _emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     firing = spec.firing
     early = "never" if firing.early is None else f"while it is current, {policy(firing.early)}"
     yield "early", early
     often = "once" if firing.repeat else "unless nothing is new since it emitted early"
     yield "full", f"{often}, {_full(spec)}"
     if firing.grace:
-        grace = say(firing.grace, spec.axis)
+        grace = spell(firing.grace, spec.axis)
         yield "late", f"taken for {grace} after the end, emitted {policy(firing.late)}"
     elif spec.by_arrival:
         yield "late", "never: windows follow the order of arrival"
@@ -150,7 +150,7 @@ def _full(spec: WindowSpec) -> str:
 
 def _state(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
     shards = "a shard a core" if known.buckets is None else f"{known.buckets} shards"
-    kept = say(spec.firing.retention, spec.axis)
+    kept = spell(spec.firing.retention, spec.axis)
     until = f"kept until {kept} after its last window"
     if spec.by_arrival:
         until = "kept until its window is full"

@@ -186,11 +186,11 @@ def measure(option: str, value: Length, *, zero: bool = False) -> tuple[int, Axi
     return micros(option, value, zero=zero), "time"
 
 
-def say(length: int, axis: Axis) -> str:
+def spell(length: int, axis: Axis) -> str:
     """A length in words.
 
     Example:
-        >>> say(60_000_000, "time"), say(1, "rows")
+        >>> spell(60_000_000, "time"), spell(1, "rows")
         ('1 minute', '1 row')
     """
     return phrase(length) if axis == "time" else str(Rows(length))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.axis import Axis, Length, measure, spell
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import Family, JsonDataclass, read_by
 from muntin.model.kinds import KINDS, Kind, Paned
@@ -60,7 +60,9 @@ class Within(JsonDataclass):
         return low - back, high + ahead
 
     def __str__(self) -> str:
-        return f"from {say(self.before, self.axis)} before to {say(self.after, self.axis)} after"
+        return (
+            f"from {spell(self.before, self.axis)} before to {spell(self.after, self.axis)} after"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.axis import Axis, Length, measure, spell
 from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
 from muntin.model.windows import along
@@ -98,7 +98,7 @@ class Cumulating(ByNumber):
         return (position - self.origin) // self.step - 1
 
     def __str__(self) -> str:
-        return f"cumulating {say(self.size, self.axis)} by {say(self.step, self.axis)}"
+        return f"cumulating {spell(self.size, self.axis)} by {spell(self.step, self.axis)}"
 
 
 def cumulating(size: Length, step: Length, *, origin: int = 0) -> Cumulating:
@@ -114,6 +114,6 @@ def cumulating(size: Length, step: Length, *, origin: int = 0) -> Cumulating:
     length, axis = measure("size", size)
     pace = along("step", step, axis)
     if length % pace:
-        hint = f"give a step that {say(length, axis)} is a multiple of"
-        raise OptionError("step", str(step), f"doesn't divide {say(length, axis)}", hint)
+        hint = f"give a step that {spell(length, axis)} is a multiple of"
+        raise OptionError("step", str(step), f"doesn't divide {spell(length, axis)}", hint)
     return Cumulating(length, pace, origin % length, axis)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-from muntin.model.axis import Axis, phrase, say
+from muntin.model.axis import Axis, phrase, spell
 from muntin.model.errors import SpecChangedError
 from muntin.model.json_dataclass import JsonDataclass
 
@@ -30,7 +30,7 @@ def fact(value: Any) -> Fact:
 
 def length(value: int, axis: Axis = "time") -> Fact:
     """A duration, or a number of rows."""
-    return Fact(value, phrase(value) if axis == "time" else say(value, axis))
+    return Fact(value, phrase(value) if axis == "time" else spell(value, axis))
 
 
 def names(value: Sequence[str]) -> Fact:

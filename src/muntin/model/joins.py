@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from muntin.model.axis import Axis, phrase, say
+from muntin.model.axis import Axis, phrase, spell
 from muntin.model.bounds import BOUNDS, Bound, Joint, SideName, Together, Within, bound_of, placed
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, Query, fact, length, named, names
@@ -171,7 +171,7 @@ class JoinSpec(Query):
     def _check_kept(self, name: SideName, firing: Firing) -> None:
         # ``Side.kept`` would take it for nothing said, and keep messages for any time.
         if firing.retention < firing.grace:
-            grace, kept = say(firing.grace, self.axis), say(firing.retention, self.axis)
+            grace, kept = spell(firing.grace, self.axis), spell(firing.retention, self.axis)
             hint = f"keep at least {grace}"
             raise OptionError("keep", f"{kept} on the {name}", f"is below the grace {grace}", hint)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.axis import Axis, Length, measure, spell
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 
@@ -61,7 +61,7 @@ class Sessions(Moving):
 
     def __str__(self) -> str:
         edge = "" if self.closed == "both" else ", open at the gap"
-        return f"session {say(self.gap, self.axis)}{edge}"
+        return f"session {spell(self.gap, self.axis)}{edge}"
 
 
 def session(gap: Length, *, closed: Closed = "both") -> Sessions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.axis import Axis, Length, measure, spell
 from muntin.model.by_number import ByNumber, Moving
 
 
@@ -99,7 +99,7 @@ class Sliding(Moving, ByNumber):
         return position - self.span - 1
 
     def __str__(self) -> str:
-        return f"sliding {say(self.size, self.axis)}"
+        return f"sliding {spell(self.size, self.axis)}"
 
 
 def sliding(size: Length) -> Sliding:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Axis, phrase, say
+from muntin.model.axis import Axis, phrase, spell
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, Query, fact, length, named, names
 from muntin.model.json_dataclass import read_by
@@ -86,10 +86,10 @@ class WindowSpec(Query):
         check_nulls(self.nulls)
         firing = self.firing
         if firing.retention < firing.grace:
-            grace = say(firing.grace, self.axis)
+            grace = spell(firing.grace, self.axis)
             raise OptionError(
                 "keep",
-                say(firing.retention, self.axis),
+                spell(firing.retention, self.axis),
                 f"is below the grace {grace}",
                 f"keep at least {grace}",
             )

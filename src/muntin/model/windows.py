@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from muntin.model.axis import Axis, Length, measure, say
+from muntin.model.axis import Axis, Length, measure, spell
 from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
 
@@ -114,8 +114,8 @@ class Windows(ByNumber):
 
     def __str__(self) -> str:
         if self.size == self.slide:
-            return f"tumbling {say(self.size, self.axis)}"
-        return f"hopping {say(self.size, self.axis)} by {say(self.slide, self.axis)}"
+            return f"tumbling {spell(self.size, self.axis)}"
+        return f"hopping {spell(self.size, self.axis)} by {spell(self.slide, self.axis)}"
 
 
 def tumbling(size: Length, *, origin: int = 0) -> Windows:
@@ -143,8 +143,8 @@ def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
     length, axis = measure("size", size)
     step = along("slide", slide, axis)
     if step > length:
-        hint = f"give a slide of at most {say(length, axis)}"
-        raise OptionError("slide", slide, f"is greater than the size {say(length, axis)}", hint)
+        hint = f"give a slide of at most {spell(length, axis)}"
+        raise OptionError("slide", slide, f"is greater than the size {spell(length, axis)}", hint)
     return Windows(length, step, origin % step, axis)
 
 

@@ -7,7 +7,7 @@ import threading
 from typing import Self
 from urllib.parse import quote
 
-from muntin.model.closing import Closes
+from muntin.model.closeable import Closeable
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.listening import listen, loopback, url
 from muntin.serve.app import application
@@ -25,7 +25,7 @@ PORT = 8765
 _MOST = 256
 
 
-class Server(Closes):
+class Server(Closeable):
     """Serves the page while it is entered.
 
     Args:

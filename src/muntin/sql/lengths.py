@@ -48,7 +48,7 @@ class Length:
     @property
     def said(self) -> str:
         """The length in words."""
-        return str(self.value) if self.axis == "number" else axis.say(self.value, self.axis)
+        return str(self.value) if self.axis == "number" else axis.spell(self.value, self.axis)
 
 
 def starts(cursor: Cursor) -> bool:

@@ -17,7 +17,7 @@ from muntin.standalone.input_stream import InputStream
 from muntin.standalone.operator import MOST_WAITING, StandaloneOperator, key_frame, machine_clock
 from muntin.standalone.pending_outputs import Receiver
 from muntin.standalone.stored_aggregation import StepRows
-from muntin.standalone.stored_join import Handed, StoredJoin
+from muntin.standalone.stored_join import PendingMessages, StoredJoin
 from muntin.stores import KeyValue, KeyValueBlobs
 
 
@@ -45,7 +45,7 @@ class JoiningOperator(StandaloneOperator):
         given = schema or {}
         # Single messages wait in their side's stream, and here the number of the side of each.
         self._order = bytearray()
-        self._handed: list[Handed] = []
+        self._pending: list[PendingMessages] = []
         with self.store.opening():
             self._streams: dict[SideName, InputStream] = {
                 side: InputStream(
@@ -128,7 +128,7 @@ class JoiningOperator(StandaloneOperator):
             hint = f'give schema={{"{silent}": {{…}}}}'
             raise OptionError("schema", silent, "has shown no message, nor its columns", hint)
         if messages or final:
-            self._handed.append(Handed(messages, None, final))
+            self._pending.append(PendingMessages(messages, None, final))
         self._drain()
         self._deliver()
 
@@ -197,7 +197,7 @@ class JoiningOperator(StandaloneOperator):
             if len(stream.buffer):
                 frames[side] = stream.waiting()
                 stream.settle()
-        self._handed.append(Handed(frames, bytes(self._order)))
+        self._pending.append(PendingMessages(frames, bytes(self._order)))
         self._order.clear()
         for stream in self._streams.values():
             stream.buffer.clear()
@@ -205,11 +205,11 @@ class JoiningOperator(StandaloneOperator):
     def _drain(self) -> None:
         self._frame_waiting()
         # Until both sides have shown their columns, messages wait, and aren't flushed.
-        if not self._handed or not self._open_windows():
+        if not self._pending or not self._open_windows():
             return
-        waiting, self._handed = self._handed, []
-        for handed in waiting:
-            self._run(lambda handed=handed: self._windows.take(handed))  # type: ignore[misc]
+        waiting, self._pending = self._pending, []
+        for pending in waiting:
+            self._run(lambda pending=pending: self._windows.take(pending))  # type: ignore[misc]
 
     def _after_step(self) -> None:
         """Whatever comes next may be due."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import polars as pl
 
 from muntin import stores
-from muntin.model.closing import Closes
+from muntin.model.closeable import Closeable
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
@@ -91,7 +91,7 @@ class StoredWindows(Protocol):
         """Let the clock emit what is due."""
 
 
-class StandaloneOperator(Closes):
+class StandaloneOperator(Closeable):
     """The common part of all operators: the clock, outputs, flushing, recovery.
 
     A kind of operator takes messages, and puts its windows around the store. The arguments are

@@ -31,7 +31,7 @@ Messages = Mapping[SideName, pl.DataFrame]
 
 
 @dataclass(frozen=True)
-class Handed:
+class PendingMessages:
     """Messages that wait for the windows.
 
     Attributes:
@@ -109,13 +109,13 @@ class StoredJoin:
         """For each side and partition the offset behind the last one taken."""
         return {side: self._reached(side) for side in SIDES}
 
-    def take(self, handed: Handed) -> list[StepRows]:
+    def take(self, pending: PendingMessages) -> list[StepRows]:
         """Take messages: a batch in one step, single ones as if each were a batch of its own."""
-        if handed.order is None:
-            return [self._step(handed.messages, handed.final)]
+        if pending.order is None:
+            return [self._step(pending.messages, pending.final)]
         starts = {side: self._starts(side) for side in SIDES}
-        steps = one_by_one(handed.messages, handed.order, self.spec, starts)
-        return [self._step(part, False) for part in _parts(handed.messages, steps)]
+        steps = one_by_one(pending.messages, pending.order, self.spec, starts)
+        return [self._step(part, False) for part in _parts(pending.messages, steps)]
 
     def tick(self, wall: int) -> list[StepRows]:
         """Let the clock emit what is due; it never goes back."""

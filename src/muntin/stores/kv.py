@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from muntin.model.closing import Closes
+from muntin.model.closeable import Closeable
 from muntin.model.errors import MuntinError, OptionError, StateCorruptedError
 
 FORMAT = 1
@@ -70,7 +70,7 @@ class WhileOpen:
             raise MuntinError("the store was closed while it was read; open it again")
 
 
-class KeyValue(Closes):
+class KeyValue(Closeable):
     """Ordered rows of bytes with a buffered write side.
 
     Guarantees:

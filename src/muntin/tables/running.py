@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from muntin.model.axis import SECOND
-from muntin.model.closing import Closes
+from muntin.model.closeable import Closeable
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.stores import KeyValue
 from muntin.tables.agent import AgentRun
@@ -40,7 +40,7 @@ _AT_ONCE = 1000
 _PATIENCE = 5.0
 
 
-class Running(Closes):
+class Running(Closeable):
     """An open app; made by ``app.open`` and ``app.run``.
 
     Attributes:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from muntin.engine import admission, columns
-from muntin.engine.admission import admit, placed
+from muntin.engine.admission import admit, flag_unplaced
 
 KINDS: dict[str, Any] = {
     "id": pl.Int64,
@@ -103,5 +103,5 @@ def test_a_message_without_its_place_is_malformed(malformed: bool) -> None:
         }
     )
     given = frame if malformed else frame.drop(columns.MALFORMED)
-    found = placed(given, "partition", "offset")[columns.MALFORMED].to_list()
+    found = flag_unplaced(given, "partition", "offset")[columns.MALFORMED].to_list()
     assert found == [False, True, True, malformed]

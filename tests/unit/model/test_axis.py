@@ -15,7 +15,7 @@ from muntin.model.axis import (
     micros,
     phrase,
     rows,
-    say,
+    spell,
 )
 from muntin.model.errors import MuntinError, OptionError
 
@@ -127,5 +127,5 @@ def test_a_length_knows_its_axis() -> None:
     assert measure("grace", "0 s", zero=True) == (0, "time")
     with pytest.raises(OptionError, match="size='0 s' is zero"):
         measure("size", "0 s")
-    assert [say(n, "rows") for n in (1, 2)] == ["1 row", "2 rows"]
-    assert say(3 * SECOND, "time") == "3 seconds"
+    assert [spell(n, "rows") for n in (1, 2)] == ["1 row", "2 rows"]
+    assert spell(3 * SECOND, "time") == "3 seconds"

@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Self
 
 
-class Closes(ABC):
+class Closeable(ABC):
     """Something that has to be closed, and is, however its ``with`` ends.
 
     Example:
-        >>> class Door(Closes):
+        >>> class Door(Closeable):
         ...     def close(self):
         ...         print("closed")
         >>> with Door():
