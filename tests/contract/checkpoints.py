@@ -27,6 +27,7 @@ from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
+from muntin.spark.inspect.rescale import division_of
 from muntin.state.blobs import Blobs, MemoryBlobs
 from muntin.state.manifest import loads
 from muntin.state.rescale import parts, resplit
@@ -145,18 +146,24 @@ class Run:
 
     def moved(self, buckets: int, fresh: Callable[[list[MemoryBlobs]], Run]) -> Run:
         """The same query in other shards."""
-        moved: dict[int, dict[int, tuple[int, int]]] = {}
-        stores = [MemoryBlobs() for _ in range(buckets)]
-        for store in self.stores:
-            for number, blob in store.blobs.items():
-                for bucket, count, part in parts(blob, buckets):
-                    mine = secrets.randbits(62)
-                    stores[bucket].put(mine, part)
-                    moved.setdefault(number, {})[bucket] = (mine, count)
-        manifests = [loads(store.load() or "") for store in self.stores]
-        for store, text in zip(stores, resplit(manifests, moved, buckets), strict=True):
-            store.save(text)
-        return fresh(stores)
+        return fresh(rescaled(self.stores, buckets))
+
+
+def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
+    """What stores hold, in another number of them."""
+    moved: dict[int, dict[int, tuple[int, int]]] = {}
+    stores = [MemoryBlobs() for _ in range(shards)]
+    manifests = [loads(store.load() or "") for store in old]
+    division = division_of(manifests)
+    for store in old:
+        for number, blob in store.blobs.items():
+            for bucket, count, part in parts(number, blob, division, shards):
+                mine = secrets.randbits(62)
+                stores[bucket].put(mine, part)
+                moved.setdefault(number, {})[bucket] = (mine, count)
+    for store, text in zip(stores, resplit(manifests, moved, shards, division), strict=True):
+        store.save(text)
+    return stores
 
 
 def messages(rows: Sequence[Message], scale: int = 1) -> pl.DataFrame:
@@ -227,8 +234,16 @@ def join_spec(kind: str, buckets: int = 2, how: Any = "full", **firing: Any) -> 
     return JoinSpec(side, side, bound, how, buckets=buckets)
 
 
-def join_run(spec: JoinSpec, stores: list[MemoryBlobs] | None = None) -> Run:
-    """A join of a stream with itself, whose right side has twice the value."""
+def join_run(
+    spec: JoinSpec, stores: list[MemoryBlobs] | None = None, *, apart: bool = False
+) -> Run:
+    """A join of a stream with itself, whose right side has twice the value.
+
+    Args:
+        spec: The join.
+        stores: The store of each shard.
+        apart: Whether each message is of one side: the right one's have odd values.
+    """
     joiner = Joiner(spec, dict.fromkeys(SIDES, SCHEMA))
     held = stores or [MemoryBlobs() for _ in range(spec.buckets or 1)]
 
@@ -236,7 +251,8 @@ def join_run(spec: JoinSpec, stores: list[MemoryBlobs] | None = None) -> Run:
         cut: dict[SideName, dict[int, pl.DataFrame]] = {}
         arrived = {}
         for factor, side in enumerate(SIDES, 1):
-            frame = messages([(key, at, value * factor) for key, at, value in rows])
+            mine_of = [row for row in rows if not apart or row[2] % 2 == factor - 1]
+            frame = messages([(key, at, value * factor) for key, at, value in mine_of])
             arrived[side] = joiner.arrive(side, frame)
             cut[side] = split(arrived[side].messages, ["key"], len(held))
         emitted: list[Any] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -18,8 +19,10 @@ from tests.contract.checkpoints import (
     TABLES,
     WINDOWS,
     MemoryCheckpoint,
+    image_of,
     join_run,
     join_spec,
+    rescaled,
     tables_images,
     window_spec,
     windowing_images,
@@ -28,18 +31,20 @@ from tests.contract.checkpoints import (
 
 from muntin.engine.windows.operator import shard
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES
+from muntin.model.joins import HOWS, SIDES, How
 from muntin.spark.host.checkpoint import spec_of
 from muntin.spark.inspect.checkpoints import report_of
 from muntin.spark.inspect.joins import OpenJoin
 from muntin.spark.inspect.tables import OpenTable
 from muntin.spark.inspect.windows import OpenWindows
 from muntin.spark.inspect.witness import reasons
-from muntin.state.rescale import check
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.manifest import loads
 from muntin.state.runs import FrameCache
 
 AT = "1970-01-01 00:00:00.000013"
 BY_TIME = [kind for kind, one in WINDOWS.items() if one.axis == "time"]
+LIMITED = [kind for kind in BY_TIME if kind != "days"]
 CLICKS = [
     [("a", 1.0), ("b", 2.0), ("c", 3.0)],
     [("a", 4.0), ("d", 12.0), ("a", 33.0)],
@@ -122,7 +127,6 @@ class TestWindows:
         wanted = whole.take(BATCHES)
         run = windows_run(window_spec(kind))
         assert run.take(BATCHES[:2]) == wanted[:2]
-        check(window_spec(kind))
         spec = window_spec(kind, buckets)
         moved = run.moved(buckets, lambda stores: windows_run(spec, stores))
         assert moved.take(BATCHES[2:]) == wanted[2:]
@@ -170,11 +174,47 @@ class TestJoins:
         assert {row["side"] for row in report["key"]} == set(SIDES)
 
     @pytest.mark.parametrize("kind", BOUNDS)
-    def test_why_and_rescale_refuse_it_by_name(self, kind: str) -> None:
+    def test_why_refuses_it_by_name(self, kind: str) -> None:
         with pytest.raises(OptionError, match="is a join's; give one of windows"):
             reasons(joined(kind).checkpoint, ["a"], AT)
-        with pytest.raises(OptionError, match="is a join's"):
-            check(join_spec(kind))
+
+    @pytest.mark.parametrize("how", HOWS)
+    @pytest.mark.parametrize("kind", BOUNDS)
+    def test_it_goes_on_in_other_shards(self, kind: str, how: How) -> None:
+        batches = messages_of_joins()
+        whole = join_run(join_spec(kind, how=how), apart=True)
+        wanted = whole.take(batches)
+        run = join_run(join_spec(kind, how=how), apart=True)
+        given = run.take(batches[:3])
+        for cut, buckets in ((3, 3), (6, 1), (9, 4)):
+            spec = join_spec(kind, buckets, how=how)
+            run = run.moved(buckets, lambda stores, spec=spec: join_run(spec, stores, apart=True))
+            given += run.take(batches[cut : cut + 3])
+        assert given == wanted
+        assert any(given[3:6])
+        assert any(given[6:9])
+        now, then = OpenJoin(run.opened(), spec), OpenJoin(whole.opened(), join_spec(kind, how=how))
+        for side in SIDES:
+            assert rows(now.fetch(side)) == rows(then.fetch(side))
+
+
+def messages_of_joins() -> list[list[Any]]:
+    """Of both sides by turns, some late, most in the reach of others, some of nobody."""
+    drawn = Random(7)
+    found = []
+    for batch in range(12):
+        low = max(0, 12 * batch - 30)
+        found.append(
+            [
+                (
+                    f"key {drawn.randrange(3 if n % 4 < 2 else 40)}",
+                    drawn.randrange(low, 12 * batch + 12),
+                    16 * batch + n,
+                )
+                for n in range(16)
+            ]
+        )
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +269,7 @@ class TestWindowing:
             report_of(checkpoint, ["a"])
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BY_TIME if kind != "days"])
+@pytest.mark.parametrize("kind", LIMITED)
 def test_a_limit_of_rows_keeps_the_newest_windows(kind: str) -> None:
     firing = {"early": None, "retention": 100, "rows": 4}
     limited = window_spec(kind, **firing)
@@ -241,6 +281,40 @@ def test_a_limit_of_rows_keeps_the_newest_windows(kind: str) -> None:
     there = OpenWindows(whole.opened(), spec_of(whole.opened())).fetch()
     assert 0 < len(kept) < len(there)
     assert not rows(kept) - rows(there)
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+@pytest.mark.parametrize("kind", LIMITED)
+def test_a_limit_of_rows_goes_on_in_other_shards(kind: str, buckets: int) -> None:
+    """What is emitted is the same; what was let go doesn't come back."""
+    firing: dict[str, Any] = {"retention": 100, "rows": 6}
+    whole, run = (windows_run(window_spec(kind, **firing)) for _ in range(2))
+    wanted = whole.take(BATCHES)
+    run.take(BATCHES[:3])
+    spec = window_spec(kind, buckets, **firing)
+    moved = run.moved(buckets, lambda stores: windows_run(spec, stores))
+    moved.images.append(image_of(moved.stores))
+    before, after = (
+        OpenWindows(one, spec_of(one)).fetch() for one in (run.opened(), moved.opened())
+    )
+    assert len(after)
+    assert not rows(after) - rows(before)
+    assert moved.take(BATCHES[3:]) == wanted[3:]
+
+
+@pytest.mark.parametrize("kind", LIMITED)
+def test_a_limit_that_comes_later_counts_what_was_there(kind: str) -> None:
+    """It keeps as much as one that was there from the beginning."""
+    free = {"early": None, "retention": 100}
+    always, later = window_spec(kind, 1, **free, rows=4), window_spec(kind, 1, **free)
+    first, then = windows_run(always), windows_run(later)
+    for run in (first, then):
+        run.take(BATCHES[:3])
+    again = windows_run(always, then.stores)
+    for run in (first, again):
+        run.take(BATCHES[3:])
+    kept, there = (OpenWindows(run.opened(), always).fetch() for run in (again, first))
+    assert rows(kept) == rows(there)
 
 
 @pytest.mark.parametrize("kind", ["rows", "rows that slide", "offsets", "sessions of offsets"])
@@ -258,3 +332,36 @@ def test_a_limit_of_rows_of_joins() -> None:
     for kind in ("session", "offsets"):
         with pytest.raises(OptionError, match=r"isn't for session joins|can't be counted here"):
             join_spec(kind, rows=4)
+
+
+def test_what_has_found_a_partner_goes_with_its_key() -> None:
+    run = join_run(join_spec("distance"))
+    run.take(BATCHES)
+    moved = rescaled(run.stores, 3)
+
+    def matched(stores: list[MemoryBlobs]) -> list[int]:
+        tables = [loads(store.load() or "").tables["left matched"] for store in stores]
+        return [sum(run.rows for run in runs) for runs in tables]
+
+    assert sum(matched(moved)) == sum(matched(run.stores))
+    assert sum(n > 0 for n in matched(moved)) > 1
+
+
+@pytest.mark.parametrize("how", ["full", "semi"])
+@pytest.mark.parametrize("kind", ["distance", "window"])
+def test_a_limit_of_rows_of_joins_goes_on_in_other_shards(kind: str, how: How) -> None:
+    """Each message is emitted unmatched once or with partners that it has, as without the limit."""
+    batches = messages_of_joins()
+    run = join_run(join_spec(kind, how=how, rows=8), apart=True)
+    given = run.take(batches[:4])
+    for cut, buckets in ((4, 3), (8, 1)):
+        spec = join_spec(kind, buckets, how=how, rows=8)
+        run = run.moved(buckets, lambda stores, spec=spec: join_run(spec, stores, apart=True))
+        given += run.take(batches[cut : cut + 4])
+        kept = [OpenJoin(run.opened(), spec).fetch(side) for side in SIDES]
+        assert all(0 < len(side) <= 8 + buckets for side in kept)
+    # Without the limit there are more pairs, and those that don't come count as unmatched.
+    free = join_run(join_spec(kind, how=how), apart=True).take(batches)
+    there, emitted = (Counter(str(row) for rows in out for row in rows) for out in (free, given))
+    assert max(emitted.values()) == 1
+    assert all("None" in row for row in emitted - there)

@@ -78,13 +78,13 @@ def specs(buckets: int = 2) -> dict[str, WindowSpec]:
     return found
 
 
-def queries() -> dict[str, Started]:
+def queries(buckets: int = 2) -> dict[str, Started]:
     """What goes on from its state, by name."""
     found: dict[str, Started] = {}
-    for name, spec in specs().items():
+    for name, spec in specs(buckets).items():
         found[name] = lambda stores, spec=spec: windows_run(spec, stores)
     for kind in BOUNDS:
-        found[f"join {kind}"] = lambda stores, kind=kind: join_run(join_spec(kind), stores)
+        found[f"join {kind}"] = lambda stores, kind=kind: join_run(join_spec(kind, buckets), stores)
     return found
 
 

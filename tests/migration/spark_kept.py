@@ -51,12 +51,11 @@ def run(spark: SparkSession, kind: str, feed: Feed, checkpoint: Path, buckets: i
     given: dict[str, Any] = {"key": "key", "time": "at", "lateness": "2 seconds"}
     made: Any
     if kind == "tables":
-        made = mt.on_spark(
-            counting(), {"messages": mt.source(feed.stream(spark), key="key", time="at")}
-        )
+        source = mt.source(feed.stream(spark), key="key", time="at")
+        made = mt.on_spark(counting(), {"messages": source}, buckets=buckets)
     elif kind == "join":
         sides = [mt.windowed(feed.stream(spark), **given) for _ in range(2)]
-        made = mt.join(*sides, on="key", within="50 seconds", how="inner")
+        made = mt.join(*sides, on="key", within="50 seconds", how="inner", buckets=buckets)
     else:
         windows = mt.windowed(feed.stream(spark), buckets=buckets, **given)
         cut: Any = (

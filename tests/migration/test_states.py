@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.checkpoints import BATCHES, TABLES, MemoryCheckpoint, windows_run
+from tests.contract.checkpoints import BATCHES, TABLES, MemoryCheckpoint
 from tests.migration.kept import (
     BEFORE,
     CLICKS,
@@ -39,15 +39,11 @@ def test_a_query_goes_on(form: str, name: str) -> None:
     assert run.take(BATCHES[BEFORE:]) == wanted[BEFORE:]
 
 
-# Of a limit of rows each shard keeps its share.
-IN_SHARDS = [name for name, spec in specs().items() if spec.firing.rows is None]
-
-
-@pytest.mark.parametrize(("form", "name"), [one for one in GOES_ON if one[1] in IN_SHARDS])
+@pytest.mark.parametrize(("form", "name"), GOES_ON)
 def test_a_query_goes_on_in_other_shards(form: str, name: str) -> None:
     run = queries()[name](stores_of(STATES[form][name]))
     wanted = queries()[name](None).take(BATCHES)
-    moved = run.moved(3, lambda stores: windows_run(specs(3)[name], stores))
+    moved = run.moved(3, queries(3)[name])
     assert moved.take(BATCHES[BEFORE:]) == wanted[BEFORE:]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
@@ -98,3 +99,44 @@ def test_a_batch_that_was_begun_is_done_with_the_same_input(
     ]
     batches = "SELECT DISTINCT batch FROM history ORDER BY ALL"
     assert rows(out, batches) == [(0,), (1,), (2,)]
+
+
+@pytest.mark.slow
+def test_a_join_goes_on_in_more_and_in_fewer_buckets(spark: SparkSession, tmp_path: Path) -> None:
+    """No pair comes twice, none is missing, and who stays without a partner is emitted once."""
+    feed, drawn = Feed(tmp_path / "source"), Random(3)
+
+    def run(checkpoint: Path, buckets: int, out: Path) -> None:
+        frame = feed.stream(spark)
+        sides = [
+            mt.windowed(frame.where(f"value % 2 = {odd}"), time="at", lateness="4 seconds").late(
+                grace="5 seconds", each=True
+            )
+            for odd in (0, 1)
+        ]
+        joined = mt.join(*sides, on="key", within="5 seconds", how="full", buckets=buckets)
+        results = mt.to_duckdb(str(out), "pairs")
+        query = joined.start(checkpoint=str(checkpoint), results=results, available_now=True)
+        assert query.await_end(240)
+        assert query.progress.counts["seen"] == feed.ids
+
+    at_end, names = tmp_path / "whole", ("old", "more", "fewer")
+    for number, name in enumerate(names):
+        for batch in (2 * number, 2 * number + 1):
+            low = max(0, 9 * batch - 9)
+            feed.add(
+                *(
+                    (f"key {drawn.randrange(3 if n % 4 < 2 else 30)}", at(second), n)
+                    for n in range(20)
+                    for second in [drawn.randrange(low, 9 * batch + 9)]
+                )
+            )
+        if number:
+            before, buckets = tmp_path / names[number - 1], (2, 3, 1)[number]
+            rescale(spark, str(before), buckets=buckets, to=str(tmp_path / name))
+        run(tmp_path / name, (2, 3, 1)[number], tmp_path / "moved.duckdb")
+    run(at_end, 2, tmp_path / "whole.duckdb")
+    select = "SELECT id, id_right, emission FROM pairs ORDER BY ALL"
+    found = rows(tmp_path / "moved.duckdb", select)
+    assert found == rows(tmp_path / "whole.duckdb", select)
+    assert {emission for *_, emission in found} == {"early", "late", "full"}

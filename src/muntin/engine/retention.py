@@ -8,6 +8,7 @@ deletion always makes progress).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import polars as pl
@@ -38,6 +39,8 @@ class RetentionCounter:
         stored: What ``entries`` gave when the manifest was written.
 
     Attributes:
+        unknown: Whether what is stored is still to be counted: there was no limit, or another
+            width of stretches, when it was written, or other shards wrote it.
         floor: Before this place the limit has left nothing, or not everything; ``None`` where it
             has never been passed. A window that begins before it can't be read any more.
     """
@@ -49,11 +52,27 @@ class RetentionCounter:
         self.most = most
         self._width = max(1, span // _A_SEGMENT)
         self.floor: int | None = stored["floor"] if stored else None
-        self._counts: dict[int, int] = dict(stored["counts"] if stored else ())
+        # An earlier build didn't write down the width.
+        same = stored is not None and stored.get("width") == self._width
+        self.unknown = most is not None and not same
+        self._counts: dict[int, int] = dict(stored["counts"] if stored and same else ())
 
     def entries(self) -> dict[str, Any]:
         """The floor, and the stretches with their messages; plain JSON."""
-        return {"floor": self.floor, "counts": list(self._counts.items())}
+        width = None if self.most is None else self._width
+        return {"floor": self.floor, "width": width, "counts": list(self._counts.items())}
+
+    def learn(self, stored: Callable[[], Iterable[pl.DataFrame]], first: int | None) -> None:
+        """Count what is stored, where that is unknown; before anything else is counted.
+
+        Args:
+            stored: Gives what is stored.
+            first: The first place that is kept; ``None`` where all are.
+        """
+        if self.unknown:
+            self.unknown = False
+            for rows in stored():
+                self.add(rows if first is None else rows.filter(pl.col(self.axis) >= first))
 
     def add(self, rows: pl.DataFrame, sign: int = 1) -> None:
         """Count the messages of rows, or take them away again."""
@@ -84,3 +103,13 @@ class RetentionCounter:
                 self.floor = end
             held -= self._counts.pop(at)
         return max((p for p in (expired, self.floor) if p is not None), default=None)
+
+
+def uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
+    """What several shards remember together of a limit, which is counted anew.
+
+    Args:
+        floors: Their floors. Of a window that lies before one, some part may be gone.
+    """
+    floor = max((floor for floor in floors if floor is not None), default=None)
+    return {"floor": floor, "width": None, "counts": []}

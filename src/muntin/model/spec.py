@@ -175,9 +175,7 @@ class WindowSpec(Query):
             free.add("nulls")
         if self.by_arrival:
             return free
-        free |= {"late", "repeat"}
-        if self.firing.rows is None and then.firing.rows is None:
-            free.add("keep")
+        free |= {"late", "repeat", "keep", "keep rows"}
         if self.firing.early is not None and self.firing.accumulate:
             free.add("early")
         return free | self._added(then)

@@ -7,7 +7,7 @@ the operator sees to: a replayed message never gets here).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,10 @@ class _Table:
     runs: Runs
     kept: RetentionCounter
     first: int | None
+
+    def counted(self) -> Iterator[pl.DataFrame]:
+        """What is stored, as it is counted."""
+        return map(_counted, self.runs.everything())
 
 
 class RetainedMessages:
@@ -66,8 +70,9 @@ class RetainedMessages:
             parts = messages.partition_by(self.partition, as_dict=True)
         for (value,), part in parts.items():
             table = self._tables.setdefault(value, self._table([], None, None))
+            table.kept.learn(table.counted, table.first)
             table.runs.append(part)
-            table.kept.add(part.with_columns(pl.lit(1).alias(columns.MESSAGES)))
+            table.kept.add(_counted(part))
 
     def expire(self, edges: Edges, reached: Callable[[Any], int | None] | None = None) -> None:
         """Drop what neither the retention in time nor the one in rows keeps, by segments.
@@ -132,6 +137,10 @@ class RetainedMessages:
         return _Table(
             runs, RetentionCounter(columns.TIME, self.span, self.spec.firing.rows, counts), first
         )
+
+
+def _counted(messages: pl.DataFrame) -> pl.DataFrame:
+    return messages.with_columns(pl.lit(1).alias(columns.MESSAGES))
 
 
 def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

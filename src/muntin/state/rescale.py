@@ -1,7 +1,8 @@
 """State moved into another number of shards: every run is partitioned by the owners of its keys.
 
-No row changes, and the runs of a key keep their order; so each new shard is what it would be had it
-owned its keys from the beginning.
+The runs of a key keep their order, so each new shard is what it would be had it owned its keys from
+the beginning. Which rows belong to whom, and what else a manifest has to say then, is for the kind
+of query to know: its ``Division``.
 """
 
 from __future__ import annotations
@@ -9,54 +10,60 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
+
+import polars as pl
 
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec
-from muntin.model.spec import WindowSpec
 from muntin.state.frames import decode, encode
 from muntin.state.manifest import Manifest, Run, loads
-from muntin.state.shards import split
 
 Moved = Mapping[int, Mapping[int, tuple[int, int]]]
 """By the number of a run: the number and rows of its part in each new shard that has one."""
-_KEPT, _WAITS = "kept", "waits"
 
 
-def parts(blob: bytes, buckets: int) -> Iterator[tuple[int, int, bytes]]:
-    """A blob of windows' state, partitioned: shard, rows and blob of each part."""
-    frame = decode(blob)
-    keys = sorted((n for n in frame.columns if n[0] == "k" and n[1:].isdigit()), key=_number)
-    for bucket, part in split(frame, keys, buckets).items():
-        yield bucket, len(part), encode(part)
+class Division(Protocol):
+    """How the state of one kind of query is divided anew.
 
-
-def _number(key: str) -> int:
-    return int(key[1:])
-
-
-def check(spec: WindowSpec | JoinSpec) -> None:
-    """Refuse a query whose state can't be partitioned.
-
-    Raises:
-        OptionError: Naming what can't.
+    It is made of the manifests of the old shards, in their order, and sent to workers.
     """
-    if isinstance(spec, JoinSpec):
-        hint = "start the join anew with as many buckets"
-        raise OptionError("CHECKPOINT", spec.how, "is a join's, whose messages stay", hint)
-    if spec.firing.rows is not None:
-        hint = "start the query anew with as many buckets"
-        problem = "are kept, a share in each bucket"
-        raise OptionError("CHECKPOINT", f"{spec.firing.rows} rows", problem, hint)
+
+    def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+        """The rows of a run by the new shards that need them.
+
+        Args:
+            run: Its number.
+            rows: What it holds.
+            shards: How many new shards there are.
+        """
+
+    def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
+        """What a new shard keeps beside its tables.
+
+        Args:
+            manifests: Those of the old shards, or what they say of one partition.
+        """
 
 
-def resplit(manifests: Sequence[Manifest], moved: Moved, buckets: int) -> list[str]:
+def parts(
+    number: int, blob: bytes, division: Division, shards: int
+) -> Iterator[tuple[int, int, bytes]]:
+    """A run, partitioned: shard, rows and blob of each part."""
+    for shard, part in division.divided(number, decode(blob), shards).items():
+        if len(part):
+            yield shard, len(part), encode(part)
+
+
+def resplit(
+    manifests: Sequence[Manifest], moved: Moved, shards: int, division: Division
+) -> list[str]:
     """The manifests of the new shards.
 
     Args:
         manifests: Those of the old ones.
         moved: Where their runs are now.
-        buckets: How many new shards there are.
+        shards: How many new shards there are.
+        division: What the kind of query knows.
 
     Raises:
         OptionError: When the old shards don't stand at the same watermark.
@@ -65,40 +72,46 @@ def resplit(manifests: Sequence[Manifest], moved: Moved, buckets: int) -> list[s
     if len(marks) != 1:
         hint = "let the query run one batch, and stop it"
         raise OptionError("CHECKPOINT", sorted(marks, key=str), "are its watermarks", hint)
-    return [_whole(manifests, moved, bucket, buckets).dumps() for bucket in range(buckets)]
+    return [_whole(manifests, moved, shard, shards, division).dumps() for shard in range(shards)]
 
 
-def _whole(manifests: Sequence[Manifest], moved: Moved, bucket: int, buckets: int) -> Manifest:
-    found = _one(manifests, moved, bucket, buckets)
-    counts: Counter[str] = Counter()
-    for manifest in manifests if bucket == 0 else ():
-        counts.update(manifest.counts)
+def _whole(
+    manifests: Sequence[Manifest], moved: Moved, shard: int, shards: int, division: Division
+) -> Manifest:
+    found = _one(manifests, moved, shard, shards, division)
     parts: dict[Any, list[Manifest]] = {}
     for manifest in manifests:
         for partition, text in manifest.parts:
             parts.setdefault(partition, []).append(loads(text))
-    # What partitions have counted is in the shards' counts, too.
-    made = [(name, _one(mine, moved, bucket, buckets).dumps()) for name, mine in parts.items()]
-    return replace(found, counts=dict(counts), parts=made)
+    made = [
+        (name, _one(mine, moved, shard, shards, division).dumps()) for name, mine in parts.items()
+    ]
+    return replace(found, parts=made)
 
 
-def _one(manifests: Sequence[Manifest], moved: Moved, bucket: int, buckets: int) -> Manifest:
+def _one(
+    manifests: Sequence[Manifest], moved: Moved, shard: int, shards: int, division: Division
+) -> Manifest:
     first = manifests[0]
     names = dict.fromkeys(name for manifest in manifests for name in manifest.tables)
-    # All shards know which offsets were taken; what each counted of its own it counts anew.
+    # What the old shards have counted is in one of the new ones, each of which counts anew.
+    counts: Counter[str] = Counter()
+    for manifest in manifests if shard == 0 else ():
+        counts.update(manifest.counts)
+    # All shards know which offsets were taken.
     return replace(
         first,
-        spec={**first.spec, "buckets": buckets},
+        spec={**first.spec, "buckets": shards} if "buckets" in first.spec else first.spec,
         wall=max((m.wall for m in manifests if m.wall is not None), default=None),
-        counts={},
+        counts=dict(counts),
         tables={
             name: [
                 Run(*part, run.low, run.high)
                 for manifest in manifests
                 for run in manifest.tables.get(name, ())
-                if (part := moved.get(run.number, {}).get(bucket)) is not None
+                if (part := moved.get(run.number, {}).get(shard)) is not None
             ]
             for name in names
         },
-        extra={k: value for k, value in first.extra.items() if k not in (_KEPT, _WAITS)},
+        extra=division.extra(manifests),
     )

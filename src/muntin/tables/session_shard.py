@@ -37,6 +37,8 @@ class TableSession:
 class SessionTableShard(TableShard):
     """Sessions of a gap."""
 
+    paired = True
+
     def __init__(self, spec: TableSpec, part: Partition) -> None:
         super().__init__(spec, part)
         assert isinstance(spec.windows, Sessions)

@@ -90,6 +90,8 @@ class Members:
 class _SetShard(TableShard):
     """What tables of sets have in common."""
 
+    paired = True
+
     members: Members
 
     def begin(self, blobs: Any, stored: Any) -> None:

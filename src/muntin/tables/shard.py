@@ -66,7 +66,10 @@ class TableShard:
         partitionings: How the table's keys belong to partitions.
         span: How many places (of sessions: how long a stretch of ends) are stored together. It
             stays what it was when the first batch was written, whatever ``expires`` is now.
+        paired: Whether entries are stored under pairs: the key, and what else names them.
     """
+
+    paired = False
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
         self.spec = spec

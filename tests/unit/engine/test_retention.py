@@ -4,7 +4,7 @@ import json
 
 import polars as pl
 
-from muntin.engine.retention import RetentionCounter, share
+from muntin.engine.retention import RetentionCounter, share, uncounted
 
 
 def cells(*found: tuple[int, int]) -> pl.DataFrame:
@@ -77,3 +77,23 @@ def test_counts_survive_a_restart() -> None:
     assert before.first(3, None) == 2
     after = RetentionCounter("pane", 1, 5, json.loads(json.dumps(before.entries())))
     assert (after.floor, after.first(4, None)) == (2, 3)
+
+
+def test_what_is_stored_is_counted_where_another_counted_it() -> None:
+    whole = kept(5, (1, 4), (2, 3), (3, 3))
+    stored = json.loads(json.dumps(whole.entries()))
+    free = json.loads(json.dumps(kept(None, (1, 4)).entries()))
+    shorter = RetentionCounter("pane", 64, 5, stored)
+    for counted in (shorter, RetentionCounter("pane", 1, 5, free), RetentionCounter("pane", 1, 5)):
+        assert counts(counted) == {}
+        counted.learn(lambda: [cells((1, 4), (2, 3)), cells((3, 3))], 2)
+        counted.learn(lambda: [cells((1, 4))], None)
+        assert sum(counts(counted).values()) == 6
+    same = RetentionCounter("pane", 1, 5, stored)
+    same.learn(lambda: [cells((1, 4))], None)
+    assert counts(same) == counts(whole)
+
+
+def test_shards_remember_the_greatest_floor_together() -> None:
+    assert uncounted([None, 3, 2]) == {"floor": 3, "width": None, "counts": []}
+    assert RetentionCounter("pane", 1, 5, uncounted([None])).floor is None

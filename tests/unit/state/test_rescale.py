@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
 import pytest
+from tests.contract.checkpoints import rescaled
 from tests.unit.engine.queries import SCHEMA, batch
 
+from muntin.engine.division import WindowDivision
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.operator import combiner, shard
 from muntin.model import aggregates
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec, Side, Within
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
+from muntin.spark.inspect.rescale import division_of
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import Manifest, loads
-from muntin.state.rescale import check, parts, resplit
+from muntin.state.rescale import resplit
 from muntin.state.runs import FrameCache
 from muntin.state.shards import owners
 
@@ -62,17 +62,8 @@ def test_it_goes_on_in_other_shards(kind: str, old: int, new: int) -> None:
     for rows in BATCHES[:5]:
         assert stepped(first, stores, rows) == stepped(alone, one, rows)
 
-    moved: dict[int, dict[int, tuple[int, int]]] = {}
-    shares = [MemoryBlobs() for _ in range(new)]
-    for store in stores:
-        for number, blob in store.blobs.items():
-            for bucket, count, part in parts(blob, new):
-                mine = secrets.randbits(62)
-                shares[bucket].put(mine, part)
-                moved.setdefault(number, {})[bucket] = (mine, count)
     manifests = [loads(store.load() or "") for store in stores]
-    for store, text in zip(shares, resplit(manifests, moved, new), strict=True):
-        store.save(text)
+    shares = rescaled(stores, new)
     counts = [loads(store.load() or "").counts for store in shares]
     assert sum(c.get("counted", 0) for c in counts) == sum(m.counts["counted"] for m in manifests)
     # How many windows wait isn't known of a part.
@@ -85,18 +76,9 @@ def test_it_goes_on_in_other_shards(kind: str, old: int, new: int) -> None:
 def test_shards_that_stand_elsewhere_are_not_moved() -> None:
     manifests = [Manifest("windows", watermark=mark) for mark in (1, 2)]
     with pytest.raises(OptionError, match="let the query run one batch"):
-        resplit(manifests, {}, 2)
+        resplit(manifests, {}, 2, WindowDivision(manifests))
 
 
 def test_what_cannot_be_moved() -> None:
-    counted = replace(query("hopping", 1).spec, firing=Firing(rows=7))
-    side = Side(("join",), "time")
-    for spec in (JoinSpec(side, side, Within(5, 5)), counted):
-        with pytest.raises(OptionError, match="anew with as many buckets"):
-            check(spec)
-
-
-def test_what_can_be_moved() -> None:
-    # Names are no facts, whatever they say.
-    named = replace(query("hopping", 1).spec, aggregates={"join": aggregates.count()})
-    check(named)
+    with pytest.raises(OptionError, match="anew with as many buckets"):
+        division_of([Manifest("windowing")])

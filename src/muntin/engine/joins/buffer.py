@@ -20,8 +20,12 @@ from muntin.engine.joins.strategy import FOREVER
 from muntin.engine.retention import RetentionCounter, share
 from muntin.engine.state import State, Table
 from muntin.model.joins import SideName
+from muntin.state.hashing import hash_rows
 from muntin.state.runs import FrameCache, Runs, frames_of
 
+# Beside the numbers of messages that have found a partner: the hash of their key, by which they go
+# to another shard where shards are divided anew.
+KEY = "__muntin_key"
 _SEGMENTS = 8
 # A table is looked through for some keys only where it has so many times more rows.
 _FEW = 4
@@ -60,7 +64,7 @@ class Buffer:
         at, blobs = columns.TIME, state.blobs
 
         def table(name: str, keys: Sequence[str] = ()) -> Runs:
-            return Runs(at, span, blobs, cache, pl.concat, state.tables.get(name, ()), keys)
+            return Runs(at, span, blobs, cache, _stacked, state.tables.get(name, ()), keys)
 
         names = [f"{side} {name}" for name in ("messages", "matched", "waiting", "held")]
         if spec.state_layout == "keys":
@@ -134,13 +138,15 @@ class Buffer:
 
     def unmatched(self, messages: pl.DataFrame, high: int | None) -> pl.DataFrame:
         """Those of some messages, none of them beyond a place, that have found no partner."""
-        known = frames_of(self.matched.read(None, high)) if len(messages) else []
+        found = frames_of(self.matched.read(None, high)) if len(messages) else []
+        known = [frame.select(ID) for frame in found]
         return messages.join(pl.concat(known), on=ID, how="anti") if known else messages
 
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages."""
+        self.kept.learn(lambda: map(_counted, self.messages.everything()), self.from_place)
         self.messages.append(messages)
-        self.kept.add(messages.select(columns.TIME, pl.lit(1).alias(columns.MESSAGES)))
+        self.kept.add(_counted(messages))
 
     def limited(self) -> int | None:
         """The first place that the limit of rows leaves, if it is beyond what is kept now."""
@@ -149,7 +155,8 @@ class Buffer:
 
     def mark(self, messages: pl.DataFrame) -> None:
         """Remember that messages have found a partner."""
-        self.matched.append(messages.select(columns.TIME, ID))
+        hashes = pl.Series(KEY, hash_rows([messages[key] for key in self.keys]))
+        self.matched.append(messages.select(columns.TIME, ID, hashes))
 
     def take_waiting(self, ready: pl.Expr) -> pl.DataFrame:
         """Remove some of what waits to be let in."""
@@ -186,3 +193,12 @@ class Buffer:
         if low is not None:
             inside = inside & (pl.col(columns.TIME) >= low)
         return pl.concat(frames).filter(inside)
+
+
+def _counted(messages: pl.DataFrame) -> pl.DataFrame:
+    return messages.select(columns.TIME, pl.lit(1).alias(columns.MESSAGES))
+
+
+def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """All rows; a build before wrote some without ``KEY``."""
+    return pl.concat(frames, how="diagonal")

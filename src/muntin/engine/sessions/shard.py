@@ -77,6 +77,8 @@ class SessionShard:
         moment = BatchClock.of(
             windows, firing.grace, (judged, state.watermark), (state.wall, wall), final
         )
+        stored = self.sessions
+        self.kept.learn(lambda: [self._newest(stored.everything())], self.kept.floor)
         changed, absorbed, late = self._take(combined, moment)
         passed = self._passed(absorbed, moment)
         ready = self._woken(absorbed, moment)
@@ -337,7 +339,7 @@ class SessionShard:
             self.waiting.append(pl.concat(pending).filter(waits).select(self._bounds))
             self.waiting.drop_before(moment.closed_after + 1)
         self.sessions.drop_before(edge)
-        if self.kept.most is not None:
+        if self.kept.most is not None or _KEPT in self.state.extra:
             self.state.extra[_KEPT] = self.kept.entries()
         self.ends.drop_before(moment.after + 1)
 

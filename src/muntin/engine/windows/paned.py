@@ -341,6 +341,7 @@ class PanedShard:
                 table.drop_before(None)
             return
         expired = kept_from(self.windows, self.state.watermark, self.spec.firing.retention)
+        self.kept.learn(self.cells.everything, self.kept.floor)
         if fresh:
             live = [
                 (f.filter(pl.col(columns.PANE) >= expired), max(a, expired), b)
@@ -358,7 +359,7 @@ class PanedShard:
         first = self.kept.first(self.windows.first_pane(moment.closed_after + 1), expired)
         if first is not None:
             self.cells.drop_before(first)
-        if self.kept.most is not None:
+        if self.kept.most is not None or _KEPT in self.state.extra:
             self.state.extra[_KEPT] = self.kept.entries()
         self.marks.drop_before(moment.closed_after + 1)
         self.late.drop_before(moment.closed_after + 1)

@@ -19,6 +19,7 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.recall import recalled
 from muntin.model.spec import WindowSpec
+from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
 from muntin.state.blobs import missing
 from muntin.state.manifest import Manifest, loads
@@ -42,6 +43,7 @@ class Checkpoint:
 
     Attributes:
         batch: The batch that is read, whatever is committed meanwhile.
+        operators: How many operators keep state; the last one's is read.
         oldest: The oldest batch that can be read.
         newest: The newest one when this was opened.
     """
@@ -50,10 +52,10 @@ class Checkpoint:
         self.spark = spark
         self.given = path
         self.path = path if "://" in path else str(PurePath(path))
-        self.oldest, self.newest = self._batches()
+        self.operators, self.oldest, self.newest = self._found()
         self.batch = self.newest if batch is None else self.known("batch", batch)
 
-    def _batches(self) -> tuple[int, int]:
+    def _found(self) -> tuple[int, int, int]:
         try:
             rows = self.spark.read.format("state-metadata").load(self.path).collect()
         except PySparkException as error:
@@ -66,7 +68,7 @@ class Checkpoint:
         oldest, newest = known[0]["minBatchId"], known[0]["maxBatchId"]
         if newest is None or newest < 0:
             raise self._refused("no batch has been committed")
-        return max(0, oldest), newest
+        return len(known), max(0, oldest), newest
 
     def _refused(self, said: str) -> OptionError:
         return OptionError("CHECKPOINT", self.given, f"holds no windows ({said})", _START)
@@ -135,6 +137,19 @@ class Checkpoint:
             StateCorruptedError: When one can't be.
         """
         return {slot: loads(text) for slot, text in self.manifests.items()}
+
+    @property
+    def shards(self) -> list[Manifest]:
+        """The same in the order of the shards.
+
+        Raises:
+            OptionError: When some are missing.
+        """
+        found = slots(len(self.read))
+        if set(found) != self.read.keys():
+            hint = "wait until its first batch is done"
+            raise OptionError("CHECKPOINT", self.given, "isn't whole yet", hint)
+        return [self.read[slot] for slot in found]
 
     @property
     def first(self) -> Manifest:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,21 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from muntin.engine.division import JoinDivision, WindowDivision
 from muntin.model.errors import MuntinError, OptionError
-from muntin.spark.host.checkpoint import Checkpoint, spec_of
+from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import PARTITIONS, renumber
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST, SparkBlobs
-from muntin.state.rescale import check, parts, resplit
+from muntin.state.manifest import Manifest
+from muntin.state.rescale import Division, parts, resplit
+from muntin.tables.division import TableDivision
 
+_DIVISIONS: dict[str, Callable[[Sequence[Manifest]], Division]] = {
+    "windows": WindowDivision,
+    "join": JoinDivision,
+    "tables": TableDivision,
+}
 _MOVED = "old long, bucket int, number long, rows long, blob binary"
 _LOADED = "slot int, number long, blob binary"
 
@@ -65,7 +73,7 @@ def rescale(
 
     Args:
         spark: The session.
-        checkpoint: The folder of a windowed aggregation, on a local disk.
+        checkpoint: The folder of a query, on a local disk.
         buckets: How many there are to be; a query that is started without
             ``buckets=`` takes it from there.
         to: A folder that isn't there yet, on a local disk.
@@ -79,11 +87,14 @@ def rescale(
     """
     _check(checkpoint, to, buckets)
     opened = Checkpoint(spark, checkpoint, batch)
-    check(spec_of(opened))
+    if opened.operators > 1:
+        hint = "start it anew with as many buckets"
+        raise OptionError("CHECKPOINT", checkpoint, "is of windows over another operator", hint)
+    division = division_of(opened.shards)
     folder = Path(to)
     waiting = folder.with_name(f"{folder.name}.moving")
     try:
-        texts = _part(opened, waiting, buckets)
+        texts = _part(opened, division, waiting, buckets)
         _load(spark, waiting, folder, buckets)
         # What an older batch was followed by is to be planned anew.
         begun = [opened.batch + 1] if opened.batch == opened.newest else []
@@ -100,6 +111,22 @@ def rescale(
     return made
 
 
+def division_of(manifests: Sequence[Manifest]) -> Division:
+    """How the state of a query is divided.
+
+    Args:
+        manifests: Those of its shards, in their order.
+
+    Raises:
+        OptionError: When it can't be.
+    """
+    kind = manifests[0].kind
+    if kind not in _DIVISIONS:
+        hint = "start it anew with as many buckets"
+        raise OptionError("CHECKPOINT", kind, "keeps what a bucket alone can count", hint)
+    return _DIVISIONS[kind](manifests)
+
+
 def _check(checkpoint: str, to: str, buckets: int) -> None:
     for option, path in (("CHECKPOINT", checkpoint), ("to", to)):
         if "://" in path:
@@ -110,14 +137,15 @@ def _check(checkpoint: str, to: str, buckets: int) -> None:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
 
 
-def _part(opened: Checkpoint, waiting: Path, buckets: int) -> dict[int, str]:
+def _part(opened: Checkpoint, division: Division, waiting: Path, buckets: int) -> dict[int, str]:
     """Write all blobs partitioned anew, and the new manifests; returns those by slot."""
+    manifests = opened.shards
 
     def by_shard(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = zip(batch["number"].to_pylist(), batch["blob"].to_pylist(), strict=True)
             for old, blob in rows:
-                for bucket, count, part in parts(blob, buckets):
+                for bucket, count, part in parts(old, blob, division, buckets):
                     yield _row(old, bucket, secrets.randbits(62), count, part)
 
     runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
@@ -127,9 +155,7 @@ def _part(opened: Checkpoint, waiting: Path, buckets: int) -> dict[int, str]:
     parts_of = spark.read.schema(_MOVED).parquet(blobs)
     for row in parts_of.drop("blob").collect():
         moved.setdefault(row["old"], {})[row["bucket"]] = (row["number"], row["rows"])
-    texts = dict(
-        zip(slots(buckets), resplit(list(opened.read.values()), moved, buckets), strict=True)
-    )
+    texts = dict(zip(slots(buckets), resplit(manifests, moved, buckets, division), strict=True))
     by_bucket = F.array(*(F.lit(slot) for slot in slots(buckets)))
     loaded = parts_of.select(by_bucket[F.col("bucket")].alias("slot"), "number", "blob")
     rows = [(slot, MANIFEST, text.encode()) for slot, text in texts.items()]

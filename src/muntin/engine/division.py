@@ -1,0 +1,136 @@
+"""How the state of windows and of joins is divided among other shards; see ``Division``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.joins.buffer import KEY
+from muntin.engine.joins.joiner import ID
+from muntin.engine.joins.sessions import LAST, renamed
+from muntin.engine.retention import uncounted
+from muntin.model.joins import SIDES, JoinSpec, Joint, SideName
+from muntin.model.recall import recalled
+from muntin.state.manifest import Manifest
+from muntin.state.shards import split
+
+_KEPT, _WAITS, _FLOOR = "kept", "waits", "floor"
+
+
+class WindowDivision:
+    """Windows and sessions: every row has its key.
+
+    Args:
+        manifests: Those of the old shards.
+    """
+
+    def __init__(self, manifests: Sequence[Manifest]) -> None:
+        pass  # Rows say it all.
+
+    def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+        """See ``Division``."""
+        keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
+        return split(rows, sorted(keys, key=lambda key: int(key[1:])), shards)
+
+    def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
+        """See ``Division``; what was counted of an old shard is counted anew."""
+        found = {k: v for k, v in manifests[0].extra.items() if k not in (_KEPT, _WAITS)}
+        if _KEPT in manifests[0].extra:
+            found[_KEPT] = uncounted(one.extra[_KEPT][_FLOOR] for one in manifests)
+        return found
+
+
+class _Kept(NamedTuple):
+    """What a run of a join holds.
+
+    Attributes:
+        side: Whose messages.
+        name: The name of the table.
+        base: What is added to a message's number, so that it is one among all old shards.
+        first: The first place that is kept; ``None`` where all are.
+    """
+
+    side: SideName
+    name: str
+    base: int
+    first: int | None
+
+
+class JoinDivision:
+    """Joins: messages have their key, and are numbered by their shard.
+
+    Args:
+        manifests: Those of the old shards.
+    """
+
+    def __init__(self, manifests: Sequence[Manifest]) -> None:
+        spec = recalled(manifests[0].spec)
+        assert isinstance(spec, JoinSpec)
+        self.spec = spec
+        self._runs: dict[int, _Kept] = {}
+        parts: dict[Any, list[Manifest]] = {}
+        for manifest in manifests:
+            for partition, one in manifest.by_part().items():
+                parts.setdefault(partition, []).append(one)
+        for mine in parts.values():
+            for side in SIDES:
+                counted = [one.extra["next"][side] for one in mine]
+                for one, base in zip(mine, accumulate(counted, initial=0), strict=False):
+                    self._note(one, side, base)
+
+    def _note(self, one: Manifest, side: SideName, base: int) -> None:
+        first = one.extra.get("from", {}).get(side)
+        for table, runs in one.tables.items():
+            whose, _, name = table.partition(" ")
+            for run in runs if whose == side else ():
+                self._runs[run.number] = _Kept(side, name, base, first)
+
+    def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+        """See ``Division``."""
+        side, name, base, first = self._runs[run]
+        joint = isinstance(self.spec.bound, Joint)
+        if joint:
+            rows = renamed(rows, list(self.spec.side(side).types))
+        if ID in rows.columns:
+            rows = rows.with_columns(pl.col(ID) + base)
+        if name == "matched":
+            return _by_hash(rows, shards)
+        if name == "messages" and first is not None:
+            # Another shard may keep what this one has let go for a limit of rows.
+            rows = rows.filter(pl.col(LAST if joint else columns.TIME) >= first)
+        return split(rows, self.spec.side(side).keys, shards)
+
+    def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
+        """See ``Division``."""
+        found = dict(manifests[0].extra)
+        found.pop(_KEPT, None)
+        if "next" in found:
+            places = {side: [one.extra["from"][side] for one in manifests] for side in SIDES}
+            found["next"] = {side: sum(m.extra["next"][side] for m in manifests) for side in SIDES}
+            found["from"] = {
+                side: None if None in mine else min(mine) for side, mine in places.items()
+            }
+        return found
+
+
+def _by_hash(rows: pl.DataFrame, shards: int) -> dict[int, pl.DataFrame]:
+    """Numbers of messages by the hash of their key.
+
+    A build before wrote no hash. Then every shard gets them: of a number that isn't one of its
+    messages' nothing follows, and it goes when its time is over.
+    """
+    if KEY not in rows.columns:
+        return dict.fromkeys(range(shards), rows)
+    known = rows.filter(pl.col(KEY).is_not_null())
+    owner = (known[KEY].to_numpy() % np.uint64(shards)).astype(np.int64)
+    unknown = rows.filter(pl.col(KEY).is_null())
+    return {n: pl.concat([unknown, known.filter(owner == n)]) for n in range(shards)}
+
+
+DIVISIONS = {"windows": WindowDivision, "join": JoinDivision}
+"""By the kind of query."""
