@@ -61,6 +61,7 @@ BATCHES: list[list[Message]] = [
 ]
 WINDOWS: dict[str, Kind] = {
     "hopping": Windows(10, 4, 3),
+    "hopping once": Windows(10, 4, 3),
     "cumulating": Cumulating(10, 5),
     "days": days("2 days", "America/New_York", slide="1 day"),
     "sliding": Sliding(10),
@@ -179,6 +180,8 @@ def window_spec(kind: str, buckets: int = 2, **firing: Any) -> WindowSpec:
     windows, offset, keys = WINDOWS[kind], None, ("key",)
     if "offsets" in kind:
         offset, keys = ("part", "at"), ("part", "key")
+    if kind == "hopping once":  # whatever is delivered again
+        offset = ("part", "at")
     by_arrival = windows.axis == "rows" and offset is None
     unit = UNIT if kind == "days" else 1
     if windows.axis == "time":

@@ -30,8 +30,9 @@ from tests.contract.checkpoints import (
 )
 
 from muntin.engine.windows.operator import shard
-from muntin.model.errors import OptionError
+from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.joins import HOWS, SIDES, How
+from muntin.model.policies import EveryRows, Firing
 from muntin.spark.host.checkpoint import spec_of
 from muntin.spark.inspect.checkpoints import report_of
 from muntin.spark.inspect.joins import OpenJoin
@@ -215,6 +216,52 @@ def messages_of_joins() -> list[list[Any]]:
             ]
         )
     return found
+
+
+CHANGED = Firing(early=EveryRows(2), late=EveryRows(2))
+
+
+class TestChangedPolicies:
+    @pytest.mark.parametrize("kind", BY_TIME)
+    def test_windows_by_time_go_on_with_other_policies(self, kind: str) -> None:
+        """What emits at last is the same whatever emitted before."""
+        spec = window_spec(kind)
+        firing = replace(spec.firing, early=CHANGED.early, late=CHANGED.late)
+        other = replace(spec, firing=replace(firing, retention=2 * firing.retention))
+        run, whole = windows_run(spec), windows_run(spec)
+        run.take(BATCHES[:2])
+        whole.take(BATCHES)
+        changed = windows_run(other, run.stores)
+        changed.take(BATCHES[2:])
+        found, there = (
+            OpenWindows(one.opened(), spec_of(one.opened())) for one in (changed, whole)
+        )
+        assert (found.spec, there.spec) == (other, spec)
+        assert rows(found.fetch()) == rows(there.fetch())
+
+    @pytest.mark.parametrize("kind", [kind for kind in WINDOWS if kind not in BY_TIME])
+    def test_windows_by_rows(self, kind: str) -> None:
+        spec = window_spec(kind)
+        run = windows_run(spec)
+        run.take(BATCHES[:2])
+        early = replace(spec, firing=replace(spec.firing, early=EveryRows(2)))
+        if early.by_arrival:
+            with pytest.raises(SpecChangedError, match="early: was never, is every 2 rows"):
+                windows_run(early, run.stores).take(BATCHES[2:])
+            return
+        windows_run(early, run.stores).take(BATCHES[2:])
+        with pytest.raises(SpecChangedError, match="early: was every 2 rows, is never"):
+            windows_run(spec, run.stores).take(BATCHES[3:])
+
+    @pytest.mark.parametrize("kind", BOUNDS)
+    def test_joins_refuse_them_by_name(self, kind: str) -> None:
+        spec = join_spec(kind)
+        run = join_run(spec)
+        run.take(BATCHES[:2])
+        firing = replace(spec.left.firing, grace=9, retention=9)
+        other = replace(spec, left=replace(spec.left, firing=firing))
+        with pytest.raises(SpecChangedError, match="left grace: was 0 "):
+            join_run(other, run.stores).take(BATCHES[2:])
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Queries of every kind whose state is kept here as an earlier build wrote it.
 
-``python -m tests.migration.kept`` writes the state of the present format, once; what is there is
-never written again, since from then on every build has to open it.
+``python -m tests.migration.kept`` writes the state of the present format, once, and later the kinds
+that have come since; what is there is never written again, since every build has to open it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tests.contract.checkpoints import (
 )
 
 from muntin.model import aggregates
+from muntin.model.joins import HOWS
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import FORMAT
@@ -75,6 +76,7 @@ def specs(buckets: int = 2) -> dict[str, WindowSpec]:
     found = {f"windows {kind}": window_spec(kind, buckets) for kind in WINDOWS}
     found["aggregates"] = every_aggregate(buckets)
     found["limit of rows"] = window_spec("hopping", buckets, rows=4)
+    found["limit of rows of sessions"] = window_spec("sessions", buckets, rows=4)
     return found
 
 
@@ -85,6 +87,9 @@ def queries(buckets: int = 2) -> dict[str, Started]:
         found[name] = lambda stores, spec=spec: windows_run(spec, stores)
     for kind in BOUNDS:
         found[f"join {kind}"] = lambda stores, kind=kind: join_run(join_spec(kind, buckets), stores)
+    for how in HOWS:
+        spec = join_spec("distance", buckets, how)
+        found[f"{how} join"] = lambda stores, spec=spec: join_run(spec, stores, apart=True)
     return found
 
 
@@ -136,7 +141,12 @@ def stores_of(image: Image_) -> list[MemoryBlobs]:
 
 if __name__ == "__main__":
     path = FOLDER / f"format-{FORMAT}.json.xz"
-    if path.exists():
-        raise SystemExit(f"{path} is there: what an earlier build wrote stays as it is")
-    path.write_bytes(dumps(written()))
+    new = written()
+    for kept in FOLDER.glob(f"format-{FORMAT}*.json.xz"):
+        # What an earlier build wrote stays as it is.
+        new = {name: image for name, image in new.items() if name not in loads(kept.read_bytes())}
+        path = FOLDER / f"format-{FORMAT}-more.json.xz"
+    if path.exists() or not new:
+        raise SystemExit(f"{path} is there, or there is nothing new")
+    path.write_bytes(dumps(new))
     print(f"{path}: {path.stat().st_size} bytes")

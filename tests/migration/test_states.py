@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.checkpoints import BATCHES, TABLES, MemoryCheckpoint
+from tests.contract.checkpoints import BATCHES, TABLES, MemoryCheckpoint, image_of, rescaled
 from tests.migration.kept import (
     BEFORE,
     CLICKS,
@@ -45,6 +45,20 @@ def test_a_query_goes_on_in_other_shards(form: str, name: str) -> None:
     wanted = queries()[name](None).take(BATCHES)
     moved = run.moved(3, queries(3)[name])
     assert moved.take(BATCHES[BEFORE:]) == wanted[BEFORE:]
+
+
+def test_tables_lie_in_other_partitions() -> None:
+    kept = [
+        image for images in STATES.values() for name, image in images.items() if name == "tables"
+    ]
+    for image in kept:
+        before = MemoryCheckpoint([image])
+        for shards in (1, 3):
+            after = MemoryCheckpoint([image_of(rescaled(stores_of(image), shards))])
+            for table in TABLES:
+                one, other = (OpenTable(c, table, None, None).fetch() for c in (before, after))
+                assert sorted(map(str, one.rows())) == sorted(map(str, other.rows()))
+                assert len(one)
 
 
 @pytest.mark.parametrize(("form", "name"), KEPT)
