@@ -76,7 +76,7 @@ def kinds_of(schema: Any, names: Sequence[str]) -> dict[str, str]:
 
     Args:
         schema: Their types.
-        names: Columns whose numbers name something: nobody counts an order's number.
+        names: Columns whose numbers are identifiers, as an order's number is.
     """
     found = {}
     for field in schema.fields:

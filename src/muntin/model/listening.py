@@ -9,7 +9,7 @@ from muntin.model.errors import OptionError
 
 
 def loopback(host: str) -> bool:
-    """Whether nobody but this machine reaches an address.
+    """Whether only this machine reaches an address.
 
     Example:
         >>> [loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "there")]

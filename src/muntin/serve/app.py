@@ -1,6 +1,6 @@
 """The page's server: the page, everything as JSON, and what happens as server-sent events.
 
-Who may ask: whoever knows the token, and without one this very machine. Other sites' pages may
+Who may ask: a client with the token, and without a token this very machine. Other sites' pages may
 not, although they run on this machine too: a browser says where a request comes from, and sends no
 header of our own for them. What costs something, a look into the state, is asked for by that
 header, one look at a time, with a short queue.
@@ -33,7 +33,7 @@ except ImportError as error:
 
 STATIC = Path(__file__).parent / "static"
 _COOKIE = "muntin-token"
-# Nothing is loaded from elsewhere, and nobody frames the page.
+# Nothing is loaded from elsewhere, and no other page frames this one.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; "
     "style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; "
@@ -168,7 +168,7 @@ class _Looks:
         look.add_done_callback(partial(self._done, asyncio.get_running_loop()))
         found = asyncio.wrap_future(look)
         while not (await asyncio.wait([found], timeout=_WAIT))[0]:
-            # One that has begun goes on; one that waits for nobody any more is dropped.
+            # One that has begun goes on; one whose client has left is dropped.
             if self._closing() or await request.is_disconnected():
                 found.cancel()
                 return _json({"error": "the page has closed"}, 503)

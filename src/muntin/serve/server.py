@@ -78,7 +78,7 @@ class Server(Closeable):
         return self
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering."""
         # Open pages get it first, and leave by themselves.
         self._closing.set()
         self._server.should_exit = True

@@ -87,7 +87,7 @@ class Failure:
         return made
 
     def shown(self) -> BatchError:
-        """The error that whoever waits for the query gets."""
+        """The error that waiting for the query raises."""
         message = f"{self.kind}: {self.message}" if self.message else self.kind
         return BatchError(message, self.batch, self.part, self.place)
 

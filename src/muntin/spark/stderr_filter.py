@@ -1,4 +1,4 @@
-"""What Spark's JVM writes to stderr, without lines that say nothing to anybody.
+"""What Spark's JVM writes to stderr, without lines that are of no use.
 
 For each batch with state Spark starts a Python process that prints each of its steps, and now and
 then a socket that is closed twice ends in a NullPointerException that harms nothing. Neither goes
@@ -91,7 +91,7 @@ def _pass_on(reads: int, real: int) -> None:
         ready, _, _ = select.select([reads], [], [], _PATIENCE)
         data = os.read(reads, 1 << 16) if ready else b""
         found = passing.take(data) if data else passing.rest()
-        with suppress(OSError):  # whoever reads stderr has gone; the JVM must not wait
+        with suppress(OSError):  # stderr is closed; the JVM must not wait
             while found:
                 found = found[os.write(real, found) :]
         if ready and not data:

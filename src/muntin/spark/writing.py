@@ -144,7 +144,7 @@ def fetched(
         number: The batch's number.
         emitted: What the shards emitted.
         outputs: What kinds of rows there are.
-        checkpoint: The folder of the query's checkpoint, where somebody writes.
+        checkpoint: The folder of the query's checkpoint, where there are sinks.
         few: Blobs of up to so many bytes are fetched with the progress.
     """
     small = F.when(F.length("blob") <= few, F.col("blob")).alias("blob")

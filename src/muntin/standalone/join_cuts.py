@@ -1,7 +1,7 @@
 """Where single messages of a join must be cut: so that steps emit what a step each would.
 
 A message that isn't behind its own side's watermark finds the same partners whichever step it is
-in: nobody whom it could meet has gone. So such messages are taken together; one that is behind, and
+in: none of its partners has expired. So such messages are taken together; one that is behind, and
 may be late, is a step of its own. Where messages wait for a clock, or are kept by their own side's
 clock or up to a number, it matters what came just before: then each is a step.
 """

@@ -107,7 +107,7 @@ class JoiningOperator(StandaloneOperator):
         Args:
             left: A Polars, pandas or Arrow table, or a list of dictionaries.
             right: The same.
-            final: Whether the input of both sides ends with these, so that nobody waits on.
+            final: Whether the input of both sides ends with these, so that no message waits on.
 
         Raises:
             SelectorDisabledError: When outputs wait for what is downstream.

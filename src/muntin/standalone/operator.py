@@ -280,7 +280,7 @@ class StandaloneOperator(Closeable):
     def _deliver(self) -> bool:
         """Send what waits, then flush (step 7); the selector is disabled while something waits.
 
-        Without a downstream there is no flush: it would make results durable that nobody has.
+        Without a downstream there is no flush: the results it clears would be delivered to no one.
         """
         if not self._sends:
             return True

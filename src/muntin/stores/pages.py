@@ -3,7 +3,7 @@
 A page is a sorted stretch of keys with their values. Pages split when they outgrow a number of
 bytes and join when they have shrunk. A snapshot shares every page and costs nothing; the first
 write after it copies the list of pages, and each page that is then touched. A page may be nothing
-but the number of a stored blob until somebody asks for its rows.
+but the number of a stored blob until its rows are read.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Pages:
 
     @property
     def watched(self) -> bool:
-        """Whether somebody still holds a snapshot."""
+        """Whether a snapshot is still held."""
         return len(self._views) > 0
 
     def get(self, key: bytes) -> bytes | None:

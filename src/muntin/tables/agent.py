@@ -68,7 +68,7 @@ class Agent:
     async def cast(
         self, value: Any = None, *, key: Any = None, timestamp: PointInTime | None = None
     ) -> None:
-        """The same: nobody waits for an answer."""
+        """The same, without waiting for an answer."""
         self._channel().post(value, key=key, timestamp=timestamp)
 
     def _channel(self) -> Topic:

@@ -24,7 +24,7 @@ class Loop:
             asyncio.get_running_loop()
         except RuntimeError:
             return self._loop.run_until_complete(work)
-        # The thread's own loop is busy with whoever calls, so another thread takes this one.
+        # The thread's own loop is busy with the caller, so another thread takes this one.
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "muntin")
         context = copy_context()

@@ -35,7 +35,7 @@ class PartitionStore:
     Attributes:
         blobs: The place of each partition.
         offsets: The number of the next message of each topic.
-        pending: Messages that agents have sent and that nobody has worked on yet.
+        pending: Messages that agents have sent and that aren't processed yet.
     """
 
     def __init__(self, store: KeyValue | None, app: str, partitions: int) -> None:

@@ -59,7 +59,7 @@ class WindowedTable(Handle):
                 ``datetime`` or ISO 8601. An event without one is rejected.
 
         Raises:
-            OptionError: When an agent asks for it at an event and nobody has before.
+            OptionError: When an agent asks for it first at an event.
         """
         by = keying("relative_to_field", field)
         return WindowedTable(self.app, self.name, self.app.clock(self.name, by))

@@ -22,7 +22,7 @@ class Packed:
     Attributes:
         parts: The tuples of each bucket that gets any.
         latest: The greatest time of all of them, milliseconds.
-        ledger: How many tuples of each time go to each bucket; ``None`` where nobody counts.
+        ledger: How many tuples of each time go to each bucket; ``None`` where they aren't counted.
         rejected: How many were put aside, by reason.
     """
 

@@ -297,7 +297,7 @@ class AgentsOnSpark:
         return self._streams and self.app.clocked
 
     def _input(self, frame: DataFrame, time: str | None) -> Input:
-        """A topic's input; it brings the batch's clock along only where somebody may look at it.
+        """A topic's input; it brings the batch's clock along only where it may be needed.
 
         Without that, and with any time allowed, nothing that Spark runs changes from batch to
         batch, and nothing is compiled anew.
