@@ -106,10 +106,6 @@ class Layout:
         exact = start is None and end is None and all(v is None for v in given.values())
         return Bounds(low, low + keys.AFTER, exact)
 
-    def of_equal(self, equal: Any, *, session: Any = None) -> Bounds:
-        """All messages with these equal fields."""
-        return self.in_window(None, None, equal=equal, session=session)
-
     def expired(self, edge: int, *, equal: Any = None, session: Any = None) -> Bounds:
         """All messages at or before a position.
 

@@ -155,7 +155,7 @@ def test_a_range_is_one_stretch_where_it_can_be(
 
 def test_all_for_equal_fields_is_a_prefix() -> None:
     layout = LAYOUTS["equal_time_offset"]
-    low, high, exact = layout.of_equal("a")
+    low, high, exact = layout.in_window(None, None, equal="a")
     found = [m for m in MESSAGES if low <= layout.key(**m) < high]
     assert exact
     assert found == [m for m in MESSAGES if m["equal"] == "a"]
