@@ -94,12 +94,12 @@ def _is_due(policy: Policy | None, window: Window, ending: Ending) -> bool:
 
 
 def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any], bool]:
-    """What a window says, and whether a sum in it has left 64 bits."""
-    spoken_of = window.messages if spec.firing.accumulate else window.unemitted
+    """What a window emits, and whether a sum in it has left 64 bits."""
+    messages = window.messages if spec.firing.accumulate else window.unemitted
     key = dict(zip(spec.keys, window.key, strict=True))
     values = dict.fromkeys(spec.aggregates)
     if emission != RETRACT:
-        values = {name: value(agg, spoken_of) for name, agg in spec.aggregates.items()}
+        values = {name: value(agg, messages) for name, agg in spec.aggregates.items()}
     overflown = list(_overflown(spec, values))
     values |= dict.fromkeys(overflown)
     bounds = {"window_start": window.start, "window_end": window.end}

@@ -53,7 +53,7 @@ class HeldMessage:
     side: SideName
     message: Message
     key: tuple[Any, ...]
-    lane: Any
+    partition: Any
     place: int
     late: bool
     let_in: bool = False
@@ -74,7 +74,7 @@ class JoinOracle:
         self, spec: JoinSpec, columns: Mapping[SideName, Sequence[str]], suffix: str = "_right"
     ) -> None:
         self._spec, self._columns, self._suffix = spec, columns, suffix
-        self._there: list[HeldMessage] = []
+        self._held: list[HeldMessage] = []
         self._marks: dict[tuple[SideName, Any], int] = {}
         self._starts: dict[tuple[SideName, Any], int] = {}
         self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
@@ -100,8 +100,8 @@ class JoinOracle:
             self._refuse_late_sessions(step)
         self._marks = after
         self._let_in(wall, final)
-        self._tell_pairs(step, final)
-        self._tell_alone(step, final)
+        self._emit_pairs(step, final)
+        self._emit_unmatched(step, final)
         self._wall = wall
         step.watermarks = {side: self._marks.get((side, None)) for side in SIDES}
         return step
@@ -112,11 +112,11 @@ class JoinOracle:
             return
         lowest: dict[Any, int] = {}
         for message in messages:
-            lane, number = (message[column] for column in offset)
-            if lane is not None and number is not None:
-                lowest[lane] = min(number, lowest.get(lane, number))
-        for lane, number in lowest.items():
-            self._starts.setdefault((side, lane), number)
+            partition, number = (message[column] for column in offset)
+            if partition is not None and number is not None:
+                lowest[partition] = min(number, lowest.get(partition, number))
+        for partition, number in lowest.items():
+            self._starts.setdefault((side, partition), number)
 
     def _take(
         self,
@@ -136,17 +136,17 @@ class JoinOracle:
                 return
             if None not in offset:
                 self._offsets[side].add(offset)
-        lane, place = self._placed(side, message)
+        partition, place = self._placed(side, message)
         reason = self._refused(side, message, wall)
-        mark = self._marks.get((side, lane))
+        mark = self._marks.get((side, partition))
         # A place in a partition was passed whatever is wrong with the message else.
         passed = self._spec.axis == "rows" and None not in offset
         if reason is None or passed:
             reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
-            after[side, lane] = max(after.get((side, lane), reached), reached)
+            after[side, partition] = max(after.get((side, partition), reached), reached)
         # A message of a session is judged with all others of it.
-        alone = not isinstance(self._spec.bound, Joint)
-        if reason is None and mark is not None and alone and place < self._edge(side, mark):
+        by_itself = not isinstance(self._spec.bound, Joint)
+        if reason is None and mark is not None and by_itself and place < self._edge(side, mark):
             reason = "late"
         step.counts[reason or "counted"] += 1
         if reason is not None:
@@ -155,17 +155,17 @@ class JoinOracle:
             return
         key = tuple(message[column] for column in given.keys)
         late = mark is not None and place < mark
-        self._there.append(HeldMessage(side, message, key, lane, place, late))
+        self._held.append(HeldMessage(side, message, key, partition, place, late))
 
     def _refuse_late_sessions(self, step: JoinStep) -> None:
         """Refuse the new messages whose whole session was over before this step."""
-        late = [one for one in self._there if not one.let_in and self._is_over(one)]
+        late = [one for one in self._held if not one.let_in and self._is_over(one)]
         for one in late:
             step.counts["counted"] -= 1
             step.counts["late"] += 1
-            mark = self._marks.get((one.side, one.lane))
+            mark = self._marks.get((one.side, one.partition))
             step.rejected.append((one.side, one.message, "late", mark))
-        self._there = [one for one in self._there if one not in late]
+        self._held = [one for one in self._held if one not in late]
 
     def _is_over(self, one: HeldMessage) -> bool:
         """Whether the session of a message takes no more, on either side."""
@@ -179,8 +179,10 @@ class JoinOracle:
         given = self._spec.side(side)
         if self._spec.axis == "rows":
             assert given.offset is not None
-            lane, number = (message[column] for column in given.offset)
-            return lane, 0 if number is None else number - self._starts.get((side, lane), number)
+            partition, number = (message[column] for column in given.offset)
+            return partition, 0 if number is None else number - self._starts.get(
+                (side, partition), number
+            )
         time = message[given.time]  # type: ignore[index]
         return None, time if isinstance(time, int) else 0
 
@@ -210,7 +212,7 @@ class JoinOracle:
         return closed
 
     def _let_in(self, wall: int, final: bool) -> None:
-        for one in self._there:
+        for one in self._held:
             firing = self._spec.side(one.side).firing
             policy = firing.late if one.late else firing.early
             if not isinstance(policy, Every):
@@ -219,19 +221,19 @@ class JoinOracle:
             period = policy.period
             due = self._wall is not None and wall // period > self._wall // period
             ended = not one.late and self._ended(one)
-            one.let_in = one.let_in or due or ended or final or self._alone_for_good(one)
+            one.let_in = one.let_in or due or ended or final or self._never_matches(one)
 
     def _ended(self, one: HeldMessage) -> bool:
         """Whether all windows of its own side that hold a message have ended."""
         windows = self._spec.side(one.side).windows
-        mark = self._marks.get((one.side, one.lane))
+        mark = self._marks.get((one.side, one.partition))
         if windows is None or mark is None:
             return False
         if isinstance(windows, Moving):
             return one.place < mark
         return all(end <= mark for _, end in bounds(windows, one.place))
 
-    def _tell_pairs(self, step: JoinStep, final: bool) -> None:
+    def _emit_pairs(self, step: JoinStep, final: bool) -> None:
         met = [(one, other) for one, other in self._pairs() if id(other) not in one.met]
         emitted = self._once(met) if self._spec.how == "semi" else met
         for one, other in met:
@@ -245,7 +247,7 @@ class JoinOracle:
             elif self._spec.how != "anti":
                 step.rows.append(self._row(one, other, emission))
         # Whether a message came late is stated with its own arrival only.
-        for one in self._there:
+        for one in self._held:
             one.late = one.late and not one.let_in
 
     def _once(
@@ -259,7 +261,7 @@ class JoinOracle:
         return list(chosen.values())
 
     def _pairs(self) -> Iterator[tuple[HeldMessage, HeldMessage]]:
-        here = [one for one in self._there if one.let_in]
+        here = [one for one in self._held if one.let_in]
         for one in here:
             for other in here:
                 if (one.side, other.side) == SIDES and self._partners(one, other):
@@ -267,7 +269,7 @@ class JoinOracle:
 
     def _partners(self, one: HeldMessage, other: HeldMessage) -> bool:
         bound: Bound = self._spec.bound
-        if (one.key, one.lane) != (other.key, other.lane):
+        if (one.key, one.partition) != (other.key, other.partition):
             return False
         if isinstance(bound, Within):
             return -bound.before <= other.place - one.place <= bound.after
@@ -282,7 +284,7 @@ class JoinOracle:
         """The places of the session that holds a message, messages of both sides together."""
         assert isinstance(self._spec.bound, Joint)
         reach = self._spec.bound.sessions.reach
-        places = sorted(m.place for m in self._there if m.key == one.key)
+        places = sorted(m.place for m in self._held if m.key == one.key)
         session: list[int] = []
         for place in places:
             if session and place - session[-1] >= reach:
@@ -292,13 +294,13 @@ class JoinOracle:
             session.append(place)
         return session
 
-    def _alone_for_good(self, one: HeldMessage) -> bool:
+    def _never_matches(self, one: HeldMessage) -> bool:
         """Whether no partner can come any more, or the message has been kept long enough."""
-        mark = self._marks.get((one.side, one.lane))
+        mark = self._marks.get((one.side, one.partition))
         kept = self._spec.side(one.side).kept
         if mark is not None and kept is not None and one.place < mark - kept:
             return True
-        theirs = self._marks.get((OTHER[one.side], one.lane))
+        theirs = self._marks.get((OTHER[one.side], one.partition))
         if theirs is None:
             return False
         edge, bound = self._edge(OTHER[one.side], theirs), self._spec.bound
@@ -311,22 +313,22 @@ class JoinOracle:
 
     def _still_asked(self, one: HeldMessage) -> bool:
         """Whether a partner of a message waits to be let in."""
-        waits = [m for m in self._there if m.side != one.side and not m.let_in]
+        waits = [m for m in self._held if m.side != one.side and not m.let_in]
         if one.side == "left":
             return any(self._partners(one, other) for other in waits)
         return any(self._partners(other, one) for other in waits)
 
-    def _tell_alone(self, step: JoinStep, final: bool) -> None:
-        gone = [
+    def _emit_unmatched(self, step: JoinStep, final: bool) -> None:
+        done = [
             one
-            for one in self._there
-            if final or (self._alone_for_good(one) and not self._still_asked(one))
+            for one in self._held
+            if final or (self._never_matches(one) and not self._still_asked(one))
         ]
-        for one in gone:
+        for one in done:
             if one.side in self._spec.unmatched and not one.matched:
                 left, right = (one, None) if one.side == "left" else (None, one)
                 step.rows.append(self._row(left, right, "full"))
-        self._there = [one for one in self._there if one not in gone]
+        self._held = [one for one in self._held if one not in done]
 
     def _row(
         self, left: HeldMessage | None, right: HeldMessage | None, emission: str
