@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.join_operator import join_shard
 from muntin.engine.joins.joiner import SIDE, Arrived, Joiner
+from muntin.engine.joins.operator import join_shard
 from muntin.model.joins import SIDES, JoinSpec, Joint, Side, SideName
 from muntin.model.spec import DUPLICATES, REASONS
 from muntin.standalone import JoinWindow, SessionJoinWindow

@@ -12,8 +12,8 @@ from tests.unit.apps.windowing.machine import Machine, tuples
 from tests.unit.tables.test_opened import app_of
 
 from muntin.engine import columns
-from muntin.engine.join_operator import join_shard
 from muntin.engine.joins.joiner import Joiner
+from muntin.engine.joins.operator import join_shard
 from muntin.engine.windows.operator import combiner, shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.engine.queries import SCHEMA, messages
 
 from muntin.engine import columns
-from muntin.engine.join_operator import join_shard
 from muntin.engine.joins.joiner import Joiner
+from muntin.engine.joins.operator import join_shard
 from muntin.engine.windows.operator import combiner, shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating

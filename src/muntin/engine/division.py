@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.joins.buffer import KEY
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, renamed
+from muntin.engine.joins.side_buffer import KEY
 from muntin.engine.retention import uncounted
 from muntin.model.joins import SIDES, JoinSpec, Joint, SideName
 from muntin.model.recall import recalled

@@ -9,8 +9,8 @@ import polars as pl
 from pyspark.sql.types import StringType, StructField, StructType
 
 from muntin.engine import columns
-from muntin.engine.join_operator import JoinOperator
 from muntin.engine.joins.joiner import SIDE, Joiner
+from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.plan import Plan, Source

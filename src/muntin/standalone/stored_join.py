@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.join_operator import join_shard
 from muntin.engine.joins import reading as join_reading
 from muntin.engine.joins.joiner import SIDE, Joiner
+from muntin.engine.joins.operator import join_shard
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
@@ -27,7 +27,7 @@ from muntin.standalone.stored_aggregation import StepRows
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
-Messages = Mapping[SideName, pl.DataFrame]
+SideFrames = Mapping[SideName, pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class PendingMessages:
         final: Whether the input ends with them.
     """
 
-    messages: Messages
+    messages: SideFrames
     order: bytes | None = None
     final: bool = False
 
@@ -145,7 +145,7 @@ class StoredJoin:
         keys = None if only is None else self._typed("left", only)
         return self._timed("left", join_reading.sessions(self.shard, between, keys))
 
-    def _step(self, messages: Messages, final: bool) -> StepRows:
+    def _step(self, messages: SideFrames, final: bool) -> StepRows:
         wall = self.clock.read(self.shard.state)
         arrived = {
             side: [self.joiner.arrive(side, messages[side])] if side in messages else []
@@ -199,7 +199,7 @@ class StoredJoin:
         return found.with_columns(pl.col(*bounds).cast(moment))
 
 
-def _parts(messages: Messages, steps: JoinCuts) -> list[Messages]:
+def _parts(messages: SideFrames, steps: JoinCuts) -> list[SideFrames]:
     """The messages of each step, with the watermark that each is judged by."""
     judged = {
         side: frame

@@ -23,7 +23,7 @@ ID, LATE = "__muntin_id", "__muntin_late"
 
 @dataclass
 class Arrived(Arrival):
-    """What a batch of messages of one side comes to before it meets its shard.
+    """A batch of messages of one side, as far as it is judged before the shuffle.
 
     Attributes:
         messages: Those that only a shard can judge: the input columns and ``columns.TIME``; where
@@ -79,10 +79,10 @@ class Joiner:
             if kinds[0] != kinds[1] and not all(kind.is_integer() for kind in kinds):
                 text = f"is {kinds[0]} on the left and {kinds[1]} ({other}) on the right"
                 raise OptionError("on", one, text, "cast one of them")
-            # A key on the right that nobody on the left can have finds no partner, and where it is
+            # A key on the right that the left can't have finds no partner, and where it is
             # emitted unmatched, it is emitted as the left side's.
-            alone = "right" in self.spec.unmatched and not self.both_keys
-            if alone and not _holds(*kinds):
+            takes_key = "right" in self.spec.unmatched and not self.both_keys
+            if takes_key and not _holds(*kinds):
                 text = f"is {kinds[0]}, too narrow for {other} ({kinds[1]}) on the right"
                 raise OptionError("on", one, text, f"cast it to {kinds[1]}")
 
@@ -115,12 +115,12 @@ class Joiner:
         aside: dict[SideName, dict[str, str]]
         aside = {"left": {name: name for name in left}, "right": shared}
         for side in SIDES:
-            for name, emitted in aside[side].items():
+            for name, out in aside[side].items():
                 # A message has its reason beside it before its columns are renamed.
-                if emitted in _OF_REJECTED or name == columns.REASON:
+                if out in _OF_REJECTED or name == columns.REASON:
                     raise columns.taken(side, name, "rejected messages")
-                if emitted != name and (emitted in left or emitted in right):
-                    raise _double(suffix, emitted)
+                if out != name and (out in left or out in right):
+                    raise _double(suffix, out)
         return aside
 
     @property
@@ -191,26 +191,26 @@ class Joiner:
     def paired(self, left: pl.DataFrame, right: pl.DataFrame, final: bool) -> pl.DataFrame:
         """Rows of results out of partners, row by row; both have ``LATE``."""
         parts = [f.select(self._renamed(s)) for s, f in zip(SIDES, (left, right), strict=True)]
-        emitted = pl.concat(parts, how="horizontal")
-        return emitted.with_columns(_emission(left[LATE] | right[LATE], final))
+        rows = pl.concat(parts, how="horizontal")
+        return rows.with_columns(_emission(left[LATE] | right[LATE], final))
 
     def first(self, left: pl.DataFrame, final: bool) -> pl.DataFrame:
         """Rows of results out of left messages that have just found a partner (see ``once``)."""
         return left.select(self._renamed("left")).with_columns(_emission(left[LATE], final))
 
-    def alone(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
+    def unmatched(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
         """Rows of results out of messages of one side, with nulls for the other's columns."""
-        emitted = messages.select(self._renamed(side))
+        rows = messages.select(self._renamed(side))
         if side == "right" and not self.both_keys:
             keys = zip(self.spec.left.keys, self.spec.right.keys, strict=True)
             left = self.schemas["left"]
-            emitted = emitted.with_columns(
+            rows = rows.with_columns(
                 messages[other].cast(left[one]).alias(one) for one, other in keys
             )
-        missing = {out: kind for out, kind in self.outputs.items() if out not in emitted.columns}
+        missing = {out: kind for out, kind in self.outputs.items() if out not in rows.columns}
         nulls = [pl.lit(None, dtype=kind).alias(out) for out, kind in missing.items()]
-        emitted = emitted.with_columns(nulls).select(*self.outputs)
-        return emitted.with_columns(pl.lit("full").alias(columns.EMISSION))
+        rows = rows.with_columns(nulls).select(*self.outputs)
+        return rows.with_columns(pl.lit("full").alias(columns.EMISSION))
 
     def nothing_emitted(self) -> pl.DataFrame:
         """Results of nothing."""
@@ -225,7 +225,7 @@ class Joiner:
         names = zip(self.spec.side(side).keys, self.spec.side(there).keys, strict=True)
         kinds = self.schemas[there]
         asked = messages.select(
-            # Who doesn't fit has no partner there.
+            # A value that doesn't fit has no partner there.
             pl.col(mine).cast(kinds[theirs], strict=False).alias(theirs)
             for mine, theirs in names
         )

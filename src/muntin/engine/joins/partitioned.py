@@ -31,11 +31,6 @@ Starts = dict[SideName, dict[Any, int]]
 class PartitionedJoinShard:
     """The messages of some keys on both sides, partition by partition; see ``JoinShard``.
 
-    Args:
-        joiner: The join.
-        blobs: The store, as the last commit left it.
-        cache: Decoded blobs of this process.
-
     Attributes:
         starts: The recorded start offset of each partition, by side.
     """
@@ -48,7 +43,7 @@ class PartitionedJoinShard:
         self.state = State(blobs, self.spec, "join", SIDES)
         extra = self.state.extra
         self.starts: Starts = {side: dict(extra.get("starts", {}).get(side, ())) for side in SIDES}
-        self.lanes = {name: PartBlobs(blobs, manifest) for name, manifest in self.state.parts}
+        self.partitions = {name: PartBlobs(blobs, manifest) for name, manifest in self.state.parts}
 
     def step(self, arrived: Batch, wall: int, *, final: bool = False) -> Output:
         """See ``JoinShard``."""
@@ -62,18 +57,21 @@ class PartitionedJoinShard:
             parts[side] = self._by_partition(side, new[side].messages, covered)
         wall = self.state.clock(new.values(), wall)
         begun = [partition for side in SIDES for partition in self.starts[side]]
-        emitted = [self._lane(p, parts, wall, final) for p in dict.fromkeys([*self.lanes, *begun])]
+        emitted = [
+            self._partition_step(p, parts, wall, final)
+            for p in dict.fromkeys([*self.partitions, *begun])
+        ]
         self.state.wall = wall
         starts = {side: list(self.starts[side].items()) for side in SIDES}
         self.state.extra["starts"] = starts
-        self.state.parts = [(p, one.manifest) for p, one in self.lanes.items() if one.manifest]
+        self.state.parts = [(p, one.manifest) for p, one in self.partitions.items() if one.manifest]
         self.state.save({})
         return Output(
             pl.concat([self.joiner.nothing_emitted(), *(t.results for t in emitted)]),
             pl.concat([self.joiner.nothing_rejected, *rejected, *(t.rejected for t in emitted)]),
             None,
             None,
-            summed([self.state.counts, *(lane.counts for lane in emitted)]),
+            summed([self.state.counts, *(one.counts for one in emitted)]),
             sum(t.pending for t in emitted),
             sum(t.rows for t in emitted),
         )
@@ -81,14 +79,18 @@ class PartitionedJoinShard:
     @property
     def counts(self) -> dict[str, int]:
         """Messages so far, by what became of them."""
-        lanes = (JoinShard(self.joiner, lane, self.cache) for lane in self.lanes.values())
-        return summed([self.state.counts, *(lane.counts for lane in lanes)])
+        partitions = (JoinShard(self.joiner, one, self.cache) for one in self.partitions.values())
+        return summed([self.state.counts, *(one.counts for one in partitions)])
 
     def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
         """Each partition that a side has shown, with its start offset there and its messages."""
         for partition, start in self.starts[side].items():
-            if partition in self.lanes:
-                yield partition, start, JoinShard(self.joiner, self.lanes[partition], self.cache)
+            if partition in self.partitions:
+                yield (
+                    partition,
+                    start,
+                    JoinShard(self.joiner, self.partitions[partition], self.cache),
+                )
 
     def _lost(self, side: SideName, messages: pl.DataFrame) -> list[pl.DataFrame]:
         """Messages that lie nowhere, since their partition or offset is missing."""
@@ -129,12 +131,12 @@ class PartitionedJoinShard:
             found[name] = Arrived(mine, rejected=nothing, latest=until - start)
         return found
 
-    def _lane(
+    def _partition_step(
         self, partition: Any, parts: Mapping[SideName, dict[Any, Arrived]], wall: int, final: bool
     ) -> Output:
-        lane = self.lanes.setdefault(partition, PartBlobs(self.blobs, None))
-        shard = JoinShard(self.joiner, lane, self.cache)
-        # A lane may be new here, or have slept; the clock has gone on.
+        one = self.partitions.setdefault(partition, PartBlobs(self.blobs, None))
+        shard = JoinShard(self.joiner, one, self.cache)
+        # The shard may be new, or idle for some batches; the clock has advanced.
         shard.state.wall = self.state.wall
         mine = {
             side: [parts[side][partition]] if partition in parts[side] else [] for side in SIDES

@@ -14,10 +14,11 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.joins.buffer import Buffer
+from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Joiner, once
 from muntin.engine.joins.pairs import pairs
-from muntin.engine.joins.strategy import FOREVER, JoinClock, Marks, Messages, Places
+from muntin.engine.joins.side_buffer import SideBuffer
+from muntin.engine.joins.strategy import JoinClock, SideFrames, SidePlaces, SideWatermarks
 from muntin.engine.state import State, Table
 from muntin.model.joins import OTHER, SIDES, Joint, SideName, Together, Within
 from muntin.model.policies import Every
@@ -25,21 +26,15 @@ from muntin.state.runs import FrameCache
 
 
 class PlaceJoin:
-    """Joins by distance or by window; see ``JoinStrategy``.
-
-    Args:
-        joiner: The join.
-        state: What its store holds.
-        cache: Decoded blobs of this process.
-    """
+    """Joins by distance or by window; see ``JoinStrategy``."""
 
     def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
         self.joiner = joiner
         self.spec = joiner.spec
         assert not isinstance(self.spec.bound, Joint)
         self.bound: Within | Together = self.spec.bound
-        self.buffers: dict[SideName, Buffer] = {
-            side: Buffer(joiner, side, state, cache) for side in SIDES
+        self.buffers: dict[SideName, SideBuffer] = {
+            side: SideBuffer(joiner, side, state, cache) for side in SIDES
         }
 
     @property
@@ -63,7 +58,7 @@ class PlaceJoin:
         """See ``JoinStrategy``."""
         return sum(buffer.rows for buffer in self.buffers.values())
 
-    def late(self, messages: Messages, marks: Marks) -> dict[SideName, pl.Series]:
+    def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
         """See ``JoinStrategy``."""
         found = {}
         for side in SIDES:
@@ -77,11 +72,11 @@ class PlaceJoin:
             return None
         return self.bound.first_taken(mark, self.spec.side(side).firing.grace)
 
-    def kept_from(self, marks: Marks) -> Places:
+    def kept_from(self, marks: SideWatermarks) -> SidePlaces:
         """See ``JoinStrategy``."""
         return {side: self._kept_from(side, marks) for side in SIDES}
 
-    def _kept_from(self, side: SideName, marks: Marks) -> int | None:
+    def _kept_from(self, side: SideName, marks: SideWatermarks) -> int | None:
         edge, places = self._edge(OTHER[side], marks[OTHER[side]]), []
         if edge is not None:
             places.append(self.bound.first_kept(side, edge))
@@ -93,7 +88,7 @@ class PlaceJoin:
             places.append(mark - kept)
         return max(places, default=None)
 
-    def drop_before(self, places: Places) -> None:
+    def drop_before(self, places: SidePlaces) -> None:
         """See ``JoinStrategy``."""
         for side in SIDES:
             place, limit = places[side], self.buffers[side].from_place
@@ -119,9 +114,9 @@ class PlaceJoin:
         place = buffer.limited()
         if place is None:
             return self.joiner.nothing_emitted()
-        nobody = buffer.empty
+        nothing = buffer.empty
         cut = replace(moment, before=moment.after, after={**moment.after, side: place})
-        emitted = self._close(side, nobody, nobody, cut)
+        emitted = self._close(side, nothing, nothing, cut)
         buffer.drop_before(place)
         return emitted
 
@@ -220,7 +215,7 @@ class PlaceJoin:
                 due = buffer.unmatched(due, after - 1).join(
                     pl.concat([met, holds]), on=ID, how="anti"
                 )
-                emitted = self.joiner.alone(side, due.sort(columns.TIME, ID))
+                emitted = self.joiner.unmatched(side, due.sort(columns.TIME, ID))
         if met is not None:
             if self.spec.how == "semi":
                 stays = stays.join(met, on=ID, how="anti")

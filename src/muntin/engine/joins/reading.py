@@ -11,10 +11,10 @@ from typing import NamedTuple
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.firing import FOREVER
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.joins.strategy import FOREVER
 from muntin.engine.windows.panes import first_window, last_window, pane_of, window_end, window_start
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
@@ -53,8 +53,8 @@ def messages(
     found = [joiner.no_messages(side)]
     wanted = found[0].columns
     if isinstance(shard, PartitionedJoinShard):
-        for _, start, lane in shard.opened(side):
-            held = lane.strategy.stored(side, *_ends(stretch, start), only)
+        for _, start, opened in shard.opened(side):
+            held = opened.strategy.stored(side, *_ends(stretch, start), only)
             found.append(held.with_columns(pl.col(columns.TIME) + start).select(wanted))
     else:
         found.append(shard.strategy.stored(side, *_ends(stretch), only).select(wanted))
@@ -80,8 +80,8 @@ def windows(
     kind, offset = windows_of(shard.spec, side), shard.spec.side(side).offset
     found = []
     if isinstance(shard, PartitionedJoinShard):
-        for _, start, lane in shard.opened(side):
-            held = _held(lane, side, kind, _ends(stretch, start), only, offset)
+        for _, start, opened in shard.opened(side):
+            held = _held(opened, side, kind, _ends(stretch, start), only, offset)
             bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
             found.append(held.with_columns(bounds + start))
     else:

@@ -3,7 +3,7 @@
 A session grows with messages of either side, and two may grow together; the pairs of a new message,
 and those between sessions that have just met, are emitted in that step. With every message the last
 place of its session is stored, so that sessions that can grow no more go by whole runs. The
-messages of a session that changes are written anew: that costs what the session holds, as telling
+messages of a session that changes are written anew: that costs what the session holds, as emitting
 its pairs does.
 
 Source: the Samza SQL window operator design (session join windows); sessions as in KIP-94.
@@ -18,13 +18,14 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Joiner, once
 from muntin.engine.joins.pairs import compared
-from muntin.engine.joins.strategy import FOREVER, JoinClock, Marks, Messages, Places
+from muntin.engine.joins.strategy import JoinClock, SideFrames, SidePlaces, SideWatermarks
 from muntin.engine.order import arranged
 from muntin.engine.state import State, Table
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
-from muntin.state.runs import FrameCache, Runs, frames_of
+from muntin.state.runs import FrameCache, Runs, each_once, frames_of
 
 # Beside the columns of messages: whether one has found a partner, the last place of its session,
 # and whether it has come in this step. No user's column has such a name.
@@ -34,15 +35,7 @@ _SEGMENTS = 8
 
 
 class SessionBuffer:
-    """The messages of one side with the last place of their session.
-
-    Args:
-        joiner: The join.
-        side: Which side.
-        state: What the join's store holds.
-        cache: Decoded blobs of this process.
-        span: How many places make a segment.
-    """
+    """The messages of one side with the last place of their session."""
 
     def __init__(
         self,
@@ -69,7 +62,7 @@ class SessionBuffer:
             lambda frame: renamed(frame, own),
         )
         ends = state.tables.get(f"{side} ends", ())
-        self.ends = Runs(LAST, span, state.blobs, cache, _once, ends, complete=renamed)
+        self.ends = Runs(LAST, span, state.blobs, cache, each_once, ends, complete=renamed)
         self.tables: dict[str, Table] = {
             f"{side} messages": self.messages,
             f"{side} ends": self.ends,
@@ -121,13 +114,7 @@ class SessionBuffer:
 
 
 class SessionJoin:
-    """Joins by session; see ``JoinStrategy``.
-
-    Args:
-        joiner: The join.
-        state: What its store holds.
-        cache: Decoded blobs of this process.
-    """
+    """Joins by session; see ``JoinStrategy``."""
 
     pending = 0
     kept: Mapping[str, Any] = {}  # there is no limit of rows for sessions
@@ -153,7 +140,7 @@ class SessionJoin:
         """See ``JoinStrategy``."""
         return sum(buffer.rows for buffer in self.buffers.values())
 
-    def late(self, messages: Messages, marks: Marks) -> dict[SideName, pl.Series]:
+    def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
         """See ``JoinStrategy``; a message is judged by the whole session that it would join."""
         opened = self._opened(marks)
         opened = -FOREVER if opened is None else opened
@@ -165,11 +152,11 @@ class SessionJoin:
         rows = self._grouped({side: self._gathered(side, new) for side in SIDES})
         return {side: rows[side].filter(_NEW)[LAST] < opened for side in SIDES}
 
-    def kept_from(self, marks: Marks) -> Places:
+    def kept_from(self, marks: SideWatermarks) -> SidePlaces:
         """The last place that a session must have reached to be open, the same on both sides."""
         return dict.fromkeys(SIDES, self._opened(marks))
 
-    def _opened(self, marks: Marks) -> int | None:
+    def _opened(self, marks: SideWatermarks) -> int | None:
         edges = [
             mark - self.spec.side(side).firing.grace
             for side in SIDES
@@ -177,7 +164,7 @@ class SessionJoin:
         ]
         return min(edges) - self.reach + 1 if len(edges) == len(SIDES) else None
 
-    def drop_before(self, places: Places) -> None:
+    def drop_before(self, places: SidePlaces) -> None:
         """See ``JoinStrategy``."""
         for side in SIDES:
             self.buffers[side].drop_before(places[side])
@@ -284,7 +271,7 @@ class SessionJoin:
                 over = buffer.ended(before, after - 1).join(grown, on=ID, how="anti")
                 over = pl.concat([over.filter(last < after), grown.filter(last < after)])
                 due = over.filter(~pl.col(MET)).sort(columns.TIME, ID)
-                emitted = self.joiner.alone(side, due)
+                emitted = self.joiner.unmatched(side, due)
         buffer.append(stays)
         return emitted
 
@@ -326,7 +313,3 @@ def renamed(frame: pl.DataFrame, own: Sequence[str] = ()) -> pl.DataFrame:
     names = frame.columns
     names.insert(names.index(ID) + 1, LAST)
     return frame.with_columns(place.alias(LAST), lost).select(names)
-
-
-def _once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(frames).unique()

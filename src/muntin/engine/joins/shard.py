@@ -16,10 +16,11 @@ import polars as pl
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit, split_off
 from muntin.engine.arrival import fresh
+from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Arrived, Joiner
 from muntin.engine.joins.places import PlaceJoin
 from muntin.engine.joins.sessions import SessionJoin
-from muntin.engine.joins.strategy import FOREVER, JoinClock, JoinStrategy
+from muntin.engine.joins.strategy import JoinClock, JoinStrategy
 from muntin.engine.output import Output
 from muntin.engine.state import State
 from muntin.model.joins import SIDES, Joint, SideName
@@ -33,16 +34,7 @@ class JoinShard:
     """The messages of some keys on both sides.
 
     A step is a function of the state and its input alone: a batch that is repeated from the same
-    state emits the same rows again, in any order.
-
-    Args:
-        joiner: The join.
-        blobs: The store, as the last commit left it.
-        cache: Decoded blobs of this process.
-
-    Raises:
-        SpecChangedError: When the store was written by another spec.
-        StateCorruptedError: When the manifest can't be read.
+    state emits the same rows again, in any order. See ``join_shard``.
     """
 
     def __init__(self, joiner: Joiner, blobs: Blobs, cache: FrameCache) -> None:
@@ -60,7 +52,7 @@ class JoinShard:
         """Take a batch of both sides in, and emit what is due.
 
         Args:
-            arrived: What came to this shard, by side.
+            arrived: The new messages of this shard, by side.
             wall: The wall clock, microseconds; the messages' own clock goes before it.
             final: Whether the input has ended.
         """
@@ -76,7 +68,7 @@ class JoinShard:
         self.state.wall = wall
         self.state.watermark = self.watermark
         self.state.extra |= {"marks": self.marks, "next": self.next}
-        # For whoever reads the state from outside: what lies before has expired.
+        # For reads of the state from outside: what is before has expired.
         self.state.extra["from"] = dict(self.strategy.kept_from(self.marks))
         self.state.extra["kept"] = self.strategy.kept
         self.state.save(self.strategy.tables)
@@ -119,8 +111,8 @@ class JoinShard:
                 del counts["seen"]  # the tasks have counted them
             self.state.count(counts)
             aside += [new[side].rejected] if len(new[side].rejected) else []
-            emitted = self.marks[side] if self.spec.axis == "time" else None
-            rejected += [self.joiner.set_aside(side, frame, emitted) for frame in aside]
+            mark = self.marks[side] if self.spec.axis == "time" else None
+            rejected += [self.joiner.set_aside(side, frame, mark) for frame in aside]
             taken[side] = self._numbered(side, messages)
         return taken, rejected
 
@@ -142,7 +134,7 @@ class JoinShard:
 
 
 def fresh_side(joiner: Joiner, side: SideName, arrived: Sequence[Arrived], state: State) -> Arrived:
-    """What is new of what came from a side, in one; it is counted, and its offsets are taken."""
+    """The new messages of a side, in one; they are counted, and their offsets are taken."""
     sent, offset = [part.messages for part in arrived], joiner.spec.side(side).offset
     new, known = fresh(arrived, sent, offset, state.taken[side], state.count)
     return Arrived(

@@ -11,11 +11,9 @@ import polars as pl
 from muntin.engine.state import Table
 from muntin.model.joins import SideName
 
-# Beyond every place on an axis.
-FOREVER = 2**62
-Marks = Mapping[SideName, int | None]
-Messages = Mapping[SideName, pl.DataFrame]
-Places = Mapping[SideName, int | None]
+SideWatermarks = Mapping[SideName, int | None]
+SideFrames = Mapping[SideName, pl.DataFrame]
+SidePlaces = Mapping[SideName, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +29,9 @@ class JoinClock:
         final: Whether the input has ended.
     """
 
-    marks: Marks
-    before: Places
-    after: Places
+    marks: SideWatermarks
+    before: SidePlaces
+    after: SidePlaces
     wall: int
     last_wall: int | None
     final: bool
@@ -44,7 +42,7 @@ class JoinClock:
 
 
 class JoinStrategy(Protocol):
-    """One way for messages to find partners.
+    """One way for messages to find partners; made of the join, its state and decoded blobs.
 
     Attributes:
         tables: What is stored, by side and name.
@@ -65,13 +63,13 @@ class JoinStrategy(Protocol):
     @property
     def rows(self) -> int: ...  # noqa: D102
 
-    def late(self, messages: Messages, marks: Marks) -> Mapping[SideName, pl.Series]:
+    def late(self, messages: SideFrames, marks: SideWatermarks) -> Mapping[SideName, pl.Series]:
         """Which messages come when all that they could be part of is over."""
 
-    def kept_from(self, marks: Marks) -> Places:
+    def kept_from(self, marks: SideWatermarks) -> SidePlaces:
         """The first place of each side that is kept; ``None`` where all are."""
 
-    def drop_before(self, places: Places) -> None:
+    def drop_before(self, places: SidePlaces) -> None:
         """Forget what isn't kept."""
 
     def stored(

@@ -21,7 +21,7 @@ import pandas  # transformWithState imports it in each worker
 import pyspark.worker
 from pyspark.daemon import manager
 
-import muntin.engine.join_operator
+import muntin.engine.joins.operator
 import muntin.engine.windows.operator
 import muntin.spark.host.processor
 

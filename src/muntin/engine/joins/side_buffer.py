@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Joiner
-from muntin.engine.joins.strategy import FOREVER
 from muntin.engine.retention import RetentionCounter, share
 from muntin.engine.state import State, Table
 from muntin.model.joins import SideName
@@ -31,14 +31,8 @@ _SEGMENTS = 8
 _FEW = 4
 
 
-class Buffer:
+class SideBuffer:
     """The messages of one side.
-
-    Args:
-        joiner: The join.
-        side: Which side.
-        state: What the join's store holds.
-        cache: Decoded blobs of this process.
 
     Attributes:
         tables: What is stored, by side and name.
