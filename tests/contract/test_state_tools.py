@@ -171,6 +171,7 @@ class TestJoins:
         report = report_of(checkpoint, ["a"])
         runs = [run for one in checkpoint.read.values() for run in one.runs()]
         assert report["kind"] == "join"
+        assert report["counts"]["seen"] == 2 * sum(map(len, BATCHES))
         assert sum(table["rows"] for table in report["tables"]) == sum(run.rows for run in runs)
         assert {row["side"] for row in report["key"]} == set(SIDES)
 

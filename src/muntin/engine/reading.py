@@ -27,7 +27,7 @@ from muntin.state.manifest import Manifest, numbers
 from muntin.state.runs import FrameCache
 from muntin.state.shards import owners
 
-CHANGE = "change"
+CHANGE, NEW = "change", "new"
 
 
 class Reading:
@@ -158,7 +158,6 @@ def kept_messages(
     manifest: Manifest,
     side: str,
     blobs: Mapping[int, bytes] | None = None,
-    since: Manifest | None = None,
 ) -> tuple[list[int], list[pl.DataFrame]]:
     """The messages that a shard of a join keeps of one side, as they were written.
 
@@ -166,7 +165,6 @@ def kept_messages(
         manifest: The shard's manifest.
         side: ``left`` or ``right``.
         blobs: Its blobs; without them only their numbers are given.
-        since: Its manifest at an earlier batch, to leave out what was there.
 
     Returns:
         The numbers of the blobs, and a frame for each kind of table that holds messages, with a
@@ -174,10 +172,7 @@ def kept_messages(
     """
     wanted: list[int] = []
     found: list[pl.DataFrame] = []
-    before = {} if since is None else since.by_part()
-    for partition, one in manifest.by_part().items():
-        # Messages are numbered as they arrive.
-        known = before[partition].extra["next"][side] if partition in before else 0
+    for one in manifest.each():
         place = one.extra.get("from", {}).get(side)
         for name in ("messages", "held", "waiting"):
             mine = numbers(one.tables.get(f"{side} {name}", ()))
@@ -192,7 +187,6 @@ def kept_messages(
             axis = LAST if LAST in rows.columns else columns.TIME
             if place is not None and name == "messages":
                 rows = rows.filter(pl.col(axis) >= place)
-            rows = rows.filter(pl.col(ID) >= known)
             found.append(
                 rows.with_columns(waits=pl.lit(name == "waiting")).drop(HASH, strict=False)
             )
@@ -219,7 +213,7 @@ def differences(then: pl.DataFrame, now: pl.DataFrame, identity: Sequence[str]) 
     there = pl.col("__there").is_not_null()
     differs = [pl.col(name).ne_missing(pl.col(f"__then_{name}")) for name in values]
     changed = pl.any_horizontal(differs) if differs else pl.lit(False)
-    word = pl.when(there).then(pl.lit("changed")).otherwise(pl.lit("new")).alias(CHANGE)
+    word = pl.when(there).then(pl.lit("changed")).otherwise(pl.lit(NEW)).alias(CHANGE)
     found = joined.filter(~there | changed).select(*now.columns, word)
     gone = then.join(now, on=list(identity), how="anti", nulls_equal=True)
     return pl.concat([found, gone.select(*now.columns, pl.lit("gone").alias(CHANGE))])

@@ -162,6 +162,9 @@ class Checkpoint:
         found: Counter[str] = Counter()
         for manifest in self.read.values():
             found.update(manifest.counts)
+            # What partitions of windows have counted is in their shard's counts, too.
+            for one in manifest.by_part().values() if manifest.kind == "join" else ():
+                found.update(one.counts if one is not manifest else {})
         return dict(found)
 
     def blobs(

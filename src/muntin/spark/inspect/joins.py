@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
-from muntin.engine.reading import kept_messages, key_of, types_of
+from muntin.engine.reading import CHANGE, NEW, kept_messages, key_of, types_of
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.versions import arrow_schema
-from muntin.spark.host.schema import to_batches
 from muntin.spark.host.shards import slots
-from muntin.spark.host.state import MANIFEST
+from muntin.spark.inspect.reader import View, changed, fetched, framed
 from muntin.state.manifest import loads
 from muntin.state.shards import owners
 
@@ -43,7 +39,6 @@ class OpenJoin:
         self.batch = opened.batch
         self.spec = spec
         self._types = {side: types_of(spec.side(side).types) for side in SIDES}
-        self._slots = slots(spec.buckets or 1)
 
     def __repr__(self) -> str:
         return f"<{self.spec.how} join {self.spec.bound} at batch {self.batch}>"
@@ -82,45 +77,15 @@ class OpenJoin:
         Raises:
             OptionError: When there is no such side, or the key or places can't be its own.
         """
-        only = self._key(side, key)
-        wanted = {
-            slot: kept_messages(self.checkpoint.read[slot], side)[0] for slot in self._of(only)
-        }
-        blobs = self.checkpoint.blobs(wanted)
-        frames = [
-            frame
-            for slot, mine in blobs.items()
-            for frame in kept_messages(self.checkpoint.read[slot], side, mine)[1]
-        ]
-        rows = pl.concat([self._nothing(side), *frames], how="diagonal")
-        low, high = _place("start", start), _place("end", end)
-        rows = _within(rows, self._keys(side), only, low, high).sort(columns.TIME, ID)
-        return rows.select(*self._types[side], WAITS)
+        return fetched(self.checkpoint, self._view(side, key, start, end))
 
     def frame(self, side: SideName, key: Any = None) -> DataFrame:
         """The same as a Spark DataFrame, in no order."""
-        only = self._key(side, key)
-        here, schema = self._of(only), self.schema(side)
-        arrow = arrow_schema(schema)
-        manifests = {slot: self.checkpoint.read[slot] for slot in here}
-        numbers = [n for m in manifests.values() for n in kept_messages(m, side)[0]]
-        asked = F.col("slot").isin(here) & F.col("number").isin([MANIFEST, *numbers])
-        nothing, keys = self._nothing(side), self._keys(side)
-
-        def emitted(table: pa.Table) -> pa.Table:
-            rows = zip(table["number"].to_pylist(), table["blob"].to_pylist(), strict=True)
-            blobs = dict(rows)
-            frames = kept_messages(manifests[table["slot"][0].as_py()], side, blobs)[1]
-            kept = _within(pl.concat([nothing, *frames], how="diagonal"), keys, only)
-            return pa.Table.from_batches(to_batches(kept, schema), schema=arrow)
-
-        return self.checkpoint.state().where(asked).groupBy("slot").applyInArrow(emitted, schema)
+        return framed(self.checkpoint, self._view(side, key))
 
     def schema(self, side: SideName) -> StructType:
         """The columns of one side's messages."""
-        empty = pl.DataFrame(schema=self._types[side])
-        fields = from_arrow_schema(empty.to_arrow().schema).fields
-        return StructType([*fields, StructField(WAITS, BooleanType(), False)])
+        return self._view(side).schema
 
     def changes(self, side: SideName, since: int) -> pl.DataFrame:
         """The messages of a side that came after an earlier batch and are kept.
@@ -135,55 +100,44 @@ class OpenJoin:
         Raises:
             OptionError: When the batch isn't kept.
         """
-        self._known(side)
-        opened = self.checkpoint
-        opened.earlier(since)
-        upstream = opened.upstream(since)
-        then = {slot: loads(text) for slot, text in opened.texts(since).items()}
-        found = [self._nothing(side)]
-        for slot in upstream:
-            numbers = kept_messages(opened.read[slot], side)[0]
-            blobs = opened.blobs({slot: numbers})[slot]
-            found += kept_messages(opened.read[slot], side, blobs, then.get(slot))[1]
-        rows = pl.concat(found, how="diagonal").sort(columns.TIME, ID)
-        return rows.select(*self._types[side], WAITS)
+        found = changed(self.checkpoint, self._view(side), since)
+        return found.filter(pl.col(CHANGE) == NEW).drop(CHANGE)
 
-    def _known(self, side: SideName) -> None:
+    def _view(self, side: SideName, key: Any = None, start: Any = None, end: Any = None) -> View:
         if side not in SIDES:
             raise OptionError("side", side, "isn't one", f"give one of {', '.join(SIDES)}")
+        types, own = self._types[side], self.spec.side(side)
+        fields = from_arrow_schema(pl.DataFrame(schema=types).to_arrow().schema).fields
+        schema = StructType([*fields, StructField(WAITS, BooleanType(), False)])
+        beside = {columns.TIME: pl.Int64(), ID: pl.Int64(), WAITS: pl.Boolean()}
+        nothing, only, slot = pl.DataFrame(schema={**types, **beside}), None, None
+        if key is not None:
+            only, shards = key_of(own.keys, types, key), self.spec.buckets or 1
+            slot = slots(shards)[int(owners(only, only.columns, shards)[0])]
+            only = only.rename(dict(zip(only.columns, own.keys, strict=True)))
+        inside, place = [], pl.col(columns.TIME)
+        if (low := _place("start", start)) is not None:
+            inside.append(place >= low)
+        if (high := _place("end", end)) is not None:
+            inside.append(place <= high)
 
-    def _key(self, side: SideName, key: Any) -> pl.DataFrame | None:
-        self._known(side)
-        return None if key is None else key_of(self._keys(side), self._types[side], key)
+        def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
+            frames = kept_messages(loads(manifest), side, blobs)[1]
+            found = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
+            found = found if only is None else found.join(only, on=list(own.keys), how="semi")
+            return found.filter(*inside) if inside else found
 
-    def _keys(self, side: SideName) -> tuple[str, ...]:
-        return self.spec.side(side).keys
-
-    def _of(self, only: pl.DataFrame | None) -> list[int]:
-        """The slots of the shards that hold a key, or all."""
-        if only is None:
-            return list(self.checkpoint.read)
-        slot = self._slots[int(owners(only, only.columns, len(self._slots))[0])]
-        return [slot] if slot in self.checkpoint.read else []
-
-    def _nothing(self, side: SideName) -> pl.DataFrame:
-        own = {columns.TIME: pl.Int64(), ID: pl.Int64(), WAITS: pl.Boolean()}
-        return pl.DataFrame(schema={**self._types[side], **own})
-
-
-def _within(
-    rows: pl.DataFrame,
-    keys: Sequence[str],
-    only: pl.DataFrame | None,
-    low: int | None = None,
-    high: int | None = None,
-) -> pl.DataFrame:
-    if only is not None:
-        named = dict(zip(only.columns, keys, strict=True))
-        rows = rows.join(only.rename(named), on=list(keys), how="semi")
-    if low is not None:
-        rows = rows.filter(pl.col(columns.TIME) >= low)
-    return rows if high is None else rows.filter(pl.col(columns.TIME) <= high)
+        # On the rows axis each partition numbers its own.
+        identity = [ID, *(own.offset or ())[:1]]
+        return View(
+            schema,
+            nothing,
+            identity,
+            lambda manifest: kept_messages(manifest, side)[0],
+            rows,
+            (columns.TIME, ID),
+            slot,
+        )
 
 
 def _place(option: str, given: Any) -> int | None:

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
-from muntin.engine.reading import differences
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.spark.agents.rows import table_frame, table_schema
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.versions import arrow_schema
-from muntin.spark.host.schema import to_batches
 from muntin.spark.host.shards import slots
-from muntin.spark.host.state import MANIFEST
+from muntin.spark.inspect.reader import View, changed, framed, shown
 from muntin.spark.inspect.windows import active, moment
+from muntin.state.manifest import loads
 from muntin.tables.moments import BEGINNING
-from muntin.tables.opened import Opened, RunNumbers
-from muntin.tables.shard import Emitted, TableShard
+from muntin.tables.opened import Opened, RunNumbers, numbers_of
+from muntin.tables.partition import tables_of
+from muntin.tables.shard import Emitted
 from muntin.tables.spec import TableSpec
 
 Place = datetime | str | None
+Between = tuple[int | None, int | None]
 
 
 def open_table(
@@ -86,9 +85,10 @@ class OpenTable:
         if opened.first.kind != "tables":
             hint = "write muntin.open_state(checkpoint)"
             raise OptionError("CHECKPOINT", opened.given, "holds no tables", hint)
-        self._own = (name, default, value_type)
-        self._slots = slots(len(opened.read))
-        self._opened = self._at(opened.manifests, None)
+        self._given = (name, default, value_type)
+        self._slots = slots(len(opened.shards))
+        texts = [opened.manifests[slot] for slot in self._slots]
+        self._opened = Opened(name, texts, self._blobs, default, value_type)
         self.spec = self._opened.spec
         self.table = self._opened.handle
 
@@ -127,25 +127,12 @@ class OpenTable:
         Raises:
             OptionError: When a time can't be one, or a value doesn't fit its column.
         """
-        between = _between(start, end)
-        return self._typed([one for one in self._opened.snapshot(key) if _within(one, between)])
+        found = _frame(self.spec, _between(start, end), self._opened.snapshot(key))
+        return shown(found, self.schema)
 
     def frame(self, *, start: Place = None, end: Place = None) -> DataFrame:
         """The same as a Spark DataFrame, put together by the workers, in no order."""
-        between, spec, schema = _between(start, end), self.spec, self.schema
-        slots_of, (name, default, value_type) = self._slots, self._own
-        numbers = [MANIFEST, *(n for runs in self._opened.runs.values() for n in runs)]
-
-        def emitted(table: pa.Table) -> pa.Table:
-            rows = zip(table["number"].to_pylist(), table["blob"].to_pylist(), strict=True)
-            blobs = dict(rows)
-            text = blobs.pop(MANIFEST).decode()
-            held = Opened(name, [text], lambda asked: {0: blobs}, default, value_type)
-            found = [one for one in held.snapshot() if _within(one, between)]
-            return _table(spec, found, schema)
-
-        asked = F.col("slot").isin(list(slots_of)) & F.col("number").isin(numbers)
-        return self.checkpoint.state().where(asked).groupBy("slot").applyInArrow(emitted, schema)
+        return framed(self.checkpoint, self._view(start, end))
 
     def changes(self, since: int) -> pl.DataFrame:
         """What has changed since an earlier batch, in the buckets that the change feed names.
@@ -161,60 +148,52 @@ class OpenTable:
         Raises:
             OptionError: When the batch isn't kept, or the state store keeps no changes.
         """
-        opened = self.checkpoint
-        opened.earlier(since)
-        upstream = [self._slots.index(slot) for slot in opened.upstream(since)]
-        then = self._at(opened.texts(since), since)
-        was, now = [], []
-        for bucket in upstream:
-            shard = self._shard(self._opened, bucket)
-            was += [
-                one
-                for one in self._shard(then, bucket).snapshot()
-                if one.window is None or not shard.expired(one.window)
-            ]
-            now += list(shard.snapshot())
-        identity = [name for name in self.schema.names if name != "value"]
-        return differences(self._typed(was), self._typed(now), identity).sort(identity)
+        view = self._view()
+        return changed(self.checkpoint, view, since).sort(view.identity)
 
-    def _shard(self, opened: Opened, bucket: int) -> TableShard:
-        return opened.shard(opened.parts[bucket])
+    def _view(self, start: Place = None, end: Place = None) -> View:
+        between, spec, given, schema = _between(start, end), self.spec, self._given, self.schema
+        name, *rest = given
 
-    def _at(self, texts: Mapping[int, str], batch: int | None) -> Opened:
-        """The table's partitions as a batch left them."""
-        missing = [slot for slot in self._slots if slot not in texts]
-        if missing:
-            hint = "wait until its first batch is done"
-            raise OptionError("CHECKPOINT", self.checkpoint.given, "isn't whole yet", hint)
-        name, default, value_type = self._own
+        def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
+            held = Opened(name, [manifest], lambda asked: {0: blobs}, *rest)
+            return _frame(spec, between, held.snapshot())
 
-        def fetch(wanted: RunNumbers) -> Mapping[int, Mapping[int, bytes]]:
-            by_slot = {self._slots[bucket]: runs for bucket, runs in wanted.items()}
-            found = self.checkpoint.blobs(by_slot, batch)
-            return {bucket: found[self._slots[bucket]] for bucket in wanted}
+        return View(
+            schema,
+            _frame(spec, between, ()),
+            [column for column in schema.names if column != "value"],
+            lambda manifest: numbers_of(tables_of(manifest).get(name, {})),
+            rows,
+            judged=partial(_judged, name),
+        )
 
-        ordered = [texts[slot] for slot in self._slots]
-        return Opened(name, ordered, fetch, default, value_type)
-
-    def _typed(self, emitted: list[Emitted]) -> pl.DataFrame:
-        frame = pl.from_arrow(_table(self.spec, emitted, self.schema))
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+    def _blobs(self, wanted: RunNumbers) -> Mapping[int, Mapping[int, bytes]]:
+        """Blobs by the number of their partition."""
+        found = self.checkpoint.blobs({self._slots[n]: runs for n, runs in wanted.items()})
+        return {n: found[self._slots[n]] for n in wanted}
 
 
-def _table(spec: TableSpec, emitted: list[Emitted], schema: StructType) -> pa.Table:
-    frame = table_frame(spec, emitted, 0).drop(columns.EMISSION, columns.REVISION)
-    arrow = arrow_schema(schema)
-    return pa.Table.from_batches(to_batches(frame, schema), schema=arrow)
+def _frame(spec: TableSpec, between: Between, entries: Iterable[Emitted]) -> pl.DataFrame:
+    """The entries that lie between two times."""
+    low, high = between
+    found = [
+        one
+        for one in entries
+        if one.window is None
+        or ((low is None or one.window[1] > low) and (high is None or one.window[0] <= high))
+    ]
+    return table_frame(spec, found, 0).drop(columns.EMISSION, columns.REVISION)
 
 
-def _between(start: Place, end: Place) -> tuple[int | None, int | None]:
+def _judged(name: str, then: str, now: str) -> str:
+    manifest, clock = loads(then), loads(now).extra["tables"][name]
+    if name in manifest.extra["tables"]:
+        reached = {part: clock[part] for part in ("watermark", "closed")}
+        manifest.extra["tables"][name] |= reached
+    return manifest.dumps()
+
+
+def _between(start: Place, end: Place) -> Between:
     low = None if start is None else instant("start", start)
     return low, None if end is None else instant("end", end)
-
-
-def _within(one: Emitted, between: tuple[int | None, int | None]) -> bool:
-    low, high = between
-    if one.window is None:
-        return True
-    return (low is None or one.window[1] > low) and (high is None or one.window[0] <= high)

@@ -5,21 +5,19 @@ Source: the Samza SQL window operator design (reading window state); KIP-94's ``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns, witness
-from muntin.engine.reading import Reading, differences
+from muntin.engine.reading import Reading
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, instant
 from muntin.model.errors import OptionError
@@ -27,11 +25,10 @@ from muntin.model.joins import JoinSpec
 from muntin.model.recall import with_functions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
-from muntin.spark.host.internals.versions import arrow_schema
-from muntin.spark.host.schema import result_schema, to_batches
+from muntin.spark.host.schema import result_schema
 from muntin.spark.host.shards import slots
-from muntin.spark.host.state import MANIFEST
 from muntin.spark.inspect.joins import OpenJoin
+from muntin.spark.inspect.reader import View, changed, fetched, framed
 from muntin.state.manifest import loads
 
 Place = datetime | str | int | None
@@ -111,7 +108,6 @@ class OpenWindows:
         self.batch = opened.batch
         self.spec = spec
         self._reading = Reading(self.spec)
-        self._slots = slots(spec.buckets or 1)
 
     def __repr__(self) -> str:
         return f"<{self.spec.windows} by {', '.join(self.spec.keys)} at batch {self.batch}>"
@@ -151,25 +147,11 @@ class OpenWindows:
         Raises:
             OptionError: When the key or the places can't be this query's.
         """
-        low, high, only = self._asked(key, start, end)
-        return self._typed(self._held(self._manifests(only), None, low, high, only))
+        return fetched(self.checkpoint, self._view(key, start, end))
 
     def frame(self, key: Any = None, *, start: Place = None, end: Place = None) -> DataFrame:
         """The same as a Spark DataFrame, put together by the workers, in no order."""
-        low, high, only = self._asked(key, start, end)
-        texts = self._manifests(only)
-        wanted = self._wanted(texts, low, high)
-        numbers = [MANIFEST, *(n for mine in wanted.values() for n in mine)]
-        asked = F.col("slot").isin(list(texts)) & F.col("number").isin(numbers)
-        reading, schema = self._reading, self.schema
-
-        def emitted(table: pa.Table) -> pa.Table:
-            rows = zip(table["number"].to_pylist(), table["blob"].to_pylist(), strict=True)
-            blobs = dict(rows)
-            held = reading.snapshot(blobs.pop(MANIFEST).decode(), blobs, low, high, only)
-            return _table(held, schema)
-
-        return self.checkpoint.state().where(asked).groupBy("slot").applyInArrow(emitted, schema)
+        return framed(self.checkpoint, self._view(key, start, end))
 
     def windows(self, key: Any, *, start: Place = None, end: Place = None) -> pl.DataFrame:
         """What is known of the windows of a key: when, how many messages, how often they emitted.
@@ -193,11 +175,12 @@ class OpenWindows:
         if spec.axis == "rows":
             hint = "use fetch(): partitions have no watermark in common"
             raise OptionError("windows", str(spec.windows), "aren't measured in time", hint)
-        low, high, only = self._asked(key, start, end)
+        low, high, only, shard = self._asked(key, start, end)
         named = only if only is not None else pl.DataFrame()
         seen = [pl.DataFrame(schema=witness.SEEN)]
-        for slot, text in self._manifests(only).items():
-            manifest = loads(text)
+        for slot, manifest in self.checkpoint.read.items():
+            if shard not in (None, slot):
+                continue
             numbers = witness.wanted(spec, manifest.tables, low, high)
             asked = {slot: [n for mine in numbers.values() for n in mine]}
             blobs = self.checkpoint.blobs(asked)[slot]
@@ -220,81 +203,45 @@ class OpenWindows:
         Raises:
             OptionError: When the batch isn't kept, or the state store keeps no changes.
         """
-        opened = self.checkpoint
-        opened.earlier(since)
-        upstream = opened.upstream(since)
-        then = opened.texts(since)
-        found = [self._reading.nothing.with_columns(change=pl.lit(""))]
-        for slot, written in upstream.items():
-            only = self._reading.touched(written)
-            if only is None:
-                continue
-            text = opened.manifests[slot]
-            now = self._held({slot: text}, None, None, None, only)
-            # Judged by the clock of now, so that what has merely expired is no change.
-            old = _with_watermark(then[slot], text) if slot in then else None
-            before = (
-                now.clear() if old is None else self._held({slot: old}, since, None, None, only)
-            )
-            identity = [*self.spec.keys, columns.WINDOW_START, columns.WINDOW_END]
-            found.append(differences(before, now, identity))
-        whole = pl.concat(found).sort(columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END)
-        return self._typed(whole.drop("change")).with_columns(whole["change"])
+        return changed(self.checkpoint, self._view(), since)
+
+    def _view(self, *asked: Any) -> View:
+        low, high, only, slot = self._asked(*asked)
+        order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
+        reading = self._reading
+        return View(
+            self.schema,
+            reading.nothing,
+            order,
+            lambda manifest: reading.wanted(manifest, low, high),
+            partial(reading.snapshot, start=low, end=high, only=only),
+            order,
+            slot,
+            partial(_touched, reading),
+            _judged,
+        )
 
     def _asked(
-        self, key: Any, start: Place, end: Place
-    ) -> tuple[int | None, int | None, pl.DataFrame | None]:
-        axis = self.spec.axis
+        self, key: Any = None, start: Place = None, end: Place = None
+    ) -> tuple[int | None, int | None, pl.DataFrame | None, int | None]:
+        """Where a stretch begins and ends, which keys are wanted, and the slot of their shard."""
+        axis, slot = self.spec.axis, None
         only = None if key is None else self._reading.key(key)
-        return place("start", start, axis), place("end", end, axis), only
+        if only is not None and len(only.columns):
+            slot = slots(self.spec.buckets or 1)[self._reading.bucket(only)]
+        return place("start", start, axis), place("end", end, axis), only, slot
 
-    def _manifests(self, only: pl.DataFrame | None) -> dict[int, str]:
-        """The manifests of the shards that hold a key, or of all."""
-        texts = self.checkpoint.manifests
-        if only is None or not len(only.columns):
-            return texts
-        slot = self._slots[self._reading.bucket(only)]
-        return {slot: texts[slot]} if slot in texts else {}
 
-    def _wanted(
-        self, texts: Mapping[int, str], low: int | None, high: int | None
-    ) -> dict[int, list[int]]:
-        return {slot: self._reading.wanted(loads(text), low, high) for slot, text in texts.items()}
+def _touched(reading: Reading, view: View, written: Sequence[bytes]) -> View | None:
+    only = reading.touched(written)
+    return None if only is None else replace(view, rows=partial(reading.snapshot, only=only))
 
-    def _held(
-        self,
-        texts: Mapping[int, str],
-        batch: int | None,
-        low: int | None,
-        high: int | None,
-        only: pl.DataFrame | None,
-    ) -> pl.DataFrame:
-        """What the windows of some shards hold."""
-        blobs = self.checkpoint.blobs(self._wanted(texts, low, high), batch)
-        held = [
-            self._reading.snapshot(text, blobs[slot], low, high, only)
-            for slot, text in texts.items()
-        ]
-        held.append(self._reading.nothing)
-        whole = pl.concat(held)
-        return whole.sort(columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END)
 
-    def _typed(self, held: pl.DataFrame) -> pl.DataFrame:
-        frame = pl.from_arrow(_table(held, self.schema))
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+def _judged(then: str, now: str) -> str:
+    return replace(loads(then), watermark=loads(now).watermark).dumps()
 
 
 def moment(micros: int) -> datetime:
     """A time in UTC."""
     found: datetime = pl.Series([micros]).cast(pl.Datetime("us", "UTC")).to_list()[0]
     return found
-
-
-def _table(held: pl.DataFrame, schema: StructType) -> pa.Table:
-    arrow = arrow_schema(schema)
-    return pa.Table.from_batches(to_batches(held, schema), schema=arrow)
-
-
-def _with_watermark(then: str, now: str) -> str:
-    return replace(loads(then), watermark=loads(now).watermark).dumps()
