@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -140,3 +141,36 @@ def test_a_join_goes_on_in_more_and_in_fewer_buckets(spark: SparkSession, tmp_pa
     found = rows(tmp_path / "moved.duckdb", select)
     assert found == rows(tmp_path / "whole.duckdb", select)
     assert {emission for *_, emission in found} == {"early", "late", "full"}
+
+
+@pytest.mark.slow
+def test_a_chain_goes_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -> None:
+    """Each of its operators has the state that it had."""
+    feed = Feed(tmp_path / "source")
+
+    def run(checkpoint: Path, buckets: int, out: Path) -> None:
+        given: dict[str, Any] = {"key": "key", "buckets": buckets}
+        inner = mt.windowed(feed.stream(spark), time="at", lateness="2 seconds", **given)
+        short = inner.tumbling("5 seconds").agg(n=mt.count(), total=mt.sum("value"))
+        outer = mt.windowed(short, time="window_end", **given).tumbling("20 seconds")
+        whole = outer.early(each=True).agg(n=mt.sum("n"), total=mt.sum("total"), windows=mt.count())
+        results = mt.to_duckdb(str(out), "windows")
+        query = whole.start(checkpoint=str(checkpoint), results=results, available_now=True)
+        assert query.await_end(240)
+
+    def add(numbers: list[int]) -> None:
+        feed.add(*((f"key {s % 5}", at(s), s) for s in numbers))
+
+    old, new = tmp_path / "old", tmp_path / "new"
+    for numbers in SECONDS[:2]:
+        add(numbers)
+    run(old, 2, tmp_path / "moved.duckdb")
+    rescale(spark, str(old), buckets=3, to=str(new))
+    for numbers in SECONDS[2:]:
+        add(numbers)
+    run(new, 3, tmp_path / "moved.duckdb")
+    run(tmp_path / "alone", 2, tmp_path / "alone.duckdb")
+    select = "SELECT key, epoch_us(window_start), n, total, windows FROM windows ORDER BY ALL"
+    found = rows(tmp_path / "moved.duckdb", select)
+    assert found == rows(tmp_path / "alone.duckdb", select)
+    assert found

@@ -41,7 +41,7 @@ class WindowDivision:
         """See ``Division``; what was counted of an old shard is counted anew."""
         found = {k: v for k, v in manifests[0].extra.items() if k not in (_KEPT, _WAITS)}
         if _KEPT in manifests[0].extra:
-            found[_KEPT] = uncounted(one.extra[_KEPT][_FLOOR] for one in manifests)
+            found[_KEPT] = uncounted(one.extra.get(_KEPT, {}).get(_FLOOR) for one in manifests)
         return found
 
 

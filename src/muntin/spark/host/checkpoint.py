@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import PurePath
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.model.errors import OptionError
@@ -37,19 +37,23 @@ class Checkpoint:
         spark: The session.
         path: The folder of the query; it may be running.
         batch: The number of a committed batch; the newest one where it isn't given.
+        operator: Which of the operators that keep state, counted from the last.
 
     Raises:
         OptionError: When the folder isn't a checkpoint of muntin's, or has no such batch.
 
     Attributes:
         batch: The batch that is read, whatever is committed meanwhile.
-        operators: How many operators keep state; the last one's is read.
+        operators: How many operators keep state.
         oldest: The oldest batch that can be read.
         newest: The newest one when this was opened.
     """
 
-    def __init__(self, spark: SparkSession, path: str, batch: int | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, path: str, batch: int | None = None, operator: int = 0
+    ) -> None:
         self.spark = spark
+        self.operator = operator
         self.given = path
         self.path = path if "://" in path else str(PurePath(path))
         self.operators, self.oldest, self.newest = self._found()
@@ -99,10 +103,14 @@ class Checkpoint:
             hint = f"give one before {self.batch}"
             raise OptionError("since", since, "isn't earlier than what is read", hint)
 
+    def _reader(self) -> DataFrameReader:
+        reader = self.spark.read.format("statestore").option("stateVarName", VARIABLE)
+        return reader.option("operatorId", self.operator)
+
     def state(self, batch: int | None = None) -> DataFrame:
         """Slot, number and blob of everything in the state."""
         chosen = self.batch if batch is None else batch
-        reader = self.spark.read.format("statestore").option("stateVarName", VARIABLE)
+        reader = self._reader()
         try:
             return reader.option("batchId", chosen).load(self.path).select(*_NAMED)
         except PySparkException as error:
@@ -206,7 +214,7 @@ class Checkpoint:
         Raises:
             OptionError: When the state store keeps no changes.
         """
-        reader = self.spark.read.format("statestore").option("stateVarName", VARIABLE)
+        reader = self._reader()
         reader = reader.option("readChangeFeed", True)
         reader = reader.option("changeStartBatchId", since + 1)
         found: dict[int, list[bytes]] = {}

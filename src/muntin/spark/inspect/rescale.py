@@ -34,11 +34,18 @@ _DIVISIONS: dict[str, Callable[[Sequence[Manifest]], Division]] = {
     "tables": TableDivision,
 }
 _MOVED = "old long, bucket int, number long, rows long, blob binary"
-_LOADED = "slot int, number long, blob binary"
+_LOADED = "operator int, slot int, number long, blob binary"
 
 
 class LoadProcessor(StatefulProcessor):
-    """Writes blobs into the state of their bucket."""
+    """Writes the blobs of one operator into the state of their bucket, and passes on the others.
+
+    Args:
+        operator: Whose.
+    """
+
+    def __init__(self, operator: int) -> None:
+        self.operator = operator
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state as the query will."""
@@ -52,11 +59,12 @@ class LoadProcessor(StatefulProcessor):
     ) -> Iterator[Any]:
         """All blobs of a bucket, its manifest among them."""
         for row in rows:
-            if row["number"] == MANIFEST:
+            if row["operator"] != self.operator:
+                yield row
+            elif row["number"] == MANIFEST:
                 self.blobs.save(bytes(row["blob"]).decode())
             else:
                 self.blobs.put(row["number"], bytes(row["blob"]))
-        return iter(())
 
     def close(self) -> None:
         """Nothing is held."""
@@ -87,28 +95,30 @@ def rescale(
     """
     _check(checkpoint, to, buckets)
     opened = Checkpoint(spark, checkpoint, batch)
-    if opened.operators > 1:
-        hint = "start it anew with as many buckets"
-        raise OptionError("CHECKPOINT", checkpoint, "is of windows over another operator", hint)
-    division = division_of(opened.shards)
+    chain = [Checkpoint(spark, checkpoint, opened.batch, n) for n in range(opened.operators)]
+    divisions = [division_of(one.shards) for one in chain]
     folder = Path(to)
     waiting = folder.with_name(f"{folder.name}.moving")
     try:
-        texts = _part(opened, division, waiting, buckets)
-        _load(spark, waiting, folder, buckets)
+        texts = [
+            _part(one, division, waiting, buckets)
+            for one, division in zip(chain, divisions, strict=True)
+        ]
+        _load(spark, waiting, folder, buckets, len(chain))
         # What an older batch was followed by is to be planned anew.
         begun = [opened.batch + 1] if opened.batch == opened.newest else []
         renumber(Path(checkpoint), folder, opened.batch, begun, buckets)
-        made = Checkpoint(spark, to)
-        if made.batch != opened.batch or made.manifests != texts:
-            raise MuntinError("the new checkpoint doesn't read back as it was written")
-        made.blobs({slot: [run.number for run in one.runs()] for slot, one in made.read.items()})
+        made = [Checkpoint(spark, to, operator=n) for n in range(len(chain))]
+        for one, written in zip(made, texts, strict=True):
+            if one.batch != opened.batch or one.manifests != written:
+                raise MuntinError("the new checkpoint doesn't read back as it was written")
+            one.blobs({slot: [run.number for run in m.runs()] for slot, m in one.read.items()})
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     finally:
         shutil.rmtree(waiting, ignore_errors=True)
-    return made
+    return made[0]
 
 
 def division_of(manifests: Sequence[Manifest]) -> Division:
@@ -149,7 +159,7 @@ def _part(opened: Checkpoint, division: Division, waiting: Path, buckets: int) -
                     yield _row(old, bucket, secrets.randbits(62), count, part)
 
     runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
-    spark, blobs = opened.spark, str(waiting / "parts")
+    spark, blobs = opened.spark, str(waiting / f"parts-{opened.operator}")
     runs.mapInArrow(by_shard, _MOVED).write.parquet(blobs)
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     parts_of = spark.read.schema(_MOVED).parquet(blobs)
@@ -157,10 +167,11 @@ def _part(opened: Checkpoint, division: Division, waiting: Path, buckets: int) -
         moved.setdefault(row["old"], {})[row["bucket"]] = (row["number"], row["rows"])
     texts = dict(zip(slots(buckets), resplit(manifests, moved, buckets, division), strict=True))
     by_bucket = F.array(*(F.lit(slot) for slot in slots(buckets)))
-    loaded = parts_of.select(by_bucket[F.col("bucket")].alias("slot"), "number", "blob")
-    rows = [(slot, MANIFEST, text.encode()) for slot, text in texts.items()]
+    operator, slot = F.lit(opened.operator).alias("operator"), by_bucket[F.col("bucket")]
+    loaded = parts_of.select(operator, slot.alias("slot"), "number", "blob")
+    rows = [(opened.operator, to, MANIFEST, text.encode()) for to, text in texts.items()]
     whole = loaded.unionByName(spark.createDataFrame(rows, _LOADED))
-    whole.write.parquet(str(waiting / "loaded"))
+    whole.write.mode("append").parquet(str(waiting / "loaded"))
     return texts
 
 
@@ -171,16 +182,18 @@ def _row(*values: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=["old", "bucket", "number", "rows", "blob"])
 
 
-def _load(spark: SparkSession, waiting: Path, folder: Path, buckets: int) -> None:
+def _load(spark: SparkSession, waiting: Path, folder: Path, buckets: int, operators: int) -> None:
     """Let a query of one batch write the state, with a partition for each bucket."""
     before = spark.conf.get(PARTITIONS)
     spark.conf.set(PARTITIONS, str(buckets))
     try:
         rows = spark.readStream.schema(_LOADED).parquet(str(waiting / "loaded"))
-        emitted = rows.groupBy("slot").transformWithState(
-            LoadProcessor(), "slot int", outputMode="append", timeMode="None"
-        )
-        writer = emitted.writeStream.format("noop").outputMode("append")
+        # Spark counts the operators from the last.
+        for operator in reversed(range(operators)):
+            rows = rows.groupBy("slot").transformWithState(
+                LoadProcessor(operator), _LOADED, outputMode="append", timeMode="None"
+            )
+        writer = rows.writeStream.format("noop").outputMode("append")
         writer = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True)
         writer.start().awaitTermination()
     finally:

@@ -95,7 +95,7 @@ def renumber(old: Path, new: Path, batch: int, begun: Sequence[int], buckets: in
         begun: Batches behind it that Spark may have planned and not committed.
         buckets: How many buckets the new one has.
     """
-    for store in (new / "state" / "0").iterdir():
+    for store in (new / "state").glob("*/*"):
         if store.name.isdigit():
             _renumber_store(store, batch + 1)
     # It says which files of the state count: those that were written just now.
