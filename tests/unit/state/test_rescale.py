@@ -9,8 +9,8 @@ import pytest
 from tests.contract.checkpoints import rescaled
 from tests.unit.engine.queries import SCHEMA, batch
 
-from muntin.engine.division import WindowDivision
 from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.division import WindowDivision
 from muntin.engine.windows.operator import combiner, shard
 from muntin.model import aggregates
 from muntin.model.errors import OptionError

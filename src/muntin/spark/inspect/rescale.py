@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from muntin.engine.division import JoinDivision, WindowDivision
+from muntin.engine.joins.division import JoinDivision
+from muntin.engine.windows.division import WindowDivision
 from muntin.model.errors import MuntinError, OptionError
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import PARTITIONS, renumber

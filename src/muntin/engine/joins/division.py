@@ -1,4 +1,4 @@
-"""How the state of windows and of joins is divided among other shards; see ``Division``."""
+"""How the state of joins is divided among other shards; see ``Division``."""
 
 from __future__ import annotations
 
@@ -13,36 +13,12 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, renamed
 from muntin.engine.joins.side_buffer import KEY
-from muntin.engine.retention import uncounted
 from muntin.model.joins import SIDES, JoinSpec, Joint, SideName
 from muntin.model.recall import recalled
 from muntin.state.manifest import Manifest
 from muntin.state.shards import split
 
-_KEPT, _WAITS, _FLOOR = "kept", "waits", "floor"
-
-
-class WindowDivision:
-    """Windows and sessions: every row has its key.
-
-    Args:
-        manifests: Those of the old shards.
-    """
-
-    def __init__(self, manifests: Sequence[Manifest]) -> None:
-        pass  # Rows say it all.
-
-    def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        """See ``Division``."""
-        keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
-        return split(rows, sorted(keys, key=lambda key: int(key[1:])), shards)
-
-    def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        """See ``Division``; what was counted of an old shard is counted anew."""
-        found = {k: v for k, v in manifests[0].extra.items() if k not in (_KEPT, _WAITS)}
-        if _KEPT in manifests[0].extra:
-            found[_KEPT] = uncounted(one.extra.get(_KEPT, {}).get(_FLOOR) for one in manifests)
-        return found
+_KEPT = "kept"
 
 
 class _Kept(NamedTuple):
@@ -130,7 +106,3 @@ def _by_hash(rows: pl.DataFrame, shards: int) -> dict[int, pl.DataFrame]:
     owner = (known[KEY].to_numpy() % np.uint64(shards)).astype(np.int64)
     unknown = rows.filter(pl.col(KEY).is_null())
     return {n: pl.concat([unknown, known.filter(owner == n)]) for n in range(shards)}
-
-
-DIVISIONS = {"windows": WindowDivision, "join": JoinDivision}
-"""By the kind of query."""

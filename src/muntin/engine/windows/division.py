@@ -1,0 +1,37 @@
+"""How the state of windows and sessions is divided among other shards; see ``Division``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from muntin.engine.retention import uncounted
+from muntin.state.manifest import Manifest
+from muntin.state.shards import split
+
+_KEPT, _WAITS, _FLOOR = "kept", "waits", "floor"
+
+
+class WindowDivision:
+    """Windows and sessions: every row has its key.
+
+    Args:
+        manifests: Those of the old shards.
+    """
+
+    def __init__(self, manifests: Sequence[Manifest]) -> None:
+        pass  # Rows say it all.
+
+    def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+        """See ``Division``."""
+        keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
+        return split(rows, sorted(keys, key=lambda key: int(key[1:])), shards)
+
+    def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
+        """See ``Division``; what was counted of an old shard is counted anew."""
+        found = {k: v for k, v in manifests[0].extra.items() if k not in (_KEPT, _WAITS)}
+        if _KEPT in manifests[0].extra:
+            found[_KEPT] = uncounted(one.extra.get(_KEPT, {}).get(_FLOOR) for one in manifests)
+        return found
