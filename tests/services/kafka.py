@@ -17,6 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.services.machine import SERVICES, free_port, listens, missing, wait_until
 
 BROKER, CONNECTOR = SERVICES / "kafka", SERVICES / "kafka-connector"
+# How many bytes a message has at most where nothing is said, as Kafka has it.
+LARGEST = 1_048_588
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 _SETTINGS = """
 process.roles=broker,controller
@@ -84,17 +86,19 @@ class Kafka:
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def topic(self, partitions: int = 2) -> str:
-        """Make a topic; returns its name."""
+    def topic(self, partitions: int = 2, largest: int = LARGEST) -> str:
+        """Make a topic whose messages have so many bytes at most; returns its name."""
         self._topics += 1
         name = f"topic-{self._topics}"
-        for made in self.admin.create_topics([NewTopic(name, partitions, 1)]).values():
+        new = NewTopic(name, partitions, 1, config={"max.message.bytes": str(largest)})
+        for made in self.admin.create_topics([new]).values():
             made.result(timeout=60)
         return name
 
-    def send(self, topic: str, messages: Iterable[tuple[Any, ...]]) -> None:
+    def send(self, topic: str, messages: Iterable[tuple[Any, ...]], largest: int = LARGEST) -> None:
         """Send messages: partition, key, value, and headers where there are any."""
-        producer = Producer({"bootstrap.servers": self.servers, "enable.idempotence": True})
+        settings = {"bootstrap.servers": self.servers, "message.max.bytes": largest}
+        producer = Producer({**settings, "enable.idempotence": True})
         for partition, key, value, *headers in messages:
             more = {"headers": headers[0]} if headers else {}
             while True:

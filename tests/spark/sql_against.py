@@ -20,6 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.sql_draw import After, Draw, words
+from tests.spark.sql_pairs import Pairs, drawn_pairs
 
 import muntin as mt
 from muntin.sql.door import question
@@ -65,6 +66,8 @@ class Statement:
     having: str | None
     form: str
     size: tuple[int, int]
+
+    bounds = ("w0", "w1")
 
     def text(self, items: Sequence[str], *, theirs: bool = False) -> str:
         """The statement with some of its items."""
@@ -132,7 +135,7 @@ class Against:
         self.frame = self.spark.sql(ROWS).coalesce(1).cache()
         self.frame.createOrReplaceTempView("t")
 
-    def hold(self, statement: Statement) -> None:
+    def hold(self, statement: Statement | Pairs) -> None:
         """Run a statement both ways."""
         keys = [item for item in statement.items if " AS k" in item]
         items = [item for item in statement.items if item not in keys]
@@ -149,13 +152,15 @@ class Against:
             self.failed.append(f"{text!r}: {str(error).strip().splitlines()[0]}")
             return
         try:
-            ours = self._rows(mt.sql(self.spark, text, t=self.frame).results)
+            ours = self._rows(mt.sql(self.spark, text).results)
         except Exception as error:
             self._differs(statement, [*keys, *items], f"fails: {str(error)[:600]}")
             return
         self._compare(statement, [*keys, *items], ours, theirs)
 
-    def _computed(self, statement: Statement, keys: list[str], items: list[str]) -> list[str]:
+    def _computed(
+        self, statement: Statement | Pairs, keys: list[str], items: list[str]
+    ) -> list[str]:
         """The items of which Spark computes all rows: some values are beyond it."""
         if not items:
             return []
@@ -172,7 +177,7 @@ class Against:
             return [item for part in parts for item in self._computed(statement, keys, part)]
         return items
 
-    def _taken(self, statement: Statement, items: list[str], new: str) -> bool:
+    def _taken(self, statement: Statement | Pairs, items: list[str], new: str) -> bool:
         """Whether both take a statement; it isn't so good where only one does."""
         ours = self._ours(statement.text(items), new)
         try:
@@ -197,11 +202,11 @@ class Against:
             return False
         return True
 
-    def _bind(self, statement: Statement, items: list[str], theirs: str) -> None:
+    def _bind(self, statement: Statement | Pairs, items: list[str], theirs: str) -> None:
         """What Spark refuses is refused by us too, and in our words."""
         text = statement.text(items)
         try:
-            mt.sql(self.spark, text, t=self.frame)
+            mt.sql(self.spark, text)
         except mt.SqlError as error:
             at = (text.find(items[-1]), text.find(items[-1]) + len(items[-1]))
             if len(items) > len(statement.grouped) and not at[0] <= error.span[0] <= at[1]:
@@ -217,30 +222,31 @@ class Against:
 
     def _compare(
         self,
-        statement: Statement,
+        statement: Statement | Pairs,
         items: list[str],
         ours: list[dict[str, Any]],
         theirs: list[dict[str, Any]],
     ) -> None:
         names = [item.rpartition(" AS ")[2] for item in items]
-        by = [*(name for name in names if name.startswith("k")), "w0", "w1"]
+        known = [name for name in names if name.startswith("k")]
+        by = [*known, *statement.bounds]
         mine = {tuple(row[name] for name in by): row for row in ours}
         right = {tuple(row[name] for name in by): row for row in theirs}
         if mine.keys() != right.keys() or len(mine) != len(ours):
             extra = [
                 sorted(map(str, a.keys() - b.keys()))[:3] for a, b in ((mine, right), (right, mine))
             ]
-            self._differs(statement, items[: len(by) - 2], f"gives other groups: {extra}")
+            self._differs(statement, items[: len(known)], f"gives other groups: {extra}")
             return
         for name, item in zip(names, items, strict=True):
             wrong = [key for key in right if not same(mine[key][name], right[key][name])]
             if wrong:
                 emitted = f"is {mine[wrong[0]][name]!r}, in Spark {right[wrong[0]][name]!r}"
-                self._differs(statement, [*items[: len(by) - 2], item], emitted)
+                self._differs(statement, [*items[: len(known)], item], emitted)
             else:
                 self.counts["same"] += 1
 
-    def _differs(self, statement: Statement, items: list[str], said: str) -> None:
+    def _differs(self, statement: Statement | Pairs, items: list[str], said: str) -> None:
         self.found.append(f"{items[-1]}\n  {said}\n  in {statement.text(items)!r}\n")
 
 
@@ -256,6 +262,7 @@ def search(against: Against, seeds: Sequence[int], columns: int = 24) -> None:
     """Hold the statements of some seeds against Spark."""
     for seed in seeds:
         against.hold(drawn(random.Random(seed), columns))
+        against.hold(drawn_pairs(random.Random(seed), columns // 2))
 
 
 def main() -> None:

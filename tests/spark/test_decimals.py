@@ -112,3 +112,17 @@ def test_endless_numbers_in_files_are_null(spark: SparkSession, tmp_path: Path, 
     assert rows[len(endless) :] == [row.asDict(recursive=True) for row in wanted]
     for row in rows[: len(endless)]:
         assert row["amount"] in (None, Decimal(1))  # of a name that comes twice, the last
+
+
+@pytest.mark.timeout(120)
+def test_a_text_of_any_length_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's parser takes no more than 20 million characters unless it is told to."""
+    text = "n" * 20_000_001
+    payloads = [f'{{"id": "{text}", "amount": {number}}}' for number in ("1.5", "1e10000000")]
+    sound, endless = parsed(spark, payloads, FLAT)
+    assert (len(sound.id), sound.amount, sound[MALFORMED]) == (len(text), Decimal("1.5"), None)
+    assert bytes(endless[MALFORMED]) == payloads[1].encode()
+    (tmp_path / "part").write_text("\n".join(payloads))
+    table = Table("t", "json", FLAT, options={"path": str(tmp_path)}, stream=False)
+    sizes = read(spark, table, Surroundings()).selectExpr("length(id)", "amount").collect()
+    assert sizes == [(len(text), Decimal("1.5")), (len(text), None)]

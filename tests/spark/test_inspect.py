@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,27 @@ from tests.spark.feed import Feed, at
 import muntin as mt
 from muntin.cli.inspect import show
 from muntin.spark.inspect.checkpoints import Report, inspect
+
+
+def test_times_that_python_cant_hold(spark: SparkSession, tmp_path: Path) -> None:
+    text = "SELECT 'a' AS key, timestamp_micros(1767225600000000000 + {}) AS at"
+    spark.sql(text.format("1000000 * id") + " FROM range(25)").write.parquet(f"{tmp_path}/in")
+    stream = spark.readStream.schema("key string, at timestamp").parquet(f"{tmp_path}/in")
+    one = mt.windowed(stream, key="key", time="at", max_ahead=None).tumbling("10 seconds")
+    side = mt.windowed(stream, time="at", max_ahead=None)
+    queries = [one.agg(n=mt.count()), mt.join(side, side, on="key", within="10 seconds")]
+    found = []
+    for number, query in enumerate(queries):
+        folder = f"{tmp_path}/{number}"
+        assert query.start(checkpoint=folder, available_now=True).await_end(120)
+        found.append(inspect(spark, folder, key=["a"]))
+    windows, messages = (report["key"] for report in found)
+    assert windows[-1]["window_start"].startswith("57971-02-25 00:00:20")
+    assert messages[-1]["at"].startswith("57971-02-25 00:00:24")
+    assert printed(found[0])
+    last = datetime.max.replace(tzinfo=UTC)
+    assert mt.open_state(f"{tmp_path}/0").watermark == last
+    assert mt.open_state(f"{tmp_path}/1").watermarks == {"left": last, "right": last}
 
 
 def printed(report: Report) -> str:

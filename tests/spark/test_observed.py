@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
@@ -15,8 +16,11 @@ from tests.spark.feed import Feed, at
 import muntin as mt
 from muntin.cli.page import put
 from muntin.serve import Feed as PageFeed
-from muntin.spark.inspect.observed import plain
+from muntin.spark.host.plan import REJECTED
+from muntin.spark.inspect.observed import newest, plain
 from muntin.spark.query import showing_rejected
+from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.unstorable import Letters
 
 
 def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) -> None:
@@ -99,3 +103,18 @@ def test_rejected_messages_travel_where_somebody_takes_them(
     # Whether they travel or not, they are counted.
     assert query.progress.counts["null_time"] == 1
     assert sum(seen) == shown
+
+
+def test_times_that_python_cant_hold_are_shown(spark: SparkSession) -> None:
+    times = [1_767_225_600_000_000_000, -219_966_000_000_000_000, 0, None]
+    table = pa.table({"at": pa.array(times, pa.int64()).cast(pa.timestamp("us", tz="UTC"))})
+    target = pa.BufferOutputStream()
+    with pa.ipc.new_stream(target, table.schema) as writer:
+        writer.write_table(table)
+    blob = bytearray(target.getvalue())
+    emitted = spark.createDataFrame([(REJECTED, blob)], "kind string, blob binary")
+    schema = spark.createDataFrame([], "at timestamp").schema
+    batch = Batch(0, emitted, REJECTED, schema, None, False, Letters(REJECTED), None, "")
+    wanted = [None if time is None else {"at": time // 1000} for time in times]
+    assert newest(batch, 10) == [one or {"at": None} for one in wanted]
+    assert json.dumps(newest(batch, 2))

@@ -22,6 +22,13 @@ def test_settings(name: str, spark: SparkSession) -> None:
     assert spark.conf.get(name) == mt.settings("local[2]")[name]
 
 
+def test_a_jvm_of_users_keeps_its_compiler_and_its_room_for_code() -> None:
+    """With the quick compiler alone, Java has 48 MB for code: full after a minute of queries."""
+    options = mt.settings("local[2]")["spark.driver.extraJavaOptions"]
+    assert "TieredStopAtLevel" not in options
+    assert "CodeCache" not in options
+
+
 @pytest.mark.slow
 def test_a_builder_takes_settings_and_keeps_its_time_zone() -> None:
     zone = "spark.sql.session.timeZone"

@@ -41,6 +41,26 @@ def test_rows_are_shown(spark: SparkSession, tmp_path: Path) -> None:
     assert "rejected: 1 late" in stream
 
 
+@pytest.mark.parametrize("mode", ["batch", "stream"])
+def test_a_value_that_python_cant_hold_ends_no_query(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    far = "timestamp_micros(1767225600000000000)"
+    made = f"SELECT 'a' AS key, {far} AS at UNION ALL SELECT 'b', timestamp'2026-01-01'"
+    spark.sql(made).coalesce(1).write.parquet(f"{tmp_path}/in")
+    shell = Shell(Console(file=io.StringIO(), width=160), spark, until_quiet=True)
+    shell.run(
+        f"""CREATE TABLE far_{mode} (key STRING, at TIMESTAMP,
+                WATERMARK FOR at AS at MAX AHEAD ANY)
+            WITH (connector = 'parquet', path = '{tmp_path}/in', mode = '{mode}');
+            SELECT key, max(at) AS most FROM far_{mode}
+            GROUP BY key, TUMBLE(at, 10 SECONDS) EMIT EARLY EACH;"""
+    )
+    said = " ".join(shell.console.file.getvalue().split())
+    assert "57971-02-25 00:00:00" in said
+    assert "│ b │ 2026-01-01 00:00:00 │ 2026-01-01 00:00:10 │" in said
+
+
 LONG = "x" * 300
 
 

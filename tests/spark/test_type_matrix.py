@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 from tests.spark.feed import at
 from tests.transcripts.comparison import same
@@ -296,6 +297,24 @@ def test_refusals_in_sql(spark: SparkSession) -> None:
     for call in ("MAX(m)", "SUM(s)", "BOOL_OR(s)", "COUNT(DISTINCT m)", "MIN_BY(s, m)"):
         with pytest.raises(MuntinError, match=r"reads a column of type"):
             mt.sql(spark, statement.format(call), m=frame)
+
+
+def test_intervals_are_added_as_seconds(spark: SparkSession) -> None:
+    """What the refusal says to do gives what Spark's own sum and mean say."""
+    frame = spark.sql(
+        "SELECT 'a' AS k, timestamp'2026-01-01' AS t, make_dt_interval(id, 0, 0, id / 4) AS v "
+        "FROM range(3)"
+    )
+    windows = mt.windowed(frame, key="k", time="t", max_ahead=None).tumbling("1 minute")
+    for agg in (mt.sum("v"), mt.mean("v")):
+        with pytest.raises(
+            OptionError, match=r"interval day to second; cast it to decimal\(18, 6\)"
+        ):
+            windows.agg(x=agg)
+    seconds = F.expr("CAST(v AS DECIMAL(18, 6))")
+    (row,) = windows.agg(sum=mt.sum(seconds), mean=mt.mean(seconds)).results.collect()
+    wanted = frame.selectExpr("CAST(sum(v) AS DECIMAL(18, 6))", "CAST(avg(v) AS DECIMAL(18, 6))")
+    assert (row.sum, row.mean) == tuple(wanted.collect()[0]) == (Decimal("259200.75"), 86400.25)
 
 
 ODD = {

@@ -105,6 +105,15 @@ def test_queries(messages: DataFrame) -> None:
     assert chain.upstream.plan.spec.zone == "UTC"
 
 
+def test_without_a_plan_only_a_text_for_a_time_counts(
+    messages: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over Spark Connect there is none to look at."""
+    monkeypatch.setattr("muntin.spark.host.zones.nodes", lambda frame: None)
+    assert zone_of(messages, "s") == "UTC"
+    assert zone_of(messages.selectExpr("*", "hour(at) AS h"), "at") is None
+
+
 def test_joins_and_what_windows_take_of_them(messages: DataFrame) -> None:
     left = mt.windowed(messages, time="at")
     right = mt.windowed(messages.select("n", F.to_timestamp("s").alias("when")), time="when")

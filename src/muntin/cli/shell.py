@@ -17,6 +17,7 @@ from muntin.cli.failure import reported, words
 from muntin.cli.lines import Lines, RowFormat
 from muntin.cli.rows import KEPT, LiveRows
 from muntin.explain.flows import summary
+from muntin.model.axis import moment
 from muntin.model.counts import rejections_in_words
 from muntin.model.pipeline import Table, Windowing
 from muntin.sql import door
@@ -151,7 +152,7 @@ class Shell:
             if lines is not None:
                 lines.take(frame)
             else:
-                rows.take([row.asDict() for row in frame.collect()])
+                rows.take(_rows(frame))
 
         if not aggregate.plan.emitted.isStreaming:
             take(aggregate.results)
@@ -192,6 +193,15 @@ class Shell:
         """Stop the session, if the shell started it."""
         if self._ours and self._spark is not None:
             self._spark.stop()
+
+
+def _rows(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a DataFrame, with text for times that Python can't hold."""
+    from muntin.spark.sinks.plain import values
+
+    table = frame.toArrow()
+    columns = [values(column, moment) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _columns(table: Table) -> list[str]:

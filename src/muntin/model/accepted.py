@@ -36,4 +36,4 @@ def check(aggregate: Aggregate, shapes: Mapping[str, Shape], words: str | None =
         shape = shapes[str(column)]
         if not rule.accepts(shape):
             problem = f"reads a column of type {shape.text}"
-            raise OptionError("agg", words or str(aggregate), problem, rule.hint)
+            raise OptionError("agg", words or str(aggregate), problem, rule.hint_for(shape))

@@ -5,8 +5,8 @@ A door describes the type of a column as a ``Shape``, in the families below.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 SCALARS = (
     "boolean", "integer", "float", "decimal", "string", "binary", "date", "time", "timestamp",
@@ -44,10 +44,16 @@ class Rule:
     Attributes:
         accepts: Whether a shape will do.
         hint: What to do where it doesn't.
+        hints: The same for some families.
     """
 
     accepts: Callable[[Shape], bool]
     hint: str = ""
+    hints: Mapping[str, str] = field(default_factory=dict)
+
+    def hint_for(self, shape: Shape) -> str:
+        """What to do with a shape that won't do."""
+        return self.hints.get(shape.family, self.hint)
 
 
 def _within(*families: str) -> Callable[[Shape], bool]:
@@ -68,4 +74,8 @@ ANY = Rule(lambda shape: True)
 WHOLE = Rule(_whole, "cast it to a type that Arrow and Polars know")
 ORDER = Rule(_ordered, "give what has an order: a part of it, or cast it to a string")
 TRUTH = Rule(_within("boolean"), "give a condition such as col('delay') > 60")
-NUMBER = Rule(_within("integer", "float", "decimal"), "cast it to a long or a double first")
+NUMBER = Rule(
+    _within("integer", "float", "decimal"),
+    "cast it to a long or a double first",
+    {"interval": "cast it to decimal(18, 6) first, which is its length in seconds"},
+)

@@ -135,6 +135,21 @@ def test_keys_are_found_within_other_expressions(key: str, item: str, text: str)
     assert text in [column.text for column in found.columns]
 
 
+@pytest.mark.parametrize(
+    ("key", "item"),
+    [
+        ("b IS FALSE", "b IS NOT FALSE"),
+        ("b IS NULL", "b IS NOT NULL"),
+        ("v BETWEEN 1 AND 2", "v NOT BETWEEN 1 AND 2"),
+        ("v IN (1)", "v NOT IN (1)"),
+    ],
+)
+def test_a_key_within_its_own_negation_is_not_taken_for_it(key: str, item: str) -> None:
+    problem, shown = refused(f"SELECT {item} AS x FROM t GROUP BY {key}, window(ts, '1 hour')")
+    assert "can't be separated" in problem
+    assert item.startswith(shown)
+
+
 def test_what_isnt_the_same_by_itself_is_refused() -> None:
     [node], cursor = read("a NOT IN (1)", Grammar(lambda c: c.scalar("x"), None, None, None))  # type: ignore[arg-type]
     inner = next(part for part in walk(node) if isinstance(part, exp.In))

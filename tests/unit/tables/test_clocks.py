@@ -301,6 +301,26 @@ def test_all_clocks_may_be_waited_for() -> None:
         assert [window for _, window, _ in closed] == [(0.0, 10.0)]
 
 
+@pytest.mark.parametrize("partitions", PARTITIONS)
+def test_a_partition_waits_for_clocks_of_which_it_has_no_event(partitions: int) -> None:
+    def second(app: App, table: Any) -> None:
+        other_topic(app, table)
+
+        @app.agent(app.topic("mine"), name="third")
+        def work(event: Any) -> None:
+            table[event] += 1
+
+    closed, _, app = waiting(None, second)
+    with app.open(partitions=partitions) as running:
+        for key in "abcdefgh":
+            running.send("mine", key, key=key, timestamp=1.0)
+        running.send("others", 1, key="k", timestamp=3.0)
+        running.send("mine", "a", key="a", timestamp=1000.0)
+        assert closed == []
+        running.send("others", 1, key="k", timestamp=1000.0)
+        assert sorted(key for key, *_ in closed) == list("abcdefghk")
+
+
 def test_a_clock_is_made_before_its_events() -> None:
     def do(table: Any, event: Any) -> None:
         assert table.relative_to_field("happened").relative == table.relative

@@ -21,6 +21,16 @@ _FIRST, _LAST = (
 )
 
 
+def as_datetime(micros: int) -> datetime:
+    """A moment in UTC; beyond the times that Python has, the first or the last of them.
+
+    Example:
+        >>> as_datetime(2**62).year, as_datetime(-(2**62)).year
+        (9999, 1)
+    """
+    return _EPOCH + timedelta(microseconds=min(max(micros, _FIRST), _LAST))
+
+
 @dataclass(repr=False)
 class Progress:
     """What the last batch left behind, over all shards.
@@ -86,17 +96,13 @@ class Progress:
     def watermark(self) -> datetime | None:
         """How far time has come, in UTC; ``None`` while no message has moved it.
 
-        Python's times end with the years 1 and 9999: what lies beyond is shown as the first or the
-        last of them, and exactly in ``watermark_micros``.
+        What lies beyond the times that Python has is exact in ``watermark_micros``.
 
         Example:
             >>> Progress(3, 1_767_225_600_000_000).watermark
             datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
         """
-        if self.watermark_micros is None:
-            return None
-        within = min(max(self.watermark_micros, _FIRST), _LAST)
-        return _EPOCH + timedelta(microseconds=within)
+        return None if self.watermark_micros is None else as_datetime(self.watermark_micros)
 
     @property
     def before(self) -> Progress | None:

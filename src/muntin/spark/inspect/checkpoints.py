@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 from pyspark.sql import SparkSession
 
 from muntin.engine import witness
@@ -19,6 +20,7 @@ from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.inspect.joins import OpenJoin
 from muntin.spark.inspect.tables import OpenTable
 from muntin.spark.inspect.windows import OpenWindows
+from muntin.spark.sinks.plain import values
 from muntin.state.manifest import Run
 from muntin.tables.moments import BEGINNING
 from muntin.tables.spec import facts
@@ -223,7 +225,7 @@ def _window_rows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str]) -> li
     # What is computed doesn't matter here, and may need a function that isn't at hand.
     asked = witness.key_of(spec, key)
     found = OpenWindows(opened, replace(spec, aggregates={})).windows(asked.row(0))
-    return _said(found.tail(_ROWS).to_dicts())
+    return _said(found.tail(_ROWS))
 
 
 def _join_rows(opened: Checkpoint, spec: JoinSpec, key: Sequence[str]) -> list[Report]:
@@ -231,8 +233,8 @@ def _join_rows(opened: Checkpoint, spec: JoinSpec, key: Sequence[str]) -> list[R
     for side in SIDES:
         known = spec.side(side)
         found = state.fetch(side, witness.key_from_text(known.keys, known.types, key).row(0))
-        rows += [{"side": side, **row} for row in found.tail(_ROWS).to_dicts()]
-    return _said(rows)
+        rows += [{"side": side, **row} for row in _said(found.tail(_ROWS))]
+    return rows
 
 
 def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> list[Report]:
@@ -246,15 +248,20 @@ def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> li
     if isinstance(text, str) and text.lstrip("-").isdigit():
         forms.append(int(text))
     for form in forms:
-        rows = held.fetch(form).tail(_ROWS).to_dicts()
+        rows = _said(held.fetch(form).tail(_ROWS))
         if rows:
-            return _said(rows)
+            return rows
     return []
 
 
-def _said(rows: Sequence[Mapping[str, Any]]) -> list[Report]:
+def _said(rows: pl.DataFrame) -> list[Report]:
+    """Rows as text and numbers, whatever their times are."""
     plain = (bool, int, float, str, type(None))
+    columns = [values(column, moment) for column in rows.to_arrow().columns]
     return [
-        {name: value if isinstance(value, plain) else str(value) for name, value in row.items()}
-        for row in rows
+        {
+            name: value if isinstance(value, plain) else str(value)
+            for name, value in zip(rows.columns, row, strict=True)
+        }
+        for row in zip(*columns, strict=True)
     ]

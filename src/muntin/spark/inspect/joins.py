@@ -18,6 +18,7 @@ from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.reader import View, changed, fetched, framed
 from muntin.state.manifest import loads
@@ -50,8 +51,7 @@ class OpenJoin:
         for side in SIDES:
             marks = [m.extra.get("marks", {}) for m in self.checkpoint.read.values()]
             known = [mark[side] for mark in marks if mark.get(side) is not None]
-            times = pl.Series([max(known)] if known else [None], dtype=pl.Datetime("us", "UTC"))
-            found[side] = times[0]
+            found[side] = as_datetime(max(known)) if known else None
         return found
 
     def fetch(

@@ -16,9 +16,10 @@ from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.spark.agents.rows import table_frame, table_schema
 from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.reader import View, changed, framed, shown
-from muntin.spark.inspect.windows import active, moment
+from muntin.spark.inspect.windows import active
 from muntin.state.manifest import loads
 from muntin.tables.moments import BEGINNING
 from muntin.tables.opened import Opened, RunNumbers, numbers_of
@@ -106,7 +107,7 @@ class OpenTable:
     def watermark(self) -> datetime | None:
         """Up to where the table's clock has come; ``None`` before the first write."""
         marks = [self._opened.shard(part).watermark for part in self._opened.parts]
-        return None if max(marks) == BEGINNING else moment(max(marks))
+        return None if max(marks) == BEGINNING else as_datetime(max(marks))
 
     @property
     def schema(self) -> StructType:

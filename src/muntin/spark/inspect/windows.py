@@ -25,6 +25,7 @@ from muntin.model.joins import JoinSpec
 from muntin.model.recall import with_functions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
+from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.schema import result_schema
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.joins import OpenJoin
@@ -124,7 +125,7 @@ class OpenWindows:
     def watermark(self) -> datetime | None:
         """The watermark in force; ``None`` before the first message, and on the rows axis."""
         marks = [m.watermark for m in self.checkpoint.read.values() if m.watermark is not None]
-        return moment(max(marks)) if marks else None
+        return as_datetime(max(marks)) if marks else None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -239,9 +240,3 @@ def _touched(reading: Reading, view: View, written: Sequence[bytes]) -> View | N
 
 def _judged(then: str, now: str) -> str:
     return replace(loads(then), watermark=loads(now).watermark).dumps()
-
-
-def moment(micros: int) -> datetime:
-    """A time in UTC."""
-    found: datetime = pl.Series([micros]).cast(pl.Datetime("us", "UTC")).to_list()[0]
-    return found

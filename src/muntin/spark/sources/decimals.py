@@ -27,6 +27,8 @@ from pyspark.sql.types import (
 _DIGIT = r"[\p{Nd},]"
 _EXPONENT = rf"[eE][+-]?{_DIGIT}{{4}}"
 MOST_DIGITS = 1000
+# Spark's parser of JSON takes a line with a text beyond 20 million characters for a damaged one.
+LONG_TEXTS = {"maxStringLen": str(2**31 - 1)}
 # What may be such a number. An escape may be any character; a run of digits is looked at once.
 _SUSPECT = rf"{_EXPONENT}|(?<![\p{{Nd}},.])[\p{{Nd}},.]{{{MOST_DIGITS}}}|\\u"
 # A number of JSON itself, which has no quotes and stands between these.
@@ -57,7 +59,7 @@ def bounded(text: Column, schema: StructType, form: Literal["json", "csv"]) -> C
     kept = StructType([field for field in schema.fields if has_decimals(field.dataType)])
     if form == "json":
         # Parsed as text, a number without quotes has become a double: far too great, or nothing.
-        parsed, bare = F.from_json(text, as_text(kept)), text.rlike(_BARE)
+        parsed, bare = F.from_json(text, as_text(kept), LONG_TEXTS), text.rlike(_BARE)
         # Of a name that comes twice only the last value would show.
         twofold = F.try_parse_json(text).isNull()
     else:

@@ -21,7 +21,7 @@ from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.connector import connect
-from muntin.spark.sources.decimals import bounded
+from muntin.spark.sources.decimals import LONG_TEXTS, bounded
 from muntin.spark.sources.flags import Flags
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 from muntin.spark.sources.kafka_client import of_connector, of_librdkafka, refuse_unknown
@@ -194,7 +194,7 @@ class Kafka:
         schema = StructType(wanted.fields).add(_CORRUPT, "string")
         # CSV takes a schema only as text.
         emitted = schema if self.form == "json" else schema.toDDL()
-        how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, **LONG_TEXTS}
         value = parse(bounded(F.col("value").cast("string"), wanted, self.form), emitted, how)
         parsed = F.col(_PARSED)
         return value, parsed.isNull() | parsed[_CORRUPT].isNotNull()

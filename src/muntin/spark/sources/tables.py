@@ -19,7 +19,7 @@ from muntin.spark.sinks.delta import to_delta
 from muntin.spark.sinks.files import Sink, to_duckdb, to_parquet
 from muntin.spark.sinks.kafka import KafkaSink, to_kafka
 from muntin.spark.sinks.postgres import PostgresSink, to_postgres
-from muntin.spark.sources.decimals import as_text, from_text, has_decimals
+from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
 from muntin.spark.sources.kafka import Form, Kafka, Reader, kafka
 
 # What brings its own columns.
@@ -72,6 +72,8 @@ def read(spark: SparkSession, table: Table, around: Surroundings) -> DataFrame:
         frame = source.stream(spark) if table.stream else source.frame(spark)
         return computed(frame, table.computed)
     reader = reader.format(table.connector)
+    if table.connector == "json":
+        reader = reader.options(**LONG_TEXTS)
     decimals: StructType | None = None
     if table.columns is not None and table.connector not in _FIXED:
         wanted = cast(StructType, StructType.fromDDL(table.columns))
