@@ -36,6 +36,7 @@ from muntin.model.policies import EveryRows, Firing
 from muntin.spark.host.checkpoint import spec_of
 from muntin.spark.inspect.checkpoints import report_of
 from muntin.spark.inspect.joins import OpenJoin
+from muntin.spark.inspect.rescale import division_of
 from muntin.spark.inspect.tables import OpenTable
 from muntin.spark.inspect.windows import OpenWindows
 from muntin.spark.inspect.witness import reasons
@@ -292,6 +293,23 @@ class TestTables:
         assert sum(one["rows"] for one in report["tables"]) == sum(run.rows for run in runs)
         assert {row["key"] for row in report["key"]} == {"a"}
 
+    @pytest.mark.parametrize("partitions", [1, 3])
+    @pytest.mark.parametrize("table", TABLES)
+    def test_it_lies_in_other_partitions(
+        self, images: list[Any], table: str, partitions: int
+    ) -> None:
+        """That agents go on there is tested with the tables."""
+        stores = [MemoryBlobs(text) for text, _ in images[-1].values()]
+        for store, (_, blobs) in zip(stores, images[-1].values(), strict=True):
+            store.blobs = dict(blobs)
+        moved = MemoryCheckpoint([image_of(rescaled(stores, partitions))])
+        before, after = (
+            OpenTable(one, table, None, None) for one in (MemoryCheckpoint(images), moved)
+        )
+        assert rows(after.fetch()) == rows(before.fetch())
+        assert rows(after.fetch("a")) == rows(before.fetch("a"))
+        assert len(after.fetch("a"))
+
     def test_the_other_tools_refuse_them_by_name(self, images: list[Any]) -> None:
         checkpoint = MemoryCheckpoint(images)
         for tool in (spec_of, lambda one: reasons(one, ["a"], AT)):
@@ -315,6 +333,8 @@ class TestWindowing:
             OpenTable(checkpoint, "views", None, None)
         with pytest.raises(OptionError, match="names no tuple"):
             report_of(checkpoint, ["a"])
+        with pytest.raises(OptionError, match="start it anew with as many buckets"):
+            division_of(checkpoint.shards)
 
 
 @pytest.mark.parametrize("kind", LIMITED)

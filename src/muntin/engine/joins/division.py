@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, renamed
-from muntin.engine.joins.side_buffer import KEY
 from muntin.model.joins import SIDES, JoinSpec, Joint, SideName
 from muntin.model.recall import recalled
 from muntin.state.manifest import Manifest
@@ -74,12 +72,13 @@ class JoinDivision:
             rows = renamed(rows, list(self.spec.side(side).types))
         if ID in rows.columns:
             rows = rows.with_columns(pl.col(ID) + base)
+        keys = self.spec.side(side).keys
         if name == "matched":
-            return _by_hash(rows, shards)
+            return _matched(rows, keys, shards)
         if name == "messages" and first is not None:
             # Another shard may keep what this one has let go for a limit of rows.
             rows = rows.filter(pl.col(LAST if joint else columns.TIME) >= first)
-        return split(rows, self.spec.side(side).keys, shards)
+        return split(rows, keys, shards)
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
         """See ``Division``."""
@@ -94,15 +93,15 @@ class JoinDivision:
         return found
 
 
-def _by_hash(rows: pl.DataFrame, shards: int) -> dict[int, pl.DataFrame]:
-    """Numbers of messages by the hash of their key.
+def _matched(rows: pl.DataFrame, keys: Sequence[str], shards: int) -> dict[int, pl.DataFrame]:
+    """Numbers of messages by the owners of their keys.
 
-    A build before wrote no hash. Then every shard gets them: of a number that isn't one of its
+    A build before wrote no keys. Then every shard gets them: of a number that isn't one of its
     messages' nothing follows, and it goes when its time is over.
     """
-    if KEY not in rows.columns:
+    if not set(keys) <= {*rows.columns}:
         return dict.fromkeys(range(shards), rows)
-    known = rows.filter(pl.col(KEY).is_not_null())
-    owner = (known[KEY].to_numpy() % np.uint64(shards)).astype(np.int64)
-    unknown = rows.filter(pl.col(KEY).is_null())
-    return {n: pl.concat([unknown, known.filter(owner == n)]) for n in range(shards)}
+    # Folded together with some that have one. No message of a join has a key that is NULL.
+    unknown = rows.filter(pl.col(keys[0]).is_null())
+    known = split(rows.filter(pl.col(keys[0]).is_not_null()), keys, shards)
+    return {n: pl.concat([unknown, known.get(n, rows.clear())]) for n in range(shards)}

@@ -20,12 +20,8 @@ from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.retention import RetentionCounter, share
 from muntin.engine.state import State, Table
 from muntin.model.joins import SideName
-from muntin.state.hashing import hash_rows
 from muntin.state.runs import FrameCache, Runs, frames_of
 
-# Beside the numbers of messages that have found a partner: the hash of their key, by which they go
-# to another shard where shards are divided anew.
-KEY = "__muntin_key"
 _SEGMENTS = 8
 # A table is looked through for some keys only where it has so many times more rows.
 _FEW = 4
@@ -149,8 +145,8 @@ class SideBuffer:
 
     def mark(self, messages: pl.DataFrame) -> None:
         """Remember that messages have found a partner."""
-        hashes = pl.Series(KEY, hash_rows([messages[key] for key in self.keys]))
-        self.matched.append(messages.select(columns.TIME, ID, hashes))
+        # With the key, they can go to another shard.
+        self.matched.append(messages.select(columns.TIME, ID, *self.keys))
 
     def take_waiting(self, ready: pl.Expr) -> pl.DataFrame:
         """Remove some of what waits to be let in."""
@@ -194,5 +190,5 @@ def _counted(messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """All rows; a build before wrote some without ``KEY``."""
+    """All rows; a build before wrote some without their keys."""
     return pl.concat(frames, how="diagonal")
