@@ -43,6 +43,9 @@ from muntin.spark.inspect.witness import reasons
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import loads
 from muntin.state.runs import FrameCache
+from muntin.stores import Image, memory
+from muntin.tables import App
+from muntin.tables.partition_store import partition_blobs
 
 AT = "1970-01-01 00:00:00.000013"
 BY_TIME = [kind for kind, one in WINDOWS.items() if one.axis == "time"]
@@ -264,6 +267,31 @@ class TestChangedPolicies:
         other = replace(spec, left=replace(spec.left, firing=firing))
         with pytest.raises(SpecChangedError, match="left grace: was 0 "):
             join_run(other, run.stores).take(BATCHES[2:])
+
+    def test_tables_go_on_with_another_expires_and_no_other_windows(self) -> None:
+        image = Image()
+
+        def run(size: int, expires: str, at: float) -> None:
+            app = App("app", max_ahead=None)
+            views = app.Table("views", default=int).tumbling(size, expires=expires)
+
+            @app.agent(app.topic("clicks"))
+            async def count(stream: Any) -> None:
+                async for page in stream:
+                    views[page] += 1
+
+            running = app.open(store=memory(image), partitions=2)
+            running.send("clicks", "a", key="a", timestamp=at)
+            running.close()
+
+        run(10, "1 minute", 1.0)
+        # By the first one the first window would have expired.
+        run(10, "1 hour", 200.0)
+        stores = [partition_blobs(memory(image), "app", number) for number in range(2)]
+        found = OpenTable(MemoryCheckpoint([image_of(stores)]), "views", None, None).fetch("a")
+        assert len(found) == 2
+        with pytest.raises(SpecChangedError, match="'views' was written by another definition"):
+            run(7, "1 hour", 201.0)
 
 
 @pytest.fixture(scope="module")
