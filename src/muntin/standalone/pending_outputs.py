@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from muntin.engine.named_rows import named_rows
 from muntin.model.errors import RefusedError
 
 Receiver = Callable[[dict[str, Any]], Any]
@@ -64,7 +65,7 @@ class PendingOutputs:
             Exception: What the receiver raises but to refuse; that row waits on.
         """
         while self._frames:
-            for row in self._frames[0][self._sent :].iter_rows(named=True):
+            for row in named_rows(self._frames[0][self._sent :]):
                 if not _taken(receiver, row):
                     return False
                 self._sent += 1

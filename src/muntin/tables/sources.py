@@ -136,8 +136,9 @@ def _frame(data: Any) -> Any:
 
 
 def _frame_rows(frame: Any, start: int) -> Iterator[Any]:
-    for at in range(start, len(frame), _SLICE):
-        yield from frame.slice(at, _SLICE).iter_rows(named=True)
+    from muntin.engine.named_rows import named_rows
+
+    yield from named_rows(frame.slice(start))
 
 
 def _file(path: Path, start: int) -> Iterator[Any]:
@@ -169,10 +170,12 @@ def _lines(path: Path, start: int) -> Iterator[Any]:
 def _table(path: Path, start: int) -> Iterator[Any]:
     import polars as pl
 
+    from muntin.engine.named_rows import named_rows
+
     csv = path.suffix.lower() == ".csv"
     scan = pl.scan_csv(path, try_parse_dates=True) if csv else pl.scan_parquet(path)
     while len(part := scan.slice(start, _SLICE).collect()):
-        yield from part.iter_rows(named=True)
+        yield from named_rows(part)
         start += len(part)
 
 

@@ -169,6 +169,32 @@ def test_tables_of_extreme_times() -> None:
         assert operator.rejected["reason"].to_list() == ["malformed"] * 4
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_receivers_get_times_that_python_cant_hold_as_text(zone: str | None) -> None:
+    far, near = 1_767_225_600_000_000_000, 1_767_225_600_000_000
+    stamps = pa.timestamp("us", tz=zone)
+    given = {"at": [near, near, far], "x": [near, far, near], "deep": [[near], [near, far], []]}
+    types = {"at": stamps, "x": stamps, "deep": pa.list_(stamps)}
+    columns = {
+        n: pa.array(v, pa.list_(pa.int64()) if n == "deep" else None) for n, v in given.items()
+    }
+    table = pa.table({"k": ["a", "b", "c"], **{n: columns[n].cast(t) for n, t in types.items()}})
+    results: list[Any] = []
+    errors: list[Any] = []
+    spec = windowed(key="k", time="at").tumbling("10 s").early(each=True)
+    operator = WindowedAggregator(
+        spec.agg(x=mt.max("x"), deep=mt.last("deep")),
+        downstream=results.append,
+        errors=errors.append,
+    )
+    operator.add_messages(table)
+    assert [str(row["x"])[:12] for row in results] == ["2026-01-01 0", "+57971-02-25"]
+    assert [str(one)[:12] for one in results[1]["deep"]] == ["2026-01-01 0", "+57971-02-25"]
+    assert [(row["reason"], row["k"]) for row in errors] == [("malformed", "c")]
+    assert errors[0]["unread"] == f"at={far}"
+    adds_up(operator.counts, 3)
+
+
 def test_names() -> None:
     many = {f"c{number}": [1] for number in range(10_000)}
     operator = WindowedAggregator(windowed(key="k", time="at").tumbling("10 s").agg(n=mt.count()))

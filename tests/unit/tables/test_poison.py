@@ -6,10 +6,15 @@ import math
 from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import muntin as mt
 from muntin.stores import Image, memory
 from muntin.tables import App
 
@@ -71,6 +76,22 @@ def test_each_message_is_taken_or_rejected(partitions: int, value_type: Any) -> 
         running.send("events", {"n": 1}, key="k", timestamp=3.0)
         assert plain["k"] == taken + 1
         assert running.counts["seen"] == sent + 1
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars", "parquet"])
+def test_times_in_frames_that_python_cant_hold(tmp_path: Path, kind: str) -> None:
+    times = pa.array([3_000_000, 1_767_225_600_000_000_000, 4_000_000]).cast(pa.timestamp("us"))
+    table = pa.table({"k": ["a", "a", "a"], "at": times})
+    data: Any = pl.from_arrow(table) if kind == "polars" else table
+    if kind == "parquet":
+        data = str(tmp_path / "events.parquet")
+        pq.write_table(table, data)
+    app, plain = counting(None)
+    with app.run({"events": mt.source(data, key="k", time="at")}) as running:
+        assert plain["a"] == 2
+        assert running.counts["malformed"] == 1
+        (rejected,) = running.rejected
+        assert rejected.value["at"].startswith("+57971-02-25")
 
 
 @pytest.mark.slow
