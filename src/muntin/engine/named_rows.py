@@ -44,7 +44,7 @@ def _listed(column: pl.Series) -> list[Any]:
     return found
 
 
-def _as_text(dtype: pl.DataType) -> pl.DataType:
+def _as_text(dtype: Any) -> Any:
     """A type with text in place of times, however deep."""
     if isinstance(dtype, pl.List):
         return pl.List(_as_text(dtype.inner))
