@@ -18,6 +18,14 @@ from muntin.tables.moments import PointInTime
 from muntin.tables.record import Keying, keying
 
 _SLICE = 10_000
+# As Spark reads lines of CSV: what doesn't fit the type of the first lines is null, and what is too
+# much is left out. No line ends a run.
+_PERMISSIVE: dict[str, Any] = {
+    "try_parse_dates": True,
+    "ignore_errors": True,
+    "truncate_ragged_lines": True,
+    "encoding": "utf8-lossy",
+}
 
 
 class TopicMessage(NamedTuple):
@@ -96,11 +104,12 @@ def _of(by: Keying | None, row: Any) -> Any:
     if isinstance(row, str | bytes) and by.field is not None:
         try:
             row = json.loads(row)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     try:
         return by.of(row)
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except Exception:
+        # Functions are the user's, and may be surprised by a row; that stops no stream.
         return None
 
 
@@ -162,7 +171,7 @@ def _lines(path: Path, start: int) -> Iterator[Any]:
         for line in islice(lines, start, None):
             try:
                 yield json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 # It is rejected where values are checked, as it came.
                 yield line.rstrip(b"\r\n")
 
@@ -173,7 +182,7 @@ def _table(path: Path, start: int) -> Iterator[Any]:
     from muntin.engine.named_rows import named_rows
 
     csv = path.suffix.lower() == ".csv"
-    scan = pl.scan_csv(path, try_parse_dates=True) if csv else pl.scan_parquet(path)
+    scan = pl.scan_csv(path, **_PERMISSIVE) if csv else pl.scan_parquet(path)
     while len(part := scan.slice(start, _SLICE).collect()):
         yield from named_rows(part)
         start += len(part)

@@ -81,6 +81,36 @@ def test_lines_that_are_no_json_come_as_they_are(tmp_path: Path) -> None:
     assert [m.value for m in mt.source(path).messages(0)] == [{"n": 1}, b'{"n": ']
 
 
+def test_a_line_nested_too_deep_ends_no_source(tmp_path: Path) -> None:
+    path, deep = tmp_path / "rows.jsonl", "[" * 100_000
+    path.write_text(f'{{"n": 1}}\n{deep}\n{{"n": 2}}\n')
+    found = list(mt.source(path, key="n").messages(0))
+    assert [message.value for message in found] == [{"n": 1}, deep.encode(), {"n": 2}]
+    assert [message.key for message in found] == [1, None, 2]
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        (b"\xff,2", {"page": "\ufffd", "at": 2}),
+        (b"b,2,3,4", {"page": "b", "at": 2}),
+        (b"b", {"page": "b", "at": None}),
+        (b"b,soon", {"page": "b", "at": None}),
+        (b"b,99999999999999999999999", {"page": "b", "at": None}),
+    ],
+)
+def test_no_line_of_a_csv_file_ends_a_source(tmp_path: Path, line: bytes, value: Any) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"page,at\n" + b"a,1\n" * 200 + line + b"\nc,3\n")
+    found = [message.value for message in mt.source(path, time="at").messages(199)]
+    assert found == [{"page": "a", "at": 1}, value, {"page": "c", "at": 3}]
+
+
+def test_a_function_that_a_row_surprises_gives_no_key() -> None:
+    source = mt.source([{"n": 0}, {"n": 2}], key=lambda row: 1 / row["n"])
+    assert [message.key for message in source.messages(0)] == [None, 0.5]
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
