@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.inspect.witness import why
+from muntin.spark.inspect.why import why
 from muntin.spark.windowed import Windowed
 
 DAY = "2026-01-01 00:"

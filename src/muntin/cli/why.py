@@ -30,7 +30,7 @@ def why(
             hint = "give the folder that start(checkpoint=…) got"
             raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", hint)
         import muntin as mt
-        from muntin.spark.inspect.witness import why as lines
+        from muntin.spark.inspect.why import why as lines
 
         console.print("Reading the state …", style="dim")
         spark = mt.session("muntin why")

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from pyspark.sql import SparkSession
 
-from muntin.engine import witness
+from muntin.engine import key_state
 from muntin.model.axis import moment
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
@@ -223,7 +223,7 @@ def _words(table: Mapping[str, Any]) -> str:
 
 def _window_rows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str]) -> list[Report]:
     # What is computed doesn't matter here, and may need a function that isn't at hand.
-    asked = witness.key_of(spec, key)
+    asked = key_state.key_of(spec, key)
     found = OpenWindows(opened, replace(spec, aggregates={})).windows(asked.row(0))
     return _said(found.tail(_ROWS))
 
@@ -232,7 +232,7 @@ def _join_rows(opened: Checkpoint, spec: JoinSpec, key: Sequence[str]) -> list[R
     state, rows = OpenJoin(opened, spec), []
     for side in SIDES:
         known = spec.side(side)
-        found = state.fetch(side, witness.key_from_text(known.keys, known.types, key).row(0))
+        found = state.fetch(side, key_state.key_from_text(known.keys, known.types, key).row(0))
         rows += [{"side": side, **row} for row in _said(found.tail(_ROWS))]
     return rows
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
-from muntin.engine.reading import CHANGE, NEW, kept_messages, key_of, types_of
+from muntin.engine.state_reader import CHANGE, NEW, kept_messages, key_of, types_of
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName

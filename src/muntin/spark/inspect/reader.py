@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from muntin.engine.reading import CHANGE, differences
+from muntin.engine.state_reader import CHANGE, differences
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.schema import to_batches

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from muntin.engine import columns, witness
-from muntin.engine.reading import Reading
+from muntin.engine import columns, key_state
+from muntin.engine.state_reader import StateReader
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, instant
 from muntin.model.errors import OptionError
@@ -108,7 +108,7 @@ class OpenWindows:
         self.checkpoint = opened
         self.batch = opened.batch
         self.spec = spec
-        self._reading = Reading(self.spec)
+        self._reader = StateReader(self.spec)
 
     def __repr__(self) -> str:
         return f"<{self.spec.windows} by {', '.join(self.spec.keys)} at batch {self.batch}>"
@@ -116,9 +116,9 @@ class OpenWindows:
     @cached_property
     def schema(self) -> StructType:
         """The columns of windows: those of results but ``emission`` and ``revision``."""
-        empty = pl.DataFrame(schema=self._reading.types)
+        empty = pl.DataFrame(schema=self._reader.types)
         source = from_arrow_schema(empty.to_arrow().schema)
-        whole = result_schema(source, self._reading.combiner)
+        whole = result_schema(source, self._reader.combiner)
         return StructType(whole.fields[:-2])
 
     @property
@@ -178,14 +178,14 @@ class OpenWindows:
             raise OptionError("windows", str(spec.windows), "aren't measured in time", hint)
         low, high, only, shard = self._asked(key, start, end)
         named = only if only is not None else pl.DataFrame()
-        seen = [pl.DataFrame(schema=witness.SEEN)]
+        seen = [pl.DataFrame(schema=key_state.SEEN)]
         for slot, manifest in self.checkpoint.read.items():
             if shard not in (None, slot):
                 continue
-            numbers = witness.wanted(spec, manifest.tables, low, high)
+            numbers = key_state.wanted(spec, manifest.tables, low, high)
             asked = {slot: [n for mine in numbers.values() for n in mine]}
             blobs = self.checkpoint.blobs(asked)[slot]
-            seen.append(witness.known(spec, numbers, blobs, named, (low, high), manifest))
+            seen.append(key_state.known(spec, numbers, blobs, named, (low, high), manifest))
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
         frame = pl.concat(seen).sort(columns.WINDOW_START, columns.WINDOW_END)
         return frame.with_columns(bounds.cast(pl.Datetime("us", "UTC")))
@@ -209,16 +209,16 @@ class OpenWindows:
     def _view(self, *asked: Any) -> View:
         low, high, only, slot = self._asked(*asked)
         order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
-        reading = self._reading
+        reader = self._reader
         return View(
             self.schema,
-            reading.nothing,
+            reader.nothing,
             order,
-            lambda manifest: reading.wanted(manifest, low, high),
-            partial(reading.snapshot, start=low, end=high, only=only),
+            lambda manifest: reader.wanted(manifest, low, high),
+            partial(reader.snapshot, start=low, end=high, only=only),
             order,
             slot,
-            partial(_touched, reading),
+            partial(_touched, reader),
             _judged,
         )
 
@@ -227,15 +227,15 @@ class OpenWindows:
     ) -> tuple[int | None, int | None, pl.DataFrame | None, int | None]:
         """Where a stretch begins and ends, which keys are wanted, and the slot of their shard."""
         axis, slot = self.spec.axis, None
-        only = None if key is None else self._reading.key(key)
+        only = None if key is None else self._reader.key(key)
         if only is not None and len(only.columns):
-            slot = slots(self.spec.buckets or 1)[self._reading.bucket(only)]
+            slot = slots(self.spec.buckets or 1)[key_state.bucket_of(self.spec, only)]
         return place("start", start, axis), place("end", end, axis), only, slot
 
 
-def _touched(reading: Reading, view: View, written: Sequence[bytes]) -> View | None:
-    only = reading.touched(written)
-    return None if only is None else replace(view, rows=partial(reading.snapshot, only=only))
+def _touched(reader: StateReader, view: View, written: Sequence[bytes]) -> View | None:
+    only = reader.touched(written)
+    return None if only is None else replace(view, rows=partial(reader.snapshot, only=only))
 
 
 def _judged(then: str, now: str) -> str:

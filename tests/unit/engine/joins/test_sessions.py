@@ -12,7 +12,7 @@ from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, messages, sessions
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.reading import kept_messages
+from muntin.engine.state_reader import kept_messages
 from muntin.model.joins import SIDES, Bound, How, JoinSpec, Joint, Side, SideName, Within
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from tests.unit.engine.queries import CountingBlobs, batch, combiner, messages
 
-from muntin.engine import witness
+from muntin.engine import key_state
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.operator import shard
 from muntin.model.errors import OptionError
@@ -23,7 +23,7 @@ def test_the_shard_of_a_query_without_a_key(buckets: int) -> None:
     combined = query.combine(messages([("a", 1, 1), ("b", 2, 1)]), None)
     (owner,) = split(combined.cells, query.keys, buckets)
     facts = query.spec
-    assert witness.bucket_of(facts, witness.key_of(facts, [])) == owner
+    assert key_state.bucket_of(facts, key_state.key_of(facts, [])) == owner
 
 
 def test_the_shard_of_a_key() -> None:
@@ -31,7 +31,7 @@ def test_the_shard_of_a_key() -> None:
     facts = query.spec
     for key in "abcdef":
         (owner,) = split(pl.DataFrame({"k0": [key]}), ["k0"], 7)
-        assert witness.bucket_of(facts, witness.key_of(facts, [key])) == owner
+        assert key_state.bucket_of(facts, key_state.key_of(facts, [key])) == owner
 
 
 def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
@@ -41,17 +41,17 @@ def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
     for rows in batches:
         one.step(batch(query, one.state.watermark, *rows), 0)
     manifest = loads(store.load() or "")
-    named = witness.wanted(facts, manifest.tables, None, None)
-    key = witness.key_of(facts, ["a"])
-    return witness.known(facts, named, store.blobs, key, (None, None), manifest)
+    named = key_state.wanted(facts, manifest.tables, None, None)
+    key = key_state.key_of(facts, ["a"])
+    return key_state.known(facts, named, store.blobs, key, (None, None), manifest)
 
 
 def test_null_is_given_as_a_text_that_no_key_has_by_chance() -> None:
     names, types = ["k", "n"], {"k": "String", "n": "Int64"}
-    assert witness.key_from_text(names, types, [r"\N", r"\N"]).rows() == [(None, None)]
-    assert witness.key_from_text(names, types, ["NULL", "0"]).rows() == [("NULL", 0)]
+    assert key_state.key_from_text(names, types, [r"\N", r"\N"]).rows() == [(None, None)]
+    assert key_state.key_from_text(names, types, ["NULL", "0"]).rows() == [("NULL", 0)]
     with pytest.raises(OptionError, match="isn't a Int64"):
-        witness.key_from_text(names, types, ["a", "NULL"])
+        key_state.key_from_text(names, types, ["a", "NULL"])
 
 
 HOPPING = Windows(20, 10)

@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from tests.unit.engine.queries import batch, combiner
 
-from muntin.engine.reading import Reading, differences, key_of
+from muntin.engine.state_reader import StateReader, differences, key_of
 from muntin.engine.windows.operator import shard
 from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.model.policies import Each, Firing
@@ -28,14 +28,14 @@ BATCHES = [
 ]
 
 
-def stored(windows: Any = HOPPING) -> tuple[MemoryBlobs, Reading]:
+def stored(windows: Any = HOPPING) -> tuple[MemoryBlobs, StateReader]:
     """A shard's store after some batches, and what reads it."""
     query = combiner(windows, firing=FIRING, types=TYPES, buckets=1)
     store = MemoryBlobs()
     for rows in BATCHES:
         one = shard(query, store, FrameCache())
         one.step(batch(query, one.state.watermark, *rows), 0)
-    return store, Reading(query.spec)
+    return store, StateReader(query.spec)
 
 
 @pytest.mark.parametrize(

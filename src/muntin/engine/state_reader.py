@@ -25,12 +25,11 @@ from muntin.state.frames import decode
 from muntin.state.lookup import HASH
 from muntin.state.manifest import Manifest, numbers
 from muntin.state.runs import FrameCache
-from muntin.state.shards import owners
 
 CHANGE, NEW = "change", "new"
 
 
-class Reading:
+class StateReader:
     """Reads the state of one query.
 
     Args:
@@ -57,10 +56,6 @@ class Reading:
             OptionError: When it can't be one of this query's.
         """
         return key_of(self.spec.keys, self.types, given)
-
-    def bucket(self, key: pl.DataFrame) -> int:
-        """Which shard owns a key."""
-        return int(owners(key, self.combiner.keys, self.spec.buckets or 1)[0])
 
     def wanted(
         self, manifest: Manifest, start: int | None = None, end: int | None = None

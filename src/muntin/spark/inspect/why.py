@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from muntin.engine import witness
+from muntin.engine import key_state
 from muntin.explain.why import Clocks, about, of_sessions, of_windows
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
@@ -40,17 +40,17 @@ def reasons(opened: Checkpoint, key: Sequence[str], at: str) -> list[str]:
     if spec.axis == "rows":
         hint = "look at the results: windows measured in rows have no watermark"
         raise OptionError("CHECKPOINT", str(spec.windows), "isn't measured in time", hint)
-    asked = witness.key_of(spec, key)
-    slot = slots(spec.buckets or 1)[witness.bucket_of(spec, asked)]
+    asked = key_state.key_of(spec, key)
+    slot = slots(spec.buckets or 1)[key_state.bucket_of(spec, asked)]
     manifest = opened.read.get(slot)
     if manifest is None:
         raise OptionError("--key", ", ".join(key), "has no shard yet", "wait for the first batch")
     clocks = Clocks(manifest.watermark, manifest.wall, opened.counts)
-    numbers = witness.wanted(spec, manifest.tables, moment, moment)
+    numbers = key_state.wanted(spec, manifest.tables, moment, moment)
     blobs = opened.blobs({slot: [n for found in numbers.values() for n in found]})[slot]
     lines = [f"key        {', '.join(key)}", *about(spec, clocks)]
     if isinstance(spec.windows, Sessions):
-        found = witness.sessions_seen(spec, numbers, blobs, asked)
+        found = key_state.sessions_seen(spec, numbers, blobs, asked)
         return [*lines, *of_sessions(spec, clocks, found, moment)]
-    seen = witness.windows_seen(spec, numbers, blobs, asked, moment, moment)
+    seen = key_state.windows_seen(spec, numbers, blobs, asked, moment, moment)
     return [*lines, *of_windows(spec, clocks, seen, moment)]
