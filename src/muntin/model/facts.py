@@ -48,7 +48,7 @@ def named(name: str) -> str:
     return name if name.isidentifier() and name != "none" else repr(name)
 
 
-class Query(JsonDataclass, ABC):
+class QuerySpec(JsonDataclass, ABC):
     """What a checkpoint remembers of a query."""
 
     def to_dict(self) -> dict[str, Any]:

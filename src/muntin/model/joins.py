@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 from muntin.model.axis import Axis, phrase, spell
 from muntin.model.bounds import BOUNDS, Bound, Joint, SideName, Together, Within, bound_of, placed
 from muntin.model.errors import OptionError
-from muntin.model.facts import Fact, Query, fact, length, named, names
+from muntin.model.facts import Fact, QuerySpec, fact, length, named, names
 from muntin.model.json_dataclass import JsonDataclass, read_by
 from muntin.model.kinds import KINDS, Kind
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy
@@ -96,7 +96,7 @@ class Side(JsonDataclass):
 
 
 @dataclass(frozen=True)
-class JoinSpec(Query):
+class JoinSpec(QuerySpec):
     """One windowed join.
 
     Attributes:
@@ -235,7 +235,7 @@ class JoinSpec(Query):
         return "keys" if large and not self.marked else "time"
 
     def facts(self) -> dict[str, Fact]:
-        """See ``Query``."""
+        """See ``QuerySpec``."""
         facts = {"join": fact(self.how), "partners": fact(self.bound)}
         facts["layout"] = fact(self.state_layout)
         if self.buckets is not None:

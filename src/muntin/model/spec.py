@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, get_args
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, phrase, spell
 from muntin.model.errors import OptionError
-from muntin.model.facts import Fact, Query, fact, length, named, names
+from muntin.model.facts import Fact, QuerySpec, fact, length, named, names
 from muntin.model.json_dataclass import read_by
 from muntin.model.kinds import KINDS, Kind
 from muntin.model.policies import Firing
@@ -30,7 +30,7 @@ def _aggregates(stored: Iterable[Any]) -> dict[str, Aggregate]:
 
 
 @dataclass(frozen=True)
-class WindowSpec(Query):
+class WindowSpec(QuerySpec):
     """One windowed aggregation.
 
     Attributes:
@@ -132,7 +132,7 @@ class WindowSpec(Query):
             raise OptionError("key", self.keys, "doesn't begin with the partition", hint)
 
     def facts(self) -> dict[str, Fact]:
-        """See ``Query``."""
+        """See ``QuerySpec``."""
         windows, firing = self.windows, self.firing
         facts = {
             "key": names(self.keys),
@@ -181,7 +181,7 @@ class WindowSpec(Query):
         return free | self._added(then)
 
     def differences(self, then: WindowSpec) -> list[str]:
-        """See ``Query``; state has columns by the places of aggregates, not by their names."""
+        """See ``QuerySpec``; state has columns by the places of aggregates, not by their names."""
         found = super().differences(then)
         before, now = list(then.aggregates), list(self.aggregates)
         if not found and now[: len(before)] != before:

@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 from muntin.engine import columns
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
-from muntin.model.facts import Query, differences
+from muntin.model.facts import QuerySpec, differences
 from muntin.model.policies import Policy
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.host.heartbeat import NAME, Heartbeat, is_tick
@@ -224,7 +224,7 @@ def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
     return beats.select(F.explode(every).alias("slot"), F.col("tick").alias(WALL))
 
 
-def check_ticks(emitted: DataFrame, checkpoint: str, spec: Query | None) -> None:
+def check_ticks(emitted: DataFrame, checkpoint: str, spec: QuerySpec | None) -> None:
     """Refuse a checkpoint that has ticks where the query has none, or the other way round.
 
     Ticks are a source of their own, and Spark goes on from a checkpoint only with as many sources
