@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.feed import DAY, STAMP, Feed
 
 import muntin as mt
-from muntin.spark.agents.route import AgentStage, Arrival, Route
+from muntin.spark.agents.route import AgentStage, Route, TopicFormat
 from muntin.spark.agents.step import AgentOperator
 from muntin.spark.host.messages import as_sent
 from muntin.spark.host.task import ShuffleTask, Stage
@@ -81,7 +81,7 @@ def sent(stamps: list[int] | None, time_column: str) -> dict[str, Any]:
     stage = AgentStage(
         app,
         (Route("clicks", None, ("count",), True),),
-        {"clicks": Arrival(schema, None, None)},
+        {"clicks": TopicFormat(schema, None, None)},
         frozenset(),
         {},
     )

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.kafka import KafkaSink, to_kafka
-from muntin.spark.sinks.kafka_messages import Messages, texts
+from muntin.spark.sinks.kafka_messages import OutgoingMessages, texts
 from muntin.spark.sinks.unstorable import Letters
 
 
@@ -56,7 +56,7 @@ def test_what_is_too_large_or_no_text_is_set_aside(spark: SparkSession, most: in
     """Whether it is the client that refuses it, the broker, or neither."""
     values = [b"x" * 500, BAD, b"y" * 5000, b"a", b"z" * 900, b"b"]
     broker = Broker(most)
-    unfit = emitted(Messages(messages(spark, *values), 2000, broker.take).send())
+    unfit = emitted(OutgoingMessages(messages(spark, *values), 2000, broker.take).send())
     large = [n for n, value in enumerate(values) if len(value) + 1 > min(most, 2000 - 113)]
     assert [n for n, _ in unfit] == sorted({1, *large})
     assert unfit[[n for n, _ in unfit].index(1)][1] == "a text isn't UTF-8, as JSON must be"
@@ -66,7 +66,7 @@ def test_what_is_too_large_or_no_text_is_set_aside(spark: SparkSession, most: in
 
 def test_what_is_taken_is_sent_once(spark: SparkSession) -> None:
     broker = Broker(1000)
-    assert Messages(messages(spark, b"a", b"b"), 2000, broker.take).send() is None
+    assert OutgoingMessages(messages(spark, b"a", b"b"), 2000, broker.take).send() is None
     assert broker.sent == [[b"a", b"b"]]
 
 
@@ -75,7 +75,7 @@ def test_another_error_is_the_brokers(spark: SparkSession) -> None:
         raise PySparkException("TimeoutException: topic x not present in metadata")
 
     with pytest.raises(PySparkException, match="not present"):
-        Messages(messages(spark, b"a"), 2000, fail).send()
+        OutgoingMessages(messages(spark, b"a"), 2000, fail).send()
 
 
 def test_text_within_other_values_counts(spark: SparkSession) -> None:

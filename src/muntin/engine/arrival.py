@@ -15,7 +15,7 @@ from muntin.engine.admission import admit, flag_unplaced
 from muntin.model.axis import Axis
 from muntin.model.counts import summed
 from muntin.model.spec import DUPLICATES
-from muntin.state.offsets import AxisRange, Offsets, Timed, greatest, greatest_of, stretches
+from muntin.state.offsets import OffsetRange, Offsets, Timed, greatest, greatest_of, stretches
 
 
 @dataclass(kw_only=True)
@@ -37,7 +37,7 @@ class Arrival:
     counts: dict[str, int] = field(default_factory=dict)
     latest: int | None = None
     clock: int | None = None
-    offsets: Sequence[AxisRange] = ()
+    offsets: Sequence[OffsetRange] = ()
     times: Sequence[Timed] = ()
     clocks: Sequence[Timed] = ()
 

@@ -12,7 +12,7 @@ from muntin.state.manifest import Manifest, Run, StateKind, load
 from muntin.state.offsets import Offsets
 
 
-class Table(Protocol):
+class StoredTable(Protocol):
     """A table in the store that the manifest remembers."""
 
     def entries(self) -> list[Run]:
@@ -107,7 +107,7 @@ class State:
         """Add to the counts."""
         self.counts = summed([self.counts, counts])
 
-    def save(self, tables: Mapping[str, Table]) -> None:
+    def save(self, tables: Mapping[str, StoredTable]) -> None:
         """Write the manifest; the store isn't committed yet."""
         manifest = Manifest(
             self.kind,

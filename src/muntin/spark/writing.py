@@ -60,7 +60,7 @@ class Written:
     kept: Kept
 
 
-class Report(Protocol):
+class BatchListener(Protocol):
     """Is given each batch."""
 
     def writing(self, emitted: DataFrame, number: int) -> AbstractContextManager[None]:
@@ -89,7 +89,7 @@ class Writer:
         outputs: Sequence[Destination],
         sinks: Sequence[Sink | None],
         checkpoint: str,
-        report: Report,
+        report: BatchListener,
         shards: int,
     ) -> None:
         self._outputs = tuple(outputs)

@@ -19,6 +19,7 @@ from muntin.engine.joins.operator import join_shard
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
+from muntin.engine.joins.strategy import SideFrames
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
 from muntin.standalone.join_cuts import JoinCuts, one_by_one
@@ -26,8 +27,6 @@ from muntin.standalone.manual_clock import ManualClock
 from muntin.standalone.stored_aggregation import StepRows
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
-
-SideFrames = Mapping[SideName, pl.DataFrame]
 
 
 @dataclass(frozen=True)

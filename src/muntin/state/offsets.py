@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-AxisRange = tuple[Any, int, int]
+OffsetRange = tuple[Any, int, int]
 """A partition, and its first and last offset of a stretch."""
 Timed = tuple[Any, Any, int]
 """The partition and the offset of a message, and a time that it bears."""
@@ -27,7 +27,7 @@ MOST_STRETCHES = 4096
 MOST_TIMES = 64
 
 
-def stretches(messages: pl.DataFrame, partition: str, offset: str) -> list[AxisRange]:
+def stretches(messages: pl.DataFrame, partition: str, offset: str) -> list[OffsetRange]:
     """The stretches that messages cover; those without partition or offset cover none."""
     places = messages.select(
         pl.col(partition).alias("partition"), pl.col(offset).cast(pl.Int64).alias("offset")
@@ -63,11 +63,11 @@ class Offsets:
         self._taken: dict[Any, list[tuple[int, int]]] = {}
         self.add([(p, low, high) for p, low, high in stored])
 
-    def dumps(self) -> list[AxisRange]:
+    def dumps(self) -> list[OffsetRange]:
         """All stretches; plain JSON for partitions that are numbers or strings."""
         return [(p, low, high) for p, runs in self._taken.items() for low, high in runs]
 
-    def add(self, new: Iterable[AxisRange]) -> None:
+    def add(self, new: Iterable[OffsetRange]) -> None:
         """Take more offsets."""
         touched: dict[Any, list[tuple[int, int]]] = {}
         for partition, low, high in new:

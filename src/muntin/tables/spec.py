@@ -22,7 +22,7 @@ from muntin.tables.moments import seconds
 # Windows that end within this share of their retention are stored, and dropped, together.
 SEGMENTS = 8
 # As many for windows that are kept indefinitely.
-FOREVER = 256
+UNBOUNDED_SPAN = 256
 # Types that have a name wherever a table is read.
 PLAIN: dict[str, type] = {
     kind.__name__: kind for kind in (bool, int, float, str, bytes, datetime, date)
@@ -81,7 +81,7 @@ class TableSpec:
     def span(self) -> int:
         """How many windows are stored, and dropped, together."""
         if not isinstance(self.windows, Windows) or self.expires is None:
-            return FOREVER
+            return UNBOUNDED_SPAN
         live = (self.windows.size + self.expires) // self.windows.slide
         return max(1, -(-live // SEGMENTS))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Operation = Callable[[Any, Any], Any]
 
 # A window without a value though its panes have some: it was deleted.
-ABSENT = "\u0000absent"
+DELETED = "\u0000absent"
 
 
 class Slot:
@@ -245,7 +245,7 @@ class WindowTableShard(TableShard):
         """See ``TableShard``."""
         fresh, _ = self.whole.pair(place)
         if value is GONE and self.panes is not None:
-            value = ABSENT
+            value = DELETED
         fresh[key] = self.stored_copy(place, key, value)
         self._mixed = True
 
@@ -266,7 +266,7 @@ class WindowTableShard(TableShard):
         if self.panes is None:
             return found
         if found is not MISSING:
-            return MISSING if found == ABSENT else found
+            return MISSING if found == DELETED else found
         total, there = self.default(key), False
         first = self.windows.first_pane(window)
         for pane in range(first, self.windows.last_pane(window) + 1):
@@ -304,7 +304,7 @@ class WindowTableShard(TableShard):
         for key, total in totals.items():
             if key not in found:
                 found[key] = self.default(key) + total
-        return {key: value for key, value in found.items() if value != ABSENT}
+        return {key: value for key, value in found.items() if value != DELETED}
 
     def live(self) -> list[int]:
         """The windows that hold something, in order."""

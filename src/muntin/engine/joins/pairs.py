@@ -18,11 +18,11 @@ from muntin.engine.order import Code
 from muntin.engine.windows.panes import last_window, pane_of, window_end
 from muntin.model.joins import JoinSpec, Joint, Together, Within
 
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 AT, ROW, BUCKET = "__at", "__row", "__bucket"
 
 
-def pairs(left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec) -> tuple[Rows, Rows]:
+def pairs(left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec) -> tuple[RowNumbers, RowNumbers]:
     """The row numbers of all pairs of partners.
 
     Args:
@@ -104,8 +104,8 @@ def _joined(left: pl.DataFrame, right: pl.DataFrame, on: list[str]) -> pl.DataFr
 
 
 def _in_one_window(
-    left: pl.DataFrame, right: pl.DataFrame, rows: tuple[Rows, Rows], bound: Together
-) -> tuple[Rows, Rows]:
+    left: pl.DataFrame, right: pl.DataFrame, rows: tuple[RowNumbers, RowNumbers], bound: Together
+) -> tuple[RowNumbers, RowNumbers]:
     """The pairs that share a window of each kind; of one tumbling kind all do."""
     if len(bound.windows) == 1 and bound.windows[0].panes_per_window == 1:
         return rows

@@ -16,13 +16,13 @@ import polars as pl
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.joins.joiner import Arrived, Joiner
-from muntin.engine.joins.shard import Batch, JoinShard, fresh_side
+from muntin.engine.joins.shard import JoinShard, SideArrivals, fresh_side
 from muntin.engine.output import Output
 from muntin.engine.state import State
 from muntin.model.counts import summed
 from muntin.model.joins import SIDES, SideName
 from muntin.state.blobs import Blobs, PartBlobs
-from muntin.state.offsets import AxisRange
+from muntin.state.offsets import OffsetRange
 from muntin.state.runs import FrameCache
 
 Starts = dict[SideName, dict[Any, int]]
@@ -45,7 +45,7 @@ class PartitionedJoinShard:
         self.starts: Starts = {side: dict(extra.get("starts", {}).get(side, ())) for side in SIDES}
         self.partitions = {name: PartBlobs(blobs, manifest) for name, manifest in self.state.parts}
 
-    def step(self, arrived: Batch, wall: int, *, final: bool = False) -> Output:
+    def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
         """See ``JoinShard``."""
         parts: dict[SideName, dict[Any, Arrived]] = {}
         rejected: list[pl.DataFrame] = []
@@ -101,7 +101,7 @@ class PartitionedJoinShard:
         self.state.count({name: n for name, n in counts.items() if n})
         return [self.joiner.set_aside(side, frame, None) for frame in rejected]
 
-    def _record(self, side: SideName, covered: Sequence[AxisRange]) -> None:
+    def _record(self, side: SideName, covered: Sequence[OffsetRange]) -> None:
         """Record where the partitions begin that were not seen before."""
         first: dict[Any, int] = {}
         for partition, low, _ in covered:
@@ -110,7 +110,7 @@ class PartitionedJoinShard:
             self.starts[side].setdefault(partition, low)
 
     def _by_partition(
-        self, side: SideName, messages: pl.DataFrame, covered: Sequence[AxisRange]
+        self, side: SideName, messages: pl.DataFrame, covered: Sequence[OffsetRange]
     ) -> dict[Any, Arrived]:
         """What each partition got: its messages, their places, and how far its offsets reach."""
         offset = self.spec.side(side).offset

@@ -19,7 +19,7 @@ from muntin.engine.joins.joiner import ID, LATE, Joiner, once
 from muntin.engine.joins.pairs import pairs
 from muntin.engine.joins.side_buffer import SideBuffer
 from muntin.engine.joins.strategy import JoinClock, SideFrames, SidePlaces, SideWatermarks
-from muntin.engine.state import State, Table
+from muntin.engine.state import State, StoredTable
 from muntin.model.joins import OTHER, SIDES, Joint, SideName, Together, Within
 from muntin.model.policies import Every
 from muntin.state.runs import FrameCache
@@ -38,7 +38,7 @@ class PlaceJoin:
         }
 
     @property
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, StoredTable]:
         """See ``JoinStrategy``."""
         return {n: t for side in SIDES for n, t in self.buffers[side].tables.items()}
 

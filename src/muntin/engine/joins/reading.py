@@ -35,7 +35,7 @@ class AxisRange(NamedTuple):
 def messages(
     shard: JoinShard | PartitionedJoinShard,
     side: SideName,
-    stretch: AxisRange,
+    between: AxisRange,
     only: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """The messages of a side that the join holds, in order.
@@ -43,7 +43,7 @@ def messages(
     Args:
         shard: The join.
         side: Whose messages.
-        stretch: Where they lie.
+        between: Where they lie.
         only: Their keys, each once; all where it isn't given.
 
     Returns:
@@ -54,10 +54,10 @@ def messages(
     wanted = found[0].columns
     if isinstance(shard, PartitionedJoinShard):
         for _, start, opened in shard.opened(side):
-            held = opened.strategy.stored(side, *_ends(stretch, start), only)
+            held = opened.strategy.stored(side, *_ends(between, start), only)
             found.append(held.with_columns(pl.col(columns.TIME) + start).select(wanted))
     else:
-        found.append(shard.strategy.stored(side, *_ends(stretch), only).select(wanted))
+        found.append(shard.strategy.stored(side, *_ends(between), only).select(wanted))
     order = [columns.TIME, *(offset or ())[::-1]]
     return pl.concat(found).sort(order, maintain_order=True)
 
@@ -65,7 +65,7 @@ def messages(
 def windows(
     shard: JoinShard | PartitionedJoinShard,
     side: SideName,
-    stretch: AxisRange,
+    between: AxisRange,
     only: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """The windows of a side that reach into a stretch and hold messages, by start.
@@ -81,11 +81,11 @@ def windows(
     found = []
     if isinstance(shard, PartitionedJoinShard):
         for _, start, opened in shard.opened(side):
-            held = _held(opened, side, kind, _ends(stretch, start), only, offset)
+            held = _held(opened, side, kind, _ends(between, start), only, offset)
             bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
             found.append(held.with_columns(bounds + start))
     else:
-        found.append(_held(shard, side, kind, _ends(stretch), only, offset))
+        found.append(_held(shard, side, kind, _ends(between), only, offset))
     if not found:
         found = [_grouped(shard.joiner.no_messages(side), kind, offset)]
     order = [columns.WINDOW_START, columns.WINDOW_END, *(offset or ())[:1]]
@@ -93,13 +93,13 @@ def windows(
 
 
 def sessions(
-    shard: JoinShard, stretch: AxisRange, only: pl.DataFrame | None = None
+    shard: JoinShard, between: AxisRange, only: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """The sessions of both sides that overlap a stretch and may still grow.
 
     Args:
         shard: A join of sessions.
-        stretch: The part of the axis.
+        between: The part of the axis.
         only: Keys of the left side, each once; all where it isn't given.
 
     Returns:
@@ -130,7 +130,7 @@ def sessions(
         (last + spec.bound.sessions.gap).alias(columns.WINDOW_END),
         *(pl.col(f"__{side}").sum().alias(side) for side in SIDES),
     ).drop("__last")
-    low, high = _ends(stretch)
+    low, high = _ends(between)
     # The last event belongs to a session, the gap behind it doesn't.
     inside = pl.col(columns.WINDOW_END) > low, pl.col(columns.WINDOW_START) <= high
     return found.filter(*inside).sort(columns.WINDOW_START, *keys)
@@ -151,10 +151,10 @@ def windows_of(spec: JoinSpec, side: SideName) -> Paned:
     return kind
 
 
-def _ends(stretch: AxisRange, start: int = 0) -> tuple[int, int]:
+def _ends(between: AxisRange, start: int = 0) -> tuple[int, int]:
     """The ends as places, counted from a start."""
-    low = -FOREVER if stretch.low is None else stretch.low - start
-    return low, FOREVER if stretch.high is None else stretch.high - start
+    low = -FOREVER if between.low is None else between.low - start
+    return low, FOREVER if between.high is None else between.high - start
 
 
 def _held(

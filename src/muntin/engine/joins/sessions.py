@@ -23,7 +23,7 @@ from muntin.engine.joins.joiner import ID, LATE, Joiner, once
 from muntin.engine.joins.pairs import compared
 from muntin.engine.joins.strategy import JoinClock, SideFrames, SidePlaces, SideWatermarks
 from muntin.engine.order import arranged
-from muntin.engine.state import State, Table
+from muntin.engine.state import State, StoredTable
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
 from muntin.state.runs import FrameCache, Runs, each_once, frames_of
 
@@ -63,7 +63,7 @@ class SessionBuffer:
         )
         ends = state.tables.get(f"{side} ends", ())
         self.ends = Runs(LAST, span, state.blobs, cache, each_once, ends, complete=renamed)
-        self.tables: dict[str, Table] = {
+        self.tables: dict[str, StoredTable] = {
             f"{side} messages": self.messages,
             f"{side} ends": self.ends,
         }
@@ -131,7 +131,7 @@ class SessionJoin:
         }
 
     @property
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, StoredTable]:
         """See ``JoinStrategy``."""
         return {n: t for side in SIDES for n, t in self.buffers[side].tables.items()}
 

@@ -27,7 +27,7 @@ from muntin.model.joins import SIDES, Joint, SideName
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
-Batch = Mapping[SideName, Sequence[Arrived]]
+SideArrivals = Mapping[SideName, Sequence[Arrived]]
 
 
 class JoinShard:
@@ -48,7 +48,7 @@ class JoinShard:
         self.strategy: JoinStrategy = made(joiner, self.state, cache)
         self.strategy.drop_before(self.strategy.kept_from(self.marks))
 
-    def step(self, arrived: Batch, wall: int, *, final: bool = False) -> Output:
+    def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
         """Take a batch of both sides in, and emit what is due.
 
         Args:

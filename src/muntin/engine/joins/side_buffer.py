@@ -18,7 +18,7 @@ from muntin.engine import columns
 from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.retention import RetentionCounter, share
-from muntin.engine.state import State, Table
+from muntin.engine.state import State, StoredTable
 from muntin.model.joins import SideName
 from muntin.state.runs import FrameCache, Runs, frames_of
 
@@ -63,7 +63,7 @@ class SideBuffer:
         else:
             self.messages = table(names[0], self.keys)
         self.matched, self.waiting, self.held = (table(name) for name in names[1:])
-        whole: list[Table] = [self.messages, self.matched, self.waiting, self.held]
+        whole: list[StoredTable] = [self.messages, self.matched, self.waiting, self.held]
         self.tables = dict(zip(names, whole, strict=True))
         most = share(firing.rows, spec.buckets)
         self.kept = RetentionCounter(at, span, most, state.extra.get("kept", {}).get(side))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from muntin.engine.state import Table
+from muntin.engine.state import StoredTable
 from muntin.model.joins import SideName
 
 SideWatermarks = Mapping[SideName, int | None]
@@ -52,7 +52,7 @@ class JoinStrategy(Protocol):
     """
 
     @property
-    def tables(self) -> Mapping[str, Table]: ...  # noqa: D102
+    def tables(self) -> Mapping[str, StoredTable]: ...  # noqa: D102
 
     @property
     def kept(self) -> Mapping[str, Any]: ...  # noqa: D102

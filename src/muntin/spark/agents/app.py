@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from muntin.engine.operator import REJECTED
 from muntin.model.axis import SECOND, Duration, phrase
 from muntin.model.errors import OptionError
-from muntin.spark.agents.route import AgentStage, Arrival, Route, typed_spec
+from muntin.spark.agents.route import AgentStage, Route, TopicFormat, typed_spec
 from muntin.spark.agents.rows import (
     MESSAGE,
     REJECTED_SCHEMA,
@@ -321,7 +321,7 @@ class AgentsOnSpark:
             # Parts of a file are numbered as its rows are, so tasks are in the order of events.
             source = Source.of(read, read.columns(), name)
             zone = zone_of(source.messages, time)
-            arrivals[name] = Arrival(source.schema, given.key, given.value, zone)
+            arrivals[name] = TopicFormat(source.schema, given.key, given.value, zone)
             used = frozenset(source.schema)
             sources.append(replace(source, used=used))
         schemas = {kind: self._schema(kind) for kind in wanted}

@@ -54,7 +54,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class TopicFormat:
     """How a topic's events reach the workers.
 
     Attributes:
@@ -88,7 +88,7 @@ class AgentStage:
 
     app: App
     routes: tuple[Route, ...]
-    arrivals: dict[str, Arrival]
+    arrivals: dict[str, TopicFormat]
     wanted: frozenset[str]
     types: Mapping[str, Any]
 
@@ -329,7 +329,7 @@ def _showable(events: pl.DataFrame) -> pl.DataFrame:
     return events.with_columns(numbers)
 
 
-def _as_text(arrival: Arrival) -> pl.Expr:
+def _as_text(arrival: TopicFormat) -> pl.Expr:
     """Values as JSON; text stays as it is."""
     if arrival.value is not None:
         return pl.col(arrival.value)

@@ -21,7 +21,7 @@ from pathlib import Path
 from pyspark import SparkFiles, TaskContext
 
 from muntin.engine.operator import Judged
-from muntin.state.offsets import AxisRange, Offsets
+from muntin.state.offsets import OffsetRange, Offsets
 
 _TAG = re.compile(r"muntin-(\w+)-batch-(\d+)")
 
@@ -68,7 +68,7 @@ def leave(operator: str, judged: Judged) -> None:
         _path(query, operator, batch - 2).unlink(missing_ok=True)
 
 
-def written(watermark: int | None, taken: Sequence[AxisRange]) -> bytes:
+def written(watermark: int | None, taken: Sequence[OffsetRange]) -> bytes:
     """What a shard leaves: a checksum, and what it is the sum of."""
     text = json.dumps({"watermark": watermark, "taken": list(taken)}).encode()
     return b"%08x" % zlib.crc32(text) + text

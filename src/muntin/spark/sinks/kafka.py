@@ -15,7 +15,7 @@ from muntin.model.pipeline import quoted
 from muntin.spark.host.plan import REJECTED
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.kafka_messages import Messages, texts
+from muntin.spark.sinks.kafka_messages import OutgoingMessages, texts
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.kafka import MALFORMED, OWN
 from muntin.spark.sources.kafka_client import of_connector
@@ -69,7 +69,7 @@ class KafkaSink:
         hide_secrets(frame.sparkSession)
         made = self._letters if batch.kind == REJECTED else self._rows
         rows = frame.select(F.struct("*").alias("row"), *made(frame, batch))
-        unfit = Messages(rows, self._most, self._send).send()
+        unfit = OutgoingMessages(rows, self._most, self._send).send()
         if unfit is not None:
             place = F.lit(f"Kafka {self.servers}, topic {self.topic}")
             batch.letters.add_frame(unfit.withColumn("sink", place))

@@ -39,7 +39,7 @@ def is_text(column: Column, kind: DataType) -> Column:
     return F.coalesce(found, F.lit(True))
 
 
-class Messages:
+class OutgoingMessages:
     """Messages that are sent as one batch, and in its order.
 
     Args:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.engine.operator import Task
-from muntin.spark.agents.route import JUDGED, AgentStage, Arrival, Route, RouteTask
+from muntin.spark.agents.route import JUDGED, AgentStage, Route, RouteTask, TopicFormat
 from muntin.spark.host.messages import as_sent, timed
 from muntin.tables import App
 from muntin.tables.record import Keying
@@ -25,7 +25,7 @@ def test_an_event_whose_key_is_a_time_that_python_cant_hold_is_rejected(field: s
     app.topic("events")
     schema = {"page": pl.String(), "at": pl.Datetime("us", "UTC")}
     key = Keying("at", field, None if field else (lambda value: value["at"]))
-    arrival = Arrival(schema, key, None)
+    arrival = TopicFormat(schema, key, None)
     routes = (Route("events", None, (), True),)
     stage = AgentStage(app, routes, {"events": arrival}, frozenset(), {})
     times = pa.array([1, 2**63 - 1, -(2**62), None], pa.timestamp("us", "UTC"))
@@ -58,7 +58,7 @@ def test_a_malformed_event_moves_no_clock(kind: Any, relative: str | None) -> No
     stage = AgentStage(
         app,
         (Route("events", None, (), True),),
-        {"events": Arrival(schema, None, None)},
+        {"events": TopicFormat(schema, None, None)},
         frozenset(),
         {},
     )

@@ -12,7 +12,7 @@ import pytest
 
 from muntin.engine import columns
 from muntin.engine.operator import Task
-from muntin.spark.agents.route import AgentStage, Arrival, Route, RouteTask
+from muntin.spark.agents.route import AgentStage, Route, RouteTask, TopicFormat
 from muntin.spark.host.messages import as_sent, timed
 from muntin.spark.sources.flags import Flags
 from muntin.spark.sources.parquet import ParquetReader
@@ -94,7 +94,7 @@ def test_an_agents_rejected_value_is_shown_whatever_its_bytes() -> None:
     """Those that have no time, those whose text isn't UTF-8, and those that are fine."""
     app = App("app")
     schema = {"page": pl.String(), "value": pl.Binary(), "at": pl.Datetime("us", "UTC")}
-    arrival = Arrival(schema, None, "value")
+    arrival = TopicFormat(schema, None, "value")
     routes = (Route("events", None, (), True),)
     app.topic("events")
     stage = AgentStage(app, routes, {"events": arrival}, frozenset(), {})
