@@ -185,11 +185,11 @@ def _place(known: WindowSpec, place: int) -> str:
 
 def _of_join(opened: Checkpoint, spec: JoinSpec, sizes: Mapping[int, Mapping[int, int]]) -> Report:
     marks = OpenJoin(opened, spec).watermarks
-    said = {side: None if mark is None else str(mark) for side, mark in marks.items()}
+    watermarks = {side: None if mark is None else str(mark) for side, mark in marks.items()}
     tallies = _tallied(opened, sizes)
     rows = spec.axis == "rows"
-    emitted = _listed(tallies, lambda _, place: f"row {place}" if rows else moment(place))
-    return {"kind": "join", "spec": spec.words(), "watermark": said, "tables": emitted}
+    tables = _listed(tallies, lambda _, place: f"row {place}" if rows else moment(place))
+    return {"kind": "join", "spec": spec.words(), "watermark": watermarks, "tables": tables}
 
 
 def _of_tables(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> Report:
@@ -225,7 +225,7 @@ def _window_rows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str]) -> li
     # What is computed doesn't matter here, and may need a function that isn't at hand.
     asked = key_state.key_of(spec, key)
     found = OpenWindows(opened, replace(spec, aggregates={})).windows(asked.row(0))
-    return _said(found.tail(_ROWS))
+    return _plain_rows(found.tail(_ROWS))
 
 
 def _join_rows(opened: Checkpoint, spec: JoinSpec, key: Sequence[str]) -> list[Report]:
@@ -233,7 +233,7 @@ def _join_rows(opened: Checkpoint, spec: JoinSpec, key: Sequence[str]) -> list[R
     for side in SIDES:
         known = spec.side(side)
         found = state.fetch(side, key_state.key_from_text(known.keys, known.types, key).row(0))
-        rows += [{"side": side, **row} for row in _said(found.tail(_ROWS))]
+        rows += [{"side": side, **row} for row in _plain_rows(found.tail(_ROWS))]
     return rows
 
 
@@ -248,13 +248,13 @@ def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> li
     if isinstance(text, str) and text.lstrip("-").isdigit():
         forms.append(int(text))
     for form in forms:
-        rows = _said(held.fetch(form).tail(_ROWS))
+        rows = _plain_rows(held.fetch(form).tail(_ROWS))
         if rows:
             return rows
     return []
 
 
-def _said(rows: pl.DataFrame) -> list[Report]:
+def _plain_rows(rows: pl.DataFrame) -> list[Report]:
     """Rows as text and numbers, whatever their times are."""
     plain = (bool, int, float, str, type(None))
     columns = [values(column, moment) for column in rows.to_arrow().columns]

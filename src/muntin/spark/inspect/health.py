@@ -22,8 +22,8 @@ def window_of_three() -> str:
         rows = [("a", 1_000_000 * second) for second in (1, 2, 3)]
         frame = spark.createDataFrame(rows, "key string, micros long")
         frame = frame.selectExpr("key", "timestamp_micros(micros) AS at")
-        emitted = windowed(frame, key="key", time="at").tumbling("1 minute").agg(n=count())
-        found = [row["n"] for row in emitted.results.collect()]
+        counted = windowed(frame, key="key", time="at").tumbling("1 minute").agg(n=count())
+        found = [row["n"] for row in counted.results.collect()]
         if found != [3]:
             raise RuntimeError(f"a window of three messages counted {found}")
         return f"{spark.version}: a session, a Python worker and a window in its state store"

@@ -1,6 +1,6 @@
 """Figures of running queries for Prometheus.
 
-What the shards emitted is read from the queries when somebody asks; what Spark reports of each
+What the shards emitted is read from the queries at each request; what Spark reports of each
 batch comes through a listener and is added up.
 """
 
@@ -58,11 +58,11 @@ class MetricsListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """A batch has ended."""
-        emitted = event.progress
-        query = str(emitted.runId)
-        for phase, milliseconds in emitted.durationMs.items():
+        progress = event.progress
+        query = str(progress.runId)
+        for phase, milliseconds in progress.durationMs.items():
             self.phases[query][phase] += milliseconds
-        self.state_bytes[query] = sum(one.memoryUsedBytes for one in emitted.stateOperators)
+        self.state_bytes[query] = sum(one.memoryUsedBytes for one in progress.stateOperators)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """No batch, no figures."""
@@ -91,17 +91,15 @@ class Metrics:
         """Every figure now; called by the registry."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        def counted(
-            name: str, emitted: str, by: str, of: Callable[[Any], dict[str, float]]
-        ) -> Metric:
-            family = CounterMetricFamily(f"muntin_{name}", emitted, labels=["query", by])
+        def counted(name: str, text: str, by: str, of: Callable[[Any], dict[str, float]]) -> Metric:
+            family = CounterMetricFamily(f"muntin_{name}", text, labels=["query", by])
             for query in self._queries:
                 for label, value in of(query).items():
                     family.add_metric([_name(query), label], value)
             return family
 
-        def now(name: str, emitted: str, of: Callable[[Any], float | None]) -> Metric:
-            family = GaugeMetricFamily(f"muntin_{name}", emitted, labels=["query"])
+        def now(name: str, text: str, of: Callable[[Any], float | None]) -> Metric:
+            family = GaugeMetricFamily(f"muntin_{name}", text, labels=["query"])
             for query in self._queries:
                 value = of(query)
                 if value is not None:

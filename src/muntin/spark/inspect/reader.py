@@ -65,12 +65,12 @@ def framed(opened: Checkpoint, view: View) -> DataFrame:
     numbers = [n for text in texts.values() for n in view.wanted(loads(text))]
     asked = F.col("slot").isin(list(texts)) & F.col("number").isin([MANIFEST, *numbers])
 
-    def emitted(table: pa.Table) -> pa.Table:
+    def rows_of(table: pa.Table) -> pa.Table:
         rows = zip(table["number"].to_pylist(), table["blob"].to_pylist(), strict=True)
         blobs = dict(rows)
         return _table(view.rows(blobs.pop(MANIFEST).decode(), blobs), schema)
 
-    return opened.state().where(asked).groupBy("slot").applyInArrow(emitted, schema)
+    return opened.state().where(asked).groupBy("slot").applyInArrow(rows_of, schema)
 
 
 def changed(opened: Checkpoint, view: View, since: int) -> pl.DataFrame:
