@@ -75,7 +75,7 @@ class TestWindows:
         run = windows_run(window_spec(kind))
         run.take(BATCHES)
         state = OpenWindows(run.opened(), window_spec(kind))
-        query = state._reading.combiner
+        query = state._reader.combiner
         held = [shard(query, store, FrameCache()).snapshot(None, None) for store in run.stores]
         found = state.fetch()
         # A window that ends with its message is full at once, and isn't kept.

@@ -48,7 +48,7 @@ def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert doctor.java() == doctor.Finding("Java", False, "none found", doctor.java().hint)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    assert "can't be started" in doctor.java().said
+    assert "can't be started" in doctor.java().detail
 
 
 def test_what_may_be_missing_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
