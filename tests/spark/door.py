@@ -26,7 +26,7 @@ from muntin.spark.host.chain import fed_by
 from muntin.spark.host.plan import Plan
 from muntin.spark.sources.inputs import Input
 from muntin.spark.window_plan import Request, build
-from muntin.spark.windowed import WindowedAggregate, fed_input
+from muntin.spark.windowed import WindowedAggregate
 from muntin.testing.oracle import Step
 from muntin.testing.oracle.stepping import COUNTS
 
@@ -78,8 +78,8 @@ class SparkDoor:
             plans = []
             for plan, (*_, spec) in zip(inner, cases, strict=True):
                 full = WindowedAggregate(plan).full
-                given = fed_input(Input(full, spec.time), fed := fed_by(full))
-                plans.append(build(Request(given, spec.keys, replace(spec, types={}), None, fed)))
+                given = Input(full, spec.time, fed=fed_by(full))
+                plans.append(build(Request(given, spec.keys, replace(spec, types={}))))
             batches = _batches(plans, cases[0][1][-1], folder)
         found = []
         for number, (_, steps, spec) in enumerate(cases):

@@ -15,6 +15,7 @@ from muntin.model.pipeline import (
     Flow,
     Pipeline,
     Query,
+    Reading,
     Relation,
     Table,
     Windowing,
@@ -59,6 +60,11 @@ def summary(
 def _summary(
     made: Query, tables: Mapping[str, Table], rates: Rates | None, target: str | None
 ) -> Iterator[str]:
+    sources = (made.source,) if isinstance(made, Windowing) else (made.left, made.right)
+    for relation in sources:
+        before = _before(relation)
+        if before is not None:
+            yield from (*_summary(before, tables, None, None), "")
     if isinstance(made, Windowing):
         yield story(made.spec, _known(made, tables, rates, target))
         return
@@ -104,8 +110,19 @@ def _targets(flow: Flow, pipeline: Pipeline) -> str | None:
     return "; ".join(targets) or None
 
 
+def _before(relation: Relation) -> Query | None:
+    """The query whose results a relation's rows are, if they are such."""
+    if isinstance(relation, Derived):
+        return _before(relation.source)
+    return None if isinstance(relation, Reading) else relation
+
+
 def _origin(relation: Relation) -> str:
-    return _origin(relation.source) if isinstance(relation, Derived) else relation.name
+    if isinstance(relation, Derived):
+        return _origin(relation.source)
+    if isinstance(relation, Reading):
+        return relation.name
+    return "the windows above" if isinstance(relation, Windowing) else "the pairs above"
 
 
 def _placed(table: Table, given: Mapping[str, str]) -> Table:

@@ -139,7 +139,11 @@ BOUNDS: Family[Bound] = Family(Within, Together, Joint)
 
 
 def bound_of(
-    within: Length | Sequence[Length | int] | None, left: Kind | None, right: Kind | None
+    within: Length | Sequence[Length | int] | None,
+    left: Kind | None,
+    right: Kind | None,
+    *,
+    at_once: bool = False,
 ) -> Bound:
     """What bounds a pair: the distance where one is given, else the windows of the sides.
 
@@ -148,6 +152,7 @@ def bound_of(
             before the left one, and how far after.
         left: The left side's windows.
         right: The right side's windows.
+        at_once: Whether the times of both are among the columns that must be equal.
 
     Raises:
         OptionError: When nothing bounds a pair, so that state would grow indefinitely.
@@ -159,6 +164,8 @@ def bound_of(
     if within is not None:
         return _within(within)
     kinds = [kind for kind in (left, right) if kind is not None]
+    if not kinds and at_once:
+        return Within(0, 0)
     if not kinds:
         hint = 'give within="10 minutes", or windows to a side'
         raise OptionError("within", None, "leaves nothing to bound a pair", hint)

@@ -7,7 +7,7 @@ that are expressions stay as the text that Spark SQL will read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muntin.model.axis import DAY
 from muntin.model.joins import JoinSpec
@@ -79,9 +79,6 @@ class Derived:
     source: Relation
     columns: tuple[Column, ...] | None = None
     where: str | None = None
-
-
-Relation = Reading | Derived
 
 
 @dataclass(frozen=True)
@@ -175,6 +172,36 @@ class Joining:
 
 
 Query = Windowing | Joining
+Relation = Reading | Derived | Query
+"""Where rows come from; of a query they are what it emits, and both run as one."""
+
+
+def tables_of(relation: Relation) -> frozenset[str]:
+    """The tables that a relation's rows come from, in lower case.
+
+    Example:
+        >>> sorted(tables_of(Derived(Reading("Clicks"))))
+        ['clicks']
+    """
+    if isinstance(relation, Reading):
+        return frozenset({relation.name.lower()})
+    if isinstance(relation, Joining):
+        return tables_of(relation.left) | tables_of(relation.right)
+    return tables_of(relation.source)
+
+
+def sharded(query: Query, buckets: int) -> Query:
+    """The same, where it and the queries before it keep their keys in so many shards."""
+    if isinstance(query, Windowing):
+        return replace(query, source=_sharded(query.source, buckets), buckets=buckets)
+    left, right = (_sharded(side, buckets) for side in (query.left, query.right))
+    return replace(query, left=left, right=right, buckets=buckets)
+
+
+def _sharded(relation: Relation, buckets: int) -> Relation:
+    if isinstance(relation, Derived):
+        return replace(relation, source=_sharded(relation.source, buckets))
+    return relation if isinstance(relation, Reading) else sharded(relation, buckets)
 
 
 @dataclass(frozen=True)

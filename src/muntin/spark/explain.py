@@ -18,12 +18,16 @@ _NOTED: ContextVar[Noted | None] = ContextVar("muntin_noted", default=None)
 
 
 def explain(plan: Plan, rates: Rates | None = None) -> str:
-    """Say what a plan does.
+    """Say what a plan does, behind those whose results it takes.
 
     Args:
         plan: The plan.
         rates: What comes in, if that is known.
     """
+    return "\n\n".join([*(explain(fed.plan) for fed in plan.fed), _explained(plan, rates)])
+
+
+def _explained(plan: Plan, rates: Rates | None) -> str:
     if isinstance(plan.spec, JoinSpec):
         columnar = {side: s.columnar for side, s in zip(SIDES, plan.sources, strict=True)}
         return explain_join(plan.spec, plan.buckets, columnar)
@@ -31,8 +35,7 @@ def explain(plan: Plan, rates: Rates | None = None) -> str:
     never = never_late_by(plan.spec, read.input.clock)
     nullable = [field.name for field in read.messages.schema.fields if field.nullable]
     known = Circumstances(plan.buckets, plan.columnar, rates, never, nullable=nullable)
-    text = story(plan.spec, known)
-    return text if plan.upstream is None else f"{explain(plan.upstream.plan)}\n\n{text}"
+    return story(plan.spec, known)
 
 
 @contextmanager

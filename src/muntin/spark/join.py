@@ -8,6 +8,7 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
+from muntin.engine import columns
 from muntin.model.axis import Axis, Length
 from muntin.model.errors import OptionError
 from muntin.model.joins import (
@@ -21,17 +22,19 @@ from muntin.model.joins import (
     pairs_of,
 )
 from muntin.spark.explain import explain
+from muntin.spark.host.chain import fed_by, pairable
 from muntin.spark.join_plan import build_join
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
-from muntin.spark.windowed import Windowed
+from muntin.spark.windowed import Windowed, WindowedAggregate, windowed
 
 
 class Joined(QueryDefinition):
     """A finished join of two streaming or batch DataFrames.
 
-    ``windowed(joined, …)`` takes its pairs into windows, within one query.
+    ``windowed(joined, time=…)`` takes its pairs into windows, or into another join, within one
+    query.
     """
 
     @cached_property
@@ -43,7 +46,7 @@ class Joined(QueryDefinition):
         message finds when it arrives, ``early`` for all others, ``full`` for what is emitted when
         no partner can come any more. Rows come in no order. A batch DataFrame gives ``full`` rows.
         """
-        return self._emitted()
+        return super().results
 
     def explain(self) -> str:
         """Who are partners, how long one waits, and how the state lies, in words."""
@@ -51,8 +54,8 @@ class Joined(QueryDefinition):
 
 
 def join(
-    left: Windowed,
-    right: Windowed,
+    left: Windowed | WindowedAggregate | DataFrame,
+    right: Windowed | WindowedAggregate | DataFrame,
     *,
     on: On,
     within: Length | Sequence[Length | int] | None = None,
@@ -70,13 +73,16 @@ def join(
     long they are kept by their own clock.
 
     Args:
-        left: ``windowed(frame, time=…)``, with or without windows; a key isn't needed.
+        left: ``windowed(frame, time=…)``, with or without windows; a key isn't needed. Other
+            windows, or their ``.full``, stand for themselves: each is a message at its
+            ``window_end``. These, and another join's pairs, are taken in one query with the join,
+            without their ``emission`` and ``revision``.
         right: The same; also the left side again.
         on: The columns that must be equal: a name, several, or pairs of a left and a right name.
         within: How far partners may lie apart: one length either way, or two: how far the right
             one may lie before the left one and after it. ``muntin.rows(3)`` counts source offsets
             since each side's first. Without it partners share a window of each side that has
-            windows, or a session of both.
+            windows, or a session of both; or have the same time, where ``on`` compares the times.
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
             once), ``anti`` (those without).
         suffix: What is put behind the right side's column names that the left has too.
@@ -94,10 +100,13 @@ def join(
         ...     within=("2 minutes", 0),
         ... )  # doctest: +SKIP
     """
-    _check_sides(left, right)
-    # What other windows emit once is taken as any DataFrame's rows are.
-    left, right = replace(left, _fed=None), replace(right, _fed=None)
-    keys, bound = pairs_of(on), bound_of(within, left._windows, right._windows)
+    left, right = _taken("left", left), _taken("right", right)
+    if left._frame.isStreaming != right._frame.isStreaming:
+        hint = "give two streaming or two batch DataFrames"
+        raise OptionError("right", "one side", "streams and the other doesn't", hint)
+    keys = pairs_of(on)
+    at_once = (left._time, right._time) in keys
+    bound = bound_of(within, left._windows, right._windows, at_once=at_once)
     spec = JoinSpec(
         _side("left", left, tuple(one for one, _ in keys), bound.axis),
         _side("right", right, tuple(other for _, other in keys), bound.axis),
@@ -110,19 +119,18 @@ def join(
     return Joined(build_join(inputs, spec, suffix, buckets))
 
 
-def _check_sides(left: Windowed, right: Windowed) -> None:
-    for side, given in (("left", left), ("right", right)):
-        if not isinstance(given, Windowed):
-            hint = "write join(windowed(frame, time=…), …)"
-            raise OptionError(side, type(given).__name__, "isn't windowed", hint)
-        if given._fed is not None and given._fed.plan.joins:
-            hint = (
-                'write windowed(pairs.results.drop("emission"), …), and start pairs.rejected apart'
-            )
-            raise OptionError(side, "pairs of a join", "doesn't know what that join rejects", hint)
-    if left._frame.isStreaming != right._frame.isStreaming:
-        hint = "give two streaming or two batch DataFrames"
-        raise OptionError("right", "one side", "streams and the other doesn't", hint)
+def _taken(side: SideName, given: Windowed | WindowedAggregate | DataFrame) -> Windowed:
+    """A side as it was given; what other operators emit has its time and columns by itself."""
+    if isinstance(given, WindowedAggregate | DataFrame):
+        rows = given if isinstance(given, DataFrame) else given.results
+        fed = fed_by(rows)
+        if fed is not None and not fed.plan.joins:
+            # What they emit was judged by them.
+            given = windowed(rows, time=columns.WINDOW_END, max_ahead=None)
+    if not isinstance(given, Windowed):
+        hint = "write join(windowed(frame, time=…), …)"
+        raise OptionError(side, type(given).__name__, "isn't windowed", hint)
+    return replace(given, _frame=pairable(given._frame, given._fed))
 
 
 def _side(name: str, given: Windowed, keys: tuple[str, ...], axis: Axis) -> Side:

@@ -13,6 +13,7 @@ from muntin.engine.joins.joiner import SIDE, Joiner
 from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.spark.host.chain import chained
 from muntin.spark.host.plan import Plan, Source
 from muntin.spark.host.schema import moment_type
 from muntin.spark.host.shards import buckets_of, slots
@@ -41,7 +42,7 @@ def build_join(
     Raises:
         OptionError: Naming the option, its value and how to fix it.
     """
-    again = partial(build_join, inputs, spec, suffix, both_keys=both_keys)
+    again = partial(_again, inputs, spec, suffix, buckets, both_keys)
     count = buckets_of(inputs["left"].frame.sparkSession, buckets)
     schemas: dict[SideName, dict[str, pl.DataType]] = {}
     sources = []
@@ -49,20 +50,34 @@ def build_join(
         source = Source.of(inputs[side], inputs[side].columns(), side)
         schemas[side] = source.schema
         typed = {n: str(t) for n, t in source.schema.items()}
-        own = replace(
-            spec.side(side), types=typed, zone=zone_of(source.messages, inputs[side].time)
-        )
+        # What an operator before depends on is its own.
+        zone = zone_of(source.messages, inputs[side].time, whole=inputs[side].fed is None)
+        own = replace(spec.side(side), types=typed, zone=zone)
         spec = replace(spec, buckets=count).with_side(side, own)
         time = [] if own.time is None else [own.time]
         used = frozenset((*own.keys, *(own.offset or ()), *time))
         sources.append(replace(source, used=used, ordered=spec.axis == "rows"))
     make = partial(JoinOperator, spec, schemas, suffix, both_keys=both_keys)
     joiner = make().joiner
-    columns_of = {RESULTS: _results(joiner, inputs), REJECTED: _rejected(joiner, inputs)}
-    stage = Stage(make, slots(count), columns_of, identity())
+    chain = chained(tuple(sources), _rejected(joiner, inputs))
+    columns_of = {RESULTS: _results(joiner, inputs), REJECTED: chain.rejected}
+    stage = Stage(make, slots(count), columns_of, identity(), chain.beside)
     firings = [spec.side(side).firing for side in SIDES if inputs[side].clock is None]
     period = period_of([policy for firing in firings for policy in (firing.early, firing.late)])
-    return Plan(spec, stage, tuple(sources), period, None, buckets, again)
+    return Plan(spec, stage, chain.sources, period, None, buckets, again)
+
+
+def _again(
+    inputs: dict[SideName, Input],
+    spec: JoinSpec,
+    suffix: str,
+    buckets: int | None,
+    both_keys: bool,
+    count: int,
+) -> Plan:
+    """The same in so many shards, wherever no number was asked for."""
+    given = {side: one.with_shards(count) for side, one in inputs.items()}
+    return build_join(given, spec, suffix, buckets or count, both_keys=both_keys)
 
 
 def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:

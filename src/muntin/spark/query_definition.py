@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.explain.glance import glance, glance_html
 from muntin.model.axis import Duration
+from muntin.spark.host.chain import Upstream, marked
 from muntin.spark.host.plan import Plan
 
 if TYPE_CHECKING:
@@ -40,7 +41,11 @@ class QueryDefinition:
     @cached_property
     def results(self) -> DataFrame:
         """The results as rows."""
-        return self._emitted()
+        return marked(self._emitted(), self._upstream())
+
+    def _upstream(self) -> Upstream:
+        """The query as what another one takes its results from."""
+        return Upstream(self.plan.feeding())
 
     def _emitted(self) -> DataFrame:
         return self.plan.unpacked(RESULTS)

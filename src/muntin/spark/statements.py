@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +23,12 @@ from muntin.model.pipeline import (
     Expression,
     Joining,
     Query,
+    Reading,
     Relation,
     Windowing,
     quoted,
 )
-from muntin.spark.host.chain import fed_by
+from muntin.spark.host.chain import fed_by, lag_of, marked, pairable, with_time
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
 from muntin.spark.session import require
@@ -35,7 +36,7 @@ from muntin.spark.sinks.selected import PairShape, SelectedAggregate, SelectedJo
 from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.tables import Surroundings, read
 from muntin.spark.window_plan import Request, build
-from muntin.spark.windowed import WindowedAggregate, fed_input
+from muntin.spark.windowed import WindowedAggregate
 from muntin.sql import door
 
 if TYPE_CHECKING:
@@ -168,9 +169,11 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     aggregates = {name: _reading(frame, agg) for name, agg in spec.aggregates.items()}
     bare = replace(spec, keys=(), time=time, aggregates=aggregates, offset=offset)
     clock = None if windowing.clock is None else named(frame, windowing.clock)
-    upstream = fed_by(frame)
-    given = fed_input(Input(frame, time, windowing.where, clock, spec.max_ahead, offset), upstream)
-    plan = build(Request(given, keys, bare, windowing.buckets, upstream))
+    frame, fed = with_time(frame, fed_by(frame), time)
+    if fed is not None and not bare.lateness:
+        bare = replace(bare, lateness=lag_of(fed))
+    given = Input(frame, time, windowing.where, clock, spec.max_ahead, offset, fed)
+    plan = build(Request(given, keys, bare, windowing.buckets))
     shape = Shape.of(windowing)
     if shape is None:
         return WindowedAggregate(plan)
@@ -185,12 +188,14 @@ def _joined(joining: Joining, find: Find) -> Joined:
     require(frames["left"].sparkSession)
     spec, inputs = joining.spec, {}
     for place, side in enumerate(SIDES):
-        frame = frames[side]
-        fed_by(frame)
+        fed = fed_by(frames[side])
+        frame = frames[side] = pairable(frames[side], fed)
         known = _side(frame, spec.side(side), joining.names[place])
+        if fed is not None and not known.lateness:
+            known = replace(known, lateness=lag_of(fed))
         spec = spec.with_side(side, known)
         clock = joining.clocks[place] and named(frame, str(joining.clocks[place]))
-        inputs[side] = Input(frame, known.time, None, clock, known.max_ahead, known.offset)
+        inputs[side] = Input(frame, known.time, None, clock, known.max_ahead, known.offset, fed)
     both = spec.how not in ("semi", "anti")
     plan = build_join(inputs, spec, _SUFFIX, joining.buckets, both_keys=both)
     if joining.columns is None and joining.where is None and not (both and joining.merged):
@@ -264,6 +269,8 @@ def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFr
 
 
 def _derived(relation: Relation, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:
+    if isinstance(relation, Windowing | Joining):
+        yield from _expressions(relation, find)
     if isinstance(relation, Derived):
         yield from _derived(relation.source, find)
         read = partial(rows, relation.source, find)
@@ -280,16 +287,35 @@ def _pairs(joining: Joining, find: Find) -> DataFrame:
 
 def rows(relation: Relation, find: Find) -> DataFrame:
     """The rows of a relation."""
-    if not isinstance(relation, Derived):
+    if isinstance(relation, Reading):
         return find(relation.name)
-    frame = rows(relation.source, find)
-    if relation.where is not None:
-        frame = frame.where(relation.where)
-    if relation.columns is None:
-        return frame
-    return frame.selectExpr(
-        *("*" if c.text == "*" else f"{c.text} AS {quoted(c.name)}" for c in relation.columns)
-    )
+    if not isinstance(relation, Derived):
+        return bind(relation, find).results
+    frame, step = rows(relation.source, find), _Chosen(relation)
+    fed = fed_by(frame)
+    made = step.of_frame(frame)
+    return made if fed is None else marked(made, fed.then(step))
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Rows that are chosen and computed one by one.
+
+    Attributes:
+        relation: Which, and what is made of each.
+    """
+
+    relation: Derived
+
+    def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
+        """See ``RowByRow``."""
+        where, shown = self.relation.where, self.relation.columns
+        if where is not None:
+            frame = frame.where(f"({where}) OR {beside[0]} IS NOT NULL" if beside else where)
+        if shown is None:
+            return frame
+        texts = ["*" if c.text == "*" else f"{c.text} AS {quoted(c.name)}" for c in shown]
+        return frame.selectExpr(*texts, *(() if "*" in texts else beside))
 
 
 def named(frame: DataFrame, name: str) -> str:

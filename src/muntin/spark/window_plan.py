@@ -16,7 +16,7 @@ from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
-from muntin.spark.host.chain import Upstream
+from muntin.spark.host.chain import chained
 from muntin.spark.host.plan import Plan, Source
 from muntin.spark.host.schema import rejected_schema, result_schema, shape_of
 from muntin.spark.host.shards import buckets_of, slots
@@ -34,14 +34,12 @@ class Request:
         keys: Key columns, by name or as expressions.
         spec: The query; its keys and columns are filled in here.
         buckets: How many shards; ``None``: one a core.
-        upstream: The join or the windows whose results the input is, if it is such.
     """
 
     input: Input
     keys: tuple[Column | str, ...]
     spec: WindowSpec
     buckets: int | None = None
-    upstream: Upstream | None = None
 
 
 def build(request: Request) -> Plan:
@@ -61,8 +59,8 @@ def build(request: Request) -> Plan:
         check(aggregate, shapes, words=f"{name}={request.spec.aggregates[name]}")
     read = [*keys, *(str(c) for a in aggregates.values() for c in a.columns)]
     types = {c: str(source.schema[c]) for c in (read if time is None else [*read, time])}
-    # What a join or other windows depend on is theirs.
-    zone = zone_of(source.messages, time, whole=request.upstream is None)
+    # What an operator before depends on is its own.
+    zone = zone_of(source.messages, time, whole=given.fed is None)
     buckets = buckets_of(frame.sparkSession, request.buckets)
     whole = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=types)
     spec = replace(whole, buckets=buckets, zone=zone)
@@ -71,27 +69,22 @@ def build(request: Request) -> Plan:
 
 
 def _plan(request: Request, spec: WindowSpec, source: Source, buckets: int) -> Plan:
-    given, firing, upstream = request.input, spec.firing, request.upstream
+    given, firing = request.input, spec.firing
     make = partial(WindowOperator, spec, source.schema)
-    schemas = {
-        RESULTS: result_schema(source.messages.schema, make().combiner),
-        REJECTED: rejected_schema(given.frame.schema, given.time),
-    }
-    beside = None
-    if upstream is not None:
-        schemas[REJECTED], beside = upstream.rejected, upstream.beside()
+    results = result_schema(source.messages.schema, make().combiner)
+    chain = chained((source,), rejected_schema(given.frame.schema, given.time))
+    schemas = {RESULTS: results, REJECTED: chain.rejected}
     ticks = firing.on_wall_clock and given.clock is None
     plan = Plan(
         spec,
-        Stage(make, slots(buckets), schemas, identity(), beside),
-        (source,),
+        Stage(make, slots(buckets), schemas, identity(), chain.beside),
+        chain.sources,
         period_of((firing.early, firing.late)) if ticks else None,
         spec.keys,
         request.buckets,
         partial(_again, request),
-        upstream=upstream,
     )
-    return replace(plan, lean=partial(_lean, plan, spec, source))
+    return replace(plan, lean=partial(_lean, plan, spec, *chain.sources))
 
 
 def _lean(plan: Plan, spec: WindowSpec, source: Source) -> Plan:
@@ -108,12 +101,8 @@ def _lean(plan: Plan, spec: WindowSpec, source: Source) -> Plan:
 
 
 def _again(request: Request, count: int) -> Plan:
-    upstream, given = request.upstream, request.input
-    if upstream is not None:
-        upstream = replace(upstream, plan=upstream.plan.with_shards(count))
-        given = replace(given, rows=upstream.rows())
-    buckets = request.buckets or count
-    return build(replace(request, input=given, upstream=upstream, buckets=buckets))
+    given, buckets = request.input.with_shards(count), request.buckets or count
+    return build(replace(request, input=given, buckets=buckets))
 
 
 def _named(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> tuple[str, ...]:

@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from muntin.explain.size import Rates
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec
 from muntin.model.sentence import Sentence, check_name
 from muntin.model.spec import Nulls, WindowSpec
 from muntin.spark.explain import explain
-from muntin.spark.host.chain import Upstream, fed_by, marked
+from muntin.spark.host.chain import Upstream, fed_by, lag_of, marked, with_time
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
@@ -61,7 +59,7 @@ class Windowed(Sentence):
         spec = self._spec(aggregates, unnamed=unnamed)
         require(self._frame.sparkSession)
         keys = self._all_keys(self._keys)
-        request = Request(self.input, keys, spec, self._buckets, self._fed)
+        request = Request(self.input, keys, spec, self._buckets)
         return WindowedAggregate(build(request))
 
     def spec(self, **aggregates: Aggregate) -> WindowSpec:
@@ -78,8 +76,13 @@ class Windowed(Sentence):
     @property
     def input(self) -> Input:
         """What is read."""
-        return fed_input(
-            Input(self._frame, self._time, self._where, self._clock, self._max_ahead, self._offset),
+        return Input(
+            self._frame,
+            self._time,
+            self._where,
+            self._clock,
+            self._max_ahead,
+            self._offset,
             self._fed,
         )
 
@@ -98,7 +101,7 @@ class WindowedAggregate(QueryDefinition):
         newest state, so that a sink which upserts by it may see a row twice without harm.
         A batch DataFrame gives one ``full`` row a window.
         """
-        return marked(self._emitted(), self._feeding())
+        return super().results
 
     @cached_property
     def full(self) -> DataFrame:
@@ -118,11 +121,8 @@ class WindowedAggregate(QueryDefinition):
         if not firing.repeat:
             hint = "leave out full(repeat=False)"
             raise OptionError("repeat", False, "leaves out windows that emitted early", hint)
-        upstream = self._feeding(full=True)
+        upstream = replace(self._upstream(), full=True)
         return marked(self._emitted().where(str(upstream.keep)), upstream)
-
-    def _feeding(self, *, full: bool = False) -> Upstream:
-        return Upstream(self.plan, full=full)
 
     def explain(self, *, rate: float | None = None, keys: int = 1000) -> str:
         """The windows on a ruler, the policies, the state, and what to be careful of, in words.
@@ -153,7 +153,7 @@ def windowed(
     select what you need first.
 
     Args:
-        frame: The input, or a join or other windows, whose pairs or firings are taken in one query
+        frame: The input, or a join or other windows, whose results are taken in one query
             with them. Windows that emit a window more than once, early or late, are taken by their
             ``.full``. Don't call ``withWatermark``: the watermark is kept here, so that late
             messages aren't dropped on the way.
@@ -161,7 +161,8 @@ def windowed(
             calls ``country``), or as expressions with names of their own. Without any, the windows
             are those of all messages together, and one shard keeps them.
         time: The event-time column: a timestamp, or a string to be parsed. Windows that are
-            measured in rows need none.
+            measured in rows need none. Of other windows it may be ``window_time``, the last moment
+            of each: so windows that end together with a larger one are in it.
         offset: The columns of a message's partition and of its offset in it. A message whose
             offset was taken before changes nothing, also after a restart. Windows that are
             measured in rows lie on the offsets of a partition then, and the partition is the
@@ -190,16 +191,16 @@ def windowed(
         raise OptionError("where", where, "isn't a condition", hint)
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
-    from muntin.spark.join import Joined
-
-    if lateness is None:
-        lateness = _lag(frame.plan.spec) if isinstance(frame, Joined) else "0 seconds"
-    rows = frame.results if isinstance(frame, Joined | WindowedAggregate) else frame
+    rows = frame.results if isinstance(frame, QueryDefinition) else frame
     if not isinstance(rows, DataFrame):
         hint = (
             "give a DataFrame of Spark's (spark.createDataFrame(rows) makes one), windows or a join"
         )
         raise OptionError("frame", type(rows).__name__, "isn't a DataFrame", hint)
+    fed = fed_by(rows)
+    rows, fed = with_time(rows, fed, time)
+    if lateness is None:
+        lateness = timedelta(microseconds=0 if fed is None else lag_of(fed))
     return Windowed(
         _frame=rows,
         _keys=keys,
@@ -211,18 +212,8 @@ def windowed(
         _buckets=buckets,
         _offset=offset,
         _nulls=nulls,
-        _fed=Upstream(frame.plan.feeding()) if isinstance(frame, Joined) else fed_by(rows),
+        _fed=fed,
     )
-
-
-def fed_input(given: Input, upstream: Upstream | None) -> Input:
-    """An input with all that goes beside the results that it takes."""
-    if upstream is None:
-        return given
-    kept = [given.where, upstream.keep]
-    both = [F.expr(one) if isinstance(one, str) else one for one in kept if one is not None]
-    where = reduce(Column.__and__, both) if both else None
-    return replace(given, where=where, rows=upstream.rows())
 
 
 def _keys_of(key: Key) -> tuple[Column | str, ...]:
@@ -232,11 +223,3 @@ def _keys_of(key: Key) -> tuple[Column | str, ...]:
             hint = "give names or expressions, or omit it where there is no key"
             raise OptionError("key", one, "isn't a column", hint)
     return keys
-
-
-def _lag(join: WindowSpec | JoinSpec) -> Duration:
-    assert isinstance(join, JoinSpec)
-    if join.lag is None:
-        hint = 'say how late pairs may come: lateness="10 minutes"'
-        raise OptionError("lateness", None, "doesn't follow from this join", hint)
-    return timedelta(microseconds=join.lag)

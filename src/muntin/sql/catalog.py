@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from muntin.model.errors import SqlError
-from muntin.model.pipeline import AHEAD, Derived, Reading, Relation, Table
+from muntin.model.pipeline import (
+    AHEAD,
+    Derived,
+    Reading,
+    Relation,
+    Table,
+    Windowing,
+    quoted,
+    tables_of,
+)
 from muntin.sql.cursor import Span
 from muntin.sql.syntax import Existing, Source
+
+END = "window_end"
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,20 @@ class Marks:
             hint = "leave this one away, or the one of the table"
             raise SqlError(text, mark.span, f"{self.time} has a watermark already", hint)
         return replace(self, time=mark.column, lateness=mark.lateness, max_ahead=mark.ahead)
+
+
+def end_of(relation: Relation) -> str | None:
+    """The column that holds the ends of windows, where a relation has such rows."""
+    if isinstance(relation, Windowing):
+        return END if relation.spec.axis == "time" else None
+    if not isinstance(relation, Derived):
+        return None
+    end = end_of(relation.source)
+    if end is None or relation.columns is None:
+        return end
+    shown = (c.name for c in relation.columns if c.text in (end, quoted(end), "*"))
+    found = next(shown, None)
+    return end if found == "*" else found
 
 
 @dataclass(frozen=True)
@@ -83,7 +108,7 @@ class Catalog:
             return
         # A table is read when its readers run, under the watermark that it had when they were
         # made: they would read the new one as if it were the old.
-        readers = [view for view, made in self.views.items() if read_by(made.relation) == name]
+        readers = [view for view, made in self.views.items() if name in tables_of(made.relation)]
         if name in self.tables and (readers or name in self.used):
             reader = f"the view {readers[0]}" if readers else "a query"
             hint = "give the new one another name"
@@ -120,10 +145,3 @@ class Catalog:
             return Resolved(Reading(name), Marks(), names)
         marks = Marks(table.time, table.lateness, table.max_ahead, table.offset, table.clock)
         return Resolved(Reading(table.name), marks, names)
-
-
-def read_by(relation: Relation) -> str:
-    """The table that a relation's rows come from, in lower case."""
-    while isinstance(relation, Derived):
-        relation = relation.source
-    return relation.name.lower()

@@ -8,7 +8,7 @@ window reaches, either way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -17,14 +17,14 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import Bound, How, JoinSpec, Side, Within, firing_of
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 from muntin.model.policies import Firing
-from muntin.sql.catalog import Catalog, Resolved
+from muntin.sql.catalog import Resolved, end_of
 from muntin.sql.cursor import Cursor, Span, span_of
 from muntin.sql.expressions import Scope, Swaps, walk
 from muntin.sql.firings import emit_spans, firing
 from muntin.sql.lengths import Length
 from muntin.sql.nearness import Nearness, nearness
 from muntin.sql.overs import frame_of, order_of
-from muntin.sql.syntax import Emit, Join, Select, Source
+from muntin.sql.syntax import Emit, Join, Select, Source, WindowCall
 
 _ON = "write ON Orders.id = Shipments.id"
 _OVER = "write JOIN Orders OVER (ORDER BY time RANGE INTERVAL '2' MINUTE PRECEDING) ON ..."
@@ -45,13 +45,17 @@ class _Half:
     time: str | None
 
 
-def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, dict[str, Span]]:
+Resolve = Callable[[str | Select, str | None], Resolved]
+"""Finds a side's rows, by a table's name or by a query, and by its alias."""
+
+
+def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, dict[str, Span]]:
     """A join, and where its parts stand.
 
     Args:
         cursor: The text.
         select: The query.
-        catalog: What has been named so far.
+        resolve: Finds the sides.
 
     Raises:
         SqlError: When it isn't one of two streams over equal columns and a bounded time.
@@ -60,14 +64,15 @@ def join_of(cursor: Cursor, select: Select, catalog: Catalog) -> tuple[Joining, 
     _check(cursor, select)
     join = select.joins[0]
     emit = _emitted(cursor, select, join)
-    left = _half(cursor, select.source, catalog, join.left_over)
-    right = _half(cursor, join.source, catalog, join.over)
+    left = _half(cursor, select.source, resolve, join.left_over)
+    right = _half(cursor, join.source, resolve, join.over)
     if left.name.lower() == right.name.lower():
         hint = "give one of them another name, as in JOIN t AS other"
         raise SqlError(text, join.source.span, f"both sides are called {left.name}", hint)
     names = (left.name.lower(), right.name.lower())
     near, conditions = nearness(cursor, _conditions(select, join), names)
-    bound = _bound(cursor, join, near, left, right)
+    at_once = _at_once(join, conditions, left, right)
+    bound = Within(0, 0) if at_once else _bound(cursor, join, near, left, right)
     if near is not None:
         # An inner join finds the pairs in between, too, and chooses among them.
         conditions += near.parts if near.apart else []
@@ -139,21 +144,24 @@ def _check(cursor: Cursor, select: Select) -> None:
         hint = "join two streams here, and the third in a query of its own"
         raise SqlError(text, select.joins[1].span, "three streams aren't joined at once", hint)
     if select.group or select.having is not None:
-        hint = "write the pairs to a table, and group that"
+        hint = "name the pairs by WITH or CREATE VIEW, and group those"
         raise SqlError(text, select.group_span, "GROUP BY can't stand beside JOIN", hint)
     if select.distinct:
         raise SqlError(text, select.span, "DISTINCT can't stand beside JOIN", "leave it out")
 
 
-def _half(cursor: Cursor, source: Source, catalog: Catalog, over: exp.Window | None) -> _Half:
-    if not isinstance(source.item, str):
-        hint = "name it with CREATE VIEW, and join that"
-        raise SqlError(cursor.sql, source.span, "a side of a join is a table or a view", hint)
-    resolved = catalog.resolve(source.item, source.alias)
+def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | None) -> _Half:
+    if isinstance(source.item, WindowCall):
+        hint = "group by its windows in a query in parentheses, and join that"
+        raise SqlError(cursor.sql, source.span, "a side of a join is a table or a query", hint)
+    if isinstance(source.item, Select) and source.alias is None:
+        hint = "write (SELECT ...) AS one"
+        raise SqlError(cursor.sql, source.span, "this side of the join has no name", hint)
+    resolved = resolve(source.item, source.alias)
     resolved = replace(resolved, marks=resolved.marks.marked(cursor.sql, source))
-    name = source.alias or source.item.rpartition(".")[2]
+    name = source.alias or str(source.item).rpartition(".")[2]
     if over is None:
-        return _Half(resolved, name, None, None, resolved.marks.time)
+        return _Half(resolved, name, None, None, resolved.marks.time or end_of(resolved.relation))
     scope = Scope(cursor, resolved.qualifiers)
     kind, length = frame_of(scope, over)
     order = order_of(scope, over)
@@ -182,6 +190,16 @@ def _timed(cursor: Cursor, half: _Half, time: str, span: Span) -> _Half:
         problem = f"the watermark of {half.name} is one of {marked}, and {time} is compared"
         raise SqlError(cursor.sql, span, problem, f"compare {half.name}.{marked}")
     return replace(half, time=marked or time)
+
+
+def _at_once(join: Join, conditions: Sequence[exp.Expr], left: _Half, right: _Half) -> bool:
+    """Whether the times of a pair must be equal, and nothing else bounds it."""
+    if left.time is None or right.time is None or left.length or right.length or join.within:
+        return False
+    pairs = [(name, name) for name in join.using]
+    pairs += filter(None, (_pair(part, left, right) for part in conditions))
+    times = left.time.lower(), right.time.lower()
+    return times in [(one.lower(), other.lower()) for one, other in pairs]
 
 
 def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: _Half, right: _Half) -> Bound:

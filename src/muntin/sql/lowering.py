@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -11,7 +12,7 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import Column, Derived, Query, Windowing
 from muntin.sql import ksql, overs
 from muntin.sql.aggregates import name_of
-from muntin.sql.catalog import Catalog, Resolved
+from muntin.sql.catalog import Catalog, Marks, Resolved
 from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.firings import emit_spans, firing
@@ -73,7 +74,8 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
     for view in select.views:
         add_view(cursor, view, catalog)
     if select.joins:
-        return Lowered(*join_of(cursor, select, catalog), cursor.places)
+        resolve = partial(_resolved, cursor, catalog)
+        return Lowered(*join_of(cursor, select, resolve), cursor.places)
     call, resolved = _source(cursor, select.source, catalog)
     if select.window is not None:
         return _ksql(cursor, select, select.window, resolved)
@@ -97,20 +99,26 @@ def _ksql(cursor: Cursor, select: Select, window: WindowClause, resolved: Resolv
     return _windowed(Scope(cursor, resolved.qualifiers), select, resolved, call, from_call=False)
 
 
-_APART = "give the inner query as a table, mt.sql(…, w=inner), or write its results to one"
-
-
 def add_view(cursor: Cursor, view: CreateView, catalog: Catalog) -> None:
-    """Name a query's rows.
-
-    Raises:
-        SqlError: When they are windows or a join.
-    """
-    found = lower(cursor, view.select, catalog)
-    if not isinstance(found, Resolved):
-        hint = _APART
-        raise SqlError(cursor.sql, view.select.span, "windows over windows aren't taken", hint)
+    """Name a query's rows."""
+    found = _relation(lower(cursor, view.select, catalog))
     catalog.add_view(cursor.sql, view.span, view.name, found, view.existing)
+
+
+def _relation(found: Lowered | Resolved) -> Resolved:
+    """A query's rows, as a table of another one."""
+    if isinstance(found, Resolved):
+        return found
+    # What it emits was judged by it.
+    return Resolved(found.query, Marks(max_ahead=None), frozenset())
+
+
+def _resolved(cursor: Cursor, catalog: Catalog, item: str | Select, alias: str | None) -> Resolved:
+    """A table, a view, or a query in parentheses."""
+    if isinstance(item, str):
+        return catalog.resolve(item, alias)
+    names = frozenset({alias.lower()} if alias else ())
+    return replace(_relation(lower(cursor, item, catalog)), qualifiers=names)
 
 
 def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCall | None, Resolved]:
@@ -122,18 +130,11 @@ def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCal
         if meant.table is None:
             hint = f"write {item.name}(TABLE t, DESCRIPTOR(ts), ...)"
             raise SqlError(text, item.span, f"{item.name} names no table", hint)
-        resolved = catalog.resolve(meant.table, None)
+        resolved = _resolved(cursor, catalog, meant.table, None)
         qualifiers = resolved.qualifiers | ({source.alias.lower()} if source.alias else set())
         resolved = replace(resolved, qualifiers=qualifiers)
-    elif isinstance(item, Select):
-        found = lower(cursor, item, catalog)
-        if not isinstance(found, Resolved):
-            hint = _APART
-            raise SqlError(text, item.span, "windows over windows aren't taken", hint)
-        names = frozenset({source.alias.lower()} if source.alias else ())
-        resolved = replace(found, qualifiers=names)
     else:
-        resolved = catalog.resolve(item, source.alias)
+        resolved = _resolved(cursor, catalog, item, source.alias)
     return call, replace(resolved, marks=resolved.marks.marked(text, source))
 
 
@@ -218,7 +219,7 @@ def _check_order(
     if (session or counted) and not (columns and alone):
         what = "sessions are formed" if session else "rows are counted"
         problem = f"{what} in FROM, before WHERE, and would change by it"
-        name = meant.table or "t"
+        name = meant.table if isinstance(meant.table, str) else "t"
         hint = f"filter before: WITH v AS (SELECT * FROM {name} WHERE ...), and TABLE v in the call"
         scope.fail(scope.span(select.where), problem, hint)
 

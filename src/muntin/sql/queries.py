@@ -171,7 +171,7 @@ def _table_function(cursor: Cursor) -> Any:
         hint = f"write one of {', '.join(KINDS)}: TABLE({FORMS['TUMBLE']})"
         cursor.fail(None, f"{name or 'this'} isn't a window function", hint)
     cursor._advance(2)
-    call = read_call(cursor, name, start)
+    call = read_call(cursor, name, start, query)
     _closed(cursor, name)
     return call
 

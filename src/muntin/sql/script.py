@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from muntin.model.axis import micros
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import AHEAD, Column, Flow, Joining, Pipeline, Query, Table
+from muntin.model.pipeline import AHEAD, Column, Flow, Pipeline, Table, sharded, tables_of
 from muntin.model.placeholders import names
-from muntin.sql.catalog import Catalog, Resolved, read_by
+from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor, Span, read, semicolons
 from muntin.sql.definitions import GRAMMAR
 from muntin.sql.expressions import Scope
@@ -194,20 +194,14 @@ def _flow(cursor: Cursor, insert: Insert, made: Session) -> Flow:
     into = made.catalog.tables[insert.into.lower()].name
     rejected = insert.rejected and made.catalog.tables[insert.rejected.lower()].name
     written = {name.lower() for name in (into, rejected) if name is not None}
-    made.catalog.used |= written | _read(lowered.query)
+    made.catalog.used |= written | tables_of(lowered.query)
     return Flow(into, _with_buckets(lowered, made).query, into, rejected)
-
-
-def _read(query: Query) -> set[str]:
-    if isinstance(query, Joining):
-        return {read_by(query.left), read_by(query.right)}
-    return {read_by(query.source)}
 
 
 def _with_buckets(lowered: Lowered, made: Session) -> Lowered:
     if made.buckets is None:
         return lowered
-    return replace(lowered, query=replace(lowered.query, buckets=made.buckets))
+    return replace(lowered, query=sharded(lowered.query, made.buckets))
 
 
 def _lowered(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -16,7 +17,7 @@ from muntin.model.kinds import Kind
 from muntin.sql import lengths
 from muntin.sql.cursor import BOUNDS, Cursor, Span, span_of
 from muntin.sql.lengths import Length
-from muntin.sql.syntax import Argument, WindowCall
+from muntin.sql.syntax import Argument, Select, WindowCall
 
 FORMS = {
     "TUMBLE": "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' MINUTE)",
@@ -53,19 +54,22 @@ _ROUNDED = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
 _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
 
 
-def read_call(cursor: Cursor, name: str, start: int) -> WindowCall:
+def read_call(
+    cursor: Cursor, name: str, start: int, query: Callable[[Cursor], Select] | None = None
+) -> WindowCall:
     """Read a window call behind its parenthesis, up to the closing one.
 
     Args:
         cursor: The text.
         name: The function.
         start: Where it stands.
+        query: Reads a query, where one in parentheses may stand for a table.
     """
     found: list[Argument] = []
     while not cursor.sees_kind(TokenType.R_PAREN):
         if found and not cursor.takes_kind(TokenType.COMMA):
             cursor.fail(None, f"{name} isn't closed", f"write {_form(name)}")
-        found.append(_argument(cursor, name))
+        found.append(_argument(cursor, name, query))
     return WindowCall(name, tuple(found), (start, cursor.next_span[1]))
 
 
@@ -89,22 +93,23 @@ def _form(name: str) -> str:
     return FORMS[name if name in FORMS else name.rpartition("_")[0]]
 
 
-def _argument(cursor: Cursor, name: str) -> Argument:
+def _argument(
+    cursor: Cursor, name: str, query: Callable[[Cursor], Select] | None = None
+) -> Argument:
     start, label = cursor.here, None
     if cursor.second == "=>":
         label = _label(cursor, name)
-    if cursor.takes("TABLE"):
-        table, _ = cursor.name("a table")
-        partition: list[exp.Expr] = []
-        if cursor.takes_kind(TokenType.PARTITION_BY):
-            wrapped = cursor.takes_kind(TokenType.L_PAREN)
-            partition.append(cursor.scalar("a column"))
-            # Without parentheses a comma may begin the next argument.
-            while wrapped and cursor.takes_kind(TokenType.COMMA):
-                partition.append(cursor.scalar("a column"))
-            if wrapped and not cursor.takes_kind(TokenType.R_PAREN):
-                cursor.fail(None, "PARTITION BY isn't closed", "close its parenthesis")
-        return Argument("table", table, cursor.since(start), label, tuple(partition))
+    inner = cursor.sees_kind(TokenType.L_PAREN) and cursor.second in ("SELECT", "WITH")
+    if cursor.takes("TABLE") or (inner and query is not None):
+        table: str | Select
+        if query is not None and cursor.takes_kind(TokenType.L_PAREN):
+            table = query(cursor)
+            if not cursor.takes_kind(TokenType.R_PAREN):
+                cursor.fail(None, "the query isn't closed", "close its parenthesis")
+        else:
+            table, _ = cursor.name("a table")
+        partition = _partition(cursor)
+        return Argument("table", table, cursor.since(start), label, partition)
     if cursor.sees("DESCRIPTOR", "("):
         return Argument("columns", _descriptor(cursor), cursor.since(start), label)
     if cursor.sees_kind(TokenType.STRING) and label in ("ZONE", "CLOSED", "ORIGIN"):
@@ -119,6 +124,20 @@ def _argument(cursor: Cursor, name: str) -> Argument:
         return Argument("length", lengths.length(cursor), cursor.since(start), label)
     scalar = cursor.scalar(f"an argument of {name}")
     return Argument("scalar", scalar, cursor.since(start), label)
+
+
+def _partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
+    """The columns of ``PARTITION BY ...``, if it comes next."""
+    found: list[exp.Expr] = []
+    if cursor.takes_kind(TokenType.PARTITION_BY):
+        wrapped = cursor.takes_kind(TokenType.L_PAREN)
+        found.append(cursor.scalar("a column"))
+        # Without parentheses a comma may begin the next argument.
+        while wrapped and cursor.takes_kind(TokenType.COMMA):
+            found.append(cursor.scalar("a column"))
+        if wrapped and not cursor.takes_kind(TokenType.R_PAREN):
+            cursor.fail(None, "PARTITION BY isn't closed", "close its parenthesis")
+    return tuple(found)
 
 
 def _label(cursor: Cursor, name: str) -> str:
@@ -193,7 +212,7 @@ def meaning(text: str, call: WindowCall) -> Meant:
     if windows.axis == "rows" and time is not None:
         hint = "write DESCRIPTOR(partition, offset), or leave it out to count by arrival"
         placed.refuse("TIMECOL", "isn't needed by windows measured in rows", hint)
-    named = None if table is None else str(table.value)
+    named: Any = None if table is None else table.value
     return Meant(windows, named, time, offset, table.partition if table else (), spans)
 
 

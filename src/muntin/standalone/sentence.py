@@ -112,7 +112,7 @@ def join(
         within: How far partners may lie apart: one length either way, or two: how far the right
             one may lie before the left one and after it. ``muntin.rows(3)`` counts source offsets
             since each side's first. Without it partners share a window of each side that has
-            windows, or a session of both.
+            windows, or a session of both; or have the same time, where ``on`` compares the times.
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
             once), ``anti`` (those without).
         layout: Whether state is sorted by ``time`` or by ``keys`` first; else it is chosen.
@@ -129,7 +129,9 @@ def join(
         if not isinstance(given, Windowed):
             hint = "write join(windowed(time=…), …)"
             raise OptionError(name, type(given).__name__, "isn't windowed", hint)
-    pairs, bound = pairs_of(on), bound_of(within, left._windows, right._windows)
+    pairs = pairs_of(on)
+    at_once = (left._time, right._time) in pairs
+    bound = bound_of(within, left._windows, right._windows, at_once=at_once)
     one, other = (
         given._side(tuple(pair[number] for pair in pairs), bound.axis)
         for number, given in enumerate((left, right))

@@ -186,6 +186,27 @@ def test_pipelines_are_told_with_their_tables():
     assert "pairs for which a.x > y" in flat(pairs)
 
 
+def test_queries_before_others_come_first() -> None:
+    made = pipeline(
+        """CREATE TABLE a (k STRING, at TIMESTAMP, x INT) WITH (connector = 'json');
+           CREATE TABLE b (k STRING, at TIMESTAMP, y INT) WITH (connector = 'json');
+           CREATE TABLE o WITH (connector = 'parquet', path = '/o');
+           INSERT INTO o WITH pairs AS (
+               SELECT one.k, one.n, b.at FROM
+                   (SELECT k, count(*) AS n FROM a GROUP BY k, TUMBLE(at, 5 MINUTES)) one
+               JOIN b ON one.k = b.k AND b.at BETWEEN one.window_end
+                   AND one.window_end + INTERVAL '1' MINUTE)
+           SELECT k, sum(n) AS n FROM pairs GROUP BY k, TUMBLE(at, 1 HOUR)"""
+    )
+    ((_, said),) = stories(made)
+    order = ["tumbling 5 minutes", "join      inner", "tumbling 1 hour"]
+    places = [said.index(text) for text in order]
+    assert places == sorted(places)
+    for reads in ("reads a (json)", "reads the windows above as one", "reads b (json) as b"):
+        assert reads in flat(said)
+    assert "reads the pairs above" in flat(said)
+
+
 def test_rows_or_the_clock() -> None:
     said = flat(
         story(HOURS.early(rows=1000, every="5 seconds").spec(n=mt.count()), Circumstances(4))

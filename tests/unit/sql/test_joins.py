@@ -211,8 +211,13 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
             None,
         ),
         (
-            f"SELECT a.k FROM (SELECT k, ts FROM t) AS a JOIN b {OVER} ON a.k = b.k",
-            "name it with CREATE VIEW",
+            f"SELECT a.k FROM (SELECT k, ts FROM t) JOIN b {OVER} ON a.k = b.k",
+            "this side of the join has no name; write (SELECT ...) AS one",
+            "(SELECT k, ts FROM t)",
+        ),
+        (
+            "SELECT a.k FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) a JOIN b ON a.k = b.k",
+            "group by its windows in a query in parentheses",
             None,
         ),
         (

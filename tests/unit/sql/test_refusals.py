@@ -132,11 +132,6 @@ CASES = [
     ),
     ("SELECT TUMBLE_START(ts, 1 HOUR), count(*) FROM t", "add TUMBLE(ts, 1 HOUR) to GROUP", None),
     (
-        f"SELECT k FROM (SELECT k, count(*) AS n FROM {HOUR} {G}) GROUP BY k, TUMBLE(ts, 1 HOUR)",
-        "windows over windows aren't taken",
-        None,
-    ),
-    (
         f"SELECT count(*) FROM {HOUR.replace('1 HOUR', '1 MONTH')} {G}",
         "month has no fixed length",
         "1 MONTH",

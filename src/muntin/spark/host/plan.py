@@ -122,7 +122,6 @@ class Plan:
         asked: How many shards were asked for, if a number was.
         again: Builds the same in so many shards, wherever no number was asked for.
         lean: Builds the same without rejected messages, if less is sent then.
-        upstream: The join or the windows whose results the input is, if it is such.
     """
 
     spec: WindowSpec | JoinSpec
@@ -133,7 +132,6 @@ class Plan:
     asked: int | None
     again: Callable[[int], Plan]
     lean: Callable[[], Plan] | None = None
-    upstream: Upstream | None = None
 
     @property
     def spark(self) -> SparkSession:
@@ -149,6 +147,12 @@ class Plan:
     def joins(self) -> bool:
         """Whether it is a join."""
         return isinstance(self.spec, JoinSpec)
+
+    @property
+    def fed(self) -> tuple[Upstream, ...]:
+        """The operators whose results are among what is read."""
+        given = (source.input.fed for source in self.sources)
+        return tuple(one for one in given if one is not None)
 
     @property
     def results(self) -> StructType:
@@ -168,7 +172,7 @@ class Plan:
     @property
     def shards(self) -> tuple[tuple[int, int | None], ...]:
         """How many shards each operator has, and how many were asked for; this one is last."""
-        before = () if self.upstream is None else self.upstream.plan.shards
+        before = (one for fed in self.fed for one in fed.plan.shards)
         return (*before, (self.buckets, self.asked))
 
     def with_shards(self, count: int) -> Plan:

@@ -14,6 +14,8 @@ from muntin.model.counts import accounted, summed
 # In the figures of a shard: of which of several operators of a query they are; the last one doesn't
 # say.
 STAGE = "stage"
+# What an operator may be to the one behind it.
+_BEFORE = ("join", "inner", "left", "right")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = (
     (end.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
@@ -52,6 +54,9 @@ class Progress:
         unstorable: Rows that this run's sinks couldn't take; they are in a folder of the
             checkpoint, with the reason.
         inner: The same of the windows whose firings these windows take, where there are such.
+        left: The same of the operator whose results are the left side of this join, where there is
+            one.
+        right: The same of the right side.
     """
 
     batch: int = -1
@@ -63,6 +68,8 @@ class Progress:
     join: Progress | None = None
     unstorable: int = 0
     inner: Progress | None = None
+    left: Progress | None = None
+    right: Progress | None = None
 
     def __repr__(self) -> str:
         shown = {"batch": self.batch, "watermark": str(self.watermark)}
@@ -88,8 +95,8 @@ class Progress:
         for name, figure in figures.items():
             if figure:
                 yield name, f"{figure:,}"
-        for before, part in (("join", self.join), ("inner", self.inner)):
-            for name, said in [] if part is None else list(part.lines())[1:]:
+        for before, part in self.before.items():
+            for name, said in list(part.lines())[1:]:
                 yield f"{before}: {name}", said
 
     @property
@@ -105,16 +112,17 @@ class Progress:
         return None if self.watermark_micros is None else as_datetime(self.watermark_micros)
 
     @property
-    def before(self) -> Progress | None:
-        """Those of the operator before, if there is one."""
-        return self.join or self.inner
+    def before(self) -> dict[str, Progress]:
+        """Those of the operators before, by what they are to this one."""
+        found = {name: getattr(self, name) for name in _BEFORE}
+        return {name: one for name, one in found.items() if one is not None}
 
     def adds_up(self) -> bool:
         """Whether every message that came in is accounted for."""
         rest = accounted(self.counts)
         # An event that an agent was given may then be refused by a table, or by several.
         adds_up = self.seen <= rest if "taken" in self.counts else self.seen == rest
-        return adds_up and (self.before is None or self.before.adds_up())
+        return adds_up and all(one.adds_up() for one in self.before.values())
 
     @property
     def seen(self) -> int:
@@ -123,12 +131,18 @@ class Progress:
 
     @property
     def received(self) -> int:
-        """How many messages came in, to the first operator where there are several."""
-        return self.seen if self.before is None else self.before.received
+        """How many messages came in, to the first operators where there are several.
+
+        Where a join has messages on one side and results of another operator on the other, both
+        count.
+        """
+        before = [one.received for one in self.before.values()]
+        mixed = (self.left is None) != (self.right is None)
+        return sum(before) + (self.seen if mixed or not before else 0)
 
     def waits(self) -> bool:
         """Whether something waits for its policy."""
-        return self.pending > 0 or (self.before is not None and self.before.waits())
+        return self.pending > 0 or any(one.waits() for one in self.before.values())
 
     @classmethod
     def of(cls, batch: int, shards: Sequence[dict[str, Any]], fired: dict[str, int]) -> Progress:
@@ -151,7 +165,7 @@ class Progress:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Progress:
         """What ``to_dict`` wrote."""
-        before = {name: data[name] and cls.from_dict(data[name]) for name in ("join", "inner")}
+        before = {name: data[name] and cls.from_dict(data[name]) for name in _BEFORE}
         return cls(**{**data, **before})
 
 
@@ -216,4 +230,5 @@ def nested(found: Mapping[str, Progress], stage: str, batch: int) -> Progress:
         there = any(f"{one}/".startswith(f"{way}/") for one in found)
         return nested(found, way, batch) if there else None
 
-    return replace(whole, join=before("join"), inner=before("inner"))
+    parts: dict[str, Any] = {name: before(name) for name in _BEFORE}
+    return replace(whole, **parts)

@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from muntin.engine.joins.joiner import SIDE
 from muntin.engine.operator import Operator, Part, Task
 from muntin.spark.host.handoff import in_force
 from muntin.spark.host.messages import KIND, PASSED, Reader, timed
@@ -47,16 +48,25 @@ class Beside:
     Attributes:
         names: Columns that have another name there.
         values: What other columns hold; those that aren't named are null.
+        by_side: The same where it isn't one value for all sides of a join; one that has no sides
+            has the one with no name.
     """
 
     names: Mapping[str, str]
     values: Mapping[str, Any]
+    by_side: Mapping[str, Mapping[str, Any]]
 
     def fit(self, frame: pl.DataFrame, schema: StructType) -> pl.DataFrame:
         """Rejected messages with the columns of both."""
         frame = frame.rename(dict(self.names), strict=False)
         wider = [name for name in schema.names if name not in frame.columns]
-        return frame.with_columns(pl.lit(self.values.get(name)).alias(name) for name in wider)
+        return frame.with_columns(self._value(name).alias(name) for name in wider)
+
+    def _value(self, name: str) -> pl.Expr:
+        by_side = self.by_side.get(name)
+        if by_side is None or "" in by_side:
+            return pl.lit(self.values.get(name) if by_side is None else by_side[""])
+        return pl.col(SIDE).replace_strict(by_side)
 
 
 @dataclass(frozen=True)

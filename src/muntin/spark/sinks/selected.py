@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Windowing, quoted
-from muntin.spark.host.chain import Upstream, marked
+from muntin.spark.host.chain import Upstream
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.plan import RESULTS, Plan
 from muntin.spark.join import Joined
@@ -138,15 +138,21 @@ class PairShape:
                 plain.append(text)
         return frame.selectExpr(*plain, *qualified)
 
-    def of_frame(self, frame: DataFrame) -> DataFrame:
-        """Pairs in this shape."""
+    def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
+        """Pairs in this shape.
+
+        Args:
+            frame: The pairs.
+            beside: Columns that stay as they are; of rows that aren't pairs the first isn't null.
+        """
         whole = self.named(frame)
         if self.where is not None:
-            whole = whole.where(self.where)
+            kept = f" OR {beside[0]} IS NOT NULL" if beside else ""
+            whole = whole.where(f"({self.where}){kept}")
         if self.columns is None:
             return whole.drop(*SIDE_COLUMNS)
         shown = [f"{c.text} AS {quoted(c.name)}" for c in self.columns if c.name != "emission"]
-        return whole.selectExpr(*shown, columns.EMISSION)
+        return whole.selectExpr(*shown, columns.EMISSION, *beside)
 
 
 def _text(name: str) -> str:
@@ -210,6 +216,9 @@ class _Selected(QueryDefinition):
     def _emitted(self) -> DataFrame:
         return self.shape.of_frame(self.plan.unpacked(RESULTS))
 
+    def _upstream(self) -> Upstream:
+        return super()._upstream().then(self.shape)
+
     def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
         """See ``QueryDefinition.start``."""
         made = shaped(results, self.shape, self.results.schema)
@@ -228,10 +237,7 @@ class SelectedAggregate(_Selected, WindowedAggregate):
         What identifies a window is always there, and so are ``emission`` and ``revision``. A
         firing for which ``HAVING`` doesn't hold (any more) is a ``retract`` with null columns.
         """
-        return marked(self._emitted(), self._feeding())
-
-    def _feeding(self, *, full: bool = False) -> Upstream:
-        return Upstream(self.plan, self.shape, full)
+        return super().results
 
 
 class SelectedJoin(_Selected, Joined):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import gcd
+from typing import TYPE_CHECKING
 
 import polars as pl
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,6 +28,9 @@ from muntin.spark.sources.flags import NOW, Flags
 from muntin.spark.sources.kafka_columns import columnar
 from muntin.spark.sources.kafka_ranges import KafkaRows
 from muntin.spark.sources.parquet import ParquetReader, files
+
+if TYPE_CHECKING:
+    from muntin.spark.host.chain import Upstream
 
 PARSED = "__muntin_parsed"
 # The metadata of a column that isn't null where a message couldn't be parsed by its source.
@@ -49,6 +54,7 @@ class Input:
         clock: The column that says when a message arrived, in place of the machine's clock.
         max_ahead: How far ahead of the clock a message may be, microseconds; ``None`` is any.
         offset: The columns of a message's partition and of its offset in it.
+        fed: The operator whose results the frame has, if it is of such.
         rows: The frame's rows, with others among them that only pass through; the frame itself
             where there are none.
         stamped: Whether messages bring the batch's wall clock along, as ``NOW``.
@@ -60,8 +66,13 @@ class Input:
     clock: str | None = None
     max_ahead: int | None = None
     offset: tuple[str, str] | None = None
+    fed: Upstream | None = None
     rows: DataFrame | None = None
     stamped: bool = False
+
+    def with_shards(self, count: int) -> Input:
+        """The same, where an operator before has so many shards if no number was asked for."""
+        return self if self.fed is None else replace(self, fed=self.fed.with_shards(count))
 
     def select(self, sent: Sent) -> DataFrame:
         """The rows, with what is sent of each."""
@@ -89,9 +100,10 @@ class Input:
     def flag(self, sent: Sent) -> str | None:
         """Add what Spark decides about each message; returns the column that holds its time."""
         time = self.time
-        if self.where is not None:
-            where = self.where
-            sent[columns.KEEP] = F.expr(where) if isinstance(where, str) else where
+        asked = [self.where, None if self.fed is None else self.fed.keep]
+        kept = [F.expr(one) if isinstance(one, str) else one for one in asked if one is not None]
+        if kept:
+            sent[columns.KEEP] = reduce(Column.__and__, kept)
         if self.clock is not None:
             sent[columns.CLOCK] = _own(self.clock)
         if self.stamped:

@@ -1,0 +1,68 @@
+"""Queries over queries: what they are lowered to."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.twins import joined, lowered
+
+from muntin.model.joins import Within
+from muntin.model.pipeline import Derived, Joining, Windowing, tables_of
+from muntin.sql.catalog import end_of
+
+WINDOWS = "SELECT k, window_start, window_end, count(*) AS n FROM TABLE(TUMBLE({}, 1 MINUTE)) "
+BY = "GROUP BY k, window_start, window_end"
+INNER = WINDOWS.format("TABLE Clicks, DESCRIPTOR(ts)") + BY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WINDOWS.format(f"({INNER}), DESCRIPTOR(window_end)") + BY,
+        WINDOWS.format(f"TABLE ({INNER}), DESCRIPTOR(window_end)") + BY,
+        WINDOWS.format(f"DATA => ({INNER}), TIMECOL => DESCRIPTOR(window_end), SIZE => ")
+        .replace("=> , ", "=> ") + BY,
+        f"WITH v AS ({INNER}) {WINDOWS.format('TABLE v, DESCRIPTOR(window_end)')} {BY}",
+        f"CREATE VIEW v AS {INNER}; {WINDOWS.format('TABLE v, DESCRIPTOR(window_end)')} {BY}",
+    ],
+)  # fmt: skip
+def test_windows_over_windows(text):
+    found = lowered(text)
+    assert isinstance(found.source, Windowing)
+    assert found.source.spec.time == "ts"
+    assert found.spec.time == "window_end"
+    # What windows emit isn't judged once more.
+    assert (found.source.spec.max_ahead is None, found.spec.max_ahead) == (False, None)
+    assert tables_of(found) == {"clicks"}
+
+
+def test_windows_joined_by_key_and_window():
+    other = INNER.replace("Clicks", "Views")
+    found = joined(
+        f"SELECT a.k, a.n, b.n AS seen FROM ({INNER}) a LEFT JOIN (SELECT k, window_start AS s, "
+        f"window_end AS e, n FROM ({other}) c WHERE n > 1) b "
+        "ON a.k = b.k AND a.window_start = b.s AND a.window_end = b.e"
+    )
+    assert found.spec.bound == Within(0, 0)
+    assert (found.spec.left.time, found.spec.right.time) == ("window_end", "e")
+    assert found.spec.right.keys == ("k", "s", "e")
+    assert isinstance(found.left, Windowing)
+    assert isinstance(found.right, Derived)
+    assert tables_of(found) == {"clicks", "views"}
+
+
+def test_windows_over_pairs_of_windows():
+    pairs = f"SELECT a.k, a.window_end AS e FROM ({INNER}) a JOIN ({INNER}) b USING (k, window_end)"
+    found = lowered(f"SELECT k, count(*) AS n FROM ({pairs}) GROUP BY k, TUMBLE(e, 1 HOUR)")
+    assert isinstance(found.source, Joining)
+    assert found.source.spec.bound == Within(0, 0)
+    assert tables_of(found) == {"clicks"}
+
+
+def test_where_the_ends_of_windows_are():
+    made = lowered(INNER)
+    assert end_of(made) == "window_end"
+    assert end_of(Derived(made)) == "window_end"
+    assert end_of(lowered("SELECT count(*) AS n FROM t GROUP BY TUMBLE(3 ROWS)")) is None
+    one = joined(f"SELECT a.k FROM ({INNER}) a JOIN ({INNER}) b USING (k, window_end)")
+    assert end_of(one) is None
+    assert end_of(Derived(one)) is None
