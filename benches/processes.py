@@ -140,3 +140,13 @@ def end_session(session: int) -> None:
     for pid in members(session):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def proportional_mb(session: int) -> float:
+    """Memory of all processes of a session; pages that they share count once."""
+    kilobytes = 0
+    for pid in members(session):
+        with suppress(OSError):
+            rolled = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            kilobytes += sum(int(w.split()[1]) for w in rolled.splitlines() if w.startswith("Pss:"))
+    return kilobytes / 1024
