@@ -31,6 +31,7 @@ def build() -> typer.Typer:
     from muntin.cli.serve import serve
     from muntin.cli.shell import sql
     from muntin.cli.version import options
+    from muntin.cli.warm import warm
     from muntin.cli.why import why
     from muntin.cli.windowing import windowing
 
@@ -49,6 +50,7 @@ def build() -> typer.Typer:
     app.command()(rescale)
     app.command()(serve)
     app.command()(sql)
+    app.command()(warm)
     app.command()(why)
     app.command()(windowing)
     return app

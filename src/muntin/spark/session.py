@@ -11,7 +11,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from muntin.model.errors import SettingError
-from muntin.spark.host.internals import versions
+from muntin.spark.host.internals import archive, versions
 from muntin.spark.host.internals.jvm import is_connected, is_running, use_python
 from muntin.spark.stderr_filter import quiet_jvm
 
@@ -50,10 +50,11 @@ WORKERS = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 
+JVM_OPTIONS = "spark.driver.extraJavaOptions"
 LOCAL = {
     # What passes through the JVM are blobs of megabytes: to G1 each of them is a reason to look
     # through the whole heap, in which next to nothing stays.
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    JVM_OPTIONS: "-XX:+UseSerialGC",
     # A checkpoint on a local disk costs Spark some fifty processes a batch (`chmod`, `readlink`)
     # when it goes through Hadoop's FileContext, and a dozen when it doesn't. Renames are atomic
     # both ways.
@@ -149,6 +150,7 @@ def settings(master: str | None = None) -> dict[str, str]:
     wanted = {**SETTINGS, **WORKERS}
     if master is not None and master.startswith("local"):
         wanted |= {**LOCAL, "spark.sql.shuffle.partitions": str(_cores(master))}
+        wanted[JVM_OPTIONS] = f"{LOCAL[JVM_OPTIONS]} {archive.options()}".rstrip()
     return wanted
 
 

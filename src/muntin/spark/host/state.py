@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, LongType, StructType
 
 from muntin.state.blobs import found
 
 # Blobs have numbers from 0. One state variable costs a batch less than two.
 MANIFEST = -1
+# A schema as text is sent to the JVM to be parsed, four times for each shard and batch.
+_NUMBER, _BLOB = StructType().add("number", LongType()), StructType().add("blob", BinaryType())
 
 
 class SparkBlobs:
@@ -21,7 +24,7 @@ class SparkBlobs:
     """
 
     def __init__(self, handle: StatefulProcessorHandle, name: str = "blobs") -> None:
-        self._blobs = handle.getMapState(name, "number long", "blob binary")
+        self._blobs = handle.getMapState(name, _NUMBER, _BLOB)
 
     def load(self) -> str | None:
         """See ``Blobs``."""
