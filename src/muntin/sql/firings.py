@@ -12,21 +12,21 @@ from muntin.sql.lengths import Length
 from muntin.sql.syntax import Emit
 
 
-def emit_spans(emitted: Emit | None) -> dict[str, Span]:
+def emit_spans(emit: Emit | None) -> dict[str, Span]:
     """Where the parts of ``EMIT`` stand, by the names that the model's errors give them."""
-    spans = {} if emitted is None else dict(emitted.spans)
+    spans = {} if emit is None else dict(emit.spans)
     for theirs, ours in (("keep", "retain"), ("deltas", "deltas")):
         if ours in spans:
             spans[theirs] = spans[ours]
     return spans
 
 
-def firing(text: str, emitted: Emit | None, axis: Axis, *, join: bool = False) -> Firing:
+def firing(text: str, emit: Emit | None, axis: Axis, *, join: bool = False) -> Firing:
     """The policies that ``EMIT`` asks for, as the sentence would set them.
 
     Args:
         text: The whole text, for errors.
-        emitted: What was written.
+        emit: What was written.
         axis: What the windows are measured on.
         join: Whether it is of a join, which emits each pair once.
 
@@ -34,32 +34,32 @@ def firing(text: str, emitted: Emit | None, axis: Axis, *, join: bool = False) -
         SqlError: When two parts of it don't fit each other.
     """
     made = Firing()
-    if emitted is None:
+    if emit is None:
         return made
-    spans = emitted.spans
+    spans = emit.spans
     for part in ("closes", "deltas", "repeat") if join else ():
         if part in spans:
             hint = "leave it out: a pair is emitted once, as soon as its second message is there"
             raise SqlError(text, spans[part], "a join doesn't wait for windows to close", hint)
-    if emitted.changes and emitted.early is not None:
+    if emit.changes and emit.early is not None:
         hint = "CHANGES emits every change: leave EARLY out"
         raise SqlError(text, spans["early"], "CHANGES and EARLY exclude each other", hint)
-    if emitted.late is not None and emitted.grace is None:
+    if emit.late is not None and emit.grace is None:
         hint = "add for example GRACE 1 HOUR"
         raise SqlError(text, spans["late"], "without a grace nothing is late, but rejected", hint)
-    early = Each() if emitted.changes else emitted.early
-    if not emitted.repeat and early is None:
+    early = Each() if emit.changes else emit.early
+    if not emit.repeat and early is None:
         hint = "add for example EARLY EVERY 10 SECONDS"
         problem = "without early firings each window emits once"
         raise SqlError(text, spans["repeat"], problem, hint)
-    made = replace(made, early=early, accumulate=not emitted.deltas, repeat=emitted.repeat)
-    if emitted.grace is not None:
-        grace = _along(text, emitted.grace, axis, "grace")
-        late = emitted.late or (Each() if emitted.changes else made.late)
+    made = replace(made, early=early, accumulate=not emit.deltas, repeat=emit.repeat)
+    if emit.grace is not None:
+        grace = _along(text, emit.grace, axis, "grace")
+        late = emit.late or (Each() if emit.changes else made.late)
         made = replace(made, late=late, grace=grace, retention=grace)
-    if emitted.retain is not None:
-        made = replace(made, retention=_along(text, emitted.retain, axis, "RETAIN"))
-    return replace(made, rows=emitted.retain_rows)
+    if emit.retain is not None:
+        made = replace(made, retention=_along(text, emit.retain, axis, "RETAIN"))
+    return replace(made, rows=emit.retain_rows)
 
 
 def _along(text: str, found: Length, axis: Axis, what: str) -> int:

@@ -63,7 +63,7 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
     text = cursor.sql
     _check(cursor, select)
     join = select.joins[0]
-    emit = _emitted(cursor, select, join)
+    emit = _emit(cursor, select, join)
     left = _half(cursor, select.source, resolve, join.left_over)
     right = _half(cursor, join.source, resolve, join.over)
     if left.name.lower() == right.name.lower():
@@ -83,9 +83,9 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
     right = replace(right, time=right.time or left.time)
     pairs, chosen = _pairs(cursor, select, join, conditions, (left, right))
     spans = _spans(select, join)
-    said = firing_of(firing(text, emit, bound.axis, join=True))
+    policies = firing_of(firing(text, emit, bound.axis, join=True))
     sides = [
-        _side(half, keys, said, bound)
+        _side(half, keys, policies, bound)
         for half, keys in zip((left, right), zip(*pairs, strict=True), strict=True)
     ]
     how: How = join.how  # type: ignore[assignment]
@@ -105,7 +105,7 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
     return made, spans
 
 
-def _emitted(cursor: Cursor, select: Select, join: Join) -> Emit | None:
+def _emit(cursor: Cursor, select: Select, join: Join) -> Emit | None:
     """``EMIT`` with the grace that stands behind ``WITHIN``."""
     if join.within is None or join.within.grace is None:
         return select.emit
@@ -124,10 +124,10 @@ def _spans(select: Select, join: Join) -> dict[str, Span]:
     return spans | emit_spans(select.emit)
 
 
-def _side(half: _Half, keys: tuple[str, ...], said: Firing, bound: Bound) -> Side:
+def _side(half: _Half, keys: tuple[str, ...], policies: Firing, bound: Bound) -> Side:
     marks, timed = half.resolved.marks, bound.axis == "time"
     time, late = (half.time, marks.lateness) if timed else (None, 0)
-    return Side(keys, time, None, said, late, marks.max_ahead, marks.offset)
+    return Side(keys, time, None, policies, late, marks.max_ahead, marks.offset)
 
 
 def _hint(error: OptionError) -> str:

@@ -47,7 +47,7 @@ def over(clause: WindowClause, text: str, resolved: Resolved) -> WindowCall:
     return replace(clause.call, arguments=(*clause.call.arguments, column))
 
 
-def emitted(clause: WindowClause, text: str, emit: Emit | None) -> Emit:
+def with_window(clause: WindowClause, text: str, emit: Emit | None) -> Emit:
     """``EMIT`` with what the clause says of late messages.
 
     With ``FINAL`` windows wait for their grace, which moves their watermark instead.
@@ -56,8 +56,8 @@ def emitted(clause: WindowClause, text: str, emit: Emit | None) -> Emit:
         SqlError: When both say it.
     """
     emit = emit or Emit()
-    for name, said in (("grace", clause.grace), ("retain", clause.retention)):
-        if said is not None and getattr(emit, name) is not None:
+    for name, given in (("grace", clause.grace), ("retain", clause.retention)):
+        if given is not None and getattr(emit, name) is not None:
             raise SqlError(text, emit.spans[name], "WINDOW says so already", "say it once")
     if "closes" in emit.spans:
         return emit
@@ -102,19 +102,19 @@ def window(cursor: Cursor) -> WindowClause | None:
             cursor.needs(*words, hint=_WINDOW)
         length = _time(cursor, _WINDOW)
         arguments.append(Argument("length", length, length.span, label))
-    said: dict[str, Length] = {}
+    given: dict[str, Length] = {}
     while cursor.takes_kind(TokenType.COMMA):
         part = "retention" if cursor.takes("RETENTION") else "grace"
         if part == "grace":
             cursor.needs("GRACE", "PERIOD", hint=_WINDOW)
-        if part in said:
+        if part in given:
             cursor.fail(None, f"WINDOW says its {part} twice", "say it once")
-        said[part] = _time(cursor, _WINDOW)
+        given[part] = _time(cursor, _WINDOW)
     if not cursor.takes_kind(TokenType.R_PAREN):
         cursor.fail(None, "WINDOW isn't closed", _WINDOW)
     span = cursor.since(start)
     call = WindowCall(name, tuple(arguments), span)
-    return WindowClause(call, said.get("grace"), said.get("retention"), span)
+    return WindowClause(call, given.get("grace"), given.get("retention"), span)
 
 
 def within(cursor: Cursor) -> WithinClause | None:

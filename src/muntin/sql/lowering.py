@@ -95,7 +95,7 @@ def _ksql(cursor: Cursor, select: Select, window: WindowClause, resolved: Resolv
     marks = resolved.marks
     late = marks.lateness + ksql.lateness(window, select.emit)
     resolved = replace(resolved, marks=replace(marks, lateness=late))
-    select = replace(select, emit=ksql.emitted(window, cursor.sql, select.emit))
+    select = replace(select, emit=ksql.with_window(window, cursor.sql, select.emit))
     return _windowed(Scope(cursor, resolved.qualifiers), select, resolved, call, from_call=False)
 
 

@@ -82,10 +82,10 @@ def nearness(
     """
     scope, rest = Scope(cursor, frozenset()), []
     found: Nearness | None = None
-    said = [(part, _bounds(cursor, part, names)) for part in parts]
+    given = [(part, _bounds(cursor, part, names)) for part in parts]
     # Numbers are compared, too: what is times shows where one is moved by an interval.
-    times = [bound.columns for _, bounds in said for bound in bounds if bound.moved]
-    for part, bounds in said:
+    times = [bound.columns for _, bounds in given for bound in bounds if bound.moved]
+    for part, bounds in given:
         if not any(bound.columns in times for bound in bounds):
             rest.append(part)
             continue

@@ -141,12 +141,12 @@ def _named(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
 
 
 def _same(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
-    def said(window: exp.Window) -> Any:
+    def part_of(window: exp.Window) -> Any:
         parts = [normal(node, scope) for node in window.args.get("partition_by") or []]
         kind, length = frame_of(scope, window)
         return parts, order_of(scope, window), kind, length.value
 
-    return bool(said(one) == said(other))
+    return bool(part_of(one) == part_of(other))
 
 
 class PerRow(SelectList):

@@ -67,7 +67,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     if cursor.word in _REFUSED:
         problem, hint = _REFUSED[cursor.word]
         cursor.fail(None, problem, hint)
-    emitted = clauses.emit(cursor)
+    emit = clauses.emit(cursor)
     if not cursor.ended and not cursor.sees_kind(TokenType.R_PAREN):
         hint = "the clauses are WHERE, GROUP BY, HAVING, WINDOW and EMIT, in this order"
         cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", hint)
@@ -80,7 +80,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
         group,
         having,
         named,
-        emitted,
+        emit,
         head,
         group_span,
         views,
