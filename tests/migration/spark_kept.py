@@ -19,7 +19,7 @@ import muntin as mt
 from muntin.state.manifest import FORMAT
 
 FOLDER = Path(__file__).parent / "checkpoints"
-KINDS = ("windows", "sessions", "join", "tables")
+KINDS = ("windows", "sessions", "join", "outer", "chain", "tables")
 SECONDS = [[1, 4, 2, 9, 12], [8, 31, 7, 29], [33, 30, 64, 35], [36, 62, 70]]
 BEFORE = 2
 """How many batches were taken when the checkpoint was written."""
@@ -53,9 +53,15 @@ def run(spark: SparkSession, kind: str, feed: Feed, checkpoint: Path, buckets: i
     if kind == "tables":
         source = mt.source(feed.stream(spark), key="key", time="at")
         made = mt.on_spark(counting(), {"messages": source}, buckets=buckets)
-    elif kind == "join":
+    elif kind in ("join", "outer"):
         sides = [mt.windowed(feed.stream(spark), **given) for _ in range(2)]
-        made = mt.join(*sides, on="key", within="50 seconds", how="inner", buckets=buckets)
+        how: Any = "inner" if kind == "join" else "full"
+        made = mt.join(*sides, on="key", within="50 seconds", how=how, buckets=buckets)
+    elif kind == "chain":
+        inner = mt.windowed(feed.stream(spark), buckets=buckets, **given).tumbling("5 seconds")
+        short = inner.agg(total=mt.sum("value"))
+        outer = mt.windowed(short, key="key", time="window_end", buckets=buckets)
+        made = outer.tumbling("20 seconds").agg(n=mt.count(), total=mt.sum("total"))
     else:
         windows = mt.windowed(feed.stream(spark), buckets=buckets, **given)
         cut: Any = (
@@ -75,7 +81,7 @@ def held(spark: SparkSession, kind: str, checkpoint: Path) -> list[pl.DataFrame]
         found = [mt.open_table(str(checkpoint), "total", spark=spark).fetch()]
     else:
         state: Any = mt.open_state(str(checkpoint), spark=spark)
-        sides = ("left", "right") if kind == "join" else ()
+        sides = ("left", "right") if kind in ("join", "outer") else ()
         found = [state.fetch(side) for side in sides] or [state.fetch()]
     return [frame.sort(frame.columns) for frame in found]
 
