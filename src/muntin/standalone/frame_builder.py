@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from muntin.engine import columns
+from muntin.engine.utf8 import GARBLED, frame_of
 from muntin.model.errors import OptionError
 from muntin.standalone.fields import (
     GREATEST,
@@ -122,23 +124,27 @@ class FrameBuilder:
         """
         if isinstance(given, Sequence) and all(isinstance(row, Mapping) for row in given):
             return self._of_mappings(given) if given else None
-        try:
-            frame = given if isinstance(given, pl.DataFrame) else pl.DataFrame(given)
-        except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-            hint = "give a Polars, pandas or Arrow table, or a list of dictionaries"
-            raise OptionError("batch", type(given).__name__, "isn't a table", hint) from error
+        frame, garbled = _table(given)
         if self.columns is None:
             self.adopt(frame.schema)
         frame = self._fitting(frame)
+        if garbled is not None:
+            frame = frame.with_columns(garbled.alias(UNREAD))
+            garbled = garbled.is_not_null()
         time = self.input.time
         if time is None:
-            return self._finished(frame.with_columns(pl.lit(0, dtype=pl.Int64).alias(columns.TIME)))
+            placed = frame.with_columns(pl.lit(0, dtype=pl.Int64).alias(columns.TIME))
+            return self._finished(placed, malformed=garbled)
         place, malformed = _read_times(frame[time])
+        if garbled is not None:
+            malformed = garbled if malformed is None else malformed | garbled
         beyond = self._beyond(place)
         if beyond is not None:
-            text = (f"{time}=" + place.cast(pl.String)).alias(UNREAD)
+            text = (f"{time}=" + place.cast(pl.String)).set(~beyond, None)
+            if garbled is not None:
+                text = text.zip_with(beyond, frame[UNREAD])
             readable = frame.select(pl.when(~beyond).then(pl.col(time))).to_series()
-            frame = frame.with_columns(readable, text.set(~beyond, None))
+            frame = frame.with_columns(readable, text.alias(UNREAD))
             place, malformed = (
                 place.set(beyond, None),
                 beyond if malformed is None else malformed | beyond,
@@ -289,6 +295,27 @@ def _widens(found: pl.DataType, wanted: pl.DataType) -> bool:
     if isinstance(found, pl.Categorical | pl.Enum):
         return wanted == pl.String
     return isinstance(found, pl.Datetime) and isinstance(wanted, pl.Datetime)
+
+
+def _table(given: Any) -> tuple[pl.DataFrame, pl.Series | None]:
+    """A table as a frame, and which columns of a message aren't text, where some aren't.
+
+    Raises:
+        OptionError: When it is none.
+    """
+    try:
+        if isinstance(given, pa.RecordBatch):
+            given = pa.Table.from_batches([given])
+        if isinstance(given, pa.Table):
+            given = frame_of(given)
+        frame = given if isinstance(given, pl.DataFrame) else pl.DataFrame(given)
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        hint = "give a Polars, pandas or Arrow table, or a list of dictionaries"
+        raise OptionError("batch", type(given).__name__, "isn't a table", hint) from error
+    if GARBLED not in frame.columns:
+        return frame, None
+    names = pl.when(pl.col(GARBLED).list.len() > 0).then(pl.col(GARBLED).list.join(", "))
+    return frame.drop(GARBLED), frame.select(names + " isn't UTF-8").to_series()
 
 
 def _read_times(times: pl.Series) -> tuple[pl.Series, pl.Series | None]:

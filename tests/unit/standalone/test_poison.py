@@ -195,6 +195,31 @@ def test_receivers_get_times_that_python_cant_hold_as_text(zone: str | None) -> 
     adds_up(operator.counts, 3)
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_text_that_isnt_utf8_in_arrow_tables(batch: bool) -> None:
+    held = pa.array([b"a", b"\xff", b"a", b"\xed\xa0\x80"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 4, held.buffers())
+    times = [5 * SECOND, 5 * SECOND, 2**63 - 1, 6 * SECOND]
+    table: Any = pa.table({"k": text, "at": times, "v": ["x", "y", "z", "w"]})
+    results: list[Any] = []
+    errors: list[Any] = []
+    operator = WindowedAggregator(
+        windowed(key="k", time="at", max_ahead=None)
+        .tumbling("10 s")
+        .early(each=True)
+        .agg(n=mt.count()),
+        downstream=results.append,
+        errors=errors.append,
+    )
+    operator.add_messages(table.to_batches()[0] if batch else table)
+    adds_up(operator.counts, 4)
+    assert [(row["k"], row["n"]) for row in results] == [("a", 1)]
+    aside = {row["v"]: (row["reason"], row["k"], row["unread"]) for row in errors}
+    assert aside["y"] == ("malformed", "\\xff", "k isn't UTF-8")
+    assert aside["w"] == ("malformed", "\\xed\\xa0\\x80", "k isn't UTF-8")
+    assert aside["z"][0] == "malformed"
+
+
 def test_names() -> None:
     many = {f"c{number}": [1] for number in range(10_000)}
     operator = WindowedAggregator(windowed(key="k", time="at").tumbling("10 s").agg(n=mt.count()))

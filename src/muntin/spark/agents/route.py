@@ -11,9 +11,9 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.admission import admit
 from muntin.engine.operator import REJECTED, Part, Task
+from muntin.engine.utf8 import text
 from muntin.spark.agents.rows import REJECTED_FRAME, TABLE, kind_of
 from muntin.spark.sources.flags import NOW
-from muntin.spark.sources.utf8 import text
 from muntin.state.hashing import hash_rows
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, keys_column, keys_of

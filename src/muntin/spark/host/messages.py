@@ -8,8 +8,8 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
+from muntin.engine.utf8 import GARBLED, frame_of
 from muntin.spark.sources.flags import NOW
-from muntin.spark.sources.utf8 import GARBLED, frame_of
 
 ROWS_AT_ONCE = 500_000
 # What an operator before this one emitted beside its results; see ``muntin.spark.host.chain``.

@@ -30,12 +30,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
+from muntin.engine.utf8 import GARBLED, frame_of
 from muntin.model.errors import OptionError
 from muntin.spark.host.internals.jvm import default_files, started_in
 from muntin.spark.host.internals.plans import bare_source, is_seen
 from muntin.spark.host.messages import ROWS_AT_ONCE
 from muntin.spark.sources.flags import Flags
-from muntin.spark.sources.utf8 import GARBLED, frame_of
 
 SETTING = "spark.muntin.readParquet"
 
