@@ -121,6 +121,8 @@ def rows(data: Any, start: int) -> Iterator[Any]:
     """
     if isinstance(data, str | Path):
         return _file(Path(data), start)
+    if type(data).__module__.partition(".")[0] == "pyarrow":
+        return _arrow_rows(data, start)
     frame = _frame(data)
     if frame is not None:
         return _frame_rows(frame, start)
@@ -135,13 +137,33 @@ def rows(data: Any, start: int) -> Iterator[Any]:
 def _frame(data: Any) -> Any:
     """A Polars frame, out of one of another library."""
     module = type(data).__module__.partition(".")[0]
-    if module not in ("polars", "pandas", "pyarrow"):
+    if module not in ("polars", "pandas"):
         return None
     import polars as pl
 
     if module == "polars":
         return data.collect() if isinstance(data, pl.LazyFrame) else data
-    return pl.from_pandas(data) if module == "pandas" else pl.from_arrow(data)
+    return pl.from_pandas(data)
+
+
+def _arrow_rows(data: Any, start: int) -> Iterator[Any]:
+    """The rows of an Arrow table; bytes that aren't text are escaped as Python does it.
+
+    So no key is taken for another: what can't be written as UTF-8 is malformed.
+    """
+    import pyarrow as pa
+
+    from muntin.engine.named_rows import named_rows
+    from muntin.engine.utf8 import GARBLED, frame_of
+
+    whole = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+    table = whole.slice(start)
+    for number, row in enumerate(named_rows(frame_of(table))):
+        for name in row.pop(GARBLED, ()):
+            if row[name] is not None:
+                raw = table[name].slice(number, 1).cast(pa.large_binary())[0].as_py()
+                row[name] = raw.decode(errors="surrogateescape")
+        yield row
 
 
 def _frame_rows(frame: Any, start: int) -> Iterator[Any]:

@@ -94,6 +94,21 @@ def test_times_in_frames_that_python_cant_hold(tmp_path: Path, kind: str) -> Non
         assert rejected.value["at"].startswith("+57971-02-25")
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_text_in_arrow_tables_that_isnt_utf8(batch: bool) -> None:
+    held = pa.array([b"a", b"\xff", b"a", b"\xed\xa0\x80", b"a"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 5, held.buffers())
+    table: Any = pa.table({"k": text, "at": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    app, plain = counting(None)
+    given = table.to_batches()[0] if batch else table
+    with app.run({"events": mt.source(given, key="k", time="at")}) as running:
+        assert dict(plain.items()) == {"a": 3}
+        assert running.counts["malformed"] == 2
+        assert [row.value["k"] for row in running.rejected] == ["\udcff", "\udced\udca0\udc80"]
+    found = mt.source(given, key="k").messages(3)
+    assert [message.key for message in found] == ["\udced\udca0\udc80", "a"]
+
+
 @pytest.mark.slow
 def test_a_key_of_ten_million_characters_and_a_value_of_fifty() -> None:
     app, plain = counting(None)
