@@ -327,3 +327,28 @@ def test_columns_of_two_types_and_names_of_ours(spark: SparkSession) -> None:
     made = named.tumbling("10 seconds").agg(n=mt.count())
     with pytest.raises(mt.OptionError, match=r"stage.*is a column that rejected messages have"):
         mt.join(made, sides[0], on=["key", "window_start", "window_end"])
+
+
+def test_windows_that_emit_again_are_joined_by_their_full(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1))
+    calm = totals(feed.stream(spark), 10)
+    made = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("10 seconds")
+    restless = made.early(each=True).agg(total=mt.sum("value"))
+    on = ["key", "window_start", "window_end"]
+    for side in (restless, restless.results, restless.results.where("total > 1")):
+        with pytest.raises(mt.OptionError, match=r"each would count; give \.full"):
+            mt.join(calm, mt.windowed(side, time="window_end"), on=on)
+    with pytest.raises(mt.OptionError, match=r"each would count; give \.full"):
+        mt.join(restless, calm, on=on)
+    pairs = mt.join(calm, restless.full, on=on)
+    assert pairs.results.columns == [*on, "total", "n", "total_right", "emission"]
+    whole = mt.windowed(feed.frame(spark), key="key", time="at").tumbling("10 seconds")
+    sides = [whole.early(each=True).agg(total=mt.sum("value")).full] * 2
+    assert [row["total_right"] for row in mt.join(*sides, on=on).results.collect()] == [1]
+    with pytest.raises(mt.OptionError, match="isn't windowed"):
+        mt.join(pairs, calm, on=on)  # type: ignore[arg-type]
+    with pytest.raises(mt.OptionError, match="leaves nothing to bound a pair"):
+        mt.join(calm, restless.full, on="key")

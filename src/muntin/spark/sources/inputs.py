@@ -77,6 +77,9 @@ class Input:
     def select(self, sent: Sent) -> DataFrame:
         """The rows, with what is sent of each."""
         rows = self.frame if self.rows is None else self.rows
+        if self.rows is None and self.fed is not None and columns.EMISSION not in rows.columns:
+            # The columns are asked for before the rows are there, which say how each was emitted.
+            rows = rows.withColumn(columns.EMISSION, F.lit("full"))
         passed = [] if self.rows is None else PASSED
         # An expression costs Python a millisecond, and frames have thousands of columns.
         asked = (f"`{n}`" if c is None else c.alias(n) for n, c in sent.items())
