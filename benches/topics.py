@@ -55,9 +55,9 @@ class Work:
 
 
 WORKS = {
-    "K1": Work(),
-    "K2": Work(size=60, slide=1, per_batch=40_000, batches=30),
-    "P64": Work(shuffled=64),
+    "K1": Work(batches=80),
+    "K2": Work(size=60, slide=1, per_batch=40_000, batches=60),
+    "P64": Work(batches=60, shuffled=64),
 }
 
 
