@@ -1,6 +1,6 @@
 """Spark's classes as the JVM shares them: read once, and from then on mapped into memory.
 
-A session loads over ten thousand classes. Java's class data sharing keeps them in a file as they
+A session loads thousands of classes. Java's class data sharing keeps them in a file as they
 are in memory. The file is of one Java and one Spark. The JVM checks whether jars have changed, and
 goes on without it then; it doesn't check whether the file is whole, and crashes. So only a file is
 used whose JVM ended well, and whose size is still what it was.
