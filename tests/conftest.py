@@ -67,7 +67,12 @@ def spark() -> Iterator[SparkSession]:
     # A run is too short for the JVM's second compiler to pay: without it, tests cost half.
     quick = "-XX:TieredStopAtLevel=1"
     session = mt.session(
-        "muntin-tests", master="local[2]", spark__driver__extraJavaOptions=quick, **delta_settings()
+        "muntin-tests",
+        master="local[2]",
+        spark__driver__extraJavaOptions=quick,
+        # Spark's 1 GB isn't enough for the texts of 50 MB that some tests send.
+        spark__driver__memory="3g",
+        **delta_settings(),
     )
     yield session
     session.stop()
