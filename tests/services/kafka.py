@@ -63,7 +63,7 @@ class Kafka:
     def _java(self, *arguments: str) -> list[str]:
         home = os.environ.get("JAVA_HOME")
         java = f"{home}/bin/java" if home else "java"
-        small = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        small = ["-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         return [java, *small, "-cp", f"{BROKER}/*", *arguments]
 
     def start(self) -> None:
@@ -99,16 +99,24 @@ class Kafka:
         """Send messages: partition, key, value, and headers where there are any."""
         settings = {"bootstrap.servers": self.servers, "message.max.bytes": largest}
         producer = Producer({**settings, "enable.idempotence": True})
+        failed: list[Any] = []
+
+        def keep(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failed.append(error)
+
         for partition, key, value, *headers in messages:
             more = {"headers": headers[0]} if headers else {}
             while True:
                 try:
-                    producer.produce(topic, value, key, partition, **more)
+                    producer.produce(topic, value, key, partition, on_delivery=keep, **more)
                     break
                 except BufferError:  # it sends what it holds before it takes more
                     producer.poll(0.1)
             producer.poll(0)
+        # What couldn't be delivered isn't in the queue any more either.
         assert producer.flush(60) == 0
+        assert not failed
 
     def read(self, topic: str) -> list[Message]:
         """All messages that a topic holds, partition by partition."""
