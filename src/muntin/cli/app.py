@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 def build() -> typer.Typer:
-    """The application with all of its commands.
-
-    Raises:
-        MissingExtraError: When typer or rich isn't installed.
-    """
+    """The application with all of its commands."""
     try:
         import rich  # noqa: F401
         import typer

@@ -79,11 +79,7 @@ def demo(
 
 
 def _empty(out: Path) -> None:
-    """Remove what an earlier run left, and nothing else.
-
-    Raises:
-        OptionError: When the folder has something in it and no demo has written there.
-    """
+    """Remove what an earlier run left, and nothing else."""
     marker = out / _MARKER
     if out.exists() and not out.is_dir():
         raise OptionError("out", str(out), "isn't a folder", "give a folder")

@@ -74,11 +74,7 @@ def doctor(
 
 
 def look(quick: bool) -> Iterator[Finding]:
-    """All findings, the cheap ones first.
-
-    Args:
-        quick: Whether Spark stays as it is.
-    """
+    """All findings, the cheap ones first."""
     yield python()
     home = java()
     yield home

@@ -43,11 +43,7 @@ def opened(path: Path, given: dict[str, str]) -> Callable[[Any], list[Any]]:
 
 
 def load(path: Path) -> Callable[..., Any]:
-    """The function ``pipeline`` of a file.
-
-    Raises:
-        OptionError: When there is no such file or function.
-    """
+    """The function ``pipeline`` of a file."""
     if not path.is_file():
         hint = "give the path of a file in SQL or TOML, or in Python with pipeline(spark)"
         raise OptionError("PIPELINE", str(path), "isn't a file", hint)
@@ -99,11 +95,7 @@ def _pairs(
 
 
 def check_fits(function: Callable[..., Any], given: dict[str, str]) -> None:
-    """Refuse settings that the function doesn't take, or that it misses.
-
-    Raises:
-        OptionError: Saying what the function takes.
-    """
+    """Refuse settings that the function doesn't take, or that it misses."""
     signature = inspect.signature(function)
     try:
         signature.bind(None, **given)
@@ -114,11 +106,7 @@ def check_fits(function: Callable[..., Any], given: dict[str, str]) -> None:
 
 
 def started(returned: Any) -> list[Any]:
-    """The queries that a pipeline returned.
-
-    Raises:
-        OptionError: When it didn't return started queries.
-    """
+    """The queries that a pipeline returned."""
     queries = list(returned) if isinstance(returned, list | tuple) else [returned]
     if not queries or not all(hasattr(q, "progress") and hasattr(q, "await_idle") for q in queries):
         hint = "return what .start(...) gave, or a list of those"

@@ -29,11 +29,7 @@ WORDS = (
 
 
 class SqlCompleter(Completer):
-    """Completes SQL's words, aggregates, and the names that were defined.
-
-    Args:
-        names: Gives the names that are known now.
-    """
+    """Completes SQL's words, aggregates, and the names that were defined."""
 
     def __init__(self, names: Callable[[], list[str]]) -> None:
         from muntin.sql.aggregates import TAKEN

@@ -44,12 +44,7 @@ def warm() -> None:
 
 
 def run(spark: Any, folder: Path) -> None:
-    """Run what most queries begin with: a stream into windows, rows out of them, and SQL.
-
-    Args:
-        spark: The session.
-        folder: Where its files may be.
-    """
+    """Run what most queries begin with: a stream into windows, rows out of them, and SQL."""
     import muntin as mt
 
     schema = "page string, at timestamp, n long"

@@ -211,11 +211,7 @@ def _run(
 
 
 def follow(query: Any, options: Options, reporter: Reporter) -> None:
-    """Report each interval until the duration is over.
-
-    Raises:
-        QueryFailedError: When the query failed, in its error's own words.
-    """
+    """Report each interval until the duration is over."""
     # Spark has things to say until then, which would tear a view apart.
     while query.is_active and not reporter.begun:
         time.sleep(0.1)

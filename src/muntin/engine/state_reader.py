@@ -32,9 +32,6 @@ CHANGE, NEW = "change", "new"
 class StateReader:
     """Reads the state of one query.
 
-    Args:
-        spec: The query, as its checkpoint remembers it.
-
     Raises:
         OptionError: When a column has a type that isn't read from outside.
     """
@@ -108,9 +105,6 @@ def types_of(words: Mapping[str, str]) -> dict[str, pl.DataType]:
 
     Args:
         words: What the facts say of them, by name.
-
-    Raises:
-        OptionError: When one isn't read from outside.
     """
     found = {}
     for name, text in words.items():
@@ -129,9 +123,6 @@ def key_of(names: Sequence[str], types: Mapping[str, pl.DataType], given: Any) -
         names: The key columns.
         types: Their types.
         given: The key's value; a tuple, or a dictionary by column, where there are several.
-
-    Raises:
-        OptionError: When it doesn't fit.
     """
     if isinstance(given, Mapping) and given.keys() == set(names):
         given = tuple(given[name] for name in names)

@@ -56,14 +56,7 @@ def about(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
 def of_windows(
     spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int
 ) -> Iterator[str]:
-    """What is true of each window that holds a time, and of a message at that time.
-
-    Args:
-        spec: The query.
-        clocks: The clocks of its shard.
-        windows: What the state has, oldest first.
-        at: The time.
-    """
+    """What is true of each window that holds a time, and of a message at that time."""
     kind = spec.windows
     assert not isinstance(kind, Sessions)
     closed, ended = _passed(kind, clocks.watermark, spec.firing.grace)

@@ -22,9 +22,6 @@ def check(aggregate: Aggregate, shapes: Mapping[str, Shape], words: str | None =
         shapes: The types of columns by name, of those that it reads at least.
         words: The aggregate in the user's words, where its columns were named anew.
 
-    Raises:
-        OptionError: Naming the aggregate, the type, and what to do.
-
     Example:
         >>> from muntin.model.aggregates import max
         >>> check(max("name"), {"name": Shape("string", "string")})

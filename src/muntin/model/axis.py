@@ -81,9 +81,6 @@ def micros(option: str, value: Duration, *, zero: bool = True) -> int:
     Returns:
         The duration in microseconds, never negative.
 
-    Raises:
-        OptionError: When the value isn't a duration, is negative, or is zero where it may not be.
-
     Example:
         >>> micros("size", "1 hour 30 minutes") == micros("size", "PT1H30M") == 5_400_000_000
         True
@@ -168,11 +165,6 @@ def rows(count: int) -> Rows:
 
 def measure(option: str, value: Length, *, zero: bool = False) -> tuple[int, Axis]:
     """A length, and the axis that it is measured on.
-
-    Args:
-        option: The option's name, for the error.
-        value: A duration, or a number of rows.
-        zero: Whether a length of nothing is allowed.
 
     Raises:
         OptionError: When the value is no length, is negative, or is zero where it may not be.

@@ -154,9 +154,6 @@ def bound_of(
         right: The right side's windows.
         at_once: Whether the times of both are among the columns that must be equal.
 
-    Raises:
-        OptionError: When nothing bounds a pair, so that state would grow indefinitely.
-
     Example:
         >>> bound_of(("1 minute", 0), None, None)
         Within(before=60000000, after=0, axis='time')

@@ -104,9 +104,6 @@ class Cumulating(ByNumber):
 def cumulating(size: Length, step: Length, *, origin: int = 0) -> Cumulating:
     """Windows that start every ``size`` and emit the result so far at each ``step``.
 
-    Raises:
-        OptionError: When the step doesn't divide the size.
-
     Example:
         >>> str(cumulating("1 day", "1 hour"))
         'cumulating 1 day by 1 hour'

@@ -153,9 +153,6 @@ def days(size: Length, zone: str, *, slide: Length | None = None, origin: int = 
         slide: Whole days; the size where it isn't given.
         origin: A time in the day at which some window starts, microseconds.
 
-    Raises:
-        OptionError: When a length isn't a whole number of days, or the zone isn't known.
-
     Example:
         >>> str(days("1 day", "America/New_York"))
         'tumbling 1 day in America/New_York'

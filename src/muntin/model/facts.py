@@ -80,9 +80,6 @@ class QuerySpec(JsonDataclass, ABC):
 
         Args:
             stored: What ``to_dict`` gave when the state was written.
-
-        Raises:
-            SpecChangedError: Naming each fact that differs and may not, then and now.
         """
         if stored == self.to_dict():
             return

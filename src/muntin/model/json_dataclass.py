@@ -56,11 +56,7 @@ class JsonDataclass:
 
 
 class Family(Generic[T]):
-    """Kinds of which a field holds one.
-
-    Args:
-        kinds: All of them.
-    """
+    """Kinds of which a field holds one."""
 
     def __init__(self, *kinds: type[Any]) -> None:
         self._kinds: dict[str, type[T]] = {kind.KIND: kind for kind in kinds}

@@ -29,9 +29,6 @@ def listen(host: str, port: int) -> socket.socket:
     Args:
         host: The address, of either family.
         port: The port; 0 is any that is free.
-
-    Raises:
-        OptionError: When the port is taken, or the address isn't one of this machine's.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)

@@ -38,9 +38,6 @@ def partly(value: str, given: Mapping[str, str]) -> str:
 def check_secret(option: str, value: str) -> None:
     """Refuse a secret that doesn't come from the environment alone.
 
-    Raises:
-        OptionError: Naming the option, not the value.
-
     Example:
         >>> check_secret("password", "${env:DB_PASSWORD}")
         >>> check_secret("dsn", "postgresql://me:${env:DB_PASSWORD}@host/db")
@@ -60,9 +57,6 @@ def filled(
         value: The value as it was written.
         given: What ``--set`` gave.
         environment: The environment's variables.
-
-    Raises:
-        OptionError: When a placeholder has no value, or a secret isn't one.
 
     Example:
         >>> filled("path", "${out}/a", {"out": "/data"}, {})

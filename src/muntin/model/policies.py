@@ -123,12 +123,7 @@ def policy(
     every: Duration | None,
     at_least: int | None = None,
 ) -> Policy:
-    """Make the policy that was asked for.
-
-    Raises:
-        OptionError: When none was asked for, or each message and something else, or a figure is
-            below 1; or a least number of rows without the clock alone.
-    """
+    """Make the policy that was asked for."""
     if each == (rows is not None or every is not None):
         hint = "give each=True, or rows=N, every=DURATION or both: whichever comes first"
         problem = "asks for each message and for more" if each else "asks for no policy"

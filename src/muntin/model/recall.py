@@ -18,9 +18,6 @@ QUERIES: Family[WindowSpec | JoinSpec] = Family(WindowSpec, JoinSpec)
 def recalled(stored: Mapping[str, Any]) -> WindowSpec | JoinSpec:
     """The query that a checkpoint remembers.
 
-    Raises:
-        OptionError: When it was written by another version.
-
     Example:
         >>> from muntin.model.windows import tumbling
         >>> from muntin.model.aggregates import quantile

@@ -206,11 +206,7 @@ class Sentence:
         return self._once("windows", windows, _windows=windows)
 
     def _once(self, step: str, value: object, **changes: Any) -> Self:
-        """The same with a step that can be given once.
-
-        Raises:
-            OptionError: When it was given before.
-        """
+        """The same with a step that can be given once."""
         if step in self._given:
             hint = "omit one of the two"
             raise OptionError(step, str(value), "comes after another, which it would replace", hint)
@@ -233,11 +229,7 @@ class Sentence:
         keys: tuple[str, ...] = (),
         unnamed: tuple[Any, ...] = (),
     ) -> WindowSpec:
-        """The query, if it is complete.
-
-        Raises:
-            OptionError: When windows or aggregates are missing, or something can't work.
-        """
+        """The query, if it is complete."""
         _check_aggregates(aggregates, unnamed)
         if self._windows is None:
             raise OptionError(
@@ -258,11 +250,7 @@ class Sentence:
         )
 
     def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
-        """What was said, as one side of a join.
-
-        Raises:
-            OptionError: When it makes NULL a group.
-        """
+        """What was said, as one side of a join."""
         if self._nulls != "reject":
             hint = "omit it: NULL has no partner, as in SQL"
             raise OptionError("nulls", self._nulls, "isn't done by a join", hint)
@@ -281,11 +269,7 @@ class Sentence:
 
 
 def check_name(option: str, value: object) -> None:
-    """Refuse what isn't the name of a column.
-
-    Raises:
-        OptionError: When it is something else, an expression for example.
-    """
+    """Refuse what isn't the name of a column."""
     if value is not None and not isinstance(value, str):
         hint = "give its name; select an expression under a name first"
         raise OptionError(option, value, "isn't the name of a column", hint)

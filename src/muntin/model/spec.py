@@ -201,11 +201,7 @@ class WindowSpec(QuerySpec):
 
 
 def check_nulls(given: object) -> None:
-    """Refuse what isn't one of ``Nulls``.
-
-    Raises:
-        OptionError: When it isn't.
-    """
+    """Refuse what isn't one of ``Nulls``."""
     if given not in get_args(Nulls):
         hint = 'give "reject", or "group" to make NULL a group of its own'
         raise OptionError("nulls", given, "isn't done with NULL keys", hint)

@@ -132,10 +132,6 @@ def tumbling(size: Length, *, origin: int = 0) -> Windows:
 def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
     """Windows of one size that start every slide and so overlap.
 
-    Raises:
-        OptionError: When the slide is greater than the size (times in the gaps would be in no
-            window), or is measured on another axis.
-
     Example:
         >>> str(hopping("1 hour", "5 minutes"))
         'hopping 1 hour by 5 minutes'
@@ -156,9 +152,6 @@ def along(option: str, value: Length, axis: Axis, *, zero: bool = False) -> int:
         value: The length.
         axis: The axis of the other.
         zero: Whether a length of nothing is allowed; it lies on both axes.
-
-    Raises:
-        OptionError: When it is on the other one.
     """
     length, own = measure(option, value, zero=zero)
     if length and own != axis:

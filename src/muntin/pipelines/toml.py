@@ -39,9 +39,6 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
     Args:
         text: The file's text.
         given: What placeholders outside of options are replaced by.
-
-    Raises:
-        PipelineFileError: When it can't be run, naming the entry.
     """
     try:
         form = PipelineForm.model_validate(tomllib.loads(text))

@@ -192,9 +192,6 @@ class Feed:
         Args:
             query: Which.
             key: A key's values, in the order of its columns; empty for the whole in figures.
-
-        Raises:
-            OptionError: When there is no such query, or it has no state to look into.
         """
         with self._changed:
             kept = self._kept.get(query)
@@ -215,10 +212,6 @@ class Feed:
 
     def since(self, last: int, timeout: float = 0.0) -> list[dict[str, Any]] | None:
         """What has happened since an event.
-
-        Args:
-            last: Its number.
-            timeout: How many seconds to wait for something.
 
         Returns:
             The events; ``None`` where some are forgotten, so that a snapshot is needed.

@@ -33,10 +33,6 @@ class Server(Closeable):
         host: Where to listen. Elsewhere than on this machine's own loopback a token is needed.
         port: The port; 0 is any that is free.
         token: What who looks has to know; ``new`` makes one up.
-
-    Raises:
-        OptionError: When others could look without a token, the token is empty, or the port is
-            taken.
     """
 
     def __init__(

@@ -18,12 +18,7 @@ _NOTED: ContextVar[Noted | None] = ContextVar("muntin_noted", default=None)
 
 
 def explain(plan: Plan, rates: Rates | None = None) -> str:
-    """Say what a plan does, behind those whose results it takes.
-
-    Args:
-        plan: The plan.
-        rates: What comes in, if that is known.
-    """
+    """Say what a plan does, behind those whose results it takes."""
     return "\n\n".join([*(explain(fed.plan) for fed in plan.fed), _explained(plan, rates)])
 
 

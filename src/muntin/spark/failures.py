@@ -51,13 +51,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception, batch: int, part: str) -> Failure | None:
-        """What a batch failed with; ``None`` where that is nobody's code but ours and Spark's.
-
-        Args:
-            error: What was raised.
-            batch: The batch's number.
-            part: What ran.
-        """
+        """What a batch failed with; ``None`` where that is nobody's code but ours and Spark's."""
         if isinstance(error, PythonException):
             trace = str(error)
             kind, message = _raised(trace)

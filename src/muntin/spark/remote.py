@@ -45,11 +45,7 @@ _NO_WORKER = ("failed to connect back", "Timed out while waiting for the Python 
 
 
 class Post:
-    """Reports each batch to the client, out of the server's Python process; is sent there pickled.
-
-    Args:
-        session: The id of the client's session.
-    """
+    """Reports batches to the client, out of the server's Python process; is sent there pickled."""
 
     def __init__(self, session: str) -> None:
         self._name = uuid.uuid4().hex
@@ -230,15 +226,7 @@ class Following:
 
 
 def check_sendable(outputs: Sequence[Destination], sinks: Sequence[Sink | None]) -> None:
-    """Refuse sinks that can't be sent to the server.
-
-    Args:
-        outputs: What kinds of rows there are.
-        sinks: Where they go.
-
-    Raises:
-        OptionError: Naming the output and its sink.
-    """
+    """Refuse sinks that can't be sent to the server."""
     from pyspark import cloudpickle
 
     for output, target in zip(outputs, sinks, strict=True):
@@ -251,14 +239,7 @@ def check_sendable(outputs: Sequence[Destination], sinks: Sequence[Sink | None])
 
 
 def started(start: Callable[[], Any]) -> Any:
-    """Start a query on a server whose Python process may take long to come up.
-
-    Args:
-        start: Starts it.
-
-    Raises:
-        SettingError: When muntin isn't installed where the server is.
-    """
+    """Start a query on a server whose Python process may take long to come up."""
     for attempt in range(_STARTS):
         try:
             return start()

@@ -184,11 +184,7 @@ def _cores(master: str) -> int:
 
 
 def require(spark: SparkSession) -> None:
-    """Refuse a session without which a query would fail later and less clearly.
-
-    Raises:
-        SettingError: Naming all such settings, their values, and the values to give them.
-    """
+    """Refuse a session without which a query would fail later and less clearly."""
     wrong = {
         name: (found, wanted, why)
         for name, default, wanted, why in _REQUIRED

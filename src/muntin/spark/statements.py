@@ -94,17 +94,7 @@ def asked(
     frames: Mapping[str, DataFrame],
     around: Surroundings | None = None,
 ) -> WindowedAggregate | Joined:
-    """A query with its tables found.
-
-    Args:
-        spark: The session, if there is one.
-        question: The query.
-        frames: DataFrames by name.
-        around: Where placeholders get their values.
-
-    Raises:
-        SqlError: When it can't be run, at the place where that is known.
-    """
+    """A query with its tables found."""
     lowered = question.lowered
     here = around or Surroundings()
     known = {name.lower(): frame for name, frame in frames.items()}
@@ -148,10 +138,6 @@ def plainly(error: Exception) -> str:
 
 def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
     """A query over DataFrames.
-
-    Args:
-        query: The query.
-        find: Gives the DataFrame of a name.
 
     Raises:
         OptionError: Naming the option, its value and how to fix it.

@@ -55,9 +55,6 @@ def call(scope: Scope, node: exp.Expr) -> Aggregate:
     Args:
         scope: The text and its names.
         node: A node for which ``name_of`` isn't empty.
-
-    Raises:
-        SqlError: When it can't be computed, with what can.
     """
     span = scope.span(node)
     condition: exp.Expr | None = None
@@ -179,11 +176,7 @@ class _Reader:
 
 
 def alone(text: str) -> Aggregate:
-    """An aggregate that stands by itself.
-
-    Raises:
-        SqlError: When the text is something else.
-    """
+    """An aggregate that stands by itself."""
 
     def one(cursor: Cursor) -> Any:
         return cursor.scalar("an aggregate")

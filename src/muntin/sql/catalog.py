@@ -40,11 +40,7 @@ class Marks:
     clock: str | None = None
 
     def marked(self, text: str, source: Source) -> Marks:
-        """The same with what the query itself says of its source.
-
-        Raises:
-            SqlError: When there is a watermark already.
-        """
+        """The same with what the query itself says of its source."""
         if source.offset is not None:
             return replace(self, offset=source.offset).marked(text, replace(source, offset=None))
         mark = source.watermark
@@ -98,11 +94,7 @@ class Catalog:
         return Catalog(dict(self.tables), dict(self.views), set(self.used))
 
     def add_table(self, text: str, span: Span, table: Table, existing: Existing = "refuse") -> None:
-        """Name a table.
-
-        Raises:
-            SqlError: When there is one already that can't be replaced.
-        """
+        """Name a table."""
         name = table.name.lower()
         if self._stays(text, span, table.name, existing, name in self.tables):
             return

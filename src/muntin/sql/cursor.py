@@ -152,11 +152,7 @@ class Cursor(SparkParser):
         return "" if excluded else self._curr.text.upper()
 
     def name(self, what: str) -> tuple[str, Span]:
-        """Read a name.
-
-        Args:
-            what: What is named, for the error.
-        """
+        """Read a name."""
         start = self.here
         found = None if self.ended else self._parse_id_var(any_token=False)
         if not isinstance(found, exp.Identifier):
@@ -165,11 +161,7 @@ class Cursor(SparkParser):
         return found.name, self.since(start)
 
     def text(self, what: str) -> tuple[str, Span]:
-        """Read a string, as it stands.
-
-        Args:
-            what: What it says, for the error.
-        """
+        """Read a string, as it stands."""
         token = self.takes_kind(TokenType.STRING)
         if token is None:
             self.fail(None, f"{what} is missing", "write it in quotes: '...'")
@@ -192,11 +184,7 @@ class Cursor(SparkParser):
         return _PLACEHOLDER.sub(value, text)
 
     def scalar(self, what: str) -> exp.Expr:
-        """Read an expression.
-
-        Args:
-            what: What it is, for the error.
-        """
+        """Read an expression."""
         start = self.here
         self.depth = 0
         found: exp.Expr | None = None if self.ended else self._parse_disjunction()
@@ -356,16 +344,7 @@ def span_of(node: exp.Expr) -> Span | None:
 def read(
     text: str, grammar: Grammar, given: Mapping[str, str] | None = None
 ) -> tuple[list[Any], Cursor]:
-    """Read all statements of a text.
-
-    Args:
-        text: The text.
-        grammar: What reads them.
-        given: What placeholders are replaced by.
-
-    Raises:
-        SqlError: When it can't be read.
-    """
+    """Read all statements of a text."""
     cursor = Cursor(dialect=Dialect)
     cursor.grammar = grammar
     cursor.given, cursor.used, cursor.depth, cursor.places = given or {}, set(), 0, {}

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 def need() -> None:
-    """Refuse to go on without sqlglot.
-
-    Raises:
-        MissingExtraError: When it isn't installed.
-    """
+    """Refuse to go on without sqlglot."""
     if find_spec("sqlglot") is None:
         raise MissingExtraError("SQL for windows", "sql")
 

@@ -39,11 +39,7 @@ class Scope:
         raise SqlError(self.text, span, problem, hint)
 
     def span(self, node: exp.Expr) -> Span:
-        """Where a node stands.
-
-        Raises:
-            SqlError: When that can't be known.
-        """
+        """Where a node stands."""
         found = span_of(node)
         if found is None:
             parent = node.parent

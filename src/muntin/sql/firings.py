@@ -29,9 +29,6 @@ def firing(text: str, emit: Emit | None, axis: Axis, *, join: bool = False) -> F
         emit: What was written.
         axis: What the windows are measured on.
         join: Whether it is of a join, which emits each pair once.
-
-    Raises:
-        SqlError: When two parts of it don't fit each other.
     """
     made = Firing()
     if emit is None:

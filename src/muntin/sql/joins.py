@@ -50,16 +50,7 @@ Resolve = Callable[[str | Select, str | None], Resolved]
 
 
 def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, dict[str, Span]]:
-    """A join, and where its parts stand.
-
-    Args:
-        cursor: The text.
-        select: The query.
-        resolve: Finds the sides.
-
-    Raises:
-        SqlError: When it isn't one of two streams over equal columns and a bounded time.
-    """
+    """A join, and where its parts stand."""
     text = cursor.sql
     _check(cursor, select)
     join = select.joins[0]

@@ -34,11 +34,7 @@ _KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
 
 
 def over(clause: WindowClause, text: str, resolved: Resolved) -> WindowCall:
-    """The window function over a source.
-
-    Raises:
-        SqlError: When the source has no event time.
-    """
+    """The window function over a source."""
     time = resolved.marks.time
     if time is None:
         hint = "write WATERMARK ts DELAY OF INTERVAL '1' MINUTE behind the table"
@@ -51,9 +47,6 @@ def with_window(clause: WindowClause, text: str, emit: Emit | None) -> Emit:
     """``EMIT`` with what the clause says of late messages.
 
     With ``FINAL`` windows wait for their grace, which moves their watermark instead.
-
-    Raises:
-        SqlError: When both say it.
     """
     emit = emit or Emit()
     for name, given in (("grace", clause.grace), ("retain", clause.retention)):

@@ -59,11 +59,6 @@ def place_of(spans: Mapping[str, Span], error: OptionError) -> Span:
 def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolved:
     """Lower a query.
 
-    Args:
-        cursor: The text.
-        select: The query.
-        catalog: What has been named so far.
-
     Returns:
         A windowed query, rows that are chosen and computed one by one, or a join.
 
@@ -239,11 +234,7 @@ def finished(
     grouping: SelectList,
     spans: dict[str, Span],
 ) -> Lowered:
-    """The query in one value.
-
-    Raises:
-        SqlError: When the model refuses it.
-    """
+    """The query in one value."""
     axis = meant.windows.axis
     marks = resolved.marks
     if axis == "time" and marks.time is not None and marks.time != meant.time:

@@ -76,9 +76,6 @@ def nearness(
         cursor: The text.
         parts: What must hold, all of it.
         names: What the sides are called, in small letters.
-
-    Raises:
-        SqlError: When times are compared, and don't bound a pair on both sides.
     """
     scope, rest = Scope(cursor, frozenset()), []
     found: Nearness | None = None

@@ -37,10 +37,6 @@ def shared(flows: Sequence[Flow], tables: Mapping[str, Table]) -> tuple[Target, 
 
     A topic of Kafka may take the rejected messages of several queries: it is only added to, and a
     dead letter replaces no other. Results would, since they are known by their key and window.
-
-    Args:
-        flows: The queries.
-        tables: All tables, by name in lower case.
     """
     taken: dict[str, Target] = {}
     for output in _outputs(flows):

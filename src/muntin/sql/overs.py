@@ -74,16 +74,7 @@ def order_of(scope: Scope, window: exp.Window) -> str | None:
 
 
 def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, PerRow]:
-    """A query of aggregates per row.
-
-    Args:
-        scope: The text and its names.
-        select: The query.
-        resolved: Its relation.
-
-    Raises:
-        SqlError: When it can't be computed exactly, with what can.
-    """
+    """A query of aggregates per row."""
     if select.group or select.having is not None:
         scope.fail(select.group_span, "GROUP BY can't stand beside OVER", "write two queries")
     found = [n for i in select.items if i.scalar for n in walk(i.scalar)]

@@ -134,9 +134,6 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
     Args:
         text: The text.
         given: What placeholders outside of options are replaced by.
-
-    Raises:
-        SqlError: When it can't be run, at the place.
     """
     statements, cursor = read(text, GRAMMAR, given)
     made = session()
@@ -221,9 +218,6 @@ def question(
         text: Some definitions, then a ``SELECT``.
         given: What placeholders are replaced by.
         made: What earlier texts have defined; this one adds to it.
-
-    Raises:
-        SqlError: When there is no query, or it can't be run, at the place.
     """
     statements, cursor = read(text, GRAMMAR, given)
     made = made or session()

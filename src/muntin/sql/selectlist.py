@@ -22,10 +22,6 @@ OWN = ("emission", "revision")
 class SelectList:
     """The keys, the aggregates and the output of a windowed query, as they are found.
 
-    Args:
-        scope: The text and its names.
-        select: The query.
-
     Attributes:
         keys: The key columns.
         aggregates: What is computed, by name.

@@ -183,15 +183,7 @@ class Meant:
 
 
 def meaning(text: str, call: WindowCall) -> Meant:
-    """The windows that a call means.
-
-    Args:
-        text: The whole text, for errors.
-        call: What was written.
-
-    Raises:
-        SqlError: When it can't be meant so.
-    """
+    """The windows that a call means."""
     name = call.name.rpartition("_")[0] if call.name in BOUNDS else call.name
     placed = _Placed(text, name, call)
     table = placed.of("DATA")

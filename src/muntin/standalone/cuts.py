@@ -106,14 +106,7 @@ def countable(messages: pl.DataFrame, needed: Sequence[str]) -> NDArray[np.bool_
 def watermarks(
     messages: pl.DataFrame, lateness: int, start: int | None, counts: NDArray[np.bool_]
 ) -> Positions:
-    """The watermark before each message; ``ALWAYS`` where there is none yet.
-
-    Args:
-        messages: Single messages in their order.
-        lateness: How far the watermark trails.
-        start: The watermark before the first of them.
-        counts: Which of them may move it.
-    """
+    """The watermark before each message; ``ALWAYS`` where there is none yet."""
     times = messages[columns.TIME].fill_null(0).to_numpy() - lateness
     moved = np.maximum.accumulate(np.where(counts, times, ALWAYS))
     before = np.concatenate([[ALWAYS], moved[:-1]])

@@ -61,9 +61,6 @@ def type_of_time(time: Any) -> pl.DataType:
 def type_of(name: str, values: Sequence[Any]) -> pl.DataType:
     """The type of a field, out of its first values.
 
-    Raises:
-        OptionError: When all are null, or the first one has a type that no column has.
-
     Example:
         >>> type_of("price", [None, 5, 2.5])
         Float64
@@ -173,9 +170,6 @@ def times(name: str, values: Sequence[int | str | None], unread: Unread) -> pl.S
 
 def schema_of(given: Mapping[str, Any]) -> pl.Schema:
     """A schema out of Python or Polars types by name.
-
-    Raises:
-        OptionError: When something in it is no type.
 
     Example:
         >>> dict(schema_of({"price": float}))

@@ -46,9 +46,6 @@ class FrameBuilder:
 
     Attributes:
         columns: The types of all columns; ``None`` before they are known.
-
-    Raises:
-        OptionError: When the schema lacks a field that the query needs.
     """
 
     def __init__(
@@ -75,11 +72,7 @@ class FrameBuilder:
             self.adopt(pl.Schema(known))
 
     def adopt(self, schema: pl.Schema) -> None:
-        """Let these be the columns from now on.
-
-        Raises:
-            OptionError: When one is missing that the query needs, or can't be a time or an offset.
-        """
+        """Let these be the columns from now on."""
         for option, name in self.input.needed:
             if name not in schema:
                 hint = f"give messages that have it, or one of {', '.join(schema)}"
@@ -298,11 +291,7 @@ def _widens(found: pl.DataType, wanted: pl.DataType) -> bool:
 
 
 def _table(given: Any) -> tuple[pl.DataFrame, pl.Series | None]:
-    """A table as a frame, and which columns of a message aren't text, where some aren't.
-
-    Raises:
-        OptionError: When it is none.
-    """
+    """A table as a frame, and which columns of a message aren't text, where some aren't."""
     try:
         if isinstance(given, pa.RecordBatch):
             given = pa.Table.from_batches([given])

@@ -76,11 +76,7 @@ class MessageBuffer:
         self.future.clear()
 
     def _micros(self, time: Any) -> int | str | None:
-        """A message's time in microseconds, or the text of what isn't one.
-
-        Raises:
-            OptionError: When there is a time and the query has none.
-        """
+        """A message's time in microseconds, or the text of what isn't one."""
         if self.sample is None and time is not None:
             if self.input.time is None:
                 hint = 'leave it out, or write windowed(…, time="…")'
@@ -100,9 +96,6 @@ class MessageBuffer:
 
         Returns:
             Its time in microseconds, or the text of what isn't one.
-
-        Raises:
-            OptionError: When the message doesn't fit the query.
         """
         micros = time
         if time.__class__ is not int or self.sample is None or not LEAST <= time <= GREATEST:

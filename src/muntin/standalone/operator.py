@@ -52,11 +52,7 @@ def machine_clock() -> int:
 
 
 def key_frame(option: str, names: Sequence[str], key: Any) -> pl.DataFrame | None:
-    """A key as a row with the names of its fields; ``None`` where no key is asked for.
-
-    Raises:
-        OptionError: When it hasn't as many values as there are names.
-    """
+    """A key as a row with the names of its fields; ``None`` where no key is asked for."""
     if key is None:
         return None
     values = key if isinstance(key, tuple) else (key,)

@@ -41,11 +41,7 @@ class PendingOutputs:
             self._frames.append(frame)
 
     def waiting(self, nothing: pl.DataFrame) -> pl.DataFrame:
-        """All rows that wait.
-
-        Args:
-            nothing: What to give where none do.
-        """
+        """All rows that wait."""
         if not self._frames:
             return nothing
         return pl.concat(self._frames)[self._sent :]

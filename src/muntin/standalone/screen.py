@@ -12,12 +12,7 @@ from muntin.standalone.message_buffer import MessageBuffer
 
 
 class Screen:
-    """The screen before one query's windows.
-
-    Args:
-        spec: The query.
-        buffer: Where its messages wait.
-    """
+    """The screen before one query's windows."""
 
     def __init__(self, spec: WindowSpec, buffer: MessageBuffer) -> None:
         self._spec = spec
@@ -32,11 +27,7 @@ class Screen:
         self._watermark = watermark
 
     def may_reject(self, time: int | str | None) -> bool:
-        """Whether the message that came last may be rejected.
-
-        Args:
-            time: Its time as the buffer gave it.
-        """
+        """Whether the message that came last may be rejected."""
         spec, buffer = self._spec, self._buffer
         if buffer.future or not buffer.readable():
             return True

@@ -15,9 +15,6 @@ _log = logging.getLogger("muntin.standalone")
 class Selector:
     """The message selector of one operator.
 
-    Args:
-        name: The operator's name, for the log.
-
     Attributes:
         enabled: Whether messages are taken.
 
@@ -36,11 +33,7 @@ class Selector:
         self.enabled = True
 
     def check(self) -> None:
-        """Let a message pass, or not.
-
-        Raises:
-            SelectorDisabledError: When no message is taken now; it is logged as a warning too.
-        """
+        """Let a message pass, or not."""
         if self.enabled:
             return
         refusal = f"{self.name} takes no messages while its outputs wait for what is downstream"

@@ -59,9 +59,6 @@ class StoredAggregation:
 
     Attributes:
         clock: The wall clock, as it was last set.
-
-    Raises:
-        OptionError: When messages can't be kept, since windows count arrivals.
     """
 
     def __init__(self, spec: WindowSpec, blobs: Blobs, messages: Blobs | None = None) -> None:
@@ -166,11 +163,7 @@ class StoredAggregation:
         return self._timed(self.shard.snapshot(start, end, only))
 
     def messages(self, start: int | None, end: int | None) -> pl.DataFrame:
-        """The kept messages from a position to another, both included, by position and offset.
-
-        Raises:
-            OptionError: When none are kept.
-        """
+        """The kept messages from a position to another, both included, by position and offset."""
         if self._kept is None:
             hint = "make the operator with keep_messages=True"
             raise OptionError("keep_messages", False, "keeps no messages to get", hint)

@@ -32,9 +32,6 @@ def unseal(magic: bytes, blob: bytes, name: str, kind: str) -> memoryview:
         blob: The blob.
         name: What an error calls it.
         kind: What it should hold, in an error's words.
-
-    Raises:
-        StateCorruptedError: When it isn't one, was written by a newer format, was cut or changed.
     """
     if len(blob) < _HEADER.size or blob[:4] != magic:
         raise StateCorruptedError(f"{name} doesn't start as {kind}: it was replaced")

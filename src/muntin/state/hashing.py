@@ -26,9 +26,6 @@ _NULL = np.uint64(0x7FB5D329728EA185)
 def hash_rows(columns: list[pl.Series]) -> Hashes:
     """Hash each row over some columns.
 
-    Args:
-        columns: One or more columns of equal length.
-
     Returns:
         One hash a row; equal rows have equal hashes, whatever the integer width of a column.
     """

@@ -96,10 +96,6 @@ def loads(text: str, kind: StateKind | None = None) -> Manifest:
     Args:
         text: The text.
         kind: What kind of query goes on from it; any where it isn't given.
-
-    Raises:
-        StateCorruptedError: When it can't be read, or another format was written.
-        SpecChangedError: When another kind of query wrote it.
     """
     try:
         stored = json.loads(text)

@@ -29,13 +29,7 @@ class Division(Protocol):
     """
 
     def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        """The rows of a run by the new shards that need them.
-
-        Args:
-            run: Its number.
-            rows: What it holds.
-            shards: How many new shards there are.
-        """
+        """The rows of a run by the new shards that need them."""
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
         """What a new shard keeps beside its tables.
@@ -57,17 +51,7 @@ def parts(
 def resplit(
     manifests: Sequence[Manifest], moved: Moved, shards: int, division: Division
 ) -> list[str]:
-    """The manifests of the new shards.
-
-    Args:
-        manifests: Those of the old ones.
-        moved: Where their runs are now.
-        shards: How many new shards there are.
-        division: What the kind of query knows.
-
-    Raises:
-        OptionError: When the old shards don't stand at the same watermark.
-    """
+    """The manifests of the new shards."""
     marks = {manifest.watermark for manifest in manifests}
     if len(marks) != 1:
         hint = "let the query run one batch, and stop it"

@@ -92,11 +92,7 @@ def decode(data: bytes) -> tuple[Any, ...]:
 
 
 def decode_part(data: bytes, at: int = 0) -> tuple[Any, int]:
-    """The part that starts at a place, and the place behind it.
-
-    Raises:
-        StateCorruptedError: When no part starts there, or the bytes end before it does.
-    """
+    """The part that starts at a place, and the place behind it."""
     try:
         return _DECODERS[data[at]](data, at + 1)
     except (IndexError, KeyError, OverflowError, ValueError, struct.error) as error:

@@ -37,12 +37,7 @@ class Snapshot(Protocol):
 
 
 class WhileOpen:
-    """A view that ends with its store: what is asked after ``close`` is an error in every form.
-
-    Args:
-        kv: The store.
-        view: What it held at one moment.
-    """
+    """A view that ends with its store: what is asked after ``close`` is an error in every form."""
 
     __slots__ = ("_kv", "_view")
 
@@ -222,10 +217,6 @@ class KeyValue(Closeable):
 
 
 def check_key(key: bytes) -> None:
-    """Refuse the empty key.
-
-    Raises:
-        OptionError: When it is empty.
-    """
+    """Refuse the empty key."""
     if not key:
         raise OptionError("key", key, "is empty", "give at least one byte")

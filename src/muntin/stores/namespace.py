@@ -28,10 +28,6 @@ class Namespace:
     Attributes:
         observed: The greatest position on the axis that the store has seen; survives a restart.
         counts: Counts of the store, by name; they survive a restart, too.
-
-    Raises:
-        OptionError: When the name is taken, or the codec isn't known.
-        SpecChangedError: When rows were written with another identity.
     """
 
     def __init__(self, kv: KeyValue, name: str, identity: Mapping[str, str], code: str) -> None:
@@ -64,11 +60,7 @@ class Namespace:
                 )
 
     def observe(self, position: int) -> None:
-        """Note a position; the greatest counts.
-
-        Raises:
-            OptionError: When it is none.
-        """
+        """Note a position; the greatest counts."""
         if type(position) is not int:
             hint = "give whole microseconds, or an offset"
             raise OptionError("position", position, "isn't a place on the axis", hint)
@@ -130,9 +122,6 @@ class NamespaceView:
 def length(option: str, value: Duration | int) -> int:
     """A length on the axis: a duration in microseconds, or a plain number as it is.
 
-    Raises:
-        OptionError: When it isn't one, or isn't greater than zero.
-
     Example:
         >>> length("retention", "1 second"), length("retention", 3)
         (1000000, 3)
@@ -145,11 +134,7 @@ def length(option: str, value: Duration | int) -> int:
 
 
 def required_key(option: str, key: Any) -> bytes:
-    """The bytes of one key.
-
-    Raises:
-        OptionError: When it is null.
-    """
+    """The bytes of one key."""
     if key is None:
         hint = "give a key; where keys bound a range, None leaves it open"
         raise OptionError(option, key, "is no key", hint)

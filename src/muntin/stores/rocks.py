@@ -34,11 +34,7 @@ class _Held:
         self.rows = rows
 
     def living(self) -> Any:
-        """The object.
-
-        Raises:
-            MuntinError: When the store was closed.
-        """
+        """The object."""
         if self.rows is None:
             raise MuntinError("the store was closed while it was read; open it again")
         return self.rows

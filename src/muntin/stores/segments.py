@@ -22,9 +22,6 @@ def segment_interval(retention: int, segments: int, minimum: Duration | int) -> 
     Source: KIP-94. What has expired is dropped by whole segments, of which at most
     ``segments + 1`` are in use.
 
-    Raises:
-        OptionError: When there are fewer than two segments, or the minimum isn't a length.
-
     Example:
         >>> segment_interval(2_000, segments=3, minimum=1)
         1000

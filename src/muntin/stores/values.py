@@ -79,9 +79,6 @@ def codec(name: str) -> Codec:
 
     A JSON value comes back as JSON has it: a tuple as a list, the keys of a dictionary as text.
 
-    Raises:
-        OptionError: When there is none of that name.
-
     Example:
         >>> codec("json").from_bytes(codec("json").to_bytes({"n": 2}))
         {'n': 2}

@@ -224,9 +224,6 @@ async def reads(agent: Agent) -> tuple[str, Keying | None]:
     """Which topic an agent reads, and what it wants the events partitioned by.
 
     The function runs up to its first event, on nothing.
-
-    Raises:
-        OptionError: When it ends without asking for one.
     """
     tracer = _Tracer()
     RUNNING.set(tracer)

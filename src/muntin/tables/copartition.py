@@ -95,9 +95,6 @@ def partitioning_of(table: str, key: Any, cursor: EventCursor) -> Partitioning:
 
     Returns:
         How the key belongs to it.
-
-    Raises:
-        PartitionError: Naming the table, the keys and what to write.
     """
     own = cursor.key
     parts = len(key) if isinstance(key, tuple) else 0
@@ -118,11 +115,6 @@ def partitioning_of(table: str, key: Any, cursor: EventCursor) -> Partitioning:
 
 def places(key: Any, known: Iterable[Partitioning], partitions: int) -> list[int]:
     """The partitions that a key may be in, the likeliest first.
-
-    Args:
-        key: The key.
-        known: How the table's keys belong to partitions.
-        partitions: How many partitions there are.
 
     Example:
         >>> places(("a", 1), [(2, FIRST)], 64) == partitions_of(["a"], 64)
@@ -167,18 +159,7 @@ def home(
     partitions: int,
     holds: Callable[[int], bool],
 ) -> int:
-    """The partition that a key lies in; where it is in none, where it would be looked for.
-
-    Args:
-        table: The table's name.
-        key: The key.
-        known: How the table's keys belong to partitions.
-        partitions: How many partitions there are.
-        holds: Whether a partition has it.
-
-    Raises:
-        PartitionError: When it lies in several.
-    """
+    """The partition that a key lies in; where it is in none, where it would be looked for."""
     asked = places(key, known, partitions)
     if len(asked) == 1:
         return asked[0]

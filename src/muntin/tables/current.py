@@ -119,11 +119,7 @@ def current() -> EventCursor | None:
 
 
 def current_cursor(what: str) -> EventCursor:
-    """Where the running agent is.
-
-    Raises:
-        OutsideStreamError: Outside of a stream.
-    """
+    """Where the running agent is."""
     cursor = current()
     if cursor is None:
         raise OutsideStreamError(
@@ -133,11 +129,7 @@ def current_cursor(what: str) -> EventCursor:
 
 
 def time_of(event: Any) -> int:
-    """The time of an event, or a point in time as it is.
-
-    Raises:
-        OptionError: When it is neither.
-    """
+    """The time of an event, or a point in time as it is."""
     if isinstance(event, Event):
         return event.time
     try:

@@ -159,11 +159,7 @@ class Intake:
 
 
 def _position(time: Any) -> int:
-    """A time that windows can be reckoned from.
-
-    Raises:
-        ValueError: When it lies so far out that theirs would overflow.
-    """
+    """A time that windows can be reckoned from."""
     at = moment(time)
     if abs(at) >= FARTHEST:
         raise ValueError(f"the time {time!r} lies beyond what windows reach")

@@ -22,9 +22,6 @@ END = 1 << 62
 def length(option: str, value: Seconds, *, zero: bool = True) -> int:
     """A length in microseconds.
 
-    Raises:
-        OptionError: When it isn't one, is negative, too long, or is zero where it may not be.
-
     Example:
         >>> length("size", 10.0) == length("size", "10 seconds") == 10_000_000
         True
@@ -49,9 +46,6 @@ def expiry(value: Seconds | None) -> int | None:
 
 def moment(value: Any) -> int:
     """A point in time in microseconds since the epoch; without a zone it is UTC.
-
-    Raises:
-        ValueError: When it isn't one.
 
     Example:
         >>> moment(1.5), moment("1970-01-01T00:00:01")

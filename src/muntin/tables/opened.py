@@ -38,9 +38,6 @@ class Opened:
         default: Makes the value of a key that has none, where the state doesn't say.
         value_type: What values are, where it isn't plain.
 
-    Raises:
-        OptionError: When there is no such table.
-
     Attributes:
         spec: The table.
         runs: The blobs that hold it, by partition.
@@ -153,9 +150,6 @@ def spec_of(
         stored: That part.
         default: Makes the value of a key that has none, where the state doesn't say.
         value_type: What values are, where it isn't plain.
-
-    Raises:
-        StateCorruptedError: When it can't be read.
     """
     try:
         spec = stored["spec"]

@@ -56,9 +56,6 @@ _HINT = (
 def pack(value: Any) -> Any:
     """A value as JSON has it.
 
-    Raises:
-        OptionError: When it is of a type that can't be kept.
-
     Example:
         >>> pack({"seen": {1}})
         {'seen': {'$': 'set', 'v': [1]}}
@@ -80,9 +77,6 @@ def pack(value: Any) -> Any:
 
 def unpack(packed: Any) -> Any:
     """What ``pack`` was given.
-
-    Raises:
-        StateCorruptedError: When it isn't anything that ``pack`` gives.
 
     Example:
         >>> unpack(pack((1, b"2")))
@@ -106,11 +100,7 @@ def dumps(value: Any) -> str:
 
 
 def loads(text: str) -> Any:
-    """What ``dumps`` was given.
-
-    Raises:
-        StateCorruptedError: When it isn't such text.
-    """
+    """What ``dumps`` was given."""
     try:
         return unpack(json.loads(text))
     except ValueError as error:

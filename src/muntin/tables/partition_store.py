@@ -29,9 +29,6 @@ class PartitionStore:
         app: The app's name; several may share a store.
         partitions: How many partitions it has.
 
-    Raises:
-        SpecChangedError: When the store was written with another number of partitions.
-
     Attributes:
         blobs: The place of each partition.
         offsets: The number of the next message of each topic.
@@ -75,13 +72,7 @@ class PartitionStore:
     def commit(
         self, offsets: dict[str, int], pending: list[Any], rejected: list[dict[str, Any]]
     ) -> None:
-        """Make a batch durable, whole.
-
-        Args:
-            offsets: The numbers of the next messages.
-            pending: Messages on their way, as plain JSON.
-            rejected: What was rejected, as plain JSON.
-        """
+        """Make a batch durable, whole."""
         self.offsets, self.pending = offsets, pending
         if self._store is None:
             return

@@ -82,9 +82,6 @@ class Keying:
 def keying(option: str, by: Any, name: str | None = None) -> Keying:
     """What is meant by ``Withdrawal.country``, ``"country"`` or a function.
 
-    Raises:
-        OptionError: When it is neither a field nor a function.
-
     Example:
         >>> keying("group_by", "country").of({"country": "NL"})
         'NL'

@@ -128,11 +128,7 @@ class SessionTableShard(TableShard):
             self._replace(key, time, touched, operation(old, operand))
 
     def write(self, key: Any, value: Any, cursor: EventCursor, relative: Relative) -> None:
-        """Set the value of the session of the event's time; ``GONE`` deletes it.
-
-        Raises:
-            KeyError: When there is nothing to delete.
-        """
+        """Set the value of the session of the event's time; ``GONE`` deletes it."""
         entered = self._enter(key, cursor, relative)
         if entered is not None:
             time, touched = entered

@@ -53,10 +53,6 @@ class Emitted(NamedTuple):
 class TableShard:
     """What all kinds of tables share.
 
-    Args:
-        spec: The table.
-        part: The partition that it is in.
-
     Attributes:
         watermark: Up to where the table's clock has come; it never goes back.
         closed: The greatest place that has expired.
@@ -217,11 +213,7 @@ class TableShard:
             self.part.reject(cursor, reason, self.spec.name, detail, judged)
 
     def default(self, key: Any) -> Any:
-        """What a key without a value has.
-
-        Raises:
-            KeyError: When the table has no default.
-        """
+        """What a key without a value has."""
         if self.spec.default is None:
             raise KeyError(key)
         return self.spec.default()
@@ -365,10 +357,6 @@ class TableShard:
 
     def close(self, *, emit: bool, final: bool) -> list[Emitted]:
         """Drop the windows that have expired.
-
-        Args:
-            emit: Whether what they held is wanted.
-            final: Whether all windows have expired.
 
         Returns:
             What they held, by start, then key; nothing where it isn't wanted.

@@ -114,11 +114,7 @@ def _of(by: Keying | None, row: Any) -> Any:
 
 
 def rows(data: Any, start: int) -> Iterator[Any]:
-    """The rows of whatever data, from a number on.
-
-    Raises:
-        OptionError: When it is nothing that has rows.
-    """
+    """The rows of whatever data, from a number on."""
     if isinstance(data, str | Path):
         return _file(Path(data), start)
     if type(data).__module__.partition(".")[0] == "pyarrow":

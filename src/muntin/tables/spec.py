@@ -105,11 +105,7 @@ class TableSpec:
         return {**own, "default": default, "expires": self.expires, **named}
 
     def check_same(self, stored: Mapping[str, Any]) -> None:
-        """Refuse state that another table of this name wrote.
-
-        Raises:
-            SpecChangedError: Naming each fact that differs, then and now.
-        """
+        """Refuse state that another table of this name wrote."""
         lines = differences(facts(stored), facts(self.to_dict()))
         if lines:
             raise SpecChangedError(
@@ -118,11 +114,7 @@ class TableSpec:
             )
 
     def check_sessions(self) -> None:
-        """Refuse sessions whose values can't be merged.
-
-        Raises:
-            OptionError: Naming how to fix it.
-        """
+        """Refuse sessions whose values can't be merged."""
         if self.sets or self.merge is not operator.add or self.default is None:
             return
         value = self.default()

@@ -280,11 +280,7 @@ class SetValue:
         self._change((), (member,))
 
     def remove(self, member: Any) -> None:
-        """Take a member away.
-
-        Raises:
-            KeyError: When it isn't there.
-        """
+        """Take a member away."""
         if member not in self:
             raise KeyError(member)
         self.discard(member)

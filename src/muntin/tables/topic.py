@@ -72,11 +72,7 @@ class Topic:
 
 
 def checked(name: str, kind: str) -> str:
-    """The name of a topic, table or agent.
-
-    Raises:
-        OptionError: When it is empty or no text.
-    """
+    """The name of a topic, table or agent."""
     if not isinstance(name, str) or not name:
         raise OptionError(kind, name, "is no name", "give it a name")
     return name

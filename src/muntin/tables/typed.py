@@ -21,12 +21,7 @@ class MalformedError(ValueError):
 
 
 def adapter(option: str, kind: Any) -> Any:
-    """Pydantic's view of a type.
-
-    Raises:
-        MissingExtraError: When pydantic isn't installed.
-        OptionError: When it doesn't know what a value of that type is.
-    """
+    """Pydantic's view of a type."""
     try:
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError

@@ -218,11 +218,7 @@ class WindowTableShard(TableShard):
         return range(first, slot.last + 1)
 
     def write(self, key: Any, value: Any, cursor: EventCursor, relative: Relative) -> None:
-        """Set the value of all windows that hold the event's time; ``GONE`` deletes it.
-
-        Raises:
-            KeyError: When there is nothing to delete.
-        """
+        """Set the value of all windows that hold the event's time; ``GONE`` deletes it."""
         windows: Sequence[int] = self.places(key, cursor, relative)
         if value is GONE and windows:
             windows = [

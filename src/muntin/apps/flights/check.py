@@ -121,9 +121,6 @@ def check(
 
     Returns:
         One verdict a key.
-
-    Raises:
-        MissingExtraError: When ``duckdb`` isn't installed.
     """
     try:
         import duckdb

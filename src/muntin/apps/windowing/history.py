@@ -203,10 +203,6 @@ class History:
     def cells(self, low: int, high: int) -> pl.DataFrame:
         """What is left of each millisecond.
 
-        Args:
-            low: The first.
-            high: The last.
-
         Returns:
             ``ts``, ``n``, ``sum`` and ``max``, in order; milliseconds without rows aren't there.
         """

@@ -33,13 +33,7 @@ def counted(parts: dict[int, pl.DataFrame]) -> pl.DataFrame:
 
 
 def added(ledger: pl.DataFrame, news: list[pl.DataFrame], since: int | None) -> pl.DataFrame:
-    """A ledger with what a batch adds, in order, without what is too old to matter.
-
-    Args:
-        ledger: As it was.
-        news: What the tasks counted.
-        since: The least time that still matters.
-    """
+    """A ledger with what a batch adds, in order, without what is too old to matter."""
     whole = pl.concat([ledger, *news])
     if since is not None:
         whole = whole.filter(pl.col(TIME) >= since)

@@ -127,11 +127,7 @@ def start(
 
 
 def _due(spark: SparkSession, options: Options) -> DataFrame:
-    """Which random tuples are due.
-
-    Raises:
-        OptionError: On a Spark whose sources don't learn where a batch begins.
-    """
+    """Which random tuples are due."""
     if not BOUNDS_BATCHES:
         raise OptionError("source", RANDOM, "needs Spark 4.2", "give another one, or a newer Spark")
     spark.dataSource.register(RandomTuples)

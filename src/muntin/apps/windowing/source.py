@@ -22,9 +22,6 @@ def source(text: str) -> Table | None:
     Returns:
         The table to be read as a stream; ``None`` for random tuples.
 
-    Raises:
-        OptionError: When it says none of these.
-
     Example:
         >>> source("kafka:localhost:9092/timedata").options["topic"]
         'timedata'

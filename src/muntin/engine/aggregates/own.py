@@ -94,11 +94,7 @@ class Apply(CollectedRows):
 
 
 def _returned(values: Sequence[Any], option: str, name: str) -> pl.Series:
-    """What functions returned, as a column of the type that the option names.
-
-    Raises:
-        TypeError: When a value isn't of that type: it says which.
-    """
+    """What functions returned, as a column of the type that the option names."""
     dtype = _TYPES[name]
     try:
         return pl.Series(values, dtype=dtype)

@@ -36,11 +36,7 @@ class _Kept(NamedTuple):
 
 
 class JoinDivision:
-    """Joins: messages have their key, and are numbered by their shard.
-
-    Args:
-        manifests: Those of the old shards.
-    """
+    """Joins: messages have their key, and are numbered by their shard."""
 
     def __init__(self, manifests: Sequence[Manifest]) -> None:
         spec = recalled(manifests[0].spec)

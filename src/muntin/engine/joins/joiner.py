@@ -42,9 +42,6 @@ class Joiner:
         suffix: What is put behind the right side's column names that the left has too.
         both_keys: Whether results have the keys of both sides, as SQL's ``ON`` has them. Otherwise
             the left side's keys hold those of right messages without a partner too.
-
-    Raises:
-        OptionError: When keys can't be compared, or names clash.
     """
 
     def __init__(

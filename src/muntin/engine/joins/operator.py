@@ -65,12 +65,7 @@ class JoinOperator:
 
 
 class JoinStep:
-    """Both sides of one shard, opened for a batch.
-
-    Args:
-        joiner: The join.
-        state: What the shard keeps.
-    """
+    """Both sides of one shard, opened for a batch."""
 
     def __init__(self, joiner: Joiner, state: ShardState) -> None:
         self.joiner = joiner

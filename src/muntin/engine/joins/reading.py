@@ -137,11 +137,7 @@ def sessions(
 
 
 def windows_of(spec: JoinSpec, side: SideName) -> Paned:
-    """The windows of a side: its own, or those that partners share.
-
-    Raises:
-        OptionError: When there are none, or each message has its own.
-    """
+    """The windows of a side: its own, or those that partners share."""
     kind = spec.side(side).windows
     if kind is None and isinstance(spec.bound, Together):
         kind = spec.bound.windows[0]

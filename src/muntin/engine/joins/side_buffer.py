@@ -74,14 +74,7 @@ class SideBuffer:
         return self.messages.rows + self.waiting.rows + self.held.rows
 
     def near(self, only: pl.DataFrame, asked: int, low: int, high: int) -> pl.DataFrame:
-        """The stored messages in a stretch, at least those of some keys.
-
-        Args:
-            only: The keys, each once.
-            asked: How many messages ask.
-            low: The first place.
-            high: The last place.
-        """
+        """The stored messages in a stretch, at least those of some keys."""
         held = self._within(frames_of(self.held.read(low, high)), low, high)
         if self.from_place is not None:
             low = max(low, self.from_place)

@@ -257,11 +257,6 @@ class SessionShard:
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """What is emitted of sessions.
 
-        Args:
-            changed: Sessions with new messages.
-            silent: Sessions without, which may be due nevertheless.
-            moment: Where the watermark and the clock are.
-
         Returns:
             What is emitted, the sessions that are to be stored anew, and the others.
         """

@@ -15,11 +15,7 @@ _KEPT, _WAITS, _FLOOR = "kept", "waits", "floor"
 
 
 class WindowDivision:
-    """Windows and sessions: every row has its key.
-
-    Args:
-        manifests: Those of the old shards.
-    """
+    """Windows and sessions: every row has its key."""
 
     def __init__(self, manifests: Sequence[Manifest]) -> None:
         pass  # Rows say it all.

@@ -154,11 +154,6 @@ def combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
 def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """Open a shard over what its store held at the last commit.
 
-    Args:
-        combiner: The query.
-        blobs: The store.
-        cache: Decoded blobs of this process.
-
     Raises:
         SpecChangedError: When the store was written by another spec.
         StateCorruptedError: When the manifest can't be read.

@@ -79,10 +79,6 @@ class Waiting:
     def take(self, changes: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """Take the changes of a batch in.
 
-        Args:
-            changes: Each window once, with its new messages.
-            moment: Where the watermark and the clock are.
-
         Returns:
             The windows that emit now, with all that is new since they last did.
         """

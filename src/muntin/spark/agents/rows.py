@@ -149,11 +149,7 @@ def text(value: Any) -> str:
 
 
 def result_schema(result_type: Any) -> StructType:
-    """The columns of an agent's results: its fields, or one value as JSON.
-
-    Raises:
-        OptionError: When a field has no column type.
-    """
+    """The columns of an agent's results: its fields, or one value as JSON."""
     if result_type is None:
         return MESSAGE
     if not is_dataclass(result_type):

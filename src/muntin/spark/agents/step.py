@@ -56,11 +56,7 @@ _MOST_PARTITIONS = 64
 
 
 class AgentOperator:
-    """An app's agents.
-
-    Args:
-        stage: What both sides of the shuffle know.
-    """
+    """An app's agents."""
 
     def __init__(self, stage: AgentStage) -> None:
         self.stage = stage
@@ -76,10 +72,6 @@ class AgentOperator:
 
 class AgentStep:
     """A partition of all tables, opened for a batch that all agents work through.
-
-    Args:
-        stage: What both sides of the shuffle know.
-        state: What the shard keeps.
 
     Attributes:
         aside: Events that were rejected before the shuffle.

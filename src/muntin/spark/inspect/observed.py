@@ -88,9 +88,6 @@ def observe(query: WindowedQuery, show: Callable[[Seen], None]) -> None:
 def looking(query: WindowedQuery) -> Callable[[Sequence[str]], dict[str, Any]]:
     """How to look into the state of a running query: each look is a Spark job of a second or two.
 
-    Args:
-        query: A started query.
-
     Returns:
         A function from a key's values as text, or none, to what ``inspect`` shows.
     """

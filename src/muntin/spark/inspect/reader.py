@@ -76,11 +76,6 @@ def framed(opened: Checkpoint, view: View) -> DataFrame:
 def changed(opened: Checkpoint, view: View, since: int) -> pl.DataFrame:
     """What has changed since an earlier batch, found by the change feed of the state.
 
-    Args:
-        opened: The checkpoint.
-        view: What is asked.
-        since: The number of the earlier batch.
-
     Returns:
         The rows that are new or changed as they are now, those that are gone as they were, and in
         ``change`` which of them each is.

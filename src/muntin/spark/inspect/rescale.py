@@ -39,11 +39,7 @@ _LOADED = "operator int, slot int, number long, blob binary"
 
 
 class LoadProcessor(StatefulProcessor):
-    """Writes the blobs of one operator into the state of their bucket, and passes on the others.
-
-    Args:
-        operator: Whose.
-    """
+    """Writes the blobs of one operator into the state of their bucket, and passes on the others."""
 
     def __init__(self, operator: int) -> None:
         self.operator = operator
@@ -123,14 +119,7 @@ def rescale(
 
 
 def division_of(manifests: Sequence[Manifest]) -> Division:
-    """How the state of a query is divided.
-
-    Args:
-        manifests: Those of its shards, in their order.
-
-    Raises:
-        OptionError: When it can't be.
-    """
+    """How the state of a query is divided."""
     kind = manifests[0].kind
     if kind not in _DIVISIONS:
         hint = "start it anew with as many buckets"

@@ -82,11 +82,7 @@ def active(spark: SparkSession | None) -> SparkSession:
 
 
 def place(option: str, given: Place, axis: Axis) -> int | None:
-    """A place on the axis.
-
-    Raises:
-        OptionError: When it is none.
-    """
+    """A place on the axis."""
     if given is None:
         return None
     if axis == "time":

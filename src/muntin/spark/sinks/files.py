@@ -81,9 +81,6 @@ def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None)
 def prepare(targets: Iterable[Sink | None]) -> None:
     """Let sinks have their places ready, on the machine where batches are written.
 
-    Args:
-        targets: The sinks of a query.
-
     Raises:
         OptionError: When a place can't be had.
     """
@@ -93,14 +90,7 @@ def prepare(targets: Iterable[Sink | None]) -> None:
 
 
 def check_apart(targets: Iterable[Sink | None]) -> None:
-    """Refuse two outputs into one table, since a batch replaces what stood under its number.
-
-    Args:
-        targets: The sinks of a query.
-
-    Raises:
-        OptionError: Naming the table.
-    """
+    """Refuse two outputs into one table, since a batch replaces what stood under its number."""
     taken: set[str] = set()
     for table in (table for target in targets for table in getattr(target, "tables", ())):
         if table in taken:
@@ -117,9 +107,6 @@ def check_numbered(names: Iterable[str], place: str, hint: str, *, capitals: boo
         place: What is written to.
         hint: What to do about it.
         capitals: Whether names that differ only in capitals are two names there.
-
-    Raises:
-        OptionError: When there is one.
     """
     for name in names:
         if (name if capitals else name.lower()) == BATCH:
@@ -128,14 +115,7 @@ def check_numbered(names: Iterable[str], place: str, hint: str, *, capitals: boo
 
 
 def set_aside(batch: Batch, rows: pa.Table, refused: Mapping[int, str], where: str) -> None:
-    """Give a batch back the rows that were refused.
-
-    Args:
-        batch: The batch.
-        rows: Its rows.
-        refused: Which of them, by position, and why.
-        where: What couldn't take them.
-    """
+    """Give a batch back the rows that were refused."""
     if refused:
         taken = rows.take(pa.array(refused, pa.int64()))
         batch.letters.add(taken, where, list(refused.values()))
@@ -148,9 +128,6 @@ def check_names(names: Iterable[str], place: str, *, capitals: bool) -> None:
         names: The columns.
         place: What is written to.
         capitals: Whether names that differ only in capitals are two names there.
-
-    Raises:
-        OptionError: Naming the first.
     """
     taken: set[str] = set()
     for name in names:

@@ -347,11 +347,7 @@ def _unique(connection: Connection[Any], target: _Target) -> str:
 
 
 def _check_nulls(connection: Connection[Any], target: _Target) -> None:
-    """Refuse rows of which the table would keep every revision, since no NULL is like another.
-
-    Raises:
-        RowsRefusedError: When the table has no constraint to which NULL equals NULL.
-    """
+    """Refuse rows of which the table would keep every revision, since no NULL is like another."""
     found = None
     if connection.info.server_version >= _NULLS_ARE_EQUAL:
         named = (target.name.as_string(connection), list(target.identity))

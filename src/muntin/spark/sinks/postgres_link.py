@@ -32,10 +32,6 @@ class Link:
         dsn: Where the server is, as libpq takes it.
         patience: For how many seconds a server that is away is waited for.
         password: The password, where it isn't in the address.
-
-    Raises:
-        MissingExtraError: When ``psycopg`` isn't installed.
-        OptionError: When the address can't be read; it isn't shown, since it may hold a password.
     """
 
     def __init__(self, dsn: str, patience: float, password: str | None = None) -> None:
@@ -70,9 +66,6 @@ class Link:
 
         What is given must change nothing when it is done twice: where the connection is lost in
         the commit, nobody can know whether that was done.
-
-        Raises:
-            SinkError: When the server stays away, or doesn't let us in, or can't do what is asked.
         """
         from psycopg import InterfaceError, OperationalError
 
@@ -138,11 +131,7 @@ def _passes(error: Error) -> bool:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """While rows are written.
-
-    Raises:
-        RowsRefusedError: In place of an error that is about what is in them.
-    """
+    """While rows are written."""
     import psycopg
 
     try:

@@ -200,12 +200,7 @@ def shaped(target: SinkLike | None, shape: Shape | PairShape, shown: StructType)
 
 
 class _Selected(QueryDefinition):
-    """A query whose results have a shape of their own.
-
-    Args:
-        plan: The pipeline.
-        shape: What is shown of results.
-    """
+    """A query whose results have a shape of their own."""
 
     shape: Shape | PairShape
 

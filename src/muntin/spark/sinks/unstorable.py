@@ -45,9 +45,6 @@ def sift(where: str, rows: pa.Table, attempt: Callable[[pa.Table], None]) -> dic
 
     Returns:
         Which rows were refused, by position, and why.
-
-    Raises:
-        SinkError: When it isn't the rows: none at all are refused, too.
     """
     refused: dict[int, str] = {}
     waiting = [(0, len(rows))]
@@ -81,13 +78,7 @@ class Letters:
     frames: list[pa.Table | DataFrame] = field(default_factory=list)
 
     def add(self, rows: pa.Table, sink: str, why: Sequence[str]) -> None:
-        """Set rows aside.
-
-        Args:
-            rows: The rows.
-            sink: What couldn't take them.
-            why: Why not, of each.
-        """
+        """Set rows aside."""
         if not len(rows):
             return
         texts = {SINK: [sink] * len(rows), WHY: [_short(one) for one in why], ROW: as_json(rows)}
@@ -107,11 +98,7 @@ class Letters:
 
 
 class DeadLetters:
-    """A folder beside a query's state, with a folder for each batch in it.
-
-    Args:
-        checkpoint: The checkpoint.
-    """
+    """A folder beside a query's state, with a folder for each batch in it."""
 
     def __init__(self, checkpoint: str) -> None:
         self.path = f"{checkpoint.rstrip('/')}/{UNSTORABLE}"
@@ -119,10 +106,6 @@ class DeadLetters:
 
     def keep(self, spark: SparkSession, batches: Sequence[Batch]) -> int:
         """Keep what was set aside of a batch, in place of what an earlier try left.
-
-        Args:
-            spark: The session.
-            batches: The batch, by output.
 
         Returns:
             How many there are.

@@ -46,9 +46,6 @@ def connect(spark: SparkSession) -> str:
 
     Returns:
         Where it was found, in words; also logged.
-
-    Raises:
-        SettingError: When it is nowhere, saying what to do.
     """
     if is_connected(spark):
         # Over Spark Connect the server's class path can't be looked at.
@@ -107,9 +104,6 @@ def fetch(mvn: str, wanted: dict[str, str], needed: tuple[str, ...], folder: Pat
         wanted: Versions by artifact.
         needed: Which artifacts are kept, of these and of those that they need.
         folder: Where to; it is made whole or not at all.
-
-    Raises:
-        SettingError: When Maven can't; with what it said.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as made:

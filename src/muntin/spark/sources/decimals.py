@@ -47,13 +47,7 @@ def has_decimals(kind: DataType) -> bool:
 
 
 def bounded(text: Column, schema: StructType, form: Literal["json", "csv"]) -> Column:
-    """Text to parse, and null in place of text that would take long.
-
-    Args:
-        text: JSON, or a line of CSV.
-        schema: What it is parsed into.
-        form: Which of both it is.
-    """
+    """Text to parse, and null in place of text that would take long."""
     if not has_decimals(schema):
         return text
     kept = StructType([field for field in schema.fields if has_decimals(field.dataType)])
@@ -77,12 +71,7 @@ def as_text(schema: StructType) -> StructType:
 
 
 def from_text(column: Column, kind: DataType) -> Column:
-    """What was read by ``as_text``, with its decimals; null where one can't be, as Spark has it.
-
-    Args:
-        column: What was read.
-        kind: The type that it has.
-    """
+    """What was read by ``as_text``, with its decimals; null where one can't be, as Spark has it."""
     if not has_decimals(kind):
         return column
     if isinstance(kind, StructType):

@@ -249,9 +249,6 @@ def check_ticks(emitted: DataFrame, checkpoint: str, spec: QuerySpec | None) -> 
         emitted: What the query emits.
         checkpoint: Where its progress is kept, if it was started before.
         spec: The query, where it is one of windows or a join.
-
-    Raises:
-        SpecChangedError: Naming the policies that differ, then and now.
     """
     had = _had_ticks(emitted, checkpoint)
     if had is None or had == (has := reads(emitted, NAME)):

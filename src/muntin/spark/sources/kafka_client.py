@@ -43,9 +43,6 @@ def of_librdkafka(servers: str, options: Mapping[str, str]) -> tuple[dict[str, s
     Args:
         servers: ``host:port``, several with commas.
         options: What the user gave; names with a dot are the client's, with or without ``kafka.``.
-
-    Raises:
-        OptionError: When one is Java's own, or the connector's.
     """
     found, lossy = {"bootstrap.servers": servers}, False
     for name, value in options.items():
@@ -66,11 +63,7 @@ def of_librdkafka(servers: str, options: Mapping[str, str]) -> tuple[dict[str, s
 
 
 def refuse_unknown(client: Mapping[str, str]) -> None:
-    """Let librdkafka itself look at settings, without a connection.
-
-    Raises:
-        OptionError: When it doesn't know one, or can't do what one asks for (Kerberos).
-    """
+    """Let librdkafka itself look at settings, without a connection."""
     from confluent_kafka import Consumer, KafkaException
 
     settings: dict[str, Any] = {"group.id": "muntin", "log_level": "2", **client}

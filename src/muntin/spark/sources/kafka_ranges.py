@@ -87,11 +87,7 @@ class Broker:
         self._admin = AdminClient(dict[str, Any](ours))
 
     def partitions(self) -> dict[str, list[int]]:
-        """The partitions of each topic.
-
-        Raises:
-            SourceError: When a topic isn't there, or the brokers can't be reached.
-        """
+        """The partitions of each topic."""
         found = {}
         for name in self.topics.names:
             try:
@@ -191,11 +187,7 @@ def within(start: Offsets, newest: Offsets, limit: int) -> Offsets:
 
 
 def ranges_of(start: Offsets, end: Offsets) -> list[tuple[str, int, int, int]]:
-    """What lies between two offsets: topic, partition, first offset, and the one behind the last.
-
-    Raises:
-        SourceError: When a partition is gone, or has fewer messages than were read of it.
-    """
+    """What lies between two offsets: topic, partition, first offset, the one behind the last."""
     found = []
     for topic in sorted(start.keys() | end.keys()):
         for p in sorted(start.get(topic, {}).keys() | end.get(topic, {}).keys(), key=int):
@@ -363,11 +355,7 @@ def _tasks(spark: SparkSession) -> int:
 
 
 def starting_of(text: str) -> str | Mapping[str, Mapping[str, int]]:
-    """Where to begin: a word, or offsets as JSON.
-
-    Raises:
-        ValueError: When it is neither.
-    """
+    """Where to begin: a word, or offsets as JSON."""
     if text in ("earliest", "latest"):
         return text
     found = json.loads(text)

@@ -179,11 +179,6 @@ class ParquetReader:
     def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pl.DataFrame]:
         """The rows of a file that are of a part.
 
-        Args:
-            path: The file.
-            part: Which part, from 0.
-            parts: How many tasks read of the file.
-
         Raises:
             OptionError: When a column's type isn't one that Spark's reader and this one agree on.
         """

@@ -54,16 +54,7 @@ class Surroundings:
 
 
 def read(spark: SparkSession, table: Table, around: Surroundings) -> DataFrame:
-    """The rows of a table.
-
-    Args:
-        spark: The session.
-        table: The table.
-        around: Where placeholders get their values.
-
-    Raises:
-        OptionError: When an option is missing or has no value.
-    """
+    """The rows of a table."""
     options = around.options(table)
     hide_secrets(spark)
     reader = spark.readStream if table.stream else spark.read
@@ -142,11 +133,7 @@ def _taken(table: Table, options: dict[str, str], names: tuple[str, ...]) -> str
 
 
 def sink(table: Table, around: Surroundings) -> Sink:
-    """What writes to a table.
-
-    Raises:
-        OptionError: When nothing writes to its connector, or an option is missing.
-    """
+    """What writes to a table."""
     options = around.options(table)
 
     def take(name: str) -> str:
