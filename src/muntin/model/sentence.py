@@ -7,7 +7,7 @@ Spark, nothing where an operator runs by itself) and what ``agg`` makes of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from muntin.model import cumulating, days, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, instant, measure
 from muntin.model.errors import OptionError
-from muntin.model.joins import Side, firing_of
+from muntin.model.joins import How, JoinSpec, On, Side, StateLayout, bound_of, firing_of, pairs_of
 from muntin.model.kinds import Kind
 from muntin.model.policies import Firing, policy
 from muntin.model.sessions import Closed
@@ -266,6 +266,25 @@ class Sentence:
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
+
+
+def joined(
+    left: Sentence,
+    right: Sentence,
+    on: On,
+    within: Length | Sequence[Length | int] | None,
+    how: How,
+    layout: StateLayout | None,
+) -> JoinSpec:
+    """The join of two inputs, whose lengths are measured on the axis of what bounds it."""
+    pairs = pairs_of(on)
+    at_once = (left._time, right._time) in pairs
+    bound = bound_of(within, left._windows, right._windows, at_once=at_once)
+    one, other = (
+        given._side(tuple(pair[number] for pair in pairs), bound.axis)
+        for number, given in enumerate((left, right))
+    )
+    return JoinSpec(one, other, bound, how, layout)
 
 
 def check_name(option: str, value: object) -> None:

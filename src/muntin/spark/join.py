@@ -9,18 +9,10 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 
 from muntin.engine import columns
-from muntin.model.axis import Axis, Length
+from muntin.model.axis import Length
 from muntin.model.errors import OptionError
-from muntin.model.joins import (
-    How,
-    JoinSpec,
-    On,
-    Side,
-    SideName,
-    StateLayout,
-    bound_of,
-    pairs_of,
-)
+from muntin.model.joins import SIDES, How, On, SideName, StateLayout
+from muntin.model.sentence import joined
 from muntin.spark.explain import explain
 from muntin.spark.host.chain import fed_by, pairable
 from muntin.spark.join_plan import build_join
@@ -104,16 +96,9 @@ def join(
     if left._frame.isStreaming != right._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", hint)
-    keys = pairs_of(on)
-    at_once = (left._time, right._time) in keys
-    bound = bound_of(within, left._windows, right._windows, at_once=at_once)
-    spec = JoinSpec(
-        _side("left", left, tuple(one for one, _ in keys), bound.axis),
-        _side("right", right, tuple(other for _, other in keys), bound.axis),
-        bound,
-        how,
-        layout,
-    )
+    spec = joined(left, right, on, within, how, layout)
+    for side, given in zip(SIDES, (left, right), strict=True):
+        _check_columns(side, given._frame.columns, spec.side(side).keys)
     require(left._frame.sparkSession)
     inputs: dict[SideName, Input] = {"left": left.input, "right": right.input}
     return Joined(build_join(inputs, spec, suffix, buckets))
@@ -133,9 +118,8 @@ def _taken(side: SideName, given: Windowed | WindowedAggregate | DataFrame) -> W
     return replace(given, _frame=pairable(given._frame, given._fed))
 
 
-def _side(name: str, given: Windowed, keys: tuple[str, ...], axis: Axis) -> Side:
+def _check_columns(side: SideName, there: Sequence[str], keys: Sequence[str]) -> None:
     for key in keys:
-        if key not in given._frame.columns:
-            hint = f"give some of {', '.join(given._frame.columns)}"
-            raise OptionError("on", key, f"isn't a column of the {name} side", hint)
-    return given._side(keys, axis)
+        if key not in there:
+            hint = f"give some of {', '.join(there)}"
+            raise OptionError("on", key, f"isn't a column of the {side} side", hint)

@@ -9,8 +9,9 @@ around each message that makes a window emit by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -77,8 +78,7 @@ def cuts(
         starts = [0] if spec.offset is None else _by_offset(messages, spec, shard, counts)
     else:
         before = watermarks(messages, spec.lateness, shard.state.watermark, counts)
-        judged = pl.Series(np.where(before <= ALWAYS // 2, 0, before))
-        judged = judged.set(pl.Series(before <= ALWAYS // 2), None)
+        judged = as_judged(before)
         starts = _by_time(messages, spec, before, counts)
     if by_message(spec, combiner):
         starts = list(range(len(messages)))
@@ -111,6 +111,33 @@ def watermarks(
     moved = np.maximum.accumulate(np.where(counts, times, ALWAYS))
     before = np.concatenate([[ALWAYS], moved[:-1]])
     return before if start is None else np.maximum(before, start)
+
+
+def as_judged(before: Positions) -> pl.Series:
+    """What ``watermarks`` gave, with null where there is none yet."""
+    none = before <= ALWAYS // 2
+    return pl.Series(np.where(none, 0, before)).set(pl.Series(none), None)
+
+
+def offsets_before(
+    messages: pl.DataFrame, partition: str, offset: str, reached: Mapping[Any, int]
+) -> tuple[Positions, Positions]:
+    """The offset of each message, and the greatest one of its partition before it.
+
+    Args:
+        messages: Single messages in their order.
+        partition: The column of their partitions.
+        offset: The column of their offsets.
+        reached: By partition, the offset behind the last one taken.
+    """
+    at = pl.col(offset).cast(pl.Int64)
+    before = messages.select(at.cum_max().shift(1).forward_fill().over(partition)).to_series()
+    there: Positions = before.fill_null(ALWAYS).to_numpy()
+    for value in messages[partition].drop_nulls().unique():
+        if value in reached:
+            mine = (messages[partition] == value).fill_null(False).to_numpy()
+            there = np.where(mine, np.maximum(there, reached[value] - 1), there)
+    return messages.select(at.fill_null(NEVER)).to_series().to_numpy(), there
 
 
 def _by_time(
@@ -164,16 +191,7 @@ def _by_offset(
 ) -> list[int]:
     """Each message behind its partition begins a step, and mostly has it for itself."""
     assert spec.offset is not None
-    partition, offset = spec.offset
-    at = pl.col(offset).cast(pl.Int64)
-    before = messages.select(at.cum_max().shift(1).forward_fill().over(partition)).to_series()
-    there = before.fill_null(ALWAYS).to_numpy()
-    for value in messages[partition].drop_nulls().unique():
-        reached = shard.state.offsets.reached(value)
-        if reached is not None:
-            mine = (messages[partition] == value).fill_null(False).to_numpy()
-            there = np.where(mine, np.maximum(there, reached - 1), there)
-    places = messages.select(at.fill_null(NEVER)).to_series().to_numpy()
+    places, there = offsets_before(messages, *spec.offset, shard.state.offsets.ends)
     alone = late_by_message(spec) or spec.windows.retracts
     starts = {0}
     for row in np.flatnonzero(counts & (places < there)).tolist():

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.model.joins import SIDES, JoinSpec, Side, SideName
 from muntin.model.policies import Each
-from muntin.standalone.cuts import countable, watermarks
-from muntin.standalone.message_buffer import ALWAYS, NEVER
+from muntin.standalone.cuts import as_judged, countable, offsets_before, watermarks
 
 Mask = NDArray[np.bool_]
 
@@ -88,20 +87,11 @@ def _behind_times(frame: pl.DataFrame, side: Side, start: int | None) -> tuple[M
     counts = countable(frame, [*side.keys, *(side.offset or ())])
     before = watermarks(frame, side.lateness, start, counts)
     times = frame[columns.TIME].fill_null(0).to_numpy()
-    none = before <= ALWAYS // 2
-    judged = pl.Series(np.where(none, 0, before)).set(pl.Series(none), None)
-    return counts & (times < before), judged
+    return counts & (times < before), as_judged(before)
 
 
 def _behind_offsets(frame: pl.DataFrame, side: Side, starts: Mapping[Any, int]) -> Mask:
     assert side.offset is not None
-    partition, offset = side.offset
-    at = pl.col(offset).cast(pl.Int64)
-    highest = frame.select(at.cum_max().shift(1).forward_fill().over(partition)).to_series()
-    there: NDArray[np.int64] = highest.fill_null(ALWAYS).to_numpy()
-    for value, reached in starts.items():
-        mine = (frame[partition] == value).fill_null(False).to_numpy()
-        there = np.where(mine, np.maximum(there, reached - 1), there)
-    places = frame.select(at.fill_null(NEVER)).to_series().to_numpy()
+    places, there = offsets_before(frame, *side.offset, starts)
     found: Mask = places <= there
     return found

@@ -6,25 +6,27 @@ numbers of its steps stand in the code.
 
 from __future__ import annotations
 
+import logging
 import time as machine
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn
 
 import polars as pl
 
 from muntin import stores
 from muntin.model.closeable import Closeable
-from muntin.model.errors import MuntinError, OptionError
+from muntin.model.errors import MuntinError, OptionError, SelectorDisabledError
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import micros_of
-from muntin.standalone.manual_clock import ManualClock
 from muntin.standalone.pending_outputs import PendingOutputs, Receiver
-from muntin.standalone.selector import Selector
-from muntin.standalone.stored_aggregation import StepRows
+from muntin.standalone.stored_aggregation import StepRows, StoredAggregation
+from muntin.standalone.stored_join import StoredJoin
 from muntin.stores import KeyValue
+
+_log = logging.getLogger("muntin.standalone")
 
 # How many single messages wait at most: enough that a step costs little for each.
 MOST_WAITING = 32_768
@@ -62,31 +64,6 @@ def key_frame(option: str, names: Sequence[str], key: Any) -> pl.DataFrame | Non
     return pl.DataFrame([dict(zip(names, values, strict=True))])
 
 
-class StoredWindows(Protocol):
-    """Windows around a store, as far as all operators know them.
-
-    Attributes:
-        clock: The wall clock, as it was last set.
-    """
-
-    clock: ManualClock
-
-    @property
-    def watermark(self) -> int | None:
-        """The watermark in force."""
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Messages so far."""
-
-    @property
-    def reached(self) -> dict[Any, Any]:
-        """From where to replay what isn't in the state."""
-
-    def tick(self, wall: int) -> list[StepRows]:
-        """Let the clock emit what is due."""
-
-
 class StandaloneOperator(Closeable):
     """The common part of all operators: the clock, outputs, flushing, recovery.
 
@@ -95,7 +72,7 @@ class StandaloneOperator(Closeable):
     """
 
     spec: WindowSpec | JoinSpec
-    _windows: StoredWindows
+    _windows: StoredAggregation | StoredJoin
 
     def __init__(
         self,
@@ -109,7 +86,9 @@ class StandaloneOperator(Closeable):
         self._clock = clock
         self._downstream = downstream
         self._errors = errors
-        self._selector = Selector(name)
+        self._name = name
+        # Messages are taken while nothing waits for what is downstream.
+        self._accepting = True
         self._results, self._rejects = PendingOutputs(), PendingOutputs()
         self._open = self._failed = False
         self._flushed: dict[Any, Any] = {}
@@ -189,7 +168,7 @@ class StandaloneOperator(Closeable):
         self._require_sound()
         self._drain()
         if not self._deliver():
-            self._selector.check()
+            self._refuse()
         nothing = self._no_rows()
         cleared = Flushed(
             self._results.waiting(nothing.results), self._rejects.waiting(nothing.rejected)
@@ -229,8 +208,14 @@ class StandaloneOperator(Closeable):
     def _check_accepting(self) -> None:
         if self._failed or self.store.closed:
             self._require_sound()
-        if not self._selector.enabled:
-            self._selector.check()
+        if not self._accepting:
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        refusal = f"{self._name} takes no messages while its outputs wait for what is downstream"
+        _log.warning(refusal)
+        hint = "call timeout() until it returns True, then hand the message over again"
+        raise SelectorDisabledError(f"{refusal}; {hint}")
 
     def _require_sound(self) -> None:
         if self._failed:
@@ -274,18 +259,18 @@ class StandaloneOperator(Closeable):
         self._after_step()
 
     def _deliver(self) -> bool:
-        """Send what waits, then flush (step 7); the selector is disabled while something waits.
+        """Send what waits, then flush (step 7); no message is taken while something waits.
 
         Without a downstream there is no flush: the results it clears would be delivered to no one.
         """
         if not self._sends:
             return True
-        self._selector.enabled = False  # also when a receiver raises
+        self._accepting = False  # also when a receiver raises
         if self._errors is not None and not self._rejects.send(self._errors):
             return False
         if self._downstream is not None and not self._results.send(self._downstream):
             return False
-        self._selector.enabled = True
+        self._accepting = True
         if self._open and self._downstream is not None:
             self._checkpoint()
         return True

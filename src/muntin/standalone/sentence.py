@@ -8,15 +8,8 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration, Length, micros
 from muntin.model.errors import OptionError
-from muntin.model.joins import (
-    How,
-    JoinSpec,
-    On,
-    StateLayout,
-    bound_of,
-    pairs_of,
-)
-from muntin.model.sentence import Sentence
+from muntin.model.joins import How, JoinSpec, On, StateLayout
+from muntin.model.sentence import Sentence, joined
 from muntin.model.spec import Nulls, WindowSpec
 
 
@@ -129,11 +122,4 @@ def join(
         if not isinstance(given, Windowed):
             hint = "write join(windowed(time=…), …)"
             raise OptionError(name, type(given).__name__, "isn't windowed", hint)
-    pairs = pairs_of(on)
-    at_once = (left._time, right._time) in pairs
-    bound = bound_of(within, left._windows, right._windows, at_once=at_once)
-    one, other = (
-        given._side(tuple(pair[number] for pair in pairs), bound.axis)
-        for number, given in enumerate((left, right))
-    )
-    return JoinSpec(one, other, bound, how, layout)
+    return joined(left, right, on, within, how, layout)

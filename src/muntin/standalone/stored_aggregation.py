@@ -108,8 +108,7 @@ class StoredAggregation:
     @property
     def reached(self) -> dict[Any, int]:
         """For each partition the offset behind the last one taken."""
-        offsets = self.shard.state.offsets
-        return {p: offsets.reached(p) or 0 for p in offsets.partitions}
+        return self.shard.state.offsets.ends
 
     def take(self, messages: pl.DataFrame, *, final: bool = False) -> list[StepRows]:
         """Take a batch: one step.

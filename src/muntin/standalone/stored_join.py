@@ -160,8 +160,7 @@ class StoredJoin:
         return self.shard.marks[side]
 
     def _reached(self, side: SideName) -> dict[Any, int]:
-        offsets = self.shard.state.taken[side]
-        return {p: offsets.reached(p) or 0 for p in offsets.partitions}
+        return self.shard.state.taken[side].ends
 
     def _typed(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
         kinds = self.joiner.schemas[side]

@@ -103,9 +103,9 @@ class Offsets:
         return next(new, None)
 
     @property
-    def partitions(self) -> list[Any]:
-        """All partitions that have been seen."""
-        return list(self._taken)
+    def ends(self) -> dict[Any, int]:
+        """The greatest offset and one, of all partitions that have been seen."""
+        return {partition: runs[-1][1] + 1 for partition, runs in self._taken.items() if runs}
 
     def known(self, messages: pl.DataFrame, partition: str, offset: str) -> NDArray[np.bool_]:
         """Which messages have been here before, in an earlier batch or earlier in this one."""

@@ -46,7 +46,7 @@ def test_neighbours_are_one_stretch() -> None:
     taken = Offsets([("a", 0, 3), ("a", 9, 9)])
     taken.add(stretches(placed([("a", 4), ("a", 6), ("b", 5), ("a", 5)]), "p", "o"))
     assert sorted(taken.dumps()) == [("a", 0, 6), ("a", 9, 9), ("b", 5, 5)]
-    assert taken.partitions == ["a", "b"]
+    assert list(taken.ends) == ["a", "b"]
 
 
 def test_what_has_no_place_was_never_here() -> None:

@@ -18,29 +18,29 @@ from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Joiner, once
 from muntin.engine.joins.pairs import pairs
 from muntin.engine.joins.side_buffer import SideBuffer
-from muntin.engine.joins.strategy import JoinClock, SideFrames, SidePlaces, SideWatermarks
-from muntin.engine.state import State, StoredTable
+from muntin.engine.joins.strategy import (
+    JoinClock,
+    JoinStrategy,
+    SideFrames,
+    SidePlaces,
+    SideWatermarks,
+)
+from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Joint, SideName, Together, Within
 from muntin.model.policies import Every
 from muntin.state.runs import FrameCache
 
 
-class PlaceJoin:
+class PlaceJoin(JoinStrategy):
     """Joins by distance or by window; see ``JoinStrategy``."""
 
     def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
-        self.joiner = joiner
-        self.spec = joiner.spec
+        super().__init__(joiner)
         assert not isinstance(self.spec.bound, Joint)
         self.bound: Within | Together = self.spec.bound
         self.buffers: dict[SideName, SideBuffer] = {
             side: SideBuffer(joiner, side, state, cache) for side in SIDES
         }
-
-    @property
-    def tables(self) -> dict[str, StoredTable]:
-        """See ``JoinStrategy``."""
-        return {n: t for side in SIDES for n, t in self.buffers[side].tables.items()}
 
     @property
     def kept(self) -> dict[str, Any]:
@@ -52,11 +52,6 @@ class PlaceJoin:
     def pending(self) -> int:
         """See ``JoinStrategy``."""
         return sum(buffer.waiting.rows for buffer in self.buffers.values())
-
-    @property
-    def rows(self) -> int:
-        """See ``JoinStrategy``."""
-        return sum(buffer.rows for buffer in self.buffers.values())
 
     def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
         """See ``JoinStrategy``."""

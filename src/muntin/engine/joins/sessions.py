@@ -21,7 +21,13 @@ from muntin.engine import columns
 from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Joiner, once
 from muntin.engine.joins.pairs import compared
-from muntin.engine.joins.strategy import JoinClock, SideFrames, SidePlaces, SideWatermarks
+from muntin.engine.joins.strategy import (
+    JoinClock,
+    JoinStrategy,
+    SideFrames,
+    SidePlaces,
+    SideWatermarks,
+)
 from muntin.engine.order import arranged
 from muntin.engine.state import State, StoredTable
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
@@ -113,15 +119,11 @@ class SessionBuffer:
         return rows if opened is None else rows.filter(pl.col(LAST) >= opened)
 
 
-class SessionJoin:
+class SessionJoin(JoinStrategy):
     """Joins by session; see ``JoinStrategy``."""
 
-    pending = 0
-    kept: Mapping[str, Any] = {}  # there is no limit of rows for sessions
-
     def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
-        self.joiner = joiner
-        self.spec = joiner.spec
+        super().__init__(joiner)
         assert isinstance(self.spec.bound, Joint)
         self.reach = self.spec.bound.sessions.reach
         graces = [self.spec.side(side).firing.grace for side in SIDES]
@@ -129,16 +131,6 @@ class SessionJoin:
         self.buffers: dict[SideName, SessionBuffer] = {
             side: SessionBuffer(joiner, side, state, cache, span) for side in SIDES
         }
-
-    @property
-    def tables(self) -> dict[str, StoredTable]:
-        """See ``JoinStrategy``."""
-        return {n: t for side in SIDES for n, t in self.buffers[side].tables.items()}
-
-    @property
-    def rows(self) -> int:
-        """See ``JoinStrategy``."""
-        return sum(buffer.rows for buffer in self.buffers.values())
 
     def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
         """See ``JoinStrategy``; a message is judged by the whole session that it would join."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import polars as pl
 
+from muntin.engine.joins.joiner import Joiner
 from muntin.engine.state import StoredTable
-from muntin.model.joins import SideName
+from muntin.model.joins import SIDES, SideName
 
 SideWatermarks = Mapping[SideName, int | None]
 SideFrames = Mapping[SideName, pl.DataFrame]
@@ -41,41 +43,65 @@ class JoinClock:
         return self.last_wall is not None and self.wall // period > self.last_wall // period
 
 
-class JoinStrategy(Protocol):
-    """One way for messages to find partners; made of the join, its state and decoded blobs.
-
-    Attributes:
-        tables: What is stored, by side and name.
-        kept: How many messages lie where, by side, where there is a limit; plain JSON.
-        pending: How many messages wait to be let in.
-        rows: How many messages are stored.
-    """
+class StoredSide(Protocol):
+    """The messages of one side, as they are stored."""
 
     @property
-    def tables(self) -> Mapping[str, StoredTable]: ...  # noqa: D102
+    def tables(self) -> Mapping[str, StoredTable]:
+        """Where they are, by side and name."""
 
     @property
-    def kept(self) -> Mapping[str, Any]: ...  # noqa: D102
+    def rows(self) -> int:
+        """How many there are."""
+
+
+class JoinStrategy(ABC):
+    """One way for messages to find partners."""
+
+    buffers: Mapping[SideName, StoredSide]
+
+    def __init__(self, joiner: Joiner) -> None:
+        self.joiner = joiner
+        self.spec = joiner.spec
 
     @property
-    def pending(self) -> int: ...  # noqa: D102
+    def tables(self) -> dict[str, StoredTable]:
+        """What is stored, by side and name."""
+        return {n: t for side in SIDES for n, t in self.buffers[side].tables.items()}
 
     @property
-    def rows(self) -> int: ...  # noqa: D102
+    def rows(self) -> int:
+        """How many messages are stored."""
+        return sum(buffer.rows for buffer in self.buffers.values())
 
+    @property
+    def pending(self) -> int:
+        """How many messages wait to be let in."""
+        return 0
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """How many messages lie where, by side, where there is a limit; plain JSON."""
+        return {}
+
+    @abstractmethod
     def late(self, messages: SideFrames, marks: SideWatermarks) -> Mapping[SideName, pl.Series]:
         """Which messages come when all that they could be part of is over."""
 
+    @abstractmethod
     def kept_from(self, marks: SideWatermarks) -> SidePlaces:
         """The first place of each side that is kept; ``None`` where all are."""
 
+    @abstractmethod
     def drop_before(self, places: SidePlaces) -> None:
         """Forget what isn't kept."""
 
+    @abstractmethod
     def stored(
         self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """The messages of a side between two places, both included; of some keys or of all."""
 
+    @abstractmethod
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
         """Take messages in, and give the rows that are emitted."""

@@ -77,7 +77,7 @@ class PartitionedShard:
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         """See ``Shard``."""
         state = self.state
-        before = {p: state.offsets.reached(p) for p in state.offsets.partitions}
+        before = state.offsets.ends
         new = _fresh(combined, state, self.combiner)
         wall = state.clock([new], wall)
         aside = self.combiner.nothing_rejected
@@ -120,15 +120,15 @@ class PartitionedShard:
         return {key[0]: part for key, part in parts.items()}
 
     def _asked(
-        self, parts: dict[Any, pl.DataFrame], before: dict[Any, int | None], final: bool
+        self, parts: dict[Any, pl.DataFrame], before: dict[Any, int], final: bool
     ) -> list[Any]:
         """The partitions in which something may happen."""
         partitions = dict.fromkeys([*self.partitions, *parts])
         firing = self.spec.firing
         if final or firing.on_wall_clock:
             return list(partitions)
-        reached = self.state.offsets.reached
-        return [p for p in partitions if p in parts or reached(p) != before.get(p)]
+        after = self.state.offsets.ends
+        return [p for p in partitions if p in parts or after.get(p) != before.get(p)]
 
     def _partition_step(
         self,
