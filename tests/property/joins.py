@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from tests.join_doors import Columns, JoinBatch
 
 from muntin.model.cumulating import Cumulating
-from muntin.model.joins import HOWS, Bound, How, JoinSpec, Joint, Side, SideName, Together, Within
+from muntin.model.joins import (
+    HOWS,
+    Bound,
+    How,
+    JoinNulls,
+    JoinSpec,
+    Joint,
+    Side,
+    SideName,
+    Together,
+    Within,
+)
 from muntin.model.policies import Each, Every, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
@@ -85,7 +96,10 @@ def queries(
     layout = None
     if chosen == "inner":
         layout = draw(st.sampled_from([None, "keys", "time"]))
-    spec = JoinSpec(sides["left"], sides["right"], bound, chosen, layout)
+    nulls: JoinNulls = "reject"
+    if chosen not in ("inner", "semi") and not isinstance(bound, Joint):
+        nulls = draw(st.sampled_from(["reject", "unmatched"]))
+    spec = JoinSpec(sides["left"], sides["right"], bound, chosen, layout, nulls=nulls)
     return Query(spec, LANES if offset else TYPES, draw(steps(spec, orderly)))
 
 
@@ -164,8 +178,10 @@ def messages(
         about = st.integers(max(0, 7 * step - 15), 7 * step + 7)
         times = st.one_of(about, about, about, about, st.none(), st.just("soon"))
     # Most messages have one key, so that there is somebody to meet.
-    keys = st.sampled_from(["a", "b"] if orderly else [*"aaaaaabbb", None])
-    message = {"key": draw(keys), "time": draw(times), "id": number}
+    keys: list[str | None] = ["a", "b"] if orderly else [*"aaaaaabbb", None]
+    if not spec.required(side):
+        keys += [None]
+    message = {"key": draw(st.sampled_from(keys)), "time": draw(times), "id": number}
     if given.offset:
         lane = draw(st.sampled_from([0, 0, 0, 1]))
         placed = [m for m in sent if m["lane"] == lane and m["offset"] is not None]

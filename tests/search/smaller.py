@@ -245,3 +245,5 @@ def _simpler_joins(query: Query) -> Iterator[Query]:
             )
     if spec.layout is not None:
         yield from _possible(query, lambda: replace(spec, layout=None))
+    if spec.nulls != "reject":
+        yield from _possible(query, lambda: replace(spec, nulls="reject"))

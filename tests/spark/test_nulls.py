@@ -168,7 +168,7 @@ def test_a_join_keeps_the_rule_of_sql_and_windows_over_it_group(
     found = {row.value_right: (row.n, row["keys"]) for row in made.results.collect()}
     assert found == {None: (1, ["b"]), 2: (1, ["a"])}
     assert {(row.reason) for row in made.rejected.collect()} == {"null_key"}
-    hint = "omit it: NULL has no partner"
+    hint = r'omit it: NULL has no partner; join\(nulls="unmatched"\) emits it without one'
     with pytest.raises(mt.OptionError, match=hint):
         mt.join(
             mt.windowed(left.frame(spark), time="at", nulls="group"),
@@ -176,6 +176,103 @@ def test_a_join_keeps_the_rule_of_sql_and_windows_over_it_group(
             on="key",
             within="10 seconds",
         )
+
+
+OUTER = """
+    SELECT a.id, b.id AS other, a.key, b.key AS its, a.value, b.value AS cost FROM a {how} JOIN b
+    ON a.key = b.key AND a.value = b.value
+    AND b.at BETWEEN a.at - INTERVAL 10 SECONDS AND a.at + INTERVAL 10 SECONDS
+"""
+
+
+def sides(tmp_path: Path) -> tuple[Feed, Feed]:
+    """Messages of two sides, some without a key, or without a part of it."""
+    left, right = Feed(tmp_path / "left"), Feed(tmp_path / "right")
+    left.add((None, at(1), 1), ("a", at(2), 2), ("b", at(3), None), (None, at(4), None))
+    right.add((None, at(1), 1), ("a", at(2), 2), ("c", at(3), 4), (None, at(4), None))
+    return left, right
+
+
+@pytest.mark.parametrize("how", ["INNER", "LEFT", "RIGHT", "FULL", "LEFT ANTI"])
+def test_outer_joins_of_sql_show_what_those_of_spark_show(
+    spark: SparkSession, tmp_path: Path, how: str
+) -> None:
+    left, right = (feed.frame(spark) for feed in sides(tmp_path))
+    left.createOrReplaceTempView("a"), right.createOrReplaceTempView("b")
+    text = OUTER.format(how=how)
+    if how == "LEFT ANTI":
+        text = text.replace("b.id AS other, ", "").replace(", b.value AS cost", "")
+        text = text.replace(", b.key AS its", "")
+    ours, theirs = mt.sql(spark, text), spark.sql(text)
+    shown = ours.results.drop("emission")
+    assert sorted(shown.collect(), key=str) == sorted(theirs.collect(), key=str)
+    # A side whose unmatched messages aren't shown rejects those without a key.
+    preserved = {"INNER": [], "RIGHT": ["right"], "FULL": ["left", "right"]}.get(how, ["left"])
+    lost = {(row["side"], row["reason"]): row["count"] for row in rejections(ours)}
+    of_a_side = {"left": 3, "right": 2}
+    assert lost == {(s, "null_key"): n for s, n in of_a_side.items() if s not in preserved}
+    assert ("NULL in a key of the left and the right is" in ours.explain()) == (how == "FULL")
+    spark.catalog.dropTempView("a"), spark.catalog.dropTempView("b")
+
+
+def rejections(made: Any) -> list[Any]:
+    return made.rejected.groupBy("side", "reason").count().collect()
+
+
+@pytest.mark.slow
+def test_messages_without_a_key_stay_unmatched_through_restarts(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    left, right = sides(tmp_path)
+    checkpoint = f"{tmp_path}/checkpoint"
+
+    def run(nulls: Any) -> Any:
+        pairs = mt.join(
+            mt.windowed(left.stream(spark), time="at"),
+            mt.windowed(right.stream(spark), time="at"),
+            on="key",
+            within="10 seconds",
+            how="left",
+            nulls=nulls,
+            buckets=3,
+        )
+        query = pairs.start(
+            checkpoint=checkpoint,
+            results=mt.to_duckdb(f"{tmp_path}/out.duckdb", "pairs"),
+            rejected=mt.to_duckdb(f"{tmp_path}/out.duckdb", "rejected"),
+            available_now=True,
+        )
+        assert query.await_end(timeout=240)
+        return query
+
+    def emitted(table: str, columns: str) -> list[Any]:
+        return rows(
+            tmp_path / "out.duckdb", f"SELECT {columns} FROM {table} GROUP BY ALL ORDER BY ALL"
+        )
+
+    # Without the word they are rejected, as before; a checkpoint of that goes on.
+    assert run("reject").progress.counts["null_key"] == 4
+    left.add((None, at(5), 5), ("a", at(6), 6))
+    right.add((None, at(5), 5))
+    counts = run("unmatched").progress.counts
+    assert (counts["null_key"], counts["counted"]) == (5, 6)
+    state = mt.open_state(checkpoint)
+    assert state.fetch("left", (None,))["value"].to_list() == [5]
+    assert state.fetch("left")["value"].to_list() == [2, None, 5, 6]
+    rescale(spark, checkpoint, buckets=2, to=f"{tmp_path}/moved")
+    assert mt.open_state(f"{tmp_path}/moved").fetch("left", (None,))["value"].to_list() == [5]
+    for second in (60, 61):
+        right.add(("z", at(second), 0))
+    query = run("unmatched")
+    assert query.progress.adds_up()
+    found = emitted("pairs", "key, value, value_right, emission")
+    assert [row for row in found if row[-1] == "full"] == [
+        ("b", None, None, "full"), (None, 5, None, "full")
+    ]  # fmt: skip
+    assert emitted("rejected", "side, count(*) AS n") == [("left", 2), ("right", 3)]
+    right.add(("z", at(62), 0))
+    with pytest.raises(Exception, match="nulls: was unmatched, is reject"):
+        run("reject")
 
 
 def test_explain_warns_of_a_key_that_may_be_null_and_is_rejected(

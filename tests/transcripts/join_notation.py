@@ -4,7 +4,7 @@ A case has a ``name``, a ``spec`` and ``steps``, and ``wrong: true`` where it st
 is not so. The spec holds:
 
 - ``on`` (default ``key``): the columns that must be equal; ``id=order`` where the names differ;
-- ``how`` (default ``inner``), ``layout``;
+- ``how`` (default ``inner``), ``layout``, ``nulls``;
 - ``within``: ``10 s`` or ``3 rows`` either way, ``2 minutes before`` or ``5 s before, 2 s after``:
   where the right message may lie, seen from the left one; without it the windows of the sides
   bound a pair;
@@ -83,7 +83,7 @@ def read_joins(folder: Path) -> list[JoinCase]:
 
 def _case(item: dict[str, Any]) -> JoinCase:
     only_known(item, {"name", "spec", "steps", "wrong"})
-    only_known(item["spec"], {"on", "how", "layout", "within", "left", "right", "both"})
+    only_known(item["spec"], {"on", "how", "layout", "nulls", "within", "left", "right", "both"})
     sides = {side: _of_side(item["spec"], side) for side in SIDES}
     columns = {side: read_columns(sides[side].get("columns", _EITHER)) for side in SIDES}
     spec = _spec(item["spec"], sides)
@@ -121,7 +121,8 @@ def _spec(item: dict[str, Any], sides: dict[str, dict[str, str]]) -> JoinSpec:
     )
     within = _within(item["within"]) if "within" in item else None
     bound = bound_of(within, windows[0], windows[1])
-    return JoinSpec(left, right, bound, item.get("how", "inner"), item.get("layout"))
+    nulls = item.get("nulls", "reject")
+    return JoinSpec(left, right, bound, item.get("how", "inner"), item.get("layout"), nulls=nulls)
 
 
 def _within(text: str) -> Length | tuple[Length | int, Length | int]:

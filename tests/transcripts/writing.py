@@ -212,6 +212,8 @@ def _join_spec(spec: JoinSpec, types: Columns) -> Iterator[str]:
     yield f"how: {spec.how}"
     if spec.layout is not None:
         yield f"layout: {spec.layout}"
+    if spec.nulls != "reject":
+        yield f"nulls: {spec.nulls}"
     if isinstance(spec.bound, Within):
         ways = {"before": spec.bound.before, "after": spec.bound.after}
         said = [f"{_length(reach, spec.axis)} {way}" for way, reach in ways.items() if reach]

@@ -41,6 +41,9 @@ def explain_join(
             f"          let in: {let_in}; late: {late}",
             f"          kept {_patience(spec, name)}",
         ]
+    if spec.nulls == "unmatched":
+        taken = " and ".join(f"the {side}" for side in spec.unmatched)
+        lines.append(f"nulls     NULL in a key of {taken} is emitted unmatched")
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
     shards = "a shard a core" if buckets is None else f"{buckets} shards"
     lines.append(f"state     {shards}; a row per message, by {order} ({chosen})")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from muntin.model.axis import Axis, phrase, spell
 from muntin.model.bounds import BOUNDS, Bound, Joint, SideName, Together, Within, bound_of, placed
@@ -24,12 +24,13 @@ from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy
 from muntin.model.spec import zones
 
 __all__ = [
-    "HOWS", "LARGE", "OTHER", "SIDES", "Bound", "How", "JoinSpec", "Joint", "On", "Side",
-    "SideName", "StateLayout", "Together", "Within", "bound_of", "firing_of", "pairs_of",
+    "HOWS", "LARGE", "OTHER", "SIDES", "Bound", "How", "JoinNulls", "JoinSpec", "Joint", "On",
+    "Side", "SideName", "StateLayout", "Together", "Within", "bound_of", "firing_of", "pairs_of",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
 StateLayout = Literal["time", "keys"]
+JoinNulls = Literal["reject", "unmatched"]
 On = str | Sequence[str | tuple[str, str]]
 
 HOWS: tuple[How, ...] = ("inner", "left", "right", "full", "semi", "anti")
@@ -106,6 +107,8 @@ class JoinSpec(QuerySpec):
         how: Which messages are emitted without a partner, or once for all of their partners.
         layout: What the state is sorted by first; ``None`` leaves the choice to ``state_layout``.
         buckets: How many shards the keys are kept in, if that is known.
+        nulls: What becomes of a message with NULL in a key, which has no partner: it is rejected,
+            or taken where its side's unmatched messages are emitted, and emitted as one.
     """
 
     KIND: ClassVar[str] = "join"
@@ -116,6 +119,7 @@ class JoinSpec(QuerySpec):
     how: How = "inner"
     layout: StateLayout | None = None
     buckets: int | None = None
+    nulls: JoinNulls = "reject"
 
     def __post_init__(self) -> None:
         if self.how not in HOWS:
@@ -123,6 +127,7 @@ class JoinSpec(QuerySpec):
         if len(self.left.keys) != len(self.right.keys) or not self.left.keys:
             hint = "name at least one column that both sides have"
             raise OptionError("on", self.left.keys, "compares nothing", hint)
+        self._check_nulls()
         for side in SIDES:
             self._check(side, self.side(side))
         if self.layout == "keys" and self.marked:
@@ -168,6 +173,19 @@ class JoinSpec(QuerySpec):
             text = f"isn't measured in {self.axis} as the join is"
             raise OptionError("windows", f"{side.windows} on the {name}", text, "use one axis")
 
+    def _check_nulls(self) -> None:
+        if self.nulls not in get_args(JoinNulls):
+            hint = 'give "reject", or "unmatched" to emit NULL keys as messages without a partner'
+            raise OptionError("nulls", self.nulls, "isn't done with NULL keys", hint)
+        if self.nulls == "reject":
+            return
+        if not self.unmatched:
+            text = f"isn't for {self.how} joins, which emit nothing unmatched"
+            raise OptionError("nulls", self.nulls, text, "leave it out")
+        if isinstance(self.bound, Joint):
+            text = "isn't for session joins: without a key there is no session"
+            raise OptionError("nulls", self.nulls, text, "leave it out")
+
     def _check_kept(self, name: SideName, firing: Firing) -> None:
         # ``Side.kept`` would take it for nothing said, and keep messages for any time.
         if firing.retention < firing.grace:
@@ -210,6 +228,11 @@ class JoinSpec(QuerySpec):
         """The sides whose messages are emitted when they stay without a partner."""
         return () if self.how == "semi" else self.marked
 
+    def required(self, name: SideName) -> tuple[str, ...]:
+        """The keys of a side without which a message is rejected."""
+        taken = self.nulls == "unmatched" and name in self.unmatched
+        return () if taken else self.side(name).keys
+
     def side(self, name: SideName) -> Side:
         """One of the inputs."""
         return self.left if name == "left" else self.right
@@ -238,14 +261,20 @@ class JoinSpec(QuerySpec):
         """See ``QuerySpec``."""
         facts = {"join": fact(self.how), "partners": fact(self.bound)}
         facts["layout"] = fact(self.state_layout)
+        if self.unmatched:
+            facts["nulls"] = fact(self.nulls)
         if self.buckets is not None:
             facts["buckets"] = fact(self.buckets)
         return facts | self.left.facts("left", self.axis) | self.right.facts("right", self.axis)
 
     def free(self, then: JoinSpec) -> set[str]:
-        """The facts that may be others than when state was written: nothing but idle zones."""
+        """The facts that may be others than when state was written: idle zones, and NULL keys.
+
+        Those that were rejected before are in no result; but once they are taken, they stay so.
+        """
         sides = ((side, then.side(side).zone, self.side(side).zone) for side in SIDES)
-        return {name for side, was, is_ in sides for name in zones(was, is_, f"{side} zone")}
+        free = {name for side, was, is_ in sides for name in zones(was, is_, f"{side} zone")}
+        return free | ({"nulls"} if then.nulls == "reject" else set())
 
 
 def pairs_of(on: On) -> list[tuple[str, str]]:

@@ -15,7 +15,17 @@ from muntin.model import cumulating, days, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, instant, measure
 from muntin.model.errors import OptionError
-from muntin.model.joins import How, JoinSpec, On, Side, StateLayout, bound_of, firing_of, pairs_of
+from muntin.model.joins import (
+    How,
+    JoinNulls,
+    JoinSpec,
+    On,
+    Side,
+    StateLayout,
+    bound_of,
+    firing_of,
+    pairs_of,
+)
 from muntin.model.kinds import Kind
 from muntin.model.policies import Firing, policy
 from muntin.model.sessions import Closed
@@ -252,7 +262,7 @@ class Sentence:
     def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
         """What was said, as one side of a join."""
         if self._nulls != "reject":
-            hint = "omit it: NULL has no partner, as in SQL"
+            hint = 'omit it: NULL has no partner; join(nulls="unmatched") emits it without one'
             raise OptionError("nulls", self._nulls, "isn't done by a join", hint)
         firing = firing_of(self.firing_on(axis))
         lateness, ahead, offset = self._lateness, self._max_ahead, self._offset
@@ -275,6 +285,7 @@ def joined(
     within: Length | Sequence[Length | int] | None,
     how: How,
     layout: StateLayout | None,
+    nulls: JoinNulls,
 ) -> JoinSpec:
     """The join of two inputs, whose lengths are measured on the axis of what bounds it."""
     pairs = pairs_of(on)
@@ -284,7 +295,7 @@ def joined(
         given._side(tuple(pair[number] for pair in pairs), bound.axis)
         for number, given in enumerate((left, right))
     )
-    return JoinSpec(one, other, bound, how, layout)
+    return JoinSpec(one, other, bound, how, layout, nulls=nulls)
 
 
 def check_name(option: str, value: object) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from muntin.engine import columns
 from muntin.model.axis import Length
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, How, On, SideName, StateLayout
+from muntin.model.joins import SIDES, How, JoinNulls, On, SideName, StateLayout
 from muntin.model.sentence import joined
 from muntin.spark.explain import explain
 from muntin.spark.host.chain import fed_by, pairable
@@ -55,6 +55,7 @@ def join(
     suffix: str = "_right",
     layout: StateLayout | None = None,
     buckets: int | None = None,
+    nulls: JoinNulls = "reject",
 ) -> Joined:
     """Join two streaming or batch DataFrames by equal columns and by time.
 
@@ -80,6 +81,8 @@ def join(
         suffix: What is put behind the right side's column names that the left has too.
         layout: Whether state is sorted by ``time`` or by ``keys`` first; else it is chosen.
         buckets: In how many shards the keys are kept; one a core by default.
+        nulls: What becomes of a message with NULL in a key, which has no partner: ``reject``, or
+            ``unmatched``: it is emitted as one on the sides of which the join emits those.
 
     Raises:
         OptionError: Naming what can't work: a column, a type, a side without bound.
@@ -96,7 +99,7 @@ def join(
     if left._frame.isStreaming != right._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", hint)
-    spec = joined(left, right, on, within, how, layout)
+    spec = joined(left, right, on, within, how, layout, nulls)
     for side, given in zip(SIDES, (left, right), strict=True):
         _check_columns(side, given._frame.columns, spec.side(side).keys)
     require(left._frame.sparkSession)

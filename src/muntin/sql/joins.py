@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import Bound, How, JoinSpec, Side, Within, firing_of
+from muntin.model.joins import Bound, How, JoinNulls, JoinSpec, Side, Within, firing_of
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 from muntin.model.policies import Firing
 from muntin.sql.catalog import Resolved, end_of
@@ -80,8 +80,9 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         for half, keys in zip((left, right), zip(*pairs, strict=True), strict=True)
     ]
     how: How = join.how  # type: ignore[assignment]
+    nulls: JoinNulls = "reject" if how in ("inner", "semi") else "unmatched"
     try:
-        spec = JoinSpec(sides[0], sides[1], bound, how)
+        spec = JoinSpec(sides[0], sides[1], bound, how, nulls=nulls)
     except OptionError as error:
         at = spans.get(error.option, join.span)
         raise SqlError(text, at, f"{error.option} {error.problem}", _hint(error)) from error

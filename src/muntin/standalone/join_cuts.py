@@ -63,7 +63,9 @@ def one_by_one(
         if spec.axis == "rows":
             behind = _behind_offsets(frame, given, starts[side])
         else:
-            behind, judged[side] = _behind_times(frame, given, starts[side])
+            needed = [*spec.required(side), *(given.offset or ())]
+            counts = countable(frame, needed)
+            behind, judged[side] = _behind_times(frame, given, starts[side], counts)
         alone[rows[side]] = behind
     if not all(_plain(spec.side(side)) for side in SIDES):
         alone[:] = True
@@ -83,8 +85,9 @@ def _plain(side: Side) -> bool:
     return policies and side.kept is None and firing.rows is None
 
 
-def _behind_times(frame: pl.DataFrame, side: Side, start: int | None) -> tuple[Mask, pl.Series]:
-    counts = countable(frame, [*side.keys, *(side.offset or ())])
+def _behind_times(
+    frame: pl.DataFrame, side: Side, start: int | None, counts: Mask
+) -> tuple[Mask, pl.Series]:
     before = watermarks(frame, side.lateness, start, counts)
     times = frame[columns.TIME].fill_null(0).to_numpy()
     return counts & (times < before), as_judged(before)

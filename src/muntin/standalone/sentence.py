@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration, Length, micros
 from muntin.model.errors import OptionError
-from muntin.model.joins import How, JoinSpec, On, StateLayout
+from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout
 from muntin.model.sentence import Sentence, joined
 from muntin.model.spec import Nulls, WindowSpec
 
@@ -93,6 +93,7 @@ def join(
     within: Length | Sequence[Length | int] | None = None,
     how: How = "inner",
     layout: StateLayout | None = None,
+    nulls: JoinNulls = "reject",
 ) -> JoinSpec:
     """Say a join of two streams of messages, for ``JoinWindow`` or ``SessionJoinWindow``.
 
@@ -109,6 +110,8 @@ def join(
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
             once), ``anti`` (those without).
         layout: Whether state is sorted by ``time`` or by ``keys`` first; else it is chosen.
+        nulls: What becomes of a message with NULL in a key, which has no partner: ``reject``, or
+            ``unmatched``: it is emitted as one on the sides of which the join emits those.
 
     Raises:
         OptionError: Naming what can't work.
@@ -122,4 +125,4 @@ def join(
         if not isinstance(given, Windowed):
             hint = "write join(windowed(time=…), …)"
             raise OptionError(name, type(given).__name__, "isn't windowed", hint)
-    return joined(left, right, on, within, how, layout)
+    return joined(left, right, on, within, how, layout, nulls)

@@ -42,6 +42,19 @@ def changed(**changes: Any) -> dict[str, Any]:
 ON_ROWS = {"bound": Within(3, 3, "rows"), "right": replace(RIGHT, offset=OFFSET)}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "how": ({"how": "outer"}, "how='outer' isn't known; give one of inner, left, right, full"),
+    "nulls": ({"how": "left", "nulls": "group"}, "nulls='group' isn't done with NULL keys; give"),
+    "nulls of an inner join": (
+        {"nulls": "unmatched"},
+        "nulls='unmatched' isn't for inner joins, which emit nothing unmatched; leave it out",
+    ),
+    "nulls of a semi join": (
+        {"nulls": "unmatched", "how": "semi"},
+        "nulls='unmatched' isn't for semi joins, which emit nothing unmatched",
+    ),
+    "nulls of sessions": (
+        {"nulls": "unmatched", "how": "left", "bound": Joint(Sessions(MINUTE))},
+        "nulls='unmatched' isn't for session joins: without a key there is no session",
+    ),
     "no keys": (changed(keys=()), "on=() compares nothing; name at least one column"),
     "other keys": (changed(keys=("a", "b")), "on=('a', 'b') compares nothing"),
     "early by rows": (
@@ -265,6 +278,19 @@ def test_a_changed_spec_is_named_and_what_state_does_not_depend_on_may_change() 
         refusal.value
     )
     assert "right lateness: was 0 seconds, is 1 microsecond" in str(refusal.value)
+
+
+def test_null_keys_may_be_taken_from_now_on_and_stay_taken() -> None:
+    rejecting = replace(SPEC, how="left")
+    taking = replace(rejecting, nulls="unmatched")
+    assert (rejecting.required("left"), taking.required("left")) == (("id",), ())
+    assert taking.required("right") == ("number",)
+    before = {name: one for name, one in rejecting.to_dict().items() if name != "nulls"}
+    assert JoinSpec.from_dict(before) == rejecting
+    taking.check_same(before)
+    taking.check_same(taking.to_dict())
+    with pytest.raises(SpecChangedError, match="nulls: was unmatched, is reject"):
+        rejecting.check_same(taking.to_dict())
 
 
 def test_sides() -> None:

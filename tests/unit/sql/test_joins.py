@@ -57,7 +57,9 @@ def test_the_design_s_join_over_rows_needs_offsets():
     ],
 )
 def test_kinds(words, how):
-    assert joined(MINUTES.replace("JOIN", words)).spec.how == how
+    spec = joined(MINUTES.replace("JOIN", words)).spec
+    assert spec.how == how
+    assert spec.nulls == ("reject" if how in ("inner", "semi") else "unmatched")
 
 
 def test_both_sides_may_have_windows_and_watermarks():

@@ -97,7 +97,7 @@ def _matched(rows: pl.DataFrame, keys: Sequence[str], shards: int) -> dict[int, 
     """
     if not set(keys) <= {*rows.columns}:
         return dict.fromkeys(range(shards), rows)
-    # Folded together with some that have one. No message of a join has a key that is NULL.
+    # Folded together with some that have one. No message with a partner has a key that is NULL.
     unknown = rows.filter(pl.col(keys[0]).is_null())
     known = split(rows.filter(pl.col(keys[0]).is_not_null()), keys, shards)
     return {n: pl.concat([unknown, known.get(n, rows.clear())]) for n in range(shards)}

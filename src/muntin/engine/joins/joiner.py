@@ -153,11 +153,12 @@ class Joiner:
             taken: The offsets taken before, as far as they are known here.
         """
         given, nothing = self.spec.side(side), self.nothing_aside(side)
+        required = self.spec.required(side)
         if given.offset is not None:
             before, axis = taken or Offsets(), self.spec.axis
-            new, known = numbered(messages, given.offset, before, given.keys, axis)
+            new, known = numbered(messages, given.offset, before, required, axis)
             return Arrived(new.drop(columns.CLOCK, strict=False), rejected=nothing, **known)
-        counted, rejected = admit(messages, given.keys, None)
+        counted, rejected = admit(messages, required, None)
         counts = admission.counts(messages, counted, rejected)
         del counts["counted"]
         aside = [r.select(*self.inputs[side], columns.REASON) for r in rejected]

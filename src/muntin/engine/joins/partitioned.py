@@ -96,7 +96,7 @@ class PartitionedJoinShard:
         """Messages that lie nowhere, since their partition or offset is missing."""
         lost = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
         messages = messages.filter(lost)
-        taken, rejected = admit(messages, self.spec.side(side).keys, None)
+        taken, rejected = admit(messages, self.spec.required(side), None)
         counts = admission.counts(messages, taken, rejected)
         self.state.count({name: n for name, n in counts.items() if n})
         return [self.joiner.set_aside(side, frame, None) for frame in rejected]

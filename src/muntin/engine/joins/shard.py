@@ -98,7 +98,7 @@ class JoinShard:
     ) -> tuple[dict[SideName, pl.DataFrame], list[pl.DataFrame]]:
         """New messages with their numbers, and rows of rejected ones."""
         admitted = {
-            side: admit(new[side].messages, self.spec.side(side).keys, None) for side in SIDES
+            side: admit(new[side].messages, self.spec.required(side), None) for side in SIDES
         }
         late = self.strategy.late({side: admitted[side][0] for side in SIDES}, self.marks)
         taken, rejected = {}, []

@@ -20,6 +20,7 @@ from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.retention import RetentionCounter, share
 from muntin.engine.state import State, StoredTable
 from muntin.model.joins import SideName
+from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, Runs, frames_of
 
 _SEGMENTS = 8
@@ -102,7 +103,7 @@ class SideBuffer:
             found = self.near(only, len(only), low, high)
         waiting = self._within(frames_of(self.waiting.read(low, high)), low, high)
         found = pl.concat([found, waiting])
-        return found if only is None else found.join(only, on=self.keys, how="semi")
+        return found if only is None else matched(found, only, self.keys, "semi")
 
     def hold(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Keep messages beyond their time, in place of those that were kept so.

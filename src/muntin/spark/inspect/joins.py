@@ -21,6 +21,7 @@ from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.reader import View, changed, fetched, framed
+from muntin.state.lookup import matched
 from muntin.state.manifest import loads
 from muntin.state.shards import owners
 
@@ -124,7 +125,7 @@ class OpenJoin:
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
             frames = kept_messages(loads(manifest), side, blobs)[1]
             found = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
-            found = found if only is None else found.join(only, on=list(own.keys), how="semi")
+            found = found if only is None else matched(found, only, own.keys, "semi")
             return found.filter(*inside) if inside else found
 
         # On the rows axis each partition numbers its own.

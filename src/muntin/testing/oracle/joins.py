@@ -196,7 +196,7 @@ class JoinOracle:
                 return "malformed"
             if time is None:
                 return "null_time"
-        if None in [message[column] for column in given.keys]:
+        if None in [message[column] for column in self._spec.required(side)]:
             return "null_key"
         if given.time is not None:
             if given.max_ahead is not None and message[given.time] > wall + given.max_ahead:
@@ -269,7 +269,7 @@ class JoinOracle:
 
     def _partners(self, one: HeldMessage, other: HeldMessage) -> bool:
         bound: Bound = self._spec.bound
-        if (one.key, one.partition) != (other.key, other.partition):
+        if (one.key, one.partition) != (other.key, other.partition) or None in one.key:
             return False
         if isinstance(bound, Within):
             return -bound.before <= other.place - one.place <= bound.after
