@@ -21,11 +21,7 @@ class QueryFailedError(MuntinError):
 
 
 def words(error: BaseException) -> str:
-    """An error in as few words as say what to do.
-
-    Args:
-        error: What was raised, by us, by Spark or by a worker.
-    """
+    """An error in as few words as say what to do."""
     text = redacted(str(error).strip())
     if isinstance(error, MuntinError):
         return text

@@ -80,13 +80,7 @@ def _stop_when_quiet(query: Any) -> None:
 
 
 def table(queries: Sequence[Any], begun: float, total: int | None = None) -> Table:
-    """The progress of queries, a line for each.
-
-    Args:
-        queries: Started queries.
-        begun: When they started, by the monotonic clock.
-        total: How many messages each will see, if that is known.
-    """
+    """The progress of queries, a line for each."""
     shown = Table(header_style="bold", box=None, pad_edge=False)
     shown.add_column("query")
     for title in ("batch", "seen", "rejected", "emitted", "waiting", "watermark", "rows/s"):

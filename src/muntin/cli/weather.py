@@ -20,14 +20,7 @@ OURS = ("both", "checkpoints", "weather.duckdb", "weather.duckdb.wal", "weather.
 
 
 def weather(console: Console, out: Path, flights: int | None, pieces: int) -> bool:
-    """Join, check and report; returns whether the windows equal DuckDB's.
-
-    Args:
-        console: Where to print.
-        out: Where to write.
-        flights: Only the first so many flights.
-        pieces: Into how many files each stream is cut.
-    """
+    """Join, check and report; returns whether the windows equal DuckDB's."""
     from muntin.apps.flights.weather_check import check_weather
     from muntin.apps.report.weather import write_weather_page
 

@@ -18,13 +18,7 @@ _WIDTH = 40
 
 
 def view(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableType:
-    """What the terminal shows.
-
-    Args:
-        monitor: Who follows the run.
-        last: The last report; ``None`` before the first.
-        elapsed: Seconds since the run began.
-    """
+    """What the terminal shows."""
     options = monitor.options
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="bold", no_wrap=True)

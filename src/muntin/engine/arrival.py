@@ -59,13 +59,6 @@ def numbered(
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Messages with offsets that are new as far as is known here; only a shard knows for sure.
 
-    Args:
-        messages: See ``admit``.
-        offset: The columns of their partitions and offsets.
-        taken: The offsets taken before, as far as they are known here.
-        keys: See ``admit``.
-        axis: What windows are measured in.
-
     Returns:
         The new messages, and what is known of all, by attribute of ``Arrival``.
     """
@@ -93,13 +86,6 @@ def fresh(
     The others are counted, and all offsets of the batch are taken from now on. Of several messages
     with one offset the first counts, also where they have different keys: each task brings along
     the offsets of what it has for other shards.
-
-    Args:
-        arrivals: What the tasks know.
-        messages: What each sent.
-        offset: The columns of partitions and offsets, if messages have them.
-        taken: The offsets taken before.
-        count: Adds to the counts of messages.
 
     Returns:
         The new messages, and the latest time and clock of the whole batch.

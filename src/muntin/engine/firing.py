@@ -77,13 +77,7 @@ def due_by_clock(policy: Policy | None, moment: BatchClock) -> bool:
 
 
 def due(policy: Policy, moment: BatchClock, unemitted: str = columns.MESSAGES) -> pl.Expr:
-    """Which rows of changed windows are due.
-
-    Args:
-        policy: When a window emits.
-        moment: Where the clock is.
-        unemitted: The column of messages since a window last emitted.
-    """
+    """Which rows of changed windows are due."""
     by_clock = due_by_clock(policy, moment)
     if by_clock and isinstance(policy, Every):
         return pl.col(unemitted) >= policy.least
@@ -96,11 +90,6 @@ def whole_from(state: State, spec: WindowSpec, windows: Kind) -> int | None:
     """The first window that is still whole; where more is kept from now on, it is remembered.
 
     What had expired before comes within the retention again, but some of it is gone.
-
-    Args:
-        state: What the store holds.
-        spec: The query as it is now.
-        windows: Its windows; where they are sessions, they are known by their last places.
 
     Returns:
         A window's number or a session's last place; ``None`` where never more was kept.

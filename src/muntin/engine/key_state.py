@@ -77,14 +77,7 @@ def bucket_of(spec: WindowSpec, key: pl.DataFrame) -> int:
 def wanted(
     spec: WindowSpec, tables: Mapping[str, Sequence[Run]], start: int | None, end: int | None
 ) -> dict[str, list[int]]:
-    """The numbers of the blobs that hold a stretch of time, by table.
-
-    Args:
-        spec: The query.
-        tables: The tables of a manifest.
-        start: Where it begins; ``None`` is open.
-        end: Where it ends, included; ``None`` is open.
-    """
+    """The numbers of the blobs that hold a stretch of time, by table."""
     if isinstance(spec.windows, Sessions):
         return {"sessions": numbers(tables.get("sessions", ()))}
     low, high = _reach(spec, start, end)
@@ -118,14 +111,6 @@ def windows_seen(
     """The windows of a key that reach into a stretch of time, oldest first.
 
     Where the stretch is open, those that something is known of.
-
-    Args:
-        spec: The query.
-        named: What ``wanted`` gave.
-        blobs: Those blobs.
-        key: What ``key_of`` gave.
-        start: Where the stretch begins; ``None`` is open.
-        end: Where it ends, included; ``None`` is open.
     """
     windows = spec.windows
     assert not isinstance(windows, Sessions)
@@ -172,14 +157,7 @@ def _numbered(
 def sessions_seen(
     spec: WindowSpec, named: Mapping[str, list[int]], blobs: BlobBytes, key: pl.DataFrame
 ) -> list[SessionSeen]:
-    """The sessions of a key that the state holds, oldest first.
-
-    Args:
-        spec: The query.
-        named: What ``wanted`` gave.
-        blobs: Those blobs.
-        key: What ``key_of`` gave.
-    """
+    """The sessions of a key that the state holds, oldest first."""
     frames = [decode(blobs[number]) for number in named["sessions"]]
     rows = _of_key(frames, spec, key)
     if not len(rows):
@@ -230,14 +208,6 @@ def known(
     manifest: Manifest,
 ) -> pl.DataFrame:
     """What is known of the windows or sessions of a key that reach into a stretch of time.
-
-    Args:
-        spec: The query.
-        named: What ``wanted`` gave.
-        blobs: Those blobs.
-        key: What ``key_of`` gave.
-        between: Where the stretch begins and ends, included; ``None`` is open.
-        manifest: The manifest of the key's shard.
 
     Returns:
         The columns ``SEEN``; windows that hold nothing and never emitted aren't there. Where a

@@ -18,13 +18,7 @@ def parts_of(
     frames: Mapping[str, Mapping[int, pl.DataFrame]],
     shards: int,
 ) -> list[Part]:
-    """A part for each shard, so that all know the greatest time of the whole task.
-
-    Args:
-        arrivals: What is known of the messages of the task.
-        frames: Rows by name and shard.
-        shards: How many there are.
-    """
+    """A part for each shard, so that all know the greatest time of the whole task."""
     known = known_of(arrivals)
     # The task's rejected messages and counts go to one shard, to be emitted once.
     found = [Part(n, {"arrival": known | ({"counts": {}} if n else {})}) for n in range(shards)]

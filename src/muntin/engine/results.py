@@ -19,11 +19,6 @@ _LIVES = "__muntin_lives"
 def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()) -> pl.DataFrame:
     """Lower partials to values, in the order of window start, then key; what vanished comes first.
 
-    Args:
-        emitted: ``window``, the keys, the partials, ``emission`` and ``revision``.
-        combiner: The query.
-        order: The columns to order by in place of window and keys.
-
     Returns:
         The key columns, ``window_start`` and ``window_end`` (microseconds), the aggregates,
         ``emission``, ``revision``.
@@ -59,12 +54,7 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
 
 
 def described(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
-    """What windows hold, in the order and columns of results but for emission and revision.
-
-    Args:
-        held: ``window`` (sessions: ``first`` and ``last``), the keys and the partials.
-        combiner: The query.
-    """
+    """What windows hold, in the order and columns of results but for emission and revision."""
     emission, revision = pl.lit("").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
     lowered = results(held.with_columns(emission, revision), combiner)
     return lowered.drop(columns.EMISSION, columns.REVISION)

@@ -32,12 +32,6 @@ class StoredSpec(Protocol):
 class State:
     """The manifest of a shard, read and written.
 
-    Args:
-        blobs: The store, as the last commit left it.
-        spec: The query.
-        kind: What kind of query it is.
-        inputs: The names of its inputs, where it has several.
-
     Attributes:
         watermark: The watermark in force, microseconds; ``None`` before the first message.
         wall: The wall clock of the last step, microseconds.
@@ -92,12 +86,7 @@ class State:
         return max([*clocks, *([] if self.wall is None else [self.wall])])
 
     def advance(self, arrivals: Iterable[Arrival], lateness: int) -> None:
-        """Move the watermark by what the batch held.
-
-        Args:
-            arrivals: The batch.
-            lateness: How far the watermark trails the greatest event time, microseconds.
-        """
+        """Move the watermark by what the batch held."""
         latest = max((c.latest for c in arrivals if c.latest is not None), default=None)
         if latest is not None:
             reached = latest - lateness

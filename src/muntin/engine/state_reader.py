@@ -147,11 +147,6 @@ def kept_messages(
 ) -> tuple[list[int], list[pl.DataFrame]]:
     """The messages that a shard of a join keeps of one side, as they were written.
 
-    Args:
-        manifest: The shard's manifest.
-        side: ``left`` or ``right``.
-        blobs: Its blobs; without them only their numbers are given.
-
     Returns:
         The numbers of the blobs, and a frame for each kind of table that holds messages, with a
         column ``waits``: whether they wait for their policy to let them in.
@@ -181,11 +176,6 @@ def kept_messages(
 
 def differences(then: pl.DataFrame, now: pl.DataFrame, identity: Sequence[str]) -> pl.DataFrame:
     """What has changed from one state of some rows to another.
-
-    Args:
-        then: The rows as they were, with the columns of ``now``.
-        now: The rows as they are.
-        identity: The columns that name a row.
 
     Returns:
         The rows that are ``new`` or ``changed`` as they are now, and those that are ``gone`` as

@@ -29,12 +29,6 @@ def cautions(
 ) -> list[str]:
     """What to be careful of in a query.
 
-    Args:
-        spec: The query.
-        rates: What comes in, if that is known.
-        never_late: Why the event-time column can't be late, if it can't.
-        nullable: The columns that may be NULL.
-
     Returns:
         A sentence for each.
     """
@@ -111,13 +105,7 @@ def _output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
 def never_late_by(
     spec: WindowSpec, clock: str | None = None, table: Table | None = None
 ) -> str | None:
-    """Why a column of event times can't be late, by what is known of it.
-
-    Args:
-        spec: The query.
-        clock: The column that says when a message arrived.
-        table: The table that it is a column of.
-    """
+    """Why a column of event times can't be late, by what is known of it."""
     if spec.time is not None and spec.time == clock:
         return "it says when a message arrived"
     if table is None or spec.time is None:

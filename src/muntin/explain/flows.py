@@ -26,13 +26,7 @@ from muntin.model.placeholders import partly
 def stories(
     pipeline: Pipeline, rates: Rates | None = None, given: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Every query's name, and what it does.
-
-    Args:
-        pipeline: The pipeline.
-        rates: What comes in, if that is known.
-        given: What ``--set`` gave for placeholders.
-    """
+    """Every query's name, and what it does."""
     places = {name: _placed(table, given or {}) for name, table in pipeline.tables.items()}
     pipeline = replace(pipeline, tables=places)
     for flow in pipeline.flows:
@@ -46,14 +40,7 @@ def summary(
     rates: Rates | None = None,
     target: str | None = None,
 ) -> str:
-    """What a query does.
-
-    Args:
-        made: The query.
-        tables: The tables that it may read, by name in lower case.
-        rates: What comes in, if that is known.
-        target: Where it writes to.
-    """
+    """What a query does."""
     return "\n".join(_summary(made, tables, rates, target))
 
 

@@ -11,13 +11,7 @@ from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
 def explain_join(
     spec: JoinSpec, buckets: int | None, columnar: Mapping[SideName, bool] | None
 ) -> str:
-    """Say what a join does.
-
-    Args:
-        spec: The join.
-        buckets: In how many shards its keys are kept, if that is known.
-        columnar: Whether the workers read an input's files themselves, by side, if that is known.
-    """
+    """Say what a join does."""
     left, right = spec.left, spec.right
     pairs = [
         one if one == other else f"{one} = {other}"

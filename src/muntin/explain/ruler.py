@@ -77,10 +77,6 @@ class Picture:
 def ruler(windows: Kind, width: int = WIDTH) -> list[str]:
     r"""Draw some windows of a kind.
 
-    Args:
-        windows: The windows.
-        width: How many characters the longest bar may reach.
-
     Returns:
         The lines.
 
@@ -175,12 +171,7 @@ _PICTURES: dict[type, Callable[[Any], Picture]] = {
 
 
 def drawn(made: Picture, width: int = WIDTH) -> list[str]:
-    """A picture as lines.
-
-    Args:
-        made: What to draw.
-        width: How many characters the longest bar may reach.
-    """
+    """A picture as lines."""
     places = [p for line in made.bars for bar in line for p in (bar.start, bar.end)]
     low, high = min([*places, *made.ticks]), max([*places, *made.ticks])
 

@@ -182,14 +182,7 @@ def _message(
 def of_sessions(
     spec: WindowSpec, clocks: Clocks, sessions: Sequence[SessionSeen], at: int
 ) -> Iterator[str]:
-    """What is true of the sessions around a time, and of a message at that time.
-
-    Args:
-        spec: The query.
-        clocks: The clocks of its shard.
-        sessions: The key's sessions in the state, oldest first.
-        at: The time.
-    """
+    """What is true of the sessions around a time, and of a message at that time."""
     kind = spec.windows
     assert isinstance(kind, Sessions)
     mark = clocks.watermark

@@ -208,10 +208,6 @@ def instant(option: str, value: str | datetime) -> int:
 def moment(position: int, separator: str = " ") -> str:
     """A point in time as people write it, in UTC, whatever its year; there is a year 0.
 
-    Args:
-        position: Microseconds since the epoch.
-        separator: What is between day and time.
-
     Example:
         >>> moment(1_500_000), moment(1_767_225_600_000_000_000), moment(-63_000_000_000_000_000)
         ('1970-01-01 00:00:01.5', '57971-02-25 00:00:00', '-0027-08-11 08:00:00')

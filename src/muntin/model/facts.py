@@ -76,11 +76,7 @@ class QuerySpec(JsonDataclass, ABC):
         return {name: one.words for name, one in self.facts().items()}
 
     def check_same(self, stored: Mapping[str, Any]) -> None:
-        """Refuse to go on from state that another query wrote.
-
-        Args:
-            stored: What ``to_dict`` gave when the state was written.
-        """
+        """Refuse to go on from state that another query wrote."""
         if stored == self.to_dict():
             return
         if stored["kind"] != self.KIND:

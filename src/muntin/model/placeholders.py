@@ -52,12 +52,6 @@ def filled(
 ) -> str:
     """A value with its placeholders replaced.
 
-    Args:
-        option: The option's name, for the error.
-        value: The value as it was written.
-        given: What ``--set`` gave.
-        environment: The environment's variables.
-
     Example:
         >>> filled("path", "${out}/a", {"out": "/data"}, {})
         '/data/a'

@@ -35,10 +35,6 @@ def recalled(stored: Mapping[str, Any]) -> WindowSpec | JoinSpec:
 def with_functions(spec: WindowSpec, given: Mapping[str, Aggregate]) -> WindowSpec:
     """A query with the functions of its aggregates, which no checkpoint keeps.
 
-    Args:
-        spec: The query.
-        given: The aggregates that run a function of the user's, by their output names.
-
     Raises:
         OptionError: When one is missing, or isn't the query's.
     """

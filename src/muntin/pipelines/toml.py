@@ -34,12 +34,7 @@ class PipelineFileError(MuntinError):
 
 
 def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
-    """A pipeline out of TOML.
-
-    Args:
-        text: The file's text.
-        given: What placeholders outside of options are replaced by.
-    """
+    """A pipeline out of TOML."""
     try:
         form = PipelineForm.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:

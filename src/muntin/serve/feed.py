@@ -124,12 +124,7 @@ class Feed:
         self._looking = threading.Lock()
 
     def add(self, subject: Subject, look: Look | None = None) -> None:
-        """A query begins, or begins again.
-
-        Args:
-            subject: The query.
-            look: Looks into its state, where that can be done.
-        """
+        """A query begins, or begins again."""
         with self._changed:
             self._kept[subject.name] = _Kept(subject, look)
             self._publish("added", subject.name, self._kept[subject.name].record())

@@ -32,13 +32,6 @@ def build_join(
 ) -> Plan:
     """Check everything that can be checked before anything runs, and build the pipeline.
 
-    Args:
-        inputs: The messages of each side.
-        spec: The join.
-        suffix: What is put behind the right side's column names that the left has too.
-        buckets: In how many shards the keys are kept.
-        both_keys: Whether results have the keys of both sides.
-
     Raises:
         OptionError: Naming the option, its value and how to fix it.
     """

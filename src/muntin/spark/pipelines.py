@@ -33,12 +33,6 @@ def queries(
 ) -> dict[str, WindowedAggregate | Joined]:
     """The queries of a pipeline by name, not started.
 
-    Args:
-        spark: The session.
-        pipeline: The pipeline.
-        given: What ``--set`` gave.
-        environment: Where secrets come from; the process's own where it isn't given.
-
     Raises:
         PipelineError: Naming the query and what is wrong with it.
         OptionError: When an option has no value.
@@ -67,12 +61,6 @@ def start(
     environment: Mapping[str, str] | None = None,
 ) -> list[WindowedQuery]:
     """Start every query of a pipeline.
-
-    Args:
-        spark: The session.
-        pipeline: The pipeline.
-        given: What ``--set`` gave.
-        environment: Where secrets come from; the process's own where it isn't given.
 
     Raises:
         PipelineError: Naming the query and what is wrong with it.

@@ -313,18 +313,7 @@ def launch(
     available_now: bool,
     handle: WindowedQuery | None = None,
 ) -> WindowedQuery:
-    """Start a query over what shards emit; the rest as of ``WindowedAggregate.start``.
-
-    Args:
-        emitted: What the shards emit.
-        outputs: Where its rows go.
-        checkpoint: Where progress and state are kept.
-        shards: How many partitions state gets, where the query is new.
-        name: The query's name.
-        every: How long a batch takes at least.
-        available_now: Whether to stop when all there is has been read.
-        handle: What takes the figures in, where they aren't those of windows.
-    """
+    """Start a query over what shards emit; the rest as of ``WindowedAggregate.start``."""
     if not emitted.isStreaming:
         hint = "write its DataFrames instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)

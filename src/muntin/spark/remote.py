@@ -136,17 +136,7 @@ def _client(session: str) -> SparkSession:
 
 @dataclass
 class Following:
-    """Follows a query from the client, in a thread that ends with it.
-
-    Args:
-        spark: The client's session.
-        post: What the server's side reports by.
-        outputs: What kinds of rows there are.
-        took: Is given the figures, and whether a batch is being written.
-        show: Is given a batch's number and rows.
-        failed: Is given what code of the user's raised.
-        watchers: Those who watch now.
-    """
+    """Follows a query from the client, in a thread that ends with it."""
 
     spark: SparkSession
     post: Post

@@ -74,15 +74,7 @@ class BatchListener(Protocol):
 
 
 class Writer:
-    """The function given to ``foreachBatch``; a server of Spark Connect gets it pickled.
-
-    Args:
-        outputs: What kinds of rows there are.
-        sinks: Where each goes, if anywhere.
-        checkpoint: Where rows are kept that a sink can't take.
-        report: Is given each batch.
-        shards: How many partitions the emitted rows have.
-    """
+    """The function given to ``foreachBatch``; a server of Spark Connect gets it pickled."""
 
     def __init__(
         self,
@@ -138,15 +130,7 @@ def fetched(
     checkpoint: str = "",
     few: int = _FEW,
 ) -> tuple[list[str], list[Batch]]:
-    """The progress of a batch's shards, and what each output gets of it.
-
-    Args:
-        number: The batch's number.
-        emitted: What the shards emitted.
-        outputs: What kinds of rows there are.
-        checkpoint: The folder of the query's checkpoint, where there are sinks.
-        few: Blobs of up to so many bytes are fetched with the progress.
-    """
+    """The progress of a batch's shards, and what each output gets of it."""
     small = F.when(F.length("blob") <= few, F.col("blob")).alias("blob")
     rows = emitted.select("kind", "progress", small).collect()
     batches = []

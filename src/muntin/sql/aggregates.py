@@ -50,12 +50,7 @@ def name_of(node: exp.Expr) -> str:
 
 
 def call(scope: Scope, node: exp.Expr) -> Aggregate:
-    """The aggregate that a node calls.
-
-    Args:
-        scope: The text and its names.
-        node: A node for which ``name_of`` isn't empty.
-    """
+    """The aggregate that a node calls."""
     span = scope.span(node)
     condition: exp.Expr | None = None
     if isinstance(node, exp.Filter):

@@ -76,13 +76,7 @@ class Cursor(SparkParser):
     places: dict[str, Span]
 
     def fail(self, span: Span | Token | None, problem: str, hint: str) -> NoReturn:
-        """Refuse the text.
-
-        Args:
-            span: Where; the next token for ``None``.
-            problem: What is wrong.
-            hint: What to write instead.
-        """
+        """Refuse the text."""
         if span is None:
             span = self.next_span
         if isinstance(span, Token):

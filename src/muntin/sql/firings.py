@@ -22,14 +22,7 @@ def emit_spans(emit: Emit | None) -> dict[str, Span]:
 
 
 def firing(text: str, emit: Emit | None, axis: Axis, *, join: bool = False) -> Firing:
-    """The policies that ``EMIT`` asks for, as the sentence would set them.
-
-    Args:
-        text: The whole text, for errors.
-        emit: What was written.
-        axis: What the windows are measured on.
-        join: Whether it is of a join, which emits each pair once.
-    """
+    """The policies that ``EMIT`` asks for, as the sentence would set them."""
     made = Firing()
     if emit is None:
         return made

@@ -35,13 +35,6 @@ def _of_call(name: str) -> str:
 class Grouping(SelectList):
     """What ``GROUP BY``, the select list and ``HAVING`` come to.
 
-    Args:
-        scope: The text and its names.
-        select: The query.
-        window: The window call.
-        from_call: Whether the call stands behind ``FROM``.
-        partition: What a session's table is partitioned by.
-
     Raises:
         SqlError: When they don't fit each other.
     """

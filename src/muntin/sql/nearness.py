@@ -70,13 +70,7 @@ class Nearness:
 def nearness(
     cursor: Cursor, parts: Sequence[exp.Expr], names: tuple[str, str]
 ) -> tuple[Nearness | None, list[exp.Expr]]:
-    """What a condition says of times, and its other parts.
-
-    Args:
-        cursor: The text.
-        parts: What must hold, all of it.
-        names: What the sides are called, in small letters.
-    """
+    """What a condition says of times, and its other parts."""
     scope, rest = Scope(cursor, frozenset()), []
     found: Nearness | None = None
     given = [(part, _bounds(cursor, part, names)) for part in parts]

@@ -129,12 +129,7 @@ def _period(text: str, value: str, span: Span) -> int:
 
 
 def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
-    """A text of ``CREATE``, ``SET`` and ``INSERT INTO`` statements as a pipeline.
-
-    Args:
-        text: The text.
-        given: What placeholders outside of options are replaced by.
-    """
+    """A text of ``CREATE``, ``SET`` and ``INSERT INTO`` statements as a pipeline."""
     statements, cursor = read(text, GRAMMAR, given)
     made = session()
     inserts: list[Insert] = []
@@ -212,13 +207,7 @@ def _lowered(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered:
 def question(
     text: str, given: Mapping[str, str] | None = None, made: Session | None = None
 ) -> Question:
-    """The one query of a text, with what is defined before it.
-
-    Args:
-        text: Some definitions, then a ``SELECT``.
-        given: What placeholders are replaced by.
-        made: What earlier texts have defined; this one adds to it.
-    """
+    """The one query of a text, with what is defined before it."""
     statements, cursor = read(text, GRAMMAR, given)
     made = made or session()
     asked: Select | None = None
@@ -243,11 +232,6 @@ def question(
 
 def step(text: str, made: Session, given: Mapping[str, str] | None = None) -> Question | None:
     """One statement of several that come one by one.
-
-    Args:
-        text: The statement.
-        made: What earlier ones have defined; this one adds to it.
-        given: What placeholders are replaced by.
 
     Returns:
         The query, where it is one; ``None`` where something was defined.

@@ -92,11 +92,7 @@ class SelectList:
         self.outputs.append(Column(name, text))
 
     def finish(self, offset: tuple[str, str] | None) -> None:
-        """Make keys and aggregates what the engine needs.
-
-        Args:
-            offset: The columns of partition and offset, where windows lie on offsets.
-        """
+        """Make keys and aggregates what the engine needs."""
         if offset is not None and not any(k.name == offset[0] for k in self.keys[:1]):
             # Offsets count within their partition.
             self.keys.insert(0, Column(offset[0], quoted(offset[0])))

@@ -57,14 +57,7 @@ _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
 def read_call(
     cursor: Cursor, name: str, start: int, query: Callable[[Cursor], Select] | None = None
 ) -> WindowCall:
-    """Read a window call behind its parenthesis, up to the closing one.
-
-    Args:
-        cursor: The text.
-        name: The function.
-        start: Where it stands.
-        query: Reads a query, where one in parentheses may stand for a table.
-    """
+    """Read a window call behind its parenthesis, up to the closing one."""
     found: list[Argument] = []
     while not cursor.sees_kind(TokenType.R_PAREN):
         if found and not cursor.takes_kind(TokenType.COMMA):

@@ -39,11 +39,6 @@ _UTC = pl.Datetime("us", "UTC")
 class FrameBuilder:
     """Makes the frames of one operator.
 
-    Args:
-        read: The messages.
-        clock: The wall clock, for messages too far ahead of it.
-        schema: Types of the fields by name; those of the first messages where it isn't given.
-
     Attributes:
         columns: The types of all columns; ``None`` before they are known.
     """

@@ -18,13 +18,6 @@ from muntin.stores import KeyValue, KeyValueBlobs
 class InputStream:
     """One stream of messages on its way into an operator.
 
-    Args:
-        read: What is read of them.
-        clock: The wall clock, for messages too far ahead of it.
-        schema: Types of the fields by name; those of the first messages where it isn't given.
-        store: Where the types are remembered.
-        name: Under which name.
-
     Attributes:
         buffer: Single messages that wait.
         builder: What makes frames of messages.

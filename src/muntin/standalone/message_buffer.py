@@ -20,10 +20,6 @@ _NOTHING: dict[str, Any] = {}
 class MessageBuffer:
     """Single messages of one stream.
 
-    Args:
-        read: What is read of them.
-        clock: The wall clock, for messages too far ahead of it.
-
     Attributes:
         sample: The type of times, out of the first one.
         future: Which messages are too far ahead of the clock, by number.
@@ -86,13 +82,6 @@ class MessageBuffer:
 
     def add(self, key: Any, value: Any, time: Any, partition: Any, offset: Any) -> int | str | None:
         """Let a message wait.
-
-        Args:
-            key: The value of the key, or a tuple of several.
-            value: Its other fields.
-            time: Its event time.
-            partition: Its partition.
-            offset: Its offset there.
 
         Returns:
             Its time in microseconds, or the text of what isn't one.

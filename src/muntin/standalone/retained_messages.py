@@ -42,14 +42,7 @@ class _Table:
 
 
 class RetainedMessages:
-    """Messages by position: their event time, or on the rows axis the offset in their partition.
-
-    Args:
-        spec: The query, with its retention in time and in rows.
-        blobs: Where they are kept.
-        cache: Decoded blobs of this process.
-        horizon: About how long a message is kept, on the axis.
-    """
+    """Messages by position: their event time, or on the rows axis the offset in their partition."""
 
     def __init__(self, spec: WindowSpec, blobs: Blobs, cache: FrameCache, horizon: int) -> None:
         self.spec = spec

@@ -52,11 +52,6 @@ class StepRows:
 class StoredAggregation:
     """The windows of one operator.
 
-    Args:
-        spec: The query.
-        blobs: Where windows are kept.
-        messages: Where messages are kept, if they are to be.
-
     Attributes:
         clock: The wall clock, as it was last set.
     """
@@ -111,12 +106,7 @@ class StoredAggregation:
         return self.shard.state.offsets.ends
 
     def take(self, messages: pl.DataFrame, *, final: bool = False) -> list[StepRows]:
-        """Take a batch: one step.
-
-        Args:
-            messages: The batch.
-            final: Whether the input ends here, so that every window emits.
-        """
+        """Take a batch: one step."""
         return [self._step(messages, final)]
 
     def take_each(self, messages: pl.DataFrame) -> list[StepRows]:

@@ -47,11 +47,6 @@ class PendingMessages:
 class StoredJoin:
     """The windows of one join.
 
-    Args:
-        spec: The join.
-        suffix: What is put behind the right side's names that the left has too.
-        blobs: Where they are kept.
-
     Attributes:
         clock: The wall clock, as it was last set.
     """

@@ -100,12 +100,7 @@ class PartBlobs(MemoryBlobs):
 
 
 class ReadBlobs(MemoryBlobs):
-    """A store as it was at a commit, read from outside; see ``Blobs``.
-
-    Args:
-        manifest: Its manifest.
-        fetch: Gives blobs by number; asked when the first one is needed.
-    """
+    """A store as it was at a commit, read from outside; see ``Blobs``."""
 
     def __init__(self, manifest: str, fetch: Callable[[], Mapping[int, bytes]]) -> None:
         super().__init__(manifest)

@@ -15,24 +15,12 @@ _HEADER = struct.Struct("<4sHIQ")
 
 
 def seal(magic: bytes, body: bytes) -> bytes:
-    """A blob with its envelope.
-
-    Args:
-        magic: Four bytes that say what it holds.
-        body: What it holds.
-    """
+    """A blob with its envelope."""
     return _HEADER.pack(magic, FORMAT, zlib.crc32(body), len(body)) + body
 
 
 def unseal(magic: bytes, blob: bytes, name: str, kind: str) -> memoryview:
-    """What ``seal`` was given.
-
-    Args:
-        magic: As of ``seal``.
-        blob: The blob.
-        name: What an error calls it.
-        kind: What it should hold, in an error's words.
-    """
+    """What ``seal`` was given."""
     if len(blob) < _HEADER.size or blob[:4] != magic:
         raise StateCorruptedError(f"{name} doesn't start as {kind}: it was replaced")
     _, version, checksum, length = _HEADER.unpack_from(blob)

@@ -91,12 +91,7 @@ class Manifest:
 
 
 def loads(text: str, kind: StateKind | None = None) -> Manifest:
-    """Read what ``dumps`` gave.
-
-    Args:
-        text: The text.
-        kind: What kind of query goes on from it; any where it isn't given.
-    """
+    """Read what ``dumps`` gave."""
     try:
         stored = json.loads(text)
         version = stored.pop("format")
@@ -143,13 +138,7 @@ def numbers(runs: Sequence[Run], low: int | None = None, high: int | None = None
 
 
 def reaching(runs: Sequence[Run], low: int | None = None, high: int | None = None) -> list[Run]:
-    """The runs that reach into a range of their axis.
-
-    Args:
-        runs: The runs of a table.
-        low: The least place of the range; ``None`` is open.
-        high: The greatest.
-    """
+    """The runs that reach into a range of their axis."""
     return [
         run
         for run in runs

@@ -84,13 +84,7 @@ class FrameCache:
 
 
 class Frames:
-    """Frames in a store: encoded as blobs, decoded at most once by a process that remembers them.
-
-    Args:
-        blobs: The store.
-        cache: Decoded blobs of this process.
-        complete: Gives a frame what it lacks, where an earlier spec may have written it.
-    """
+    """Frames in a store, as blobs; decoded at most once by a process that remembers them."""
 
     def __init__(self, blobs: Blobs, cache: FrameCache, complete: Complete | None = None) -> None:
         self.blobs = blobs
@@ -331,11 +325,6 @@ def join_runs(frames: Sequence[Ranged], axis: str, merge: Merge) -> pl.DataFrame
 
     Batches of nearly ordered input overlap in a place or two, so that nearly all rows are passed
     on as they are.
-
-    Args:
-        frames: Frames with their least and greatest place.
-        axis: The column of places.
-        merge: Makes one row of rows of the same identity.
     """
     if len(frames) == 1:
         return frames[0][0]

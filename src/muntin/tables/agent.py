@@ -99,12 +99,7 @@ async def _each(function: Callable[[Any], Any], stream: Stream) -> AsyncIterator
 
 
 class AgentRun:
-    """One run of an agent: the inboxes that it reads, and its results.
-
-    Args:
-        agent: The agent.
-        keep_results: Whether results are kept among what is sent, besides going to the sinks.
-    """
+    """One run of an agent: the inboxes that it reads, and its results."""
 
     def __init__(self, agent: Agent, *, keep_results: bool = False) -> None:
         self.agent = agent
@@ -164,10 +159,6 @@ class AgentRun:
         """Raise what an agent raised, or let it cost the event that it was at.
 
         Of ``take`` it costs the whole list, and what was gathered for it when a filter raised.
-
-        Args:
-            error: What was raised.
-            errors: ``raise`` or ``reject``. What muntin itself refuses is raised anyway.
         """
         at = [inbox.cursor for inbox in self.inboxes if inbox.cursor.part is not None]
         if errors == "raise" or isinstance(error, MuntinError) or not at:

@@ -90,12 +90,7 @@ def _column(name: str, values: Sequence[Any], dtype: type[pl.DataType]) -> pl.Se
 
 
 def newest(frames: Iterable[pl.DataFrame], *, gone: bool) -> pl.DataFrame:
-    """One frame out of several, oldest first, with the newest row of each entry.
-
-    Args:
-        frames: What ``to_frame`` gave.
-        gone: Whether to keep the rows of entries that are gone; older frames may have those.
-    """
+    """One frame out of several, oldest first, with the newest row of each entry."""
     frames = list(frames)
     forms = {name for frame in frames for name in _there(frame, KEYS)}
     if len(forms) > 1:

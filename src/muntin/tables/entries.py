@@ -25,11 +25,6 @@ Pair = tuple[Values, Values]
 class Entries:
     """The entries of one table in one partition.
 
-    Args:
-        span: How many places make a segment.
-        written: How values are written.
-        on_load: Called with a segment's number when its entries were read anew.
-
     Attributes:
         base: What was committed, by place, as far as it has been read.
         fresh: What has changed since; ``GONE`` for what was deleted.

@@ -43,13 +43,7 @@ class Journal(Runs):
             self.frames.blobs = blobs
 
     def open(self, blobs: Blobs | None, stored: Sequence[Run], span: int) -> None:
-        """Go on from a commit.
-
-        Args:
-            blobs: Where the runs are.
-            stored: What ``entries`` gave then.
-            span: How many places make a segment.
-        """
+        """Go on from a commit."""
         self.blobs, self.span = blobs, span
         self.put(stored)
 

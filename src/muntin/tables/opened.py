@@ -143,14 +143,7 @@ def spec_of(
     default: Callable[[], Any] | None = None,
     value_type: Any = None,
 ) -> TableSpec:
-    """A table out of its part of a manifest.
-
-    Args:
-        name: Its name.
-        stored: That part.
-        default: Makes the value of a key that has none, where the state doesn't say.
-        value_type: What values are, where it isn't plain.
-    """
+    """A table out of its part of a manifest."""
     try:
         spec = stored["spec"]
         text, windows = spec["default"], spec["windows"]

@@ -249,11 +249,6 @@ class Partition:
     ) -> dict[str, list[Emitted]]:
         """End a batch: close windows that have expired, write what has changed.
 
-        Args:
-            marks: The watermark of each clock from now on.
-            emit: The tables whose changes are wanted.
-            final: Whether the input has ended, so that all windows are over.
-
         Returns:
             For each table that was asked for, what has changed and what has closed.
         """

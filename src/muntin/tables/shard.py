@@ -219,14 +219,7 @@ class TableShard:
         return self.spec.default()
 
     def borrow(self, place: int, key: Any, found: Any, feed: str | None = None) -> Any:
-        """A value for the agent, which may change it in place: that is stored, too.
-
-        Args:
-            place: Where it lies.
-            key: Under which key.
-            found: The value; ``MISSING`` where there is none.
-            feed: The clock that what is changed counts for; the topic's where it isn't given.
-        """
+        """A value for the agent, which may change it in place: that is stored, too."""
         if type(found) in _FROZEN:
             return found
         borrowed = self._borrowed.get((place, key), MISSING)

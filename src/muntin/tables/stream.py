@@ -27,11 +27,6 @@ Test = Callable[[Any], bool]
 class Inbox:
     """Events of one topic on their way to one agent.
 
-    Args:
-        agent: The agent's name.
-        topic: The topic's name.
-        by: What the events are partitioned by; ``None``: by their keys.
-
     Attributes:
         cursor: Where the agent is.
         rows: What is left of the batch at work.
@@ -51,13 +46,7 @@ class Inbox:
         self.given = 0
 
     def put(self, part: Partition, rows: Iterable[EventRow], count: int) -> None:
-        """Add a batch of one partition.
-
-        Args:
-            part: The partition.
-            rows: The events; they may be made while they are read.
-            count: How many there are.
-        """
+        """Add a batch of one partition."""
         self.given += count
         self._waiting.append((part, rows))
         self.idle.clear()

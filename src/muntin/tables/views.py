@@ -17,11 +17,6 @@ class View:
     """What is there in one window: only keys that have a value in it.
 
     In an agent, of the partition at work; outside, of all partitions.
-
-    Args:
-        table: The table.
-        pick: What to show of a key and its value.
-        lends: Whether values are given out to be changed; ``None`` otherwise.
     """
 
     def __init__(

@@ -112,13 +112,6 @@ def check(
 ) -> list[Verdict]:
     """Compare the newest state of every window with DuckDB's own computation.
 
-    Args:
-        database: The file with a table of windows a key, and ``KEY_rejected`` beside it.
-        replay: The folder of replay files.
-        lateness: The query's lateness.
-        grace: The query's grace.
-        keys: The keys to compare.
-
     Returns:
         One verdict a key.
     """

@@ -55,12 +55,6 @@ def write_both(flights: pl.DataFrame, weather: pl.DataFrame, folder: Path, piece
 
     Flights after the last reading are left out: they would wait for weather that never comes.
 
-    Args:
-        flights: What ``in_landing_order`` gave.
-        weather: What ``read_weather`` gave.
-        folder: Where to.
-        pieces: In how many files each.
-
     Returns:
         The replay of the flights.
     """

@@ -62,14 +62,7 @@ def read_skies(database: Path) -> tuple[list[Sky], dict[tuple[str, int], tuple[f
 def write_weather_page(
     database: Path, verdict: tuple[str, bool], counts: dict[str, int], target: Path
 ) -> Path:
-    """Write the page.
-
-    Args:
-        database: The file that the query wrote.
-        verdict: What the check found, and whether it was content.
-        counts: Figures to show, by what they say.
-        target: The HTML file.
-    """
+    """Write the page."""
     skies, hours = read_skies(database)
     text, content = verdict
     progress = "".join(

@@ -49,14 +49,7 @@ class Mark:
 
 
 class History:
-    """The rows of a bucket.
-
-    Args:
-        blobs: The store.
-        cache: Decoded blobs of this process.
-        stored: The manifest of the last commit.
-        width: How many milliseconds make a segment.
-    """
+    """The rows of a bucket."""
 
     def __init__(
         self, blobs: Blobs, cache: FrameCache, stored: Manifest, width: int = 1000

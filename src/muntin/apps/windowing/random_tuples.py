@@ -40,12 +40,7 @@ class RandomTuples(DataSource):
 
 
 class Due(DataSourceStreamReader):
-    """What is due when.
-
-    Args:
-        rate: How many tuples a second.
-        parts: Into how many tasks a batch is cut.
-    """
+    """What is due when."""
 
     def __init__(self, rate: int, parts: int) -> None:
         self.rate = rate

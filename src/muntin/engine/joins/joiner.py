@@ -145,13 +145,7 @@ class Joiner:
     def arrive(
         self, side: SideName, messages: pl.DataFrame, taken: Offsets | None = None
     ) -> Arrived:
-        """Set aside what can be judged without a shard.
-
-        Args:
-            side: Whose messages.
-            messages: The input columns, ``columns.TIME``, and any of the flag columns.
-            taken: The offsets taken before, as far as they are known here.
-        """
+        """Set aside what can be judged without a shard."""
         given, nothing = self.spec.side(side), self.nothing_aside(side)
         required = self.spec.required(side)
         if given.offset is not None:

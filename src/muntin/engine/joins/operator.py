@@ -23,14 +23,7 @@ _MESSAGES = "messages"
 
 
 class JoinOperator:
-    """A join; its inputs are its sides.
-
-    Args:
-        spec: The join.
-        schemas: Types of each side's input columns, without the event time in ``columns.TIME``.
-        suffix: See ``Joiner``.
-        both_keys: See ``Joiner``.
-    """
+    """A join; its inputs are its sides."""
 
     def __init__(
         self,

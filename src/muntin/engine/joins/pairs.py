@@ -25,11 +25,6 @@ AT, ROW, BUCKET = "__at", "__row", "__bucket"
 def pairs(left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec) -> tuple[RowNumbers, RowNumbers]:
     """The row numbers of all pairs of partners.
 
-    Args:
-        left: Messages of the left side, with ``columns.TIME``.
-        right: Messages of the right side.
-        spec: The join.
-
     Returns:
         Two arrays of equal length; the pairs are in no order.
     """

@@ -40,12 +40,6 @@ def messages(
 ) -> pl.DataFrame:
     """The messages of a side that the join holds, in order.
 
-    Args:
-        shard: The join.
-        side: Whose messages.
-        between: Where they lie.
-        only: Their keys, each once; all where it isn't given.
-
     Returns:
         The side's columns, and the position in ``columns.TIME`` (on the rows axis the offset).
     """
@@ -96,11 +90,6 @@ def sessions(
     shard: JoinShard, between: AxisRange, only: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """The sessions of both sides that overlap a stretch and may still grow.
-
-    Args:
-        shard: A join of sessions.
-        between: The part of the axis.
-        only: Keys of the left side, each once; all where it isn't given.
 
     Returns:
         The left side's keys, ``window_start``, ``window_end``, and how many messages of the

@@ -76,10 +76,6 @@ class SessionCombiner(Combiner):
 def joined(frames: Sequence[pl.DataFrame], combiner: SessionCombiner) -> pl.DataFrame:
     """One row a stretch of activity, out of rows that may touch each other.
 
-    Args:
-        frames: Keys, ``first``, ``last``, ``n`` and partials.
-        combiner: The query.
-
     Returns:
         The same columns; rows of one key lie farther than a gap from each other.
     """

@@ -43,12 +43,7 @@ class Combined(Arrival):
 
 
 class Combiner:
-    """Lifts messages and merges partials for one query; holds no data.
-
-    Args:
-        spec: The query.
-        schema: Types of the input columns, with the event time in ``columns.TIME``.
-    """
+    """Lifts messages and merges partials for one query; holds no data."""
 
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
         self.spec = spec

@@ -53,11 +53,6 @@ class EachShard(PanedShard):
     def step_each(self, combined: Sequence[Combined], taken: pl.DataFrame, wall: int) -> Output:
         """Take messages that move the watermark past no edge of a window.
 
-        Args:
-            combined: The messages, combined as for ``step``.
-            taken: Those of them that count, in their order.
-            wall: The wall clock, microseconds.
-
         Returns:
             What each of them would have emitted in a step of its own, one behind the other.
         """

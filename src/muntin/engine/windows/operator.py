@@ -33,12 +33,7 @@ _SHARDS: dict[type, Callable[..., Shard]] = {Sessions: SessionShard, Sliding: Sl
 
 
 class WindowOperator:
-    """The windows of a query.
-
-    Args:
-        spec: The query.
-        schema: Types of the input columns, without the event time in ``columns.TIME``.
-    """
+    """The windows of a query."""
 
     def __init__(self, spec: WindowSpec, schema: Mapping[str, pl.DataType]) -> None:
         self.combiner = combiner(spec, pl.Schema({**schema, columns.TIME: pl.Int64()}))
@@ -103,13 +98,7 @@ class WindowStep:
 
 
 def received(combiner: Combiner, parts: Sequence[Part], watermark: int | None) -> list[Combined]:
-    """What a shard got from the tasks, combined where a task couldn't.
-
-    Args:
-        combiner: The query.
-        parts: What the tasks sent.
-        watermark: The watermark in force, out of the shard's state.
-    """
+    """What a shard got from the tasks, combined where a task couldn't."""
     combined = []
     for part in parts:
         header, raw = part.header, part.frames.get(_RAW)
@@ -140,10 +129,6 @@ def _alike(frames: list[pl.DataFrame]) -> pl.DataFrame:
 
 def combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
     """What lifts the messages of a query.
-
-    Args:
-        spec: The query.
-        schema: Types of the input columns, with the position in ``columns.TIME``.
 
     Raises:
         OptionError: When a column has a type that can't be taken.

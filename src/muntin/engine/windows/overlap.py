@@ -18,12 +18,6 @@ from muntin.state.lookup import matched
 def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Compose windows ``low`` to ``high`` (both included) out of cells.
 
-    Args:
-        cells: One row per key and pane (each at most once).
-        low: The earliest window wanted.
-        high: The latest window wanted.
-        combiner: The query's algebras.
-
     Returns:
         ``window``, the keys, ``n`` and the partials: one row per key and window with at least one
         message, in no order that is promised.

@@ -114,12 +114,7 @@ def typed_spec(app: App, table: str, types: Mapping[str, Any]) -> TableSpec:
 
 
 class RouteTask:
-    """Partitions the events of a task.
-
-    Args:
-        stage: What both sides of the shuffle know.
-        task: Which task; its input is the topic.
-    """
+    """Partitions the events of a task."""
 
     def __init__(self, stage: AgentStage, task: Task) -> None:
         self.stage = stage

@@ -66,11 +66,6 @@ class _Prepared(Protocol):
 def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None) -> None:
     """Ask a sink, before anything runs, whether it can take such rows.
 
-    Args:
-        target: The sink, if there is one.
-        schema: The columns that it will get.
-        keys: As of ``Batch``.
-
     Raises:
         OptionError: When it can't.
     """

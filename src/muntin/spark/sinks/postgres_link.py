@@ -26,13 +26,7 @@ _OF_SERVER = ("08", "40", "53", "55", "57", "58", "HV")
 
 
 class Link:
-    """A connection that is made when it is needed, and again when it was lost.
-
-    Args:
-        dsn: Where the server is, as libpq takes it.
-        patience: For how many seconds a server that is away is waited for.
-        password: The password, where it isn't in the address.
-    """
+    """A connection that is made when it is needed, and again when it was lost."""
 
     def __init__(self, dsn: str, patience: float, password: str | None = None) -> None:
         try:

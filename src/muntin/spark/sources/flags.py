@@ -30,12 +30,7 @@ class Flags:
     stamped: bool = False
 
     def add(self, messages: pl.DataFrame, now: int) -> pl.DataFrame:
-        """Messages with their flags.
-
-        Args:
-            messages: What was read.
-            now: The batch's wall clock, microseconds.
-        """
+        """Messages with their flags."""
         clock = pl.lit(now, dtype=pl.Int64)
         if self.stamped:
             messages = messages.with_columns(clock.alias(NOW))

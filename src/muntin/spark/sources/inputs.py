@@ -244,11 +244,6 @@ def check_ticks(emitted: DataFrame, checkpoint: str, spec: QuerySpec | None) -> 
 
     Ticks are a source of their own, and Spark goes on from a checkpoint only with as many sources
     as it has; what it says otherwise names no policy.
-
-    Args:
-        emitted: What the query emits.
-        checkpoint: Where its progress is kept, if it was started before.
-        spec: The query, where it is one of windows or a join.
     """
     had = _had_ticks(emitted, checkpoint)
     if had is None or had == (has := reads(emitted, NAME)):

@@ -74,10 +74,6 @@ _FILE = "path string, modificationTime timestamp, length long, content binary"
 def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
     """The files of a streaming frame, a row each; ``None`` where the frame is more than its files.
 
-    Args:
-        frame: The input.
-        now: The batch's wall clock, microseconds.
-
     Returns:
         Columns ``path``, ``now``, ``part``, ``parts``, a row for each part of a file; and the
         folder below which folders' names may be columns, if there is one.

@@ -49,12 +49,7 @@ class Placing(Protocol):
 
 
 class FixedPlacing:
-    """Tumbling, hopping and cumulating windows, and days: the position alone says which windows.
-
-    Args:
-        windows: The kind.
-        grace: How long after its end a window takes messages.
-    """
+    """Tumbling, hopping and cumulating windows, and days: the position alone says which windows."""
 
     def __init__(self, windows: Paned, grace: int) -> None:
         self._kind, self._grace = windows, grace
@@ -116,10 +111,6 @@ class SlidingPlacing:
     All messages that count are kept for good. A window is made, with all of them that lie in it, as
     soon as some of them ask for it, if it is still open then. So a message may count though its own
     window is closed: it waits for an open window that a neighbour asks for.
-
-    Args:
-        windows: The kind.
-        grace: How long after its end a window takes messages.
     """
 
     def __init__(self, windows: Sliding, grace: int) -> None:

@@ -28,10 +28,6 @@ class SessionPlacing:
     The messages of a step and the open sessions are grouped at once, so that it doesn't matter in
     which order a step holds its messages. To a session that is made of others all of its messages
     are new, so a policy of every so many rows counts those that the vanished had emitted, too.
-
-    Args:
-        windows: The kind.
-        grace: How long after its end a session takes messages.
     """
 
     def __init__(self, windows: Sessions, grace: int) -> None:
