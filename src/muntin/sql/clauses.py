@@ -162,8 +162,7 @@ def offset_columns(cursor: Cursor) -> tuple[str, str] | None:
     if not cursor.takes_kind(TokenType.COMMA):
         cursor.fail(None, "OFFSET has two columns", hint)
     second, _ = cursor.name("a column")
-    if not cursor.takes_kind(TokenType.R_PAREN):
-        cursor.fail(None, "OFFSET FOR isn't closed", "close its parenthesis")
+    cursor.closes("OFFSET FOR")
     return first, second
 
 

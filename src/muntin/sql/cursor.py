@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -25,6 +25,7 @@ from sqlglot.tokens import Token, TokenType
 from muntin.model.errors import SqlError
 
 Span = tuple[int, int]
+Part = TypeVar("Part")
 _PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 _SPAN, _CALL, _LENGTH = "span", "call", "length"
 # Deeper than anybody writes, and less deep than Python's stack.
@@ -133,6 +134,18 @@ class Cursor(SparkParser):
             return None
         self._advance()
         return self._prev
+
+    def closes(self, what: str, hint: str = "close its parenthesis") -> None:
+        """Read the closing parenthesis, which must come next."""
+        if not self.takes_kind(TokenType.R_PAREN):
+            self.fail(None, f"{what} isn't closed", hint)
+
+    def several(self, one: Callable[[], Part]) -> list[Part]:
+        """Read what stands between commas."""
+        found = [one()]
+        while self.takes_kind(TokenType.COMMA):
+            found.append(one())
+        return found
 
     @property
     def second(self) -> str:

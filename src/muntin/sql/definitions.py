@@ -25,6 +25,7 @@ from muntin.sql.windowcalls import read_call, read_rounding
 _STATEMENTS = "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN"
 _OURS = ("connector", "mode")
 _CONSTRAINTS = ("PRIMARY", "UNIQUE", "CONSTRAINT", "FOREIGN", "CHECK", "REFERENCES")
+_OR_COMMA = "close its parenthesis, or write a comma"
 _TABLE = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', path = '...')"
 
 
@@ -76,11 +77,8 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
     name, _ = cursor.name("a table")
     parts = _Parts()
     if cursor.takes_kind(TokenType.L_PAREN):
-        while True:
-            _part(cursor, parts)
-            if not cursor.takes_kind(TokenType.COMMA):
-                break
-        _closed(cursor, "the list of columns")
+        cursor.several(lambda: _part(cursor, parts))
+        cursor.closes("the list of columns", _OR_COMMA)
     cursor.needs("WITH", "(", hint=_TABLE)
     options, spans = _options(cursor)
     return CreateTable(
@@ -116,11 +114,6 @@ class _Parts:
         self.watermark: Watermark | None = None
         self.offset: tuple[str, str] | None = None
         self.clock: str | None = None
-
-
-def _closed(cursor: Cursor, what: str) -> None:
-    if not cursor.takes_kind(TokenType.R_PAREN):
-        cursor.fail(None, f"{what} isn't closed", "close its parenthesis, or write a comma")
 
 
 def _part(cursor: Cursor, parts: _Parts) -> None:
@@ -196,7 +189,7 @@ def _options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
         if not cursor.takes_kind(TokenType.EQ):
             cursor.fail(None, f"{key} has no value", f"write {key} = '...'")
         options[key], spans[key] = _value(cursor)
-    _closed(cursor, "WITH")
+    cursor.closes("WITH", _OR_COMMA)
     return options, spans
 
 

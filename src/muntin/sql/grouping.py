@@ -11,7 +11,7 @@ from muntin.model.pipeline import quoted
 from muntin.sql import ksql
 from muntin.sql.aggregates import call, name_of
 from muntin.sql.cursor import BOUNDS, ROUNDINGS, SPARK, WindowNode, call_of
-from muntin.sql.expressions import Scope, Swaps, normal, walk
+from muntin.sql.expressions import Scope, normal, walk
 from muntin.sql.selectlist import END, OWN, START, SelectList
 from muntin.sql.syntax import Item, Select, WindowCall
 
@@ -61,7 +61,7 @@ class Grouping(SelectList):
         for item in select.items:
             self._output(item)
         if select.having is not None:
-            self.having = self._after(select.having)
+            self.having = self.over_results(select.having)
 
     def _group(self) -> None:
         """Separate keys from bounds of windows."""
@@ -187,44 +187,30 @@ class Grouping(SelectList):
             asked = call(self.scope, item.scalar)
             self.show(item, shown, quoted(self.computed(asked, item.span, shown)))
             return
-        text = self._after(item.scalar)
+        text = self.over_results(item.scalar)
         key = self.key_of(item.scalar)
         self.show(item, name or key or self.scope.plain(item.scalar).lower(), text)
 
-    def _after(self, node: exp.Expr) -> str:
-        """An expression over results: keys, bounds and aggregates by their names there."""
-        swaps: Swaps = {}
-        self._swap(node, swaps)
-        return self.scope.rendered(node, swaps)
-
-    def _swap(self, node: exp.Expr, swaps: Swaps) -> None:
-        key, bound = self.key_of(node), self._bound(node)
-        if key is not None:
-            swaps[self.scope.standing(node)] = quoted(key)
-        elif bound is not None:
-            swaps[self.scope.standing(node)] = bound
-        elif isinstance(node, exp.Window):
+    def _named_there(self, node: exp.Expr) -> str | None:
+        bound = self._bound(node)
+        if bound is not None:
+            return bound
+        if isinstance(node, exp.Window):
             hint = "compute it from the table that you write to"
             self.scope.fail(self.scope.span(node), "OVER can't stand beside GROUP BY", hint)
-        elif name_of(node):
-            asked, span = call(self.scope, node), self.scope.standing(node)
-            swaps[span] = quoted(self.computed(asked, span))
-        elif isinstance(node, exp.Column):
-            self._reference(node, swaps)
-        else:
-            for child in node.iter_expressions():
-                if isinstance(child, exp.Expr):
-                    self._swap(child, swaps)
+        if name_of(node):
+            asked = call(self.scope, node)
+            return quoted(self.computed(asked, self.scope.standing(node)))
+        return self._reference(node) if isinstance(node, exp.Column) else None
 
-    def _reference(self, node: exp.Column, swaps: Swaps) -> None:
-        span, own = self.scope.standing(node), self.scope.own(node)
+    def _reference(self, node: exp.Column) -> str:
+        own = self.scope.own(node)
         if own is not None and own.lower() in OWN:
-            swaps[span] = own.lower()
-            return
+            return own.lower()
         shown = {column.name.lower(): column for column in self.outputs}
         if own is not None and own.lower() in shown:
             # An alias in HAVING, or of an item before this one.
-            swaps[span] = f"({shown[own.lower()].text})"
-            return
+            return f"({shown[own.lower()].text})"
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
-        self.scope.fail(span, "this column isn't one value in a group", hint)
+        problem = "this column isn't one value in a group"
+        self.scope.fail(self.scope.standing(node), problem, hint)

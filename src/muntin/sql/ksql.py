@@ -103,8 +103,7 @@ def window(cursor: Cursor) -> WindowClause | None:
         if part in given:
             cursor.fail(None, f"WINDOW says its {part} twice", "say it once")
         given[part] = _time(cursor, _WINDOW)
-    if not cursor.takes_kind(TokenType.R_PAREN):
-        cursor.fail(None, "WINDOW isn't closed", _WINDOW)
+    cursor.closes("WINDOW", _WINDOW)
     span = cursor.since(start)
     call = WindowCall(name, tuple(arguments), span)
     return WindowClause(call, given.get("grace"), given.get("retention"), span)
@@ -119,8 +118,7 @@ def within(cursor: Cursor) -> WithinClause | None:
         before = _time(cursor, _WITHIN)
         _comma(cursor)
         after = _time(cursor, _WITHIN)
-        if not cursor.takes_kind(TokenType.R_PAREN):
-            cursor.fail(None, "WITHIN isn't closed", _WITHIN)
+        cursor.closes("WITHIN", _WITHIN)
     else:
         before = after = _time(cursor, _WITHIN)
     grace = _time(cursor, _WITHIN) if cursor.takes("GRACE", "PERIOD") else None

@@ -18,7 +18,7 @@ from muntin.model.pipeline import Expression, quoted
 from muntin.sql.aggregates import call
 from muntin.sql.catalog import Resolved
 from muntin.sql.cursor import LengthNode, Span, length_of
-from muntin.sql.expressions import Scope, Swaps, normal, walk
+from muntin.sql.expressions import Scope, normal, walk
 from muntin.sql.lengths import Length
 from muntin.sql.selectlist import END, SelectList
 from muntin.sql.syntax import Item, Select
@@ -156,6 +156,7 @@ class PerRow(SelectList):
         self.kind = kind
         self.time = time
         self.spans = spans
+        self._alone: str | None = None
         for node in window.args.get("partition_by") or []:
             self.key(node, scope.span(node))
         if kind == "RANGE":
@@ -169,29 +170,20 @@ class PerRow(SelectList):
         if item.scalar is None:
             self.scope.fail(item.span, "* isn't taken here", "name the columns")
         node = item.scalar
-        swaps: Swaps = {}
-        alone = isinstance(node, exp.Window)
         name = item.alias or self._name(node)
-        self._swap(node, swaps, name if alone else None)
-        self.show(item, name, self.scope.rendered(node, swaps))
+        # An aggregate that stands by itself is computed under the item's name.
+        self._alone = name if isinstance(node, exp.Window) else None
+        self.show(item, name, self.over_results(node))
 
     def _name(self, node: exp.Expr) -> str:
         own = self.scope.own(node) if isinstance(node, exp.Column) else None
         return own or self.scope.rendered(node, {}).lower()
 
-    def _swap(self, node: exp.Expr, swaps: Swaps, alone: str | None = None) -> None:
-        key = self.key_of(node)
-        if key is not None:
-            swaps[self.scope.standing(node)] = quoted(key)
-        elif isinstance(node, exp.Window):
-            span = self.scope.standing(node)
-            swaps[span] = quoted(self.computed(call(self.scope, node.this), span, alone))
-        elif isinstance(node, exp.Column):
-            swaps[self.scope.standing(node)] = self._of_row(node)
-        else:
-            for child in node.iter_expressions():
-                if isinstance(child, exp.Expr):
-                    self._swap(child, swaps)
+    def _named_there(self, node: exp.Expr) -> str | None:
+        if isinstance(node, exp.Window):
+            asked = call(self.scope, node.this)
+            return quoted(self.computed(asked, self.scope.standing(node), self._alone))
+        return self._of_row(node) if isinstance(node, exp.Column) else None
 
     def _of_row(self, node: exp.Column) -> str:
         """A column of the row that a window ends with."""

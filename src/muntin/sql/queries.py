@@ -34,14 +34,16 @@ def query(cursor: Cursor) -> Select:
     """Read a query, with what ``WITH`` names before it."""
     views: list[CreateView] = []
     if cursor.takes("WITH"):
-        while True:
-            name, span = cursor.name("a view")
-            cursor.needs("AS", "(", hint=f"write WITH {name} AS (SELECT ...)")
-            views.append(CreateView(name, query(cursor), span))
-            _closed(cursor, "WITH")
-            if not cursor.takes_kind(TokenType.COMMA):
-                break
+        views = cursor.several(lambda: _view(cursor))
     return _select(cursor, tuple(views))
+
+
+def _view(cursor: Cursor) -> CreateView:
+    name, span = cursor.name("a view")
+    cursor.needs("AS", "(", hint=f"write WITH {name} AS (SELECT ...)")
+    made = CreateView(name, query(cursor), span)
+    cursor.closes("WITH")
+    return made
 
 
 def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
@@ -52,9 +54,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
         cursor.fail(None, "queries are nested too deep", "name some of them with CREATE VIEW")
     _skip_stream(cursor)
     distinct = cursor.takes("DISTINCT")
-    items = [_item(cursor)]
-    while cursor.takes_kind(TokenType.COMMA):
-        items.append(_item(cursor))
+    items = cursor.several(lambda: _item(cursor))
     head = cursor.since(start)
     cursor.needs("FROM", hint="write FROM and a table, or AS before a column's name")
     source = _source(cursor)
@@ -111,11 +111,6 @@ def _joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
     return tuple(joins)
 
 
-def _closed(cursor: Cursor, what: str) -> None:
-    if not cursor.takes_kind(TokenType.R_PAREN):
-        cursor.fail(None, f"{what} isn't closed", "close its parenthesis")
-
-
 def _item(cursor: Cursor) -> Item:
     start = cursor.here
     if cursor.takes_kind(TokenType.STAR):
@@ -143,12 +138,12 @@ def _source(cursor: Cursor) -> Source:
     if cursor.word == "TABLE" and cursor.second == "(":
         cursor._advance(2)
         item = _table_function(cursor)
-        _closed(cursor, "TABLE")
+        cursor.closes("TABLE")
     elif cursor.word in KINDS and cursor.second == "(":
         item = _table_function(cursor)
     elif cursor.takes_kind(TokenType.L_PAREN):
         item = query(cursor)
-        _closed(cursor, "the query")
+        cursor.closes("the query")
     else:
         item, _ = cursor.name("a table")
         if cursor.sees_kind(TokenType.DOT):
@@ -172,7 +167,7 @@ def _table_function(cursor: Cursor) -> Any:
         cursor.fail(None, f"{name or 'this'} isn't a window function", hint)
     cursor._advance(2)
     call = read_call(cursor, name, start, query)
-    _closed(cursor, name)
+    cursor.closes(name)
     return call
 
 
@@ -204,7 +199,8 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
             if cursor.takes_kind(TokenType.ON):
                 on = cursor.scalar("a condition")
             elif cursor.takes("USING", "("):
-                using = tuple(_names(cursor))
+                using = tuple(cursor.several(lambda: cursor.name("a column")[0]))
+                cursor.closes("the list")
             else:
                 hint = "write ON Orders.id = Shipments.id, or USING (id)"
                 cursor.fail(None, "the join has no condition", hint)
@@ -217,14 +213,6 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
     if cursor.word in ("CROSS", "NATURAL"):
         cursor.fail(None, "a join needs equal columns", "write JOIN ... ON a.id = b.id")
     return None
-
-
-def _names(cursor: Cursor) -> list[str]:
-    names = [cursor.name("a column")[0]]
-    while cursor.takes_kind(TokenType.COMMA):
-        names.append(cursor.name("a column")[0])
-    _closed(cursor, "the list")
-    return names
 
 
 def _over(cursor: Cursor) -> exp.Window | None:
@@ -245,9 +233,7 @@ def _group(cursor: Cursor, head: Span) -> tuple[tuple[exp.Expr, ...], Span]:
         return (), head
     if cursor.word in ("ALL", "ROLLUP", "CUBE", "GROUPING"):
         cursor.fail(None, f"GROUP BY {cursor.word} isn't taken", "name the columns")
-    found = [cursor.scalar("a column")]
-    while cursor.takes_kind(TokenType.COMMA):
-        found.append(cursor.scalar("a column"))
+    found = cursor.several(lambda: cursor.scalar("a column"))
     return tuple(found), cursor.since(start)
 
 

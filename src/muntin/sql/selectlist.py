@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from sqlglot import exp
@@ -11,7 +12,7 @@ from muntin.model.pipeline import Column, quoted
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
 from muntin.sql.cursor import Span
-from muntin.sql.expressions import Scope, apart, normal
+from muntin.sql.expressions import Scope, Swaps, apart, normal
 from muntin.sql.syntax import Item, Select
 from muntin.sql.windowcalls import Meant
 
@@ -19,7 +20,7 @@ START, END = "window_start", "window_end"
 OWN = ("emission", "revision")
 
 
-class SelectList:
+class SelectList(ABC):
     """The keys, the aggregates and the output of a windowed query, as they are found.
 
     Attributes:
@@ -75,6 +76,26 @@ class SelectList:
         self.aggregates[name] = aggregate
         self.spans[f"agg {name}"] = span
         return name
+
+    def over_results(self, node: exp.Expr) -> str:
+        """An expression over results: keys, aggregates and all else by their names there."""
+        swaps: Swaps = {}
+        self._swap(node, swaps)
+        return self.scope.rendered(node, swaps)
+
+    def _swap(self, node: exp.Expr, swaps: Swaps) -> None:
+        key = self.key_of(node)
+        named = self._named_there(node) if key is None else quoted(key)
+        if named is not None:
+            swaps[self.scope.standing(node)] = named
+            return
+        for child in node.iter_expressions():
+            if isinstance(child, exp.Expr):
+                self._swap(child, swaps)
+
+    @abstractmethod
+    def _named_there(self, node: exp.Expr) -> str | None:
+        """What a node that is no key is called in results; ``None`` where its parts are."""
 
     def show(self, item: Item, name: str, text: str) -> None:
         """Add a column to the output.

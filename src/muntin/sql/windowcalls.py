@@ -97,8 +97,7 @@ def _argument(
         table: str | Select
         if query is not None and cursor.takes_kind(TokenType.L_PAREN):
             table = query(cursor)
-            if not cursor.takes_kind(TokenType.R_PAREN):
-                cursor.fail(None, "the query isn't closed", "close its parenthesis")
+            cursor.closes("the query")
         else:
             table, _ = cursor.name("a table")
         partition = _partition(cursor)
@@ -123,13 +122,12 @@ def _partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
     """The columns of ``PARTITION BY ...``, if it comes next."""
     found: list[exp.Expr] = []
     if cursor.takes_kind(TokenType.PARTITION_BY):
-        wrapped = cursor.takes_kind(TokenType.L_PAREN)
-        found.append(cursor.scalar("a column"))
-        # Without parentheses a comma may begin the next argument.
-        while wrapped and cursor.takes_kind(TokenType.COMMA):
+        if cursor.takes_kind(TokenType.L_PAREN):
+            found = cursor.several(lambda: cursor.scalar("a column"))
+            cursor.closes("PARTITION BY")
+        else:
+            # A comma may begin the next argument.
             found.append(cursor.scalar("a column"))
-        if wrapped and not cursor.takes_kind(TokenType.R_PAREN):
-            cursor.fail(None, "PARTITION BY isn't closed", "close its parenthesis")
     return tuple(found)
 
 
@@ -146,11 +144,8 @@ def _label(cursor: Cursor, name: str) -> str:
 
 def _descriptor(cursor: Cursor) -> tuple[str, ...]:
     cursor.takes("DESCRIPTOR", "(")
-    names = [cursor.name("a column")[0]]
-    while cursor.takes_kind(TokenType.COMMA):
-        names.append(cursor.name("a column")[0])
-    if not cursor.takes_kind(TokenType.R_PAREN):
-        cursor.fail(None, "DESCRIPTOR isn't closed", "write DESCRIPTOR(ts)")
+    names = cursor.several(lambda: cursor.name("a column")[0])
+    cursor.closes("DESCRIPTOR", "write DESCRIPTOR(ts)")
     return tuple(names)
 
 
