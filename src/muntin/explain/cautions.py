@@ -27,11 +27,7 @@ def cautions(
     never_late: str | None = None,
     nullable: Collection[str] = (),
 ) -> list[str]:
-    """What to be careful of in a query.
-
-    Returns:
-        A sentence for each.
-    """
+    """What to be careful of in a query."""
     found = [*_keys(spec, nullable), *_state(spec), *_time(spec, never_late)]
     return [*found, *_output(spec, rates)]
 

@@ -38,14 +38,7 @@ _UNITS = (
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One window over the ruler.
-
-    Attributes:
-        start: Where it begins.
-        end: Where it ends.
-        silence: Where the silence at its end begins, for a session.
-        label: A remark behind it.
-    """
+    """One window over the ruler."""
 
     start: int
     end: int
@@ -76,9 +69,6 @@ class Picture:
 
 def ruler(windows: Kind, width: int = WIDTH) -> list[str]:
     r"""Draw some windows of a kind.
-
-    Returns:
-        The lines.
 
     Example:
         >>> from muntin.model.windows import hopping

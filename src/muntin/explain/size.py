@@ -28,14 +28,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load that these rates make.
-
-    Attributes:
-        panes: How many panes are kept at a time; 0 where there are none.
-        rows: Rows of state.
-        row_bytes: Bytes of one.
-        emitted: Results a second.
-    """
+    """The load that these rates make."""
 
     panes: int
     rows: int

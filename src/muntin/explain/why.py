@@ -19,13 +19,7 @@ MOST = 12
 
 @dataclass(frozen=True)
 class Clocks:
-    """The clocks of a shard.
-
-    Attributes:
-        watermark: The watermark in force, microseconds.
-        wall: The wall clock of its last batch.
-        counts: The messages of all shards so far, by what became of them.
-    """
+    """The clocks of a shard."""
 
     watermark: int | None
     wall: int | None

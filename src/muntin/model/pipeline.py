@@ -33,12 +33,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A named column that an expression makes.
-
-    Attributes:
-        name: Its name.
-        text: The expression, as Spark SQL reads it.
-    """
+    """A named column that an expression makes."""
 
     name: str
     text: str

@@ -32,15 +32,7 @@ class WindowSeen:
 
 @dataclass(frozen=True)
 class SessionSeen:
-    """One session of a key, as the state has it.
-
-    Attributes:
-        first: Its first message.
-        last: Its last one.
-        messages: How many it holds.
-        fired: How often it has emitted.
-        unemitted: New messages since.
-    """
+    """One session of a key, as the state has it."""
 
     first: int
     last: int

@@ -22,13 +22,7 @@ _LOG = 2000
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart over time.
-
-    Attributes:
-        title: What it shows.
-        unit: What is measured.
-        series: The numbers that it draws.
-    """
+    """A chart over time."""
 
     title: str
     unit: str
@@ -37,13 +31,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Tile:
-    """A number of the last batch.
-
-    Attributes:
-        label: What it is.
-        number: Its name.
-        unit: What is measured; ``time`` is a moment in milliseconds.
-    """
+    """A number of the last batch."""
 
     label: str
     number: str

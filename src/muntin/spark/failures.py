@@ -31,16 +31,7 @@ _OWN = str(Path(__file__).parents[1])
 
 @dataclass(frozen=True)
 class Failure:
-    """What was raised.
-
-    Attributes:
-        batch: The batch's number.
-        part: What ran.
-        kind: The exception's class, by name.
-        message: Its message.
-        place: The user's line that raised it; empty where it isn't known.
-        trace: The whole traceback.
-    """
+    """What was raised."""
 
     batch: int
     part: str

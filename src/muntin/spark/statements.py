@@ -285,11 +285,7 @@ def rows(relation: Relation, find: Find) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Rows that are chosen and computed one by one.
-
-    Attributes:
-        relation: Which, and what is made of each.
-    """
+    """Rows that are chosen and computed one by one."""
 
     relation: Derived
 

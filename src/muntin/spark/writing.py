@@ -24,14 +24,7 @@ _FEW = 1 << 22
 
 @dataclass(frozen=True)
 class Destination:
-    """Rows of one kind and where they go.
-
-    Attributes:
-        kind: The kind, among what shards emit.
-        schema: The columns.
-        keys: What identifies a row, beside its window; ``None`` where nothing does.
-        sink: Where they go, if anywhere.
-    """
+    """Rows of one kind and where they go."""
 
     kind: str
     schema: StructType
@@ -41,16 +34,7 @@ class Destination:
 
 @dataclass(frozen=True)
 class Written:
-    """A batch that all sinks have.
-
-    Attributes:
-        number: Its number.
-        emitted: What the shards emitted.
-        lines: The figures that each shard emitted.
-        batches: The rows by output.
-        unstorable: How many of them the sinks couldn't take.
-        kept: What must be there until nobody looks at the rows any more.
-    """
+    """A batch that all sinks have."""
 
     number: int
     emitted: DataFrame

@@ -23,15 +23,7 @@ END = "window_end"
 
 @dataclass(frozen=True)
 class Marks:
-    """What a relation says about its messages' places.
-
-    Attributes:
-        time: The event-time column.
-        lateness: How far the watermark trails, microseconds.
-        max_ahead: How far ahead of the wall clock a message may be.
-        offset: The columns of partition and offset.
-        clock: The column that says when a message arrived.
-    """
+    """What a relation says about its messages' places."""
 
     time: str | None = None
     lateness: int = 0

@@ -174,11 +174,10 @@ def _delayed(cursor: Cursor, start: int) -> Watermark:
 
 def _ahead(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
     ahead: int | None = AHEAD
-    says = cursor.takes("MAX", "AHEAD")
-    if says:
+    if cursor.takes("MAX", "AHEAD"):
         hint = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
         ahead = None if cursor.takes("ANY") else _time(cursor, "how far ahead", hint)
-    return Watermark(column, delay, ahead, bool(says), cursor.since(start))
+    return Watermark(column, delay, ahead, cursor.since(start))
 
 
 def _time(cursor: Cursor, what: str, hint: str) -> int:

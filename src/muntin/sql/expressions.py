@@ -19,12 +19,7 @@ _HOLE = re.compile(r"\$\{\w+\}")
 
 @dataclass(frozen=True)
 class Scope:
-    """What names may be qualified by, and the text that all places refer to.
-
-    Attributes:
-        cursor: The text.
-        qualifiers: Names of the relation, in lower case.
-    """
+    """What names may be qualified by, and the text that all places refer to."""
 
     cursor: Cursor
     qualifiers: frozenset[str]

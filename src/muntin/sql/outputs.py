@@ -19,13 +19,7 @@ HINT = "give each output a table of its own"
 
 @dataclass(frozen=True)
 class Target:
-    """One place that a query writes to.
-
-    Attributes:
-        query: Which of the queries, from 0.
-        part: Its results or its rejected messages.
-        table: The table's name.
-    """
+    """One place that a query writes to."""
 
     query: int
     part: Part

@@ -21,15 +21,7 @@ OWN = ("emission", "revision")
 
 
 class SelectList(ABC):
-    """The keys, the aggregates and the output of a windowed query, as they are found.
-
-    Attributes:
-        keys: The key columns.
-        aggregates: What is computed, by name.
-        outputs: What is shown, in the order of the select list.
-        having: Which firings hold.
-        spans: Where keys and aggregates stand.
-    """
+    """The keys, the aggregates and the output of a windowed query, as they are found."""
 
     def __init__(self, scope: Scope, select: Select) -> None:
         self.scope = scope

@@ -34,13 +34,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class WindowCall:
-    """A window function: ``TUMBLE``, ``HOP``, ``CUMULATE``, ``SESSION`` or Spark's.
-
-    Attributes:
-        name: Which, in capitals.
-        arguments: Its arguments.
-        span: Where it stands.
-    """
+    """A window function: ``TUMBLE``, ``HOP``, ``CUMULATE``, ``SESSION`` or Spark's."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -49,14 +43,7 @@ class WindowCall:
 
 @dataclass(frozen=True)
 class WindowClause:
-    """``WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 7 DAYS, GRACE PERIOD 10 MINUTES)``.
-
-    Attributes:
-        call: The window function that it means; the source names the time column.
-        grace: How long late messages are taken.
-        retention: How long a window is kept, from its start.
-        span: Where it stands.
-    """
+    """``WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 7 DAYS, GRACE PERIOD 10 MINUTES)``."""
 
     call: WindowCall
     grace: Length | None
@@ -83,20 +70,11 @@ class WithinClause:
 
 @dataclass(frozen=True)
 class Watermark:
-    """``WATERMARK FOR ts AS ts - INTERVAL ...`` or ``WATERMARK ts DELAY OF INTERVAL ...``.
-
-    Attributes:
-        column: The event-time column.
-        lateness: How far the watermark trails.
-        ahead: How far ahead of the wall clock a message may be; ``None`` is any.
-        says_ahead: Whether it says so.
-        span: Where it stands.
-    """
+    """``WATERMARK FOR ts AS ts - INTERVAL ...`` or ``WATERMARK ts DELAY OF INTERVAL ...``."""
 
     column: str
     lateness: int
     ahead: int | None
-    says_ahead: bool
     span: Span
 
 
@@ -148,13 +126,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Item:
-    """One column of a select list.
-
-    Attributes:
-        scalar: The expression; ``None`` for ``*``.
-        alias: Its name.
-        span: Where it stands, without the name.
-    """
+    """One column of a select list."""
 
     scalar: exp.Expr | None
     alias: str | None
@@ -163,19 +135,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Emit:
-    """``EMIT ...``: when windows emit.
-
-    Attributes:
-        early: The early policy.
-        late: The late policy.
-        grace: For how long late messages are taken.
-        retain: How long state is kept.
-        retain_rows: How many messages may be kept.
-        deltas: Whether a firing emits only what is new.
-        repeat: Whether a window emits in full when nothing is new since it emitted early.
-        changes: Whether every change is emitted.
-        spans: Where each of these stands.
-    """
+    """``EMIT ...``: when windows emit."""
 
     early: Policy | None = None
     late: Policy | None = None
@@ -190,23 +150,7 @@ class Emit:
 
 @dataclass(frozen=True)
 class Select:
-    """A query.
-
-    Attributes:
-        items: The select list.
-        distinct: Whether it is a ``SELECT DISTINCT``.
-        source: Where rows come from.
-        joins: What they are joined with.
-        where: Which rows.
-        group: What they are grouped by.
-        having: Which groups.
-        named: Named windows of ``WINDOW w AS (...)``.
-        emit: When windows emit.
-        span: Where it stands.
-        group_span: Where ``GROUP BY`` stands.
-        views: What ``WITH`` names.
-        window: ksqlDB's ``WINDOW TUMBLING (...)``.
-    """
+    """A query."""
 
     items: tuple[Item, ...]
     distinct: bool
@@ -229,14 +173,7 @@ Existing = Literal["refuse", "replace", "keep"]
 
 @dataclass(frozen=True)
 class CreateView:
-    """``CREATE VIEW v AS SELECT ...``, or a part of ``WITH``.
-
-    Attributes:
-        name: The view's name.
-        select: The query.
-        span: Where the name stands.
-        existing: What becomes of a view of that name.
-    """
+    """``CREATE VIEW v AS SELECT ...``, or a part of ``WITH``."""
 
     name: str
     select: Select
@@ -246,20 +183,7 @@ class CreateView:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """``CREATE TABLE t (...) WITH (...)``.
-
-    Attributes:
-        name: The table's name.
-        columns: Physical columns: name and type.
-        computed: Computed columns: name and expression.
-        watermark: Its watermark.
-        offset: The columns of ``OFFSET FOR (partition, offset)``.
-        clock: The column of ``CLOCK FOR arrived``.
-        options: What stands in ``WITH``, as it was written.
-        spans: Where each option's value stands.
-        span: Where the statement begins.
-        existing: What becomes of a table of that name.
-    """
+    """``CREATE TABLE t (...) WITH (...)``."""
 
     name: str
     columns: tuple[tuple[str, str], ...]

@@ -37,11 +37,7 @@ _UTC = pl.Datetime("us", "UTC")
 
 
 class FrameBuilder:
-    """Makes the frames of one operator.
-
-    Attributes:
-        columns: The types of all columns; ``None`` before they are known.
-    """
+    """Makes the frames of one operator."""
 
     def __init__(
         self,

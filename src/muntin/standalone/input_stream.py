@@ -18,10 +18,6 @@ from muntin.stores import KeyValue, KeyValueBlobs
 class InputStream:
     """One stream of messages on its way into an operator.
 
-    Attributes:
-        buffer: Single messages that wait.
-        builder: What makes frames of messages.
-
     Raises:
         OptionError: When the schema lacks a field that is read.
     """

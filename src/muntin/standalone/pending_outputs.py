@@ -54,9 +54,6 @@ class PendingOutputs:
     def send(self, receiver: Receiver) -> bool:
         """Send row after row, from where it stopped before, until one is refused.
 
-        Returns:
-            Whether all were taken.
-
         Raises:
             Exception: What the receiver raises but to refuse; that row waits on.
         """

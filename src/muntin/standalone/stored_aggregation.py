@@ -38,23 +38,14 @@ _ROW = "__muntin_row"
 
 @dataclass(frozen=True)
 class StepRows:
-    """What a step emits.
-
-    Attributes:
-        results: The window outputs.
-        rejected: The messages that no window took, with ``reason``, ``watermark`` and ``unread``.
-    """
+    """What a step emits."""
 
     results: pl.DataFrame
     rejected: pl.DataFrame
 
 
 class StoredAggregation:
-    """The windows of one operator.
-
-    Attributes:
-        clock: The wall clock, as it was last set.
-    """
+    """The windows of one operator."""
 
     def __init__(self, spec: WindowSpec, blobs: Blobs, messages: Blobs | None = None) -> None:
         if messages is not None and spec.by_arrival:

@@ -45,11 +45,7 @@ class PendingMessages:
 
 
 class StoredJoin:
-    """The windows of one join.
-
-    Attributes:
-        clock: The wall clock, as it was last set.
-    """
+    """The windows of one join."""
 
     def __init__(self, spec: JoinSpec, suffix: str, blobs: Blobs) -> None:
         self.spec = spec

@@ -92,9 +92,6 @@ def partitioning_of(table: str, key: Any, cursor: EventCursor) -> Partitioning:
 
     A key belongs to the event's partition if it is what the stream is partitioned by, or a tuple
     that begins with it. A stream without keys is one partition, where every key belongs.
-
-    Returns:
-        How the key belongs to it.
     """
     own = cursor.key
     parts = len(key) if isinstance(key, tuple) else 0

@@ -66,16 +66,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class SentMessage:
-    """A message that an agent sends: to a topic, or as a result of its own (``topic`` is none).
-
-    Attributes:
-        topic: The topic.
-        agent: The agent.
-        value: What it says.
-        key: What it is partitioned by.
-        time: Its time, microseconds.
-        cause: The place among others of the event that it was sent at.
-    """
+    """A message that an agent sends: to a topic, or as a result of its own (``topic`` is none)."""
 
     topic: str | None
     agent: str | None
@@ -247,11 +238,7 @@ class Partition:
         emit: frozenset[str] = frozenset(),
         final: bool = False,
     ) -> dict[str, list[Emitted]]:
-        """End a batch: close windows that have expired, write what has changed.
-
-        Returns:
-            For each table that was asked for, what has changed and what has closed.
-        """
+        """End a batch: close windows that have expired, write what has changed."""
         for clock, mark in marks.items():
             self._move(clock, mark)
         closed = {}

@@ -28,11 +28,6 @@ class PartitionStore:
         store: The store; ``None`` keeps nothing.
         app: The app's name; several may share a store.
         partitions: How many partitions it has.
-
-    Attributes:
-        blobs: The place of each partition.
-        offsets: The number of the next message of each topic.
-        pending: Messages that agents have sent and that aren't processed yet.
     """
 
     def __init__(self, store: KeyValue | None, app: str, partitions: int) -> None:

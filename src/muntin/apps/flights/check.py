@@ -69,15 +69,7 @@ WHERE time_bucket(INTERVAL 5 MINUTE, scheduled) + INTERVAL 1 HOUR + INTERVAL '{g
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of the comparison of one query's windows.
-
-    Attributes:
-        key: The query's key.
-        windows: How many windows were compared.
-        differences: One line per window that differs.
-        rejected: How many messages the query rejected.
-        expected: How many it should have.
-    """
+    """The result of the comparison of one query's windows."""
 
     key: str
     windows: int
@@ -110,11 +102,7 @@ def check(
     grace: str,
     keys: tuple[str, ...] = ("origin", "carrier"),
 ) -> list[Verdict]:
-    """Compare the newest state of every window with DuckDB's own computation.
-
-    Returns:
-        One verdict a key.
-    """
+    """Compare the newest state of every window with DuckDB's own computation."""
     try:
         import duckdb
     except ImportError as error:

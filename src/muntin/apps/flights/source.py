@@ -28,13 +28,7 @@ _FIRST_MTIME = 1_356_998_400  # 2013-01-01
 
 @dataclass(frozen=True)
 class Replay:
-    """Where the replay lies.
-
-    Attributes:
-        folder: The folder of Parquet files.
-        flights: How many flights there are.
-        files: How many files.
-    """
+    """Where the replay lies."""
 
     folder: Path
     flights: int

@@ -54,9 +54,6 @@ def write_both(flights: pl.DataFrame, weather: pl.DataFrame, folder: Path, piece
     """Write both streams, cut at about the same moments.
 
     Flights after the last reading are left out: they would wait for weather that never comes.
-
-    Returns:
-        The replay of the flights.
     """
     last = weather.group_by("origin").agg(pl.col("at").max())["at"].min()
     flights = flights.filter(pl.col("scheduled") < last)

@@ -15,14 +15,7 @@ Tick = tuple[float, str]
 
 @dataclass(frozen=True)
 class Scale:
-    """From a value to a place on the page.
-
-    Attributes:
-        low: The least value.
-        high: The greatest.
-        start: Where the least value lies.
-        end: Where the greatest lies.
-    """
+    """From a value to a place on the page."""
 
     low: float
     high: float

@@ -15,18 +15,7 @@ from muntin.model.counts import FATES
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the page can't read in the DuckDB file.
-
-    Attributes:
-        flights: How many messages each query got.
-        files: In how many files they came.
-        seconds: How long the queries ran.
-        lateness: The queries' lateness.
-        grace: The queries' grace.
-        counts: The figures of each query by its name.
-        verdicts: What the check found, and whether it was content.
-        airlines: Names of the airlines by code.
-    """
+    """What the page can't read in the DuckDB file."""
 
     flights: int
     files: int
@@ -40,9 +29,6 @@ class RunFacts:
 
 def write_page(database: Path, run: RunFacts, target: Path) -> Path:
     """Write the page.
-
-    Returns:
-        The HTML file.
 
     Raises:
         MissingExtraError: When ``duckdb`` isn't installed.

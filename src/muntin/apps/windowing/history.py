@@ -166,9 +166,6 @@ class History:
 
         Args:
             place: A time, and how many rows of that time go too (those deleted earlier counted).
-
-        Returns:
-            How many were deleted.
         """
         time, gone = place
         known = self.mark

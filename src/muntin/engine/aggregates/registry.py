@@ -26,13 +26,7 @@ from muntin.model.spec import WindowSpec
 
 @dataclass(frozen=True)
 class BoundAggregate:
-    """An aggregate of a query.
-
-    Attributes:
-        index: Its position among the query's.
-        aggregate: The aggregate.
-        schema: The types of the columns that it reads.
-    """
+    """An aggregate of a query."""
 
     index: int
     aggregate: Aggregate

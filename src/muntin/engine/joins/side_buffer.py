@@ -106,11 +106,7 @@ class SideBuffer:
         return found if only is None else matched(found, only, self.keys, "semi")
 
     def hold(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """Keep messages beyond their time, in place of those that were kept so.
-
-        Returns:
-            Those.
-        """
+        """Keep messages beyond their time, in place of those that were kept so."""
         before = pl.concat([self.empty, *frames_of(self.held.read())])
         if len(before) or len(messages):
             self.held.rewrite(messages)

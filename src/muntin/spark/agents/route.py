@@ -76,15 +76,7 @@ class TopicFormat:
 
 @dataclass(frozen=True)
 class AgentStage:
-    """What both sides of the shuffle know of an app; sent to the workers.
-
-    Attributes:
-        app: The app.
-        routes: How events are partitioned.
-        arrivals: How they arrive, by topic.
-        wanted: The kinds of rows that are emitted.
-        types: What their values are, where that isn't to be found by the table.
-    """
+    """What both sides of the shuffle know of an app; sent to the workers."""
 
     app: App
     routes: tuple[Route, ...]
@@ -144,11 +136,7 @@ class RouteTask:
         return self._sent(judged, rejected, seen, {"latest": latest, "wall": now})
 
     def _judged(self, events: pl.DataFrame, now: int | None) -> tuple[pl.DataFrame, dict[str, int]]:
-        """Events with the watermarks that each finds, as far as this task knows them.
-
-        Returns:
-            The events, and the greatest time of each clock.
-        """
+        """Events with the watermarks that each finds, as far as this task knows them."""
         lateness = self.stage.app.topics[self.topic].lateness
         times = {self.topic: (JUDGED, events[columns.TIME])}
         for clock in self.stage.app.clocks:

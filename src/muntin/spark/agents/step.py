@@ -71,11 +71,7 @@ class AgentOperator:
 
 
 class AgentStep:
-    """A partition of all tables, opened for a batch that all agents work through.
-
-    Attributes:
-        aside: Events that were rejected before the shuffle.
-    """
+    """A partition of all tables, opened for a batch that all agents work through."""
 
     def __init__(self, stage: AgentStage, state: ShardState) -> None:
         self.stage = stage

@@ -10,9 +10,6 @@ from muntin.spark.windowed import windowed
 def window_of_three() -> str:
     """Start a session, take three messages through one window, and stop it.
 
-    Returns:
-        What ran, in words.
-
     Raises:
         RuntimeError: When the window is wrong.
         Exception: Whatever Spark raises when it can't start, or a worker can't.

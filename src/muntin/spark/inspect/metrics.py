@@ -42,12 +42,7 @@ _PATIENCE = 10.0
 
 
 class MetricsListener(StreamingQueryListener):
-    """Adds up what Spark reports of each batch, by query.
-
-    Attributes:
-        phases: Milliseconds by phase.
-        state_bytes: Memory that the state takes now.
-    """
+    """Adds up what Spark reports of each batch, by query."""
 
     def __init__(self) -> None:
         self.phases: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))

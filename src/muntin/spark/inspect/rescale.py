@@ -84,9 +84,6 @@ def rescale(
         to: A folder that isn't there yet, on a local disk.
         batch: The batch that is taken; the newest one where it isn't given.
 
-    Returns:
-        The new checkpoint, read back.
-
     Raises:
         OptionError: When the state can't be partitioned, or a folder can't be what is asked for.
     """

@@ -24,9 +24,6 @@ def why(spark: SparkSession, checkpoint: str, key: Sequence[str], at: str) -> li
         key: The key's values as text, in the order of its columns.
         at: A time, as ``2026-01-01 09:04:00``; in UTC where it names no zone.
 
-    Returns:
-        Lines.
-
     Raises:
         OptionError: When the checkpoint, the key or the time can't be what is asked for.
     """

@@ -67,12 +67,7 @@ def sift(where: str, rows: pa.Table, attempt: Callable[[pa.Table], None]) -> dic
 
 @dataclass
 class Letters:
-    """Rows of one output of a batch that its sink couldn't take.
-
-    Attributes:
-        output: The output's name.
-        frames: What is kept of them.
-    """
+    """Rows of one output of a batch that its sink couldn't take."""
 
     output: str
     frames: list[pa.Table | DataFrame] = field(default_factory=list)
@@ -105,11 +100,7 @@ class DeadLetters:
         self._begun = False
 
     def keep(self, spark: SparkSession, batches: Sequence[Batch]) -> int:
-        """Keep what was set aside of a batch, in place of what an earlier try left.
-
-        Returns:
-            How many there are.
-        """
+        """Keep what was set aside of a batch, in place of what an earlier try left."""
         if not batches:
             return 0
         first, self._begun = not self._begun, True

@@ -102,12 +102,7 @@ class KafkaReader:
 
 @dataclass(frozen=True)
 class Columnar:
-    """What a DataFrame of topics was made of, for whoever would rather read them itself.
-
-    Attributes:
-        rows: The topics' ranges.
-        reader: Reads all columns of the DataFrame.
-    """
+    """What a DataFrame of topics was made of, for whoever would rather read them itself."""
 
     rows: KafkaRows
     reader: KafkaReader

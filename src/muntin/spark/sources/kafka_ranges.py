@@ -305,13 +305,7 @@ class _Batch(DataSourceReader):
 
 @dataclass(frozen=True)
 class KafkaRows:
-    """Ranges of topics to which a function is applied, as ``DataFrame.mapInArrow`` applies one.
-
-    Attributes:
-        spark: The session.
-        topics: What is read.
-        streaming: Whether it is a stream.
-    """
+    """Ranges of topics to which a function is applied, as ``DataFrame.mapInArrow`` applies one."""
 
     spark: SparkSession
     topics: Topics

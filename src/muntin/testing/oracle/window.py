@@ -12,13 +12,7 @@ Position = int | float
 
 
 class Placed(NamedTuple):
-    """A message and where it stands.
-
-    Attributes:
-        key: Its key.
-        position: Its place on the axis: event time, offset, or number by arrival.
-        message: Its columns.
-    """
+    """A message and where it stands."""
 
     key: Key
     position: int
