@@ -10,22 +10,26 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from muntin.model import cumulating, days, sessions, sliding
-from muntin.model import windows as model
-from muntin.model.axis import Axis, Length, instant, micros, rows
+from muntin.model.axis import Length, micros, rows
 from muntin.model.errors import MuntinError, OptionError, SqlError
-from muntin.model.kinds import Kind
 from muntin.model.pipeline import Column, Derived, Flow, Pipeline, Reading, Table, Windowing, quoted
 from muntin.model.placeholders import check_secret, names
-from muntin.model.policies import Firing, Policy, policy
+from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
-from muntin.pipelines.form import PipelineForm, PolicyForm, QueryForm, TableForm, WindowsForm
+from muntin.pipelines.form import PipelineForm, QueryForm, TableForm, WindowsForm
 from muntin.sql.door import aggregate
 from muntin.sql.outputs import HINT, shared
 
 _ROWS = re.compile(r"(\d+)\s+rows?")
 _HOLE = re.compile(r"\$\{(\w+)\}")
-_KINDS = ("tumbling", "hopping", "cumulating", "sliding", "session")
+# What each kind of windows is told beside its size.
+_USES = {
+    "tumbling": {"origin", "zone"},
+    "hopping": {"slide", "origin", "zone"},
+    "cumulating": {"step", "origin"},
+    "sliding": set[str](),
+    "session": {"closed"},
+}
 _OWN = ("emission", "revision")
 
 
@@ -140,21 +144,9 @@ class _Reader:
         keys = [query.key] if isinstance(query.key, str) else list(query.key)
         computed = {n: self._aggregate(name, n, text) for n, text in query.agg.items()}
         self.place = f"queries.{name}"
-        windows = _windows(query.windows)
         marks = source or Table(query.source, "")
-        if windows.axis == "rows" and marks.offset is not None and keys[:1] != [marks.offset[0]]:
-            keys = [marks.offset[0], *keys]
-        spec = WindowSpec(
-            keys=tuple(keys),
-            time=marks.time if windows.axis == "time" else None,
-            windows=windows,
-            aggregates=computed,
-            firing=_firing(query, windows.axis),
-            lateness=marks.lateness if windows.axis == "time" else 0,
-            max_ahead=marks.max_ahead,
-            offset=marks.offset,
-            nulls=query.nulls,
-        )
+        said = _sentence(query, marks)
+        spec = said._spec(computed, said._all_keys(tuple(keys)))
         relation: Reading | Derived = Reading(query.source)
         if query.columns:
             added = (Column(n, self._filled(text)) for n, text in query.columns.items())
@@ -162,7 +154,7 @@ class _Reader:
         windowing = Windowing(
             relation,
             spec,
-            tuple(Column(key, quoted(key)) for key in keys),
+            tuple(Column(key, quoted(key)) for key in spec.keys),
             query.where and self._filled(query.where),
             self._shown(spec) if query.having else None,
             query.having and self._filled(query.having),
@@ -201,55 +193,50 @@ def _length(text: str) -> Length:
     return rows(int(found.group(1))) if found else text
 
 
-def _windows(form: WindowsForm) -> Kind:
-    chosen = [kind for kind in _KINDS if getattr(form, kind) is not None]
-    if len(chosen) != 1:
-        hint = f"give exactly one of {', '.join(_KINDS)}"
-        raise OptionError("windows", ", ".join(chosen) or None, "isn't one kind", hint)
-    kind = chosen[0]
-    size = _length(getattr(form, kind))
-    _check_used(form, kind)
-    origin = 0 if form.origin is None else instant("origin", form.origin)
-    if form.zone is not None:
-        slide = None if form.slide is None else _length(form.slide)
-        return days.days(size, form.zone, slide=slide, origin=origin)
-    if kind == "tumbling":
-        return model.tumbling(size, origin=origin)
-    if kind == "hopping":
-        return model.hopping(size, _length(form.slide or ""), origin=origin)
-    if kind == "cumulating":
-        return cumulating.cumulating(size, _length(form.step or ""), origin=origin)
-    if kind == "sliding":
-        return sliding.sliding(size)
-    return sessions.session(size, closed=form.closed or "both")
-
-
-def _check_used(form: WindowsForm, kind: str) -> None:
-    """Refuse what this kind of windows has no use for."""
-    uses = {
-        "tumbling": {"origin", "zone"},
-        "hopping": {"slide", "origin", "zone"},
-        "cumulating": {"step", "origin"},
-        "sliding": set(),
-        "session": {"closed"},
-    }[kind]
-    for option in ("slide", "step", "origin", "zone", "closed"):
-        if getattr(form, option) is not None and option not in uses:
-            raise OptionError(option, getattr(form, option), f"isn't one of {kind}", "leave it out")
-
-
-def _firing(query: QueryForm, axis: Axis) -> Firing:
-    repeat = query.full is None or query.full.repeat
-    made = Firing(accumulate=not query.deltas, repeat=repeat)
-    early = None if query.early is None else _policy("early", query.early)
-    grace = 0 if query.grace is None else model.along("grace", _length(query.grace), axis)
+def _sentence(query: QueryForm, marks: Table) -> Sentence:
+    """What a query says, in the words of the Python sentence."""
+    said = _windows(
+        query.windows,
+        Sentence(
+            _time=marks.time,
+            _lateness=marks.lateness,
+            _max_ahead=marks.max_ahead,
+            _offset=marks.offset,
+            _nulls=query.nulls,
+        ),
+    )
+    if said._windows is not None and said._windows.axis == "rows":
+        said = replace(said, _time=None, _lateness=0)
+    if query.early is not None:
+        said = said.early(**query.early.model_dump())
+    if query.full is not None:
+        said = said.full(repeat=query.full.repeat)
     if query.late is not None and query.grace is None:
         hint = 'add grace = "1 hour"'
         raise OptionError("late", query.late.model_dump(), "means nothing without a grace", hint)
-    late = made.late if query.late is None else _policy("late", query.late)
-    keep = grace if query.keep is None else model.along("keep", _length(query.keep), axis)
-    return replace(made, early=early, late=late, grace=grace, retention=keep)
+    if query.grace is not None:
+        late: dict[str, Any] = {} if query.late is None else query.late.model_dump()
+        said = said.late(grace=_length(query.grace), **late)
+    if query.keep is not None:
+        said = said.keep(_length(query.keep))
+    return said.deltas() if query.deltas else said
 
 
-def _policy(option: str, form: PolicyForm) -> Policy:
-    return policy(option, form.each, form.rows, form.every, form.at_least)
+def _windows(form: WindowsForm, said: Sentence) -> Sentence:
+    chosen = [kind for kind in _USES if getattr(form, kind) is not None]
+    if len(chosen) != 1:
+        hint = f"give exactly one of {', '.join(_USES)}"
+        raise OptionError("windows", ", ".join(chosen) or None, "isn't one kind", hint)
+    (kind,) = chosen
+    size, given = getattr(form, kind), form.model_dump(exclude_none=True, exclude={kind})
+    for option, value in given.items():
+        if option not in _USES[kind]:
+            raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
+    if kind == "hopping":
+        # Of whole days one slides by itself where nothing else is said.
+        given.setdefault("slide", size if "zone" in given else "")
+    if kind == "cumulating":
+        given.setdefault("step", "")
+    lengths = {n: _length(given[n]) for n in ("slide", "step") if n in given}
+    over: Sentence = getattr(said, kind)(_length(size), **{**given, **lengths})
+    return over
