@@ -237,6 +237,7 @@ def _windows(form: WindowsForm, said: Sentence) -> Sentence:
         given.setdefault("slide", size if "zone" in given else "")
     if kind == "cumulating":
         given.setdefault("step", "")
-    lengths = {n: _length(given[n]) for n in ("slide", "step") if n in given}
-    over: Sentence = getattr(said, kind)(_length(size), **{**given, **lengths})
+    for option in given.keys() & {"slide", "step"}:
+        given[option] = _length(given[option])
+    over: Sentence = getattr(said, kind)(_length(size), **given)
     return over
