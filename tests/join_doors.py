@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
+from tests.join_oracle import JoinOracle, JoinStep
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE, Arrived, Joiner
@@ -21,7 +22,6 @@ from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache
 from muntin.state.shards import split
 from muntin.stores import Image, KeyValue, memory, rocks
-from muntin.testing.oracle.joins import JoinOracle, JoinStep
 
 KINDS = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
 Columns = Mapping[SideName, Mapping[str, str]]

@@ -9,13 +9,13 @@ from typing import Any
 
 from tests.doors import Batch, Door, OracleDoor, StandaloneDoor
 from tests.join_doors import Columns, JoinBatch, JoinDoor, OracleJoinDoor, StandaloneJoinDoor
+from tests.join_oracle import JoinStep
 from tests.transcripts.comparison import row_differences, same_row, unordered_differences
 
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.testing.oracle import Step
 from muntin.testing.oracle.emitting import nulls_first
-from muntin.testing.oracle.joins import JoinStep
 
 Place = tuple[Any, ...]
 

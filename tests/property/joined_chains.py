@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from tests.join_oracle import JoinOracle
 from tests.spark.feed import DAY, at
 
 from muntin.model import aggregates
 from muntin.model.axis import SECOND
 from muntin.standalone import JoinWindow, WindowedAggregator, join, windowed
 from muntin.testing.oracle import Oracle
-from muntin.testing.oracle.joins import JoinOracle
 
 # A shop, a second of the day, and a value; of each step those of orders and of shipments.
 Message = tuple[str | None, float, int]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.doors import Batch, EngineDoor, OracleDoor
 from tests.join_doors import Columns, EngineJoinDoor, JoinBatch, OracleJoinDoor
+from tests.join_oracle import JoinStep
 from tests.property.streams import Range
 from tests.search.__main__ import main
 from tests.search.finding import Finding, Looking, Subject
@@ -23,7 +24,6 @@ from tests.transcripts.test_writing import joins_read_back, read_back
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle import Step
-from muntin.testing.oracle.joins import JoinStep
 
 NARROW = Range(("fixed", "sessions"))
 

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from tests.join_doors import Columns, JoinBatch
+from tests.join_oracle import JoinStep
 from tests.spark.door import batches_of, blobs, numbered, rows_of
 
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.plan import Plan
 from muntin.spark.join_plan import build_join
 from muntin.spark.sources.inputs import Input
-from muntin.testing.oracle.joins import JoinStep
 
 _CLOCK, _TAKE = "at_wall", "take"
 _TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}

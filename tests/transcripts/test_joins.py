@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from tests.join_doors import JOIN_DOORS, JoinDoor
+from tests.join_oracle import JoinStep
 from tests.transcripts.comparison import unordered_differences
 from tests.transcripts.join_notation import JoinCase, JoinExpected, read_joins
-
-from muntin.testing.oracle.joins import JoinStep
 
 CASES = read_joins(Path(__file__).parent / "joins")
 RIGHT = [case for case in CASES if not case.wrong]

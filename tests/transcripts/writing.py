@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from tests.doors import Batch, OracleDoor
 from tests.join_doors import Columns, JoinBatch, OracleJoinDoor
+from tests.join_oracle import JoinStep
 from tests.transcripts.notation import product, written
 
 from muntin.model.aggregates import Aggregate
@@ -28,7 +29,6 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.model.windows import Windows
 from muntin.testing.oracle import Step
-from muntin.testing.oracle.joins import JoinStep
 
 
 def transcript(name: str, spec: WindowSpec, steps: Sequence[Batch]) -> str:
