@@ -57,21 +57,13 @@ def load(path: Path) -> Callable[..., Any]:
 
 
 def settings(given: Sequence[str]) -> dict[str, str]:
-    """``name=value`` pairs as keyword arguments.
-
-    Raises:
-        OptionError: When one isn't such a pair.
-    """
+    """``name=value`` pairs as keyword arguments."""
     hint = "write for example --set out=/data"
     return _pairs("--set", given, str.isidentifier, "isn't name=value", hint)
 
 
 def spark_settings(given: Sequence[str]) -> dict[str, str]:
-    """``spark.name=value`` pairs.
-
-    Raises:
-        OptionError: When one isn't such a pair.
-    """
+    """``spark.name=value`` pairs."""
     hint = "write for example --conf spark.executor.memory=4g"
     return _pairs("--conf", given, _of_spark, "isn't spark.name=value", hint)
 

@@ -71,11 +71,7 @@ def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> R
 
 
 def _run(console: Console, replay: Replay, out: Path) -> Any:
-    """Run the query to its end.
-
-    Raises:
-        typer.Exit: After Ctrl-C.
-    """
+    """Run the query to its end."""
     import muntin as mt
     from muntin.apps.flights.weather import pipeline
 

@@ -33,11 +33,7 @@ BlobBytes = Mapping[int, bytes]
 
 
 def key_of(spec: WindowSpec, given: Sequence[str]) -> pl.DataFrame:
-    """A key that was given as text, in the types of its columns: one row.
-
-    Raises:
-        OptionError: When it isn't one of this query.
-    """
+    """A key that was given as text, in the types of its columns: one row."""
     return key_from_text(spec.keys, spec.types, given)
 
 

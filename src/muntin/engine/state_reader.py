@@ -30,11 +30,7 @@ CHANGE, NEW = "change", "new"
 
 
 class StateReader:
-    """Reads the state of one query.
-
-    Raises:
-        OptionError: When a column has a type that isn't read from outside.
-    """
+    """Reads the state of one query."""
 
     def __init__(self, spec: WindowSpec) -> None:
         self.spec = spec
@@ -47,11 +43,7 @@ class StateReader:
         return no_results(self.combiner).drop(columns.EMISSION, columns.REVISION)
 
     def key(self, given: Any) -> pl.DataFrame:
-        """A key in the types of its columns, under the engine's names: one row.
-
-        Raises:
-            OptionError: When it can't be one of this query's.
-        """
+        """A key in the types of its columns, under the engine's names: one row."""
         return key_of(self.spec.keys, self.types, given)
 
     def wanted(

@@ -33,11 +33,7 @@ def recalled(stored: Mapping[str, Any]) -> WindowSpec | JoinSpec:
 
 
 def with_functions(spec: WindowSpec, given: Mapping[str, Aggregate]) -> WindowSpec:
-    """A query with the functions of its aggregates, which no checkpoint keeps.
-
-    Raises:
-        OptionError: When one is missing, or isn't the query's.
-    """
+    """A query with the functions of its aggregates, which no checkpoint keeps."""
     own = {
         name: _given(name, aggregate, given)
         for name, aggregate in spec.aggregates.items()

@@ -30,11 +30,7 @@ def build_join(
     *,
     both_keys: bool = False,
 ) -> Plan:
-    """Check everything that can be checked before anything runs, and build the pipeline.
-
-    Raises:
-        OptionError: Naming the option, its value and how to fix it.
-    """
+    """Check everything that can be checked before anything runs, and build the pipeline."""
     again = partial(_again, inputs, spec, suffix, buckets, both_keys)
     count = buckets_of(inputs["left"].frame.sparkSession, buckets)
     schemas: dict[SideName, dict[str, pl.DataType]] = {}

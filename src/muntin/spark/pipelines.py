@@ -31,12 +31,7 @@ def queries(
     given: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, WindowedAggregate | Joined]:
-    """The queries of a pipeline by name, not started.
-
-    Raises:
-        PipelineError: Naming the query and what is wrong with it.
-        OptionError: When an option has no value.
-    """
+    """The queries of a pipeline by name, not started."""
     around = Surroundings(given, os.environ if environment is None else environment)
 
     def find(name: str) -> DataFrame:
@@ -60,12 +55,7 @@ def start(
     given: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
 ) -> list[WindowedQuery]:
-    """Start every query of a pipeline.
-
-    Raises:
-        PipelineError: Naming the query and what is wrong with it.
-        OptionError: When an option is missing or has no value.
-    """
+    """Start every query of a pipeline."""
     around = Surroundings(given, os.environ if environment is None else environment)
     if pipeline.checkpoint is None:
         hint = "write SET checkpoint = 'folder'"

@@ -137,11 +137,7 @@ def plainly(error: Exception) -> str:
 
 
 def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
-    """A query over DataFrames.
-
-    Raises:
-        OptionError: Naming the option, its value and how to fix it.
-    """
+    """A query over DataFrames."""
     return _joined(query, find) if isinstance(query, Joining) else _aggregated(query, find)
 
 

@@ -43,11 +43,7 @@ class Request:
 
 
 def build(request: Request) -> Plan:
-    """Check everything that can be checked before anything runs, and build the pipeline.
-
-    Raises:
-        OptionError: Naming the option, its value and the hint.
-    """
+    """Check everything that can be checked before anything runs, and build the pipeline."""
     given = request.input
     frame, time = given.frame, given.time
     sent = given.columns()

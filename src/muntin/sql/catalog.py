@@ -102,11 +102,7 @@ class Catalog:
     def add_view(
         self, text: str, span: Span, name: str, resolved: Resolved, existing: Existing = "refuse"
     ) -> None:
-        """Name a view; what was made from an older one keeps that.
-
-        Raises:
-            SqlError: When there is one already, and it isn't to be replaced.
-        """
+        """Name a view; what was made from an older one keeps that."""
         if not self._stays(text, span, name, existing, name.lower() in self.views):
             self.views[name.lower()] = resolved
 

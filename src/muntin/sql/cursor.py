@@ -175,11 +175,7 @@ class Cursor(SparkParser):
         return token.text, (token.start, token.end + 1)
 
     def filled(self, text: str, span: Span) -> str:
-        """A string with its placeholders replaced by what was given.
-
-        Raises:
-            SqlError: When one wasn't given.
-        """
+        """A string with its placeholders replaced by what was given."""
 
         def value(found: re.Match[str]) -> str:
             name = found.group(1)

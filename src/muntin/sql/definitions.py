@@ -30,11 +30,7 @@ _TABLE = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', 
 
 
 def statement(cursor: Cursor) -> Statement | None:
-    """Read one statement; ``None`` where there is none.
-
-    Raises:
-        SqlError: When it can't be read.
-    """
+    """Read one statement; ``None`` where there is none."""
     cursor.depth = 0
     if cursor.ended or cursor.sees_kind(TokenType.SEMICOLON):
         cursor._advance(len(cursor._tokens))

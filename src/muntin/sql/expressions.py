@@ -45,11 +45,7 @@ class Scope:
         return found
 
     def standing(self, node: exp.Expr) -> Span:
-        """Where all of a node stands, so that its text may be taken or replaced.
-
-        Raises:
-            SqlError: When that isn't sure.
-        """
+        """Where all of a node stands, so that its text may be taken or replaced."""
         # Names have their places from their tokens.
         found = span_of(node) if isinstance(node, exp.Column) else self.cursor.standing(node)
         if found is None:
@@ -67,11 +63,7 @@ class Scope:
         return None
 
     def plain(self, node: exp.Expr) -> str:
-        """An expression over the columns of the relation, without qualifiers.
-
-        Raises:
-            SqlError: When it holds what can't stand there.
-        """
+        """An expression over the columns of the relation, without qualifiers."""
         swaps: Swaps = {}
         for found in walk(node):
             if isinstance(found, exp.Column) and len(found.parts) > 1:

@@ -33,11 +33,7 @@ def _of_call(name: str) -> str:
 
 
 class Grouping(SelectList):
-    """What ``GROUP BY``, the select list and ``HAVING`` come to.
-
-    Raises:
-        SqlError: When they don't fit each other.
-    """
+    """What ``GROUP BY``, the select list and ``HAVING`` come to."""
 
     def __init__(
         self,

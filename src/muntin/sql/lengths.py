@@ -66,11 +66,7 @@ _ROWS = ("ROW", "ROWS")
 
 
 def length(cursor: Cursor) -> Length:
-    """Read a length.
-
-    Raises:
-        SqlError: When there is none, or it isn't one that can be measured.
-    """
+    """Read a length."""
     start = cursor.here
     if cursor.word in _ROWS:
         cursor.takes(cursor.word)
@@ -98,11 +94,7 @@ def length(cursor: Cursor) -> Length:
 
 
 def clock(cursor: Cursor) -> Length:
-    """Read ``TIME '0:12:30'``, by which Calcite shifts windows.
-
-    Raises:
-        SqlError: When it is no time of a day.
-    """
+    """Read ``TIME '0:12:30'``, by which Calcite shifts windows."""
     start = cursor.here
     cursor.takes("TIME")
     text, span = cursor.text("a time")

@@ -61,9 +61,6 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
 
     Returns:
         A windowed query, rows that are chosen and computed one by one, or a join.
-
-    Raises:
-        SqlError: When it can't be computed, with what can.
     """
     catalog = catalog.inner()
     for view in select.views:

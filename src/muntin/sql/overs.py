@@ -32,11 +32,7 @@ _FRAMES = (
 
 
 def frame_of(scope: Scope, window: exp.Window) -> tuple[str, Length]:
-    """The frame of ``OVER``: ``ROWS`` or ``RANGE``, and how far it reaches back.
-
-    Raises:
-        SqlError: When it has none, or one that doesn't end with the current row.
-    """
+    """The frame of ``OVER``: ``ROWS`` or ``RANGE``, and how far it reaches back."""
     span, spec = scope.span(window), window.args.get("spec")
     if spec is None:
         scope.fail(span, "without a frame every row would be kept indefinitely", _FRAMES)
@@ -56,11 +52,7 @@ def frame_of(scope: Scope, window: exp.Window) -> tuple[str, Length]:
 
 
 def order_of(scope: Scope, window: exp.Window) -> str | None:
-    """The one column that ``OVER`` orders by, ascending.
-
-    Raises:
-        SqlError: When it orders by something else.
-    """
+    """The one column that ``OVER`` orders by, ascending."""
     order = window.args.get("order")
     if order is None:
         return None

@@ -235,9 +235,6 @@ def step(text: str, made: Session, given: Mapping[str, str] | None = None) -> Qu
 
     Returns:
         The query, where it is one; ``None`` where something was defined.
-
-    Raises:
-        SqlError: When it can't be run, at the place.
     """
     statements, cursor = read(text, GRAMMAR, given)
     if not any(isinstance(one, Select | Explain | Insert) for one in statements):

@@ -90,11 +90,7 @@ class SelectList(ABC):
         """What a node that is no key is called in results; ``None`` where its parts are."""
 
     def show(self, item: Item, name: str, text: str) -> None:
-        """Add a column to the output.
-
-        Raises:
-            SqlError: When another one has its name.
-        """
+        """Add a column to the output."""
         hint = "give it another name with AS"
         if any(name.lower() == shown.name.lower() for shown in self.outputs):
             self.scope.fail(item.span, f"two columns are called {name}", hint)

@@ -102,9 +102,6 @@ class FrameBuilder:
 
         Args:
             given: A Polars, pandas or Arrow table, or a list of dictionaries.
-
-        Raises:
-            OptionError: When it isn't one, or its columns don't fit.
         """
         if isinstance(given, Sequence) and all(isinstance(row, Mapping) for row in given):
             return self._of_mappings(given) if given else None
@@ -150,9 +147,6 @@ class FrameBuilder:
             sample: The type of times, should it not be known yet.
             future: Which messages are too far ahead, by number; they are judged here where it
                 isn't given.
-
-        Raises:
-            OptionError: When the type of a field can't be found out.
         """
         time = self.input.time
         if self.columns is None:

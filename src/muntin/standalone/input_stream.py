@@ -16,11 +16,7 @@ from muntin.stores import KeyValue, KeyValueBlobs
 
 
 class InputStream:
-    """One stream of messages on its way into an operator.
-
-    Raises:
-        OptionError: When the schema lacks a field that is read.
-    """
+    """One stream of messages on its way into an operator."""
 
     def __init__(
         self,
@@ -43,11 +39,7 @@ class InputStream:
         return self.builder.columns is not None
 
     def waiting(self) -> pl.DataFrame:
-        """The messages that wait; they go on waiting until ``buffer.clear()``.
-
-        Raises:
-            OptionError: When the type of a field can't be found out.
-        """
+        """The messages that wait; they go on waiting until ``buffer.clear()``."""
         buffer = self.buffer
         return self.builder.rows(buffer.cells(), len(buffer), buffer.sample, buffer.future)
 

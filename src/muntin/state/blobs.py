@@ -41,11 +41,7 @@ def missing(number: int) -> StateCorruptedError:
 
 
 def found(number: int, blob: bytes | None) -> bytes:
-    """A blob that a manifest names.
-
-    Raises:
-        StateCorruptedError: When it isn't there.
-    """
+    """A blob that a manifest names."""
     if blob is None:
         raise missing(number)
     return blob

@@ -167,11 +167,7 @@ def _position(time: Any) -> int:
 
 
 def _storable(key: Any) -> Any:
-    """A key that tables can keep.
-
-    Raises:
-        Exception: When they can't.
-    """
+    """A key that tables can keep."""
     kind = type(key)
     if kind is str:
         if not key.isascii():

@@ -87,11 +87,7 @@ class Opened:
         return self._parts
 
     def partition_of(self, table: str, key: Any) -> Partition:
-        """The partition that a key of a table lies in.
-
-        Raises:
-            PartitionError: When it lies in several.
-        """
+        """The partition that a key of a table lies in."""
         return self._parts[
             home(table, key, self._partitionings, len(self._parts), self._holds(key))
         ]

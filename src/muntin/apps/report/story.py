@@ -102,11 +102,7 @@ SAMPLE = ("flight", "from", "to", "scheduled", "known", "watermark then", "reaso
 
 
 def read_story(database: Path) -> Story:
-    """Everything the page shows, out of the queries' tables.
-
-    Raises:
-        MissingExtraError: When ``duckdb`` isn't installed.
-    """
+    """Everything the page shows, out of the queries' tables."""
     with _open(database) as connection:
         return _story(connection)
 

@@ -79,12 +79,7 @@ class JoinStep:
 
 
 def join_shard(joiner: Joiner, blobs: Blobs, cache: FrameCache) -> JoinShard | PartitionedJoinShard:
-    """Open the shard of a join over what its store held at the last commit.
-
-    Raises:
-        SpecChangedError: When the store was written by another spec.
-        StateCorruptedError: When the manifest can't be read.
-    """
+    """Open the shard of a join over what its store held at the last commit."""
     if joiner.spec.axis == "rows":
         return PartitionedJoinShard(joiner, blobs, cache)
     return JoinShard(joiner, blobs, cache)

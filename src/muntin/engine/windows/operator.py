@@ -128,21 +128,12 @@ def _alike(frames: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
-    """What lifts the messages of a query.
-
-    Raises:
-        OptionError: When a column has a type that can't be taken.
-    """
+    """What lifts the messages of a query."""
     return _COMBINERS.get(type(spec.windows), Combiner)(spec, schema)
 
 
 def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
-    """Open a shard over what its store held at the last commit.
-
-    Raises:
-        SpecChangedError: When the store was written by another spec.
-        StateCorruptedError: When the manifest can't be read.
-    """
+    """Open a shard over what its store held at the last commit."""
     if combiner.spec.by_arrival:
         return ArrivalShard(combiner, blobs, cache)
     if combiner.forwards:

@@ -8,12 +8,7 @@ from muntin.spark.windowed import windowed
 
 
 def window_of_three() -> str:
-    """Start a session, take three messages through one window, and stop it.
-
-    Raises:
-        RuntimeError: When the window is wrong.
-        Exception: Whatever Spark raises when it can't start, or a worker can't.
-    """
+    """Start a session, take three messages through one window, and stop it."""
     spark = session("muntin doctor", master="local[1]")
     try:
         rows = [("a", 1_000_000 * second) for second in (1, 2, 3)]

@@ -64,21 +64,13 @@ class _Prepared(Protocol):
 
 
 def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None) -> None:
-    """Ask a sink, before anything runs, whether it can take such rows.
-
-    Raises:
-        OptionError: When it can't.
-    """
+    """Ask a sink, before anything runs, whether it can take such rows."""
     if isinstance(target, _Choosy):
         target.check(schema, keys)
 
 
 def prepare(targets: Iterable[Sink | None]) -> None:
-    """Let sinks have their places ready, on the machine where batches are written.
-
-    Raises:
-        OptionError: When a place can't be had.
-    """
+    """Let sinks have their places ready, on the machine where batches are written."""
     for target in targets:
         if isinstance(target, _Prepared):
             target.prepare()
