@@ -55,23 +55,18 @@ class MemoryBlobs:
         self.blobs: dict[int, bytes] = {}
 
     def load(self) -> str | None:
-        """See ``Blobs``."""
         return self.manifest
 
     def save(self, manifest: str) -> None:
-        """See ``Blobs``."""
         self.manifest = manifest
 
     def get(self, number: int) -> bytes:
-        """See ``Blobs``."""
         return found(number, self.blobs.get(number))
 
     def put(self, number: int, blob: bytes) -> None:
-        """See ``Blobs``."""
         self.blobs[number] = blob
 
     def remove(self, number: int) -> None:
-        """See ``Blobs``."""
         del self.blobs[number]
 
 
@@ -83,15 +78,12 @@ class PartBlobs(MemoryBlobs):
         self.store = store
 
     def get(self, number: int) -> bytes:
-        """See ``Blobs``."""
         return self.store.get(number)
 
     def put(self, number: int, blob: bytes) -> None:
-        """See ``Blobs``."""
         self.store.put(number, blob)
 
     def remove(self, number: int) -> None:
-        """See ``Blobs``."""
         self.store.remove(number)
 
 
@@ -107,7 +99,6 @@ class ReadBlobs(MemoryBlobs):
         raise NotImplementedError("state that is read from outside isn't written")
 
     def get(self, number: int) -> bytes:
-        """See ``Blobs``."""
         return found(number, self._fetch().get(number))
 
     def put(self, number: int, blob: bytes) -> None:
@@ -131,25 +122,20 @@ class HeldBlobs:
         self._manifest: str | None = None
 
     def load(self) -> str | None:
-        """See ``Blobs``."""
         return self._store.load() if self._manifest is None else self._manifest
 
     def save(self, manifest: str) -> None:
-        """See ``Blobs``."""
         self._manifest = manifest
 
     def get(self, number: int) -> bytes:
-        """See ``Blobs``."""
         if number in self._held:
             return found(number, self._held[number])
         return self._store.get(number)
 
     def put(self, number: int, blob: bytes) -> None:
-        """See ``Blobs``."""
         self._held[number] = blob
 
     def remove(self, number: int) -> None:
-        """See ``Blobs``."""
         self._held[number] = None
 
     def release(self) -> None:

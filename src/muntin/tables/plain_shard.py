@@ -23,7 +23,6 @@ class PlainTableShard(TableShard):
         self.values = self.new_entries(1)
 
     def entries(self) -> dict[str, Entries]:
-        """See ``TableShard``."""
         return {"values": self.values}
 
     def read(self, key: Any) -> Any:
@@ -31,15 +30,12 @@ class PlainTableShard(TableShard):
         return self.borrow(0, key, self.values.get(0, key))
 
     def found(self, place: int, key: Any) -> Any:
-        """See ``TableShard``."""
         return self.values.get(place, key)
 
     def holds(self, key: Any) -> bool:
-        """See ``TableShard``."""
         return self.found(0, key) is not MISSING
 
     def put(self, place: int, key: Any, value: Any) -> None:
-        """See ``TableShard``."""
         self.values.pair(place)[0][key] = self.stored_copy(place, key, value)
 
     def write(self, key: Any, value: Any, cursor: EventCursor) -> None:
@@ -62,11 +58,9 @@ class PlainTableShard(TableShard):
         return len(stored) + len(self.new_keys(0, stored))
 
     def snapshot(self) -> Iterator[Emitted]:
-        """See ``TableShard``."""
         return (Emitted(key, None, value, False) for key, value in self.items().items())
 
     def changes(self) -> Iterator[Emitted]:
-        """See ``TableShard``."""
         for _, values in self.values.changed():
             for key, value in values.items():
                 yield Emitted(key, None, value, False)

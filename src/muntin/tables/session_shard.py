@@ -52,15 +52,12 @@ class SessionTableShard(TableShard):
         self._closed_ends: dict[tuple[Any, int], int] = {}
 
     def entries(self) -> dict[str, Entries]:
-        """See ``TableShard``."""
         return {"sessions": self.stored_sessions}
 
     def dropped(self) -> dict[str, int | None]:
-        """See ``TableShard``."""
         return {"sessions": self.closed}
 
     def begin(self, blobs: Any, stored: Any) -> None:
-        """See ``TableShard``."""
         super().begin(blobs, stored)
         if stored is not None:
             # Another worker may have committed since, and nothing is read until it's asked for.
@@ -199,7 +196,6 @@ class SessionTableShard(TableShard):
         return MISSING
 
     def holds(self, key: Any) -> bool:
-        """See ``TableShard``."""
         return bool(self.of(key))
 
     def put(self, place: int, key: Any, value: Any) -> None:
@@ -237,7 +233,6 @@ class SessionTableShard(TableShard):
                     yield Emitted(key, self.window(session), session.value, False)
 
     def expired(self, window: tuple[int, int]) -> bool:
-        """See ``TableShard``."""
         return self._is_expired(window[1] - self.sessions.gap, self.watermark)
 
     def window(self, session: TableSession) -> tuple[int, int]:
@@ -249,7 +244,6 @@ class SessionTableShard(TableShard):
         return False
 
     def close(self, *, emit: bool, final: bool) -> list[Emitted]:
-        """See ``TableShard``."""
         watermark = END if final else self.watermark
         if watermark == BEGINNING or (self.spec.expires is None and not final):
             return []

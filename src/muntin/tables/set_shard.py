@@ -95,7 +95,6 @@ class _SetShard(TableShard):
     members: Members
 
     def begin(self, blobs: Any, stored: Any) -> None:
-        """See ``TableShard``."""
         super().begin(blobs, stored)
         self.members.begin(stored)
 
@@ -104,7 +103,6 @@ class _SetShard(TableShard):
         return found
 
     def put(self, place: int, key: Any, value: Any) -> None:
-        """See ``TableShard``."""
         self.members.put(place, key, self.stored_copy(place, key, value))
 
 
@@ -116,7 +114,6 @@ class SetTableShard(_SetShard, PlainTableShard):
         self.members = Members(self.values)
 
     def found(self, place: int, key: Any) -> Any:
-        """See ``TableShard``."""
         return self.members.of(place, key)
 
     def change(
@@ -128,11 +125,9 @@ class SetTableShard(_SetShard, PlainTableShard):
         self.members.change(0, key, add, discard)
 
     def items(self) -> dict[Any, Any]:
-        """See ``PlainTableShard``."""
         return {key: set(members) for key, members in self.members.at(0).items() if members}
 
     def changes(self) -> Iterator[Emitted]:
-        """See ``TableShard``."""
         return (Emitted(key, None, value, False) for _, key, value in self.members.changed())
 
 
@@ -146,7 +141,6 @@ class SetWindowTableShard(_SetShard, WindowTableShard):
     def apply(
         self, operation: Operation, key: Any, operand: Any, cursor: EventCursor, relative: Relative
     ) -> None:
-        """See ``WindowTableShard``."""
         for window in self.places(key, cursor, relative):
             self.return_value(window, key)
             old = self.value(window, key)
@@ -167,22 +161,18 @@ class SetWindowTableShard(_SetShard, WindowTableShard):
             self.members.change(window, key, add, discard)
 
     def value(self, window: int, key: Any) -> Any:
-        """See ``WindowTableShard``."""
         return self.members.of(window, key)
 
     def values(self, window: int) -> dict[Any, Any]:
-        """See ``WindowTableShard``."""
         return {key: set(found) for key, found in self.members.at(window).items() if found}
 
     def close(self, *, emit: bool, final: bool) -> list[Emitted]:
-        """See ``TableShard``."""
         emitted = super().close(emit=emit, final=final)
         if self.closed is not None:
             self.members.drop_through(self.closed)
         return emitted
 
     def changes(self) -> Iterator[Emitted]:
-        """See ``TableShard``."""
         for window, key, value in self.members.changed():
             if not self.has_expired(window):
                 yield Emitted(key, self.window(window), value, False)

@@ -68,18 +68,15 @@ class WindowTableShard(TableShard):
         self._mixed = True
 
     def entries(self) -> dict[str, Entries]:
-        """See ``TableShard``."""
         return {"windows": self.whole, **({"panes": self.panes} if self.panes else {})}
 
     def lay_out(self, span: int) -> None:
-        """See ``TableShard``."""
         super().lay_out(span)
         self.whole.span = span
         if self.panes is not None:
             self.panes.span = self.windows.first_pane(span)
 
     def dropped(self) -> dict[str, int | None]:
-        """See ``TableShard``."""
         return {"windows": self.closed, "panes": self._closed_pane()}
 
     def _closed_pane(self) -> int | None:
@@ -89,7 +86,6 @@ class WindowTableShard(TableShard):
         return self.windows.first_pane(self.closed + 1) - 1
 
     def begin(self, blobs: Any, stored: Any) -> None:
-        """See ``TableShard``."""
         super().begin(blobs, stored)
         self._slots = {}
         self._mixed = self.panes is None or self.whole.any()
@@ -238,7 +234,6 @@ class WindowTableShard(TableShard):
         return self._open(self.slot(placed[0]), cursor, placed[1])
 
     def put(self, place: int, key: Any, value: Any) -> None:
-        """See ``TableShard``."""
         fresh, _ = self.whole.pair(place)
         if value is GONE and self.panes is not None:
             value = DELETED
@@ -246,11 +241,9 @@ class WindowTableShard(TableShard):
         self._mixed = True
 
     def found(self, place: int, key: Any) -> Any:
-        """See ``TableShard``."""
         return self.value(place, key)
 
     def holds(self, key: Any) -> bool:
-        """See ``TableShard``."""
         return any(self.value(window, key) is not MISSING for window in self.live())
 
     def value(self, window: int, key: Any) -> Any:
@@ -329,7 +322,6 @@ class WindowTableShard(TableShard):
                 yield Emitted(key, self.window(window), values[key], False)
 
     def expired(self, window: tuple[int, int]) -> bool:
-        """See ``TableShard``."""
         return self.closed is not None and window[0] <= self.windows.start(self.closed)
 
     def window(self, number: int) -> tuple[int, int]:
@@ -337,7 +329,6 @@ class WindowTableShard(TableShard):
         return self.windows.start(number), self.windows.end(number)
 
     def close(self, *, emit: bool, final: bool) -> list[Emitted]:
-        """See ``TableShard``."""
         if final:
             live = self.live()
             upto = live[-1] if live else None
@@ -374,7 +365,6 @@ class WindowTableShard(TableShard):
         return sorted(k for k in found if not self.has_expired(k))
 
     def changes(self) -> Iterator[Emitted]:
-        """See ``TableShard``."""
         touched = {window: set(values) for window, values in self.whole.changed()}
         if self.panes is not None:
             for pane, values in self.panes.changed():

@@ -60,19 +60,15 @@ class SimpleAlgebra:
     scatters = False
 
     def prepare(self) -> list[pl.Expr]:
-        """See ``Algebra``."""
         return []
 
     def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
-        """See ``Algebra``."""
         return None
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """See ``Algebra``."""
         return frame
 
     def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
-        """See ``Algebra``."""
         return None
 
 
@@ -82,5 +78,4 @@ class Copied(SimpleAlgebra):
     slides = False
 
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
-        """See ``Algebra``."""
         raise NotImplementedError

@@ -38,7 +38,6 @@ class DeltaSink:
         return f"DeltaSink({self.table!r}, {self.history!r})"
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        """See ``Sink``."""
         check_names(schema.names, self.table, capitals=False)
         if keys is None or self.history is not None:
             hint = "give the column another name" + (", or keep no history" if keys else "")
@@ -53,7 +52,6 @@ class DeltaSink:
             _require(spark)
 
     def write(self, batch: Batch) -> None:
-        """See ``Sink``."""
         if batch.empty and self._begun:
             return
         try:

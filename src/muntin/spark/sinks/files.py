@@ -156,11 +156,9 @@ class ParquetSink:
         self._begun = False
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        """See ``Sink``."""
         self._check(schema.names)
 
     def write(self, batch: Batch) -> None:
-        """See ``Sink``."""
         if batch.empty and self._begun:
             return
         frame = batch.frame
@@ -212,7 +210,6 @@ class DuckDBSink:
         self._begun = False
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        """See ``Sink``."""
         self._check(schema.names, keys)
 
     def prepare(self) -> None:
@@ -220,7 +217,6 @@ class DuckDBSink:
         self._make_folder()
 
     def write(self, batch: Batch) -> None:
-        """See ``Sink``."""
         if batch.empty and self._begun:
             return
         rows = batch.table()

@@ -98,11 +98,9 @@ class PostgresSink:
         return f"PostgresSink({self.link.place!r}, {self.table!r})"
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        """See ``Sink``."""
         self._check(schema.names, keys)
 
     def write(self, batch: Batch) -> None:
-        """See ``Sink``."""
         if batch.empty and self._begun:
             return
         rows = batch.table()
