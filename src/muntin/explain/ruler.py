@@ -6,16 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from muntin.model.axis import (
-    DAY,
-    HOUR,
-    MICROSECOND,
-    MILLISECOND,
-    MINUTE,
-    SECOND,
-    Axis,
-    spell,
-)
+from muntin.model.axis import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, Axis, spell
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.kinds import Kind, Paned

@@ -15,15 +15,7 @@ from muntin.sql.definitions import GRAMMAR
 from muntin.sql.expressions import Scope
 from muntin.sql.lowering import Lowered, add_view, lower
 from muntin.sql.outputs import HINT, shared
-from muntin.sql.syntax import (
-    CreateTable,
-    CreateView,
-    Explain,
-    Insert,
-    Select,
-    Setting,
-    Statement,
-)
+from muntin.sql.syntax import CreateTable, CreateView, Explain, Insert, Select, Setting, Statement
 
 _SETTINGS = ("checkpoint", "trigger", "buckets")
 

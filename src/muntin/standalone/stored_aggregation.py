@@ -20,11 +20,7 @@ from muntin.engine.windows.operator import combiner, shard
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.standalone.cuts import (
-    by_message,
-    cuts,
-    late_by_message,
-)
+from muntin.standalone.cuts import by_message, cuts, late_by_message
 from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.manual_clock import ManualClock
