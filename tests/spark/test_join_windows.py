@@ -8,12 +8,13 @@ from typing import Any
 
 import duckdb
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from tests.spark.feed import Feed, at, rows
 
 import muntin as mt
 
 FILES, MESSAGES = 3, 40
+MOMENT = "timestamp_seconds(id)"
 WANTED = """
     SELECT l.key, epoch_us(time_bucket(INTERVAL 20 SECOND, l."at")), count(*), sum(r.value)
     FROM read_parquet('{left}') AS l LEFT JOIN read_parquet('{right}') AS r
@@ -142,3 +143,24 @@ def test_only_what_a_join_computes_with_must_be_utf8(spark: SparkSession) -> Non
         )
         assert asked.rejected.where("reason = 'malformed'").count() == wrong
         assert asked.results.count() == 4 - wrong
+
+
+def test_nested_values_that_are_never_null_are_null_beside_an_unmatched_message(
+    spark: SparkSession,
+) -> None:
+    whole = "named_struct('n', id, 'inner', named_struct('x', 0.5D))"
+    shown = ["id"]
+    shown += [f"IF(id = 1, NULL, {one}) AS {n}" for n, one in (("at", MOMENT), ("st", whole))]
+    frames = [spark.range(*ids).selectExpr(*shown) for ids in ((0, 3), (2, 4))]
+    pairs = mt.join(
+        *[mt.windowed(frame, time="at") for frame in frames], on="id", within="1 second", how="full"
+    )
+    st = {number: Row(n=number, inner=Row(x=0.5)) for number in range(4)}
+    found = {row.id: (row.st, row.st_right) for row in pairs.results.collect()}
+    assert found == {0: (st[0], None), 2: (st[2], st[2]), 3: (None, st[3])}
+    assert [(row.id, row.st, row.reason) for row in pairs.rejected.collect()] == [
+        (1, None, "null_time")
+    ]
+    over = mt.windowed(pairs, key="id", time="at", lateness="1 minute").tumbling("1 minute")
+    last = {row.id: row.last for row in over.agg(last=mt.last("st")).results.collect()}
+    assert last == {0: st[0], 2: st[2]}

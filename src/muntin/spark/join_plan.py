@@ -15,7 +15,7 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.chain import chained
 from muntin.spark.host.plan import Plan, Source
-from muntin.spark.host.schema import moment_type
+from muntin.spark.host.schema import moment_type, nullable
 from muntin.spark.host.shards import buckets_of, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
@@ -72,7 +72,7 @@ def _again(
 def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
     """The columns of results: the left side's, the right side's, and how the row came about."""
     fields = [
-        StructField(out, inputs[side].frame.schema[name].dataType)
+        StructField(out, nullable(inputs[side].frame.schema[name].dataType))
         for side in SIDES
         for name, out in joiner.names[side].items()
     ]
@@ -84,7 +84,7 @@ def _rejected(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
     kinds = {}
     for side in SIDES:
         for name, out in joiner.aside[side].items():
-            kinds[out] = inputs[side].frame.schema[name].dataType
+            kinds[out] = nullable(inputs[side].frame.schema[name].dataType)
     left = inputs["left"]
     return StructType(
         [

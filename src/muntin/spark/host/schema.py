@@ -72,18 +72,18 @@ def shape_of(kind: DataType) -> Shape:
     return Shape(text, _FAMILIES.get(kind.typeName(), "other"))
 
 
-def _nullable(kind: DataType) -> DataType:
+def nullable(kind: DataType) -> DataType:
     """The type with room for a null at every depth.
 
     Arrow has no null struct of a field that is never null, and Spark says of most nested literals
     that they never are.
     """
     if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.elementType))
+        return ArrayType(nullable(kind.elementType))
     if isinstance(kind, MapType):
-        return MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+        return MapType(nullable(kind.keyType), nullable(kind.valueType))
     if isinstance(kind, StructType):
-        return StructType([StructField(f.name, _nullable(f.dataType)) for f in kind.fields])
+        return StructType([StructField(f.name, nullable(f.dataType)) for f in kind.fields])
     return kind
 
 
@@ -94,9 +94,9 @@ def result_schema(source: StructType, combiner: Combiner) -> StructType:
     types = {f.name: f.dataType for f in lowered.fields}
     for name, aggregate in spec.aggregates.items():
         if aggregate.entry.gives == SAME:
-            types[name] = _nullable(source[str(aggregate.column)].dataType)
+            types[name] = nullable(source[str(aggregate.column)].dataType)
         elif aggregate.entry.gives == LIST:
-            types[name] = ArrayType(_nullable(source[str(aggregate.column)].dataType))
+            types[name] = ArrayType(nullable(source[str(aggregate.column)].dataType))
     fields = [StructField(k, source[k].dataType, _has_null(source[k], spec)) for k in spec.keys]
     bound = LongType() if spec.axis == "rows" else moment_type(source, spec.time)
     fields += [StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]
@@ -118,7 +118,7 @@ def rejected_schema(source: StructType, time: str | None) -> StructType:
     """The columns of rejected messages: the input's, the reason, the watermark in force."""
     return StructType(
         [
-            *(StructField(f.name, _nullable(f.dataType)) for f in source.fields),
+            *(StructField(f.name, nullable(f.dataType)) for f in source.fields),
             StructField(columns.REASON, StringType(), False),
             StructField(columns.WATERMARK, moment_type(source, time)),
         ]
