@@ -164,3 +164,17 @@ def test_nested_values_that_are_never_null_are_null_beside_an_unmatched_message(
     over = mt.windowed(pairs, key="id", time="at", lateness="1 minute").tumbling("1 minute")
     last = {row.id: row.last for row in over.agg(last=mt.last("st")).results.collect()}
     assert last == {0: st[0], 2: st[2]}
+
+
+def test_nested_text_that_isnt_utf8_is_escaped_where_it_is(spark: SparkSession) -> None:
+    """It is no null in the pairs, nor in rejected rows; what is computed with it is malformed."""
+    garbled = "CAST(unhex(hex(id + 254)) AS STRING)"
+    shown = f"named_struct('t', array({garbled}), 'n', id) AS st"
+    frame = spark.range(3).selectExpr("id", f"{MOMENT} AS at", shown)
+    pairs = mt.join(*[mt.windowed(frame, time="at")] * 2, on="id", within="1 second")
+    st = [Row(t=[text], n=n) for n, text in enumerate(["\\xfe", "\\xff", "\x01\x00"])]
+    assert sorted((row.id, row.st) for row in pairs.results.collect()) == list(enumerate(st))
+    last = mt.windowed(frame, key="id", time="at").tumbling("1 minute").agg(last=mt.last("st"))
+    assert [(row.id, row.last) for row in last.results.collect()] == [(2, st[2])]
+    aside = [(row.reason, row.st) for row in last.rejected.collect()]
+    assert sorted(aside) == [("malformed", st[0]), ("malformed", st[1])]

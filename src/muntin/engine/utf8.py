@@ -6,21 +6,21 @@ marked, so that messages are rejected where something would be computed with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Rows = NDArray[np.bool_]
 
 # The names of a message's columns whose text isn't UTF-8; only in frames that have such a message.
 GARBLED = "__muntin_garbled"
 
 
 def frame_of(table: pa.Table) -> pl.DataFrame:
-    """Columns from Arrow, of which text may be any bytes; with ``GARBLED`` where some isn't UTF-8.
-
-    Nested values with such text are null: their parts can't be escaped one by one.
-    """
+    """Columns from Arrow, whose text may be any bytes; with ``GARBLED`` where some isn't UTF-8."""
     if _valid(table):
         frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)
@@ -28,7 +28,9 @@ def frame_of(table: pa.Table) -> pl.DataFrame:
     found, bad = [], {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if not _valid(column):
-            column, bad[name] = _repaired(column)
+            parts = [_escaped(part) for part in column.chunks]
+            column = pa.chunked_array([part for part, _ in parts])
+            bad[name] = pl.Series(np.concatenate([rows for _, rows in parts]))
         found.append(pl.Series(name, column))
     return marked(pl.DataFrame(found), bad)
 
@@ -80,26 +82,39 @@ def _decoded(value: bytes) -> tuple[str, bool]:
         return value.decode(errors="backslashreplace"), True
 
 
-def _repaired(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray | pl.Series, pl.Series]:
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return text(pl.Series(column.cast(pa.large_binary())))
-    rows = _invalid(column.slice, 0, len(column))
-    bad = pl.Series([False]).new_from_index(0, len(column)).scatter(rows, True)
-    nothing = pa.nulls(len(column), kind)
-    return pc.if_else(pa.array(bad.to_list()), nothing, column), bad
-
-
-def _invalid(part: Callable[[int, int], pa.ChunkedArray], start: int, count: int) -> list[int]:
-    """The rows that hold text that isn't UTF-8, by halves."""
-    # What a slice doesn't show is checked too, unless it is copied.
-    rows = part(start, count)
-    if _valid(rows.take(pa.array(range(count)))):
-        return []
-    if count == 1:
-        return [start]
-    half = count // 2
-    return [*_invalid(part, start, half), *_invalid(part, start + half, count - half)]
+def _escaped(array: pa.Array) -> tuple[pa.Array, Rows]:
+    """Values with their text escaped, however deep, and which have some that isn't UTF-8."""
+    kind, there = array.type, array.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_dictionary(kind):
+        made, bad = _escaped(array.dictionary_decode())
+        return made.dictionary_encode(), bad
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        texts, marks = text(pl.Series(array.cast(pa.large_binary())))
+        return texts.to_arrow().cast(pa.large_string()), marks.to_numpy()
+    if pa.types.is_struct(kind) and kind.num_fields:
+        parts = [_escaped(array.field(place)) for place in range(kind.num_fields)]
+        held = [part for part, _ in parts]
+        fields = [field.with_type(part.type) for field, part in zip(kind, held, strict=True)]
+        made = pa.StructArray.from_arrays(held, fields=fields, mask=array.is_null())
+        return made, np.any([bad for _, bad in parts], axis=0) & there
+    if pa.types.is_fixed_size_list(kind):
+        size = kind.list_size
+        values, bad = _escaped(array.values.slice(array.offset * size, len(array) * size))
+        made = type(array).from_arrays(values, size, mask=array.is_null())
+        return made, bad.reshape(len(array), size).any(axis=1) & there
+    is_map = pa.types.is_map(kind)
+    if not (is_map or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return array, np.zeros(len(array), dtype=np.bool_)
+    # What is a slice has values before and behind its own.
+    ends = array.offsets.to_numpy()
+    own = slice(ends[0], ends[-1])
+    offsets = pa.array(ends - ends[0], array.offsets.type)
+    inner = (array.keys, array.items) if is_map else (array.values,)
+    parts = [_escaped(part[own]) for part in inner]
+    held = [part for part, _ in parts]
+    made = type(array).from_arrays(offsets, *held, mask=array.is_null())
+    sums = np.concatenate([[0], np.cumsum(np.any([bad for _, bad in parts], axis=0))])
+    return made, (np.diff(sums[ends - ends[0]]) > 0) & there
 
 
 def _valid(held: pa.Table | pa.ChunkedArray) -> bool:

@@ -42,18 +42,46 @@ def test_it_is_escaped_and_marked(kind: Any) -> None:
         assert marks == bad
 
 
-def test_nested_text_is_null() -> None:
-    flat = texts(BYTES)
-    nested = {
-        "list": pa.ListArray.from_arrays(pa.array([0, 1, 2, 6]), flat),
-        "struct": pa.StructArray.from_arrays([flat[:3]], ["s"]),
-        "map": pa.MapArray.from_arrays(pa.array([0, 1, 2, 3]), pa.array(["a", "b", "c"]), flat[:3]),
+def nested(flat: pa.Array) -> dict[str, pa.Array]:
+    """Values of six rows, of which the fourth is null, with a text in each."""
+    null, whole = pa.array([n == 3 for n in range(6)]), pa.array(range(7), pa.int32())
+    struct = pa.StructArray.from_arrays([flat, pa.array(range(6))], ["s", "n"], mask=null)
+    keys = pa.array(list("uvwxyz"))
+    found = {
+        "struct": struct,
+        "list": pa.ListArray.from_arrays(whole, flat, mask=null),
+        "large list": pa.LargeListArray.from_arrays(whole.cast(pa.int64()), flat, mask=null),
+        "array": pa.FixedSizeListArray.from_arrays(flat, 1, mask=null),
+        "map": pa.MapArray.from_arrays(whole, keys, flat, mask=null),
+        "structs": pa.ListArray.from_arrays(whole, struct, mask=null),
     }
-    for name, column in nested.items():
-        frame = decode(encode(frame_of(pa.table({name: column}))))
-        bad = [False, True, name == "list"]
-        assert frame[name].is_null().to_list() == bad
-        assert frame[GARBLED].to_list() == [[name] if one else [] for one in bad]
+    return found | {"deep": pa.MapArray.from_arrays(whole, keys, found["structs"], mask=null)}
+
+
+@pytest.mark.parametrize("kind", [pa.string, pa.large_string])
+def test_nested_text_is_escaped_where_it_is(kind: Any) -> None:
+    table = pa.table(nested(texts(BYTES, kind)))
+    wanted = pl.from_arrow(pa.table(nested(pa.array(SHOWN))))
+    assert isinstance(wanted, pl.DataFrame)
+    for start, end in ((0, 6), (1, 5), (1, 2), (4, 6)):
+        frame = decode(encode(frame_of(table.slice(start, end - start))))
+        assert frame.drop(GARBLED).equals(wanted[start:end])
+        bad = [table.column_names if n in (1, 4) else [] for n in range(start, end)]
+        assert frame[GARBLED].to_list() == bad
+
+
+def test_text_in_other_forms() -> None:
+    flat = texts([b"a", b"\xff"])
+    words = pa.DictionaryArray.from_arrays(pa.array([1, 0, None, 1]), flat)
+    views = pa.array([b"a", b"b", b"\xff", None], pa.binary()).cast(pa.binary_view())
+    views = pa.Array.from_buffers(pa.string_view(), 4, views.buffers())
+    keys = pa.MapArray.from_arrays(pa.array(range(3)), flat, pa.array([1, 2]))
+    frame = frame_of(pa.table({"words": words, "views": views}))
+    assert frame["words"].to_list() == ["\\xff", "a", None, "\\xff"]
+    assert frame["views"].to_list() == ["a", "b", "\\xff", None]
+    assert frame[GARBLED].to_list() == [["words"], [], ["views"], ["words"]]
+    frame = frame_of(pa.table({"m": keys}))
+    assert frame["m"].to_list() == [{"a": 1}, {"\\xff": 2}]
 
 
 def test_a_message_is_malformed_where_something_is_computed_with_it() -> None:

@@ -220,6 +220,21 @@ def test_text_that_isnt_utf8_in_arrow_tables(batch: bool) -> None:
     assert aside["z"][0] == "malformed"
 
 
+def test_nested_text_that_isnt_utf8() -> None:
+    held = pa.array([b"x", b"a\xff"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 2, held.buffers())
+    deep = pa.StructArray.from_arrays([text, pa.array([1, 2])], ["s", "n"])
+    errors: list[Any] = []
+    operator = WindowedAggregator(
+        windowed(key="k", time="at").tumbling("10 s").agg(n=mt.count()), errors=errors.append
+    )
+    operator.add_messages(pa.table({"k": ["a", "b"], "at": [SECOND] * 2, "deep": deep}))
+    adds_up(operator.counts, 2)
+    (aside,) = errors
+    assert (aside["k"], aside["reason"], aside["unread"]) == ("b", "malformed", "deep isn't UTF-8")
+    assert aside["deep"] == {"s": "a\\xff", "n": 2}
+
+
 def test_names() -> None:
     many = {f"c{number}": [1] for number in range(10_000)}
     operator = WindowedAggregator(windowed(key="k", time="at").tumbling("10 s").agg(n=mt.count()))
