@@ -1,6 +1,6 @@
-"""Kafka with JSON: Spark native and muntin's two readers on one topic, everything at its defaults.
+"""Kafka: Spark native and muntin's two readers on one topic, everything at its defaults.
 
-    .venv/bin/python -m benches.topics [--works K1,K2,P64] [--rounds 3] [--peers native,muntin]
+    .venv/bin/python -m benches.topics [--works K1,K1a,P64] [--rounds 3] [--peers native,muntin]
 
 Starts a broker of its own on loopback (``make services`` installs it). Each peer runs alone, in a
 process of its own. Steady state is read from the batches' own times, the first third left out; a
@@ -17,10 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,12 @@ PEERS = ("native", "muntin", "connector")
 COLUMNS = "id long, at timestamp, k long, v long"
 KEYS, PER_SECOND, PARTITIONS = 10_000, 50_000, 4
 START = 1_767_225_600_000  # milliseconds
+FAR = 1_780_272_000_000  # where all windows have closed
+_MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+AVRO = json.dumps({"type": "record", "name": "Order", "fields": [
+    {"name": name, "type": _MILLIS if name == "at" else "long"} for name in ("id", "at", "k", "v")
+]})  # fmt: skip
+TEXTS = {"json": '{"id":%d,"at":"%s","k":%d,"v":%d}', "csv": "%d,%s,%d,%d"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class Work:
         per_batch: Messages a batch.
         batches: How many of them.
         shuffled: Spark's shuffle partitions; its number of cores where it isn't given.
+        form: How messages are written: ``json``, ``avro`` or ``csv``.
     """
 
     size: int = 10
@@ -48,6 +55,7 @@ class Work:
     per_batch: int = 600_000
     batches: int = 36
     shuffled: int | None = None
+    form: Literal["json", "avro", "csv"] = "json"
 
     @property
     def rows(self) -> int:
@@ -56,6 +64,8 @@ class Work:
 
 WORKS = {
     "K1": Work(batches=80),
+    "K1a": Work(batches=80, form="avro"),
+    "K1c": Work(batches=80, form="csv"),
     "K2": Work(size=60, slide=1, per_batch=40_000, batches=60),
     "P64": Work(batches=60, shuffled=64),
 }
@@ -68,26 +78,48 @@ def stream(first: int, end: int) -> tuple[Any, Any, Any]:
     return START + 1000 * i // PER_SECOND, (h // 256) % KEYS, (i * 48_271) % 1000
 
 
-def fill(servers: str, topic: str, rows: int) -> None:
+def written(form: str, first: int, columns: tuple[Any, Any, Any]) -> Iterator[bytes]:
+    """Messages of some times, keys and values."""
+    times, keys, values = columns
+    if form != "avro":
+        texts = np.datetime_as_string(times.astype("datetime64[ms]"), timezone="UTC")
+        for n, row in enumerate(zip(texts, keys, values, strict=True), first):
+            yield (TEXTS[form] % (n, *row)).encode()
+        return
+    for n, row in enumerate(
+        zip(times.tolist(), keys.tolist(), values.tolist(), strict=True), first
+    ):
+        # Two times the number where it isn't negative, seven bits a byte, the least first.
+        out = bytearray()
+        for number in (n, *row):
+            rest = number << 1
+            while rest > 127:
+                out.append(rest & 127 | 128)
+                rest >>= 7
+            out.append(rest)
+        yield bytes(out)
+
+
+def fill(servers: str, topic: str, work: Work) -> None:
     """Send the stream, and one message far behind it that closes all windows."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1 << 20,
                          "queue.buffering.max.messages": 1_000_000})  # fmt: skip
-    form = '{"id":%d,"at":"%s","k":%d,"v":%d}'
-    for first in range(0, rows, 100_000):
-        times, keys, values = stream(first, min(rows, first + 100_000))
-        texts = np.datetime_as_string(times.astype("datetime64[ms]"), timezone="UTC")
-        for n, row in enumerate(zip(texts, keys, values, strict=True), first):
+    for first in range(0, work.rows, 100_000):
+        columns = stream(first, min(work.rows, first + 100_000))
+        for n, message in enumerate(written(work.form, first, columns), first):
             while True:
                 try:
-                    producer.produce(topic, form % (n, *row), None, n % PARTITIONS)
+                    producer.produce(topic, message, None, n % PARTITIONS)
                     break
                 except BufferError:
                     producer.poll(0.1)
         producer.poll(0)
+    nothing = np.zeros(1, dtype=np.int64)
+    (last,) = written(work.form, 0, (nothing + FAR, nothing, nothing))
     for partition in range(PARTITIONS):
-        producer.produce(topic, form % (-1, "2026-06-01T00:00:00.000Z", 0, 0), None, partition)
+        producer.produce(topic, last, None, partition)
     assert producer.flush(120) == 0
 
 
@@ -117,7 +149,13 @@ def native(work: Work, servers: str, topic: str, write: Callable[..., None], fol
     read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
     read = read.option("subscribe", topic).option("startingOffsets", "earliest")
     read = read.option("maxOffsetsPerTrigger", str(work.per_batch))
-    parsed = F.from_json(F.col("value").cast("string"), COLUMNS)
+    if work.form == "avro":
+        from pyspark.sql.avro.functions import from_avro
+
+        parsed = from_avro("value", AVRO)
+    else:
+        parse: Any = F.from_json if work.form == "json" else F.from_csv
+        parsed = parse(F.col("value").cast("string"), COLUMNS)
     counted = (
         read.load()
         .select(parsed.alias("m"))
@@ -138,7 +176,10 @@ def muntin(reader: Any) -> Callable[..., Any]:
 
         more = {"spark__sql__shuffle__partitions": str(work.shuffled)} if work.shuffled else {}
         spark = mt.session(master="local[2]", **more)
-        orders = mt.kafka(servers, topic, columns=COLUMNS, per_batch=work.per_batch, reader=reader)
+        known = {"schema": AVRO} if work.form == "avro" else {"columns": COLUMNS}
+        orders = mt.kafka(
+            servers, topic, **known, format=work.form, per_batch=work.per_batch, reader=reader
+        )
         windows = mt.windowed(orders.stream(spark), key="k", time="at", lateness="1 second")
         hopping = windows.hopping(f"{work.size} seconds", f"{work.slide} seconds")
         counted = hopping.agg(n=mt.count(), s=mt.sum("v"), m=mt.max("v"))
@@ -203,7 +244,7 @@ def rounds_of(work: str, peers: Sequence[str], rounds: int) -> dict[str, list[di
     broker, found = Kafka(), {peer: [] for peer in peers}
     try:
         topic = broker.topic(PARTITIONS)
-        fill(broker.servers, topic, WORKS[work].rows)
+        fill(broker.servers, topic, WORKS[work])
         wanted = expected(WORKS[work])
         for number in range(rounds):
             turn = number % len(peers)

@@ -27,6 +27,9 @@ def test_options_that_cant_work_are_refused() -> None:
         mt.to_kafka("there:9092", "orders", schema='"long"')
 
 
+RECORD = '"type": "record", "name": "Row", "fields": [{"name": "x", "type":'
+
+
 @pytest.mark.parametrize(
     ("given", "in_columns"),
     [
@@ -34,8 +37,11 @@ def test_options_that_cant_work_are_refused() -> None:
         ({}, True),
         ({"columns": "id long, price decimal(10, 2)"}, False),
         ({"columns": "id long, tags array<string>"}, False),
-        ({"columns": "id long", "format": "csv"}, False),
+        ({"columns": "id long", "format": "csv"}, True),
+        ({"columns": "id long, price decimal(10, 2)", "format": "csv"}, False),
         ({"format": "avro", "schema": '"long"'}, False),
+        ({"format": "avro", "schema": f'{{{RECORD} "long"}}]}}'}, True),
+        ({"format": "avro", "schema": f'{{{RECORD} ["int", "long"]}}]}}'}, False),
         ({"options": {"sasl.username": "reader"}}, True),
         ({"options": {"sasl.jaas.config": "password='sesame'"}}, False),
         ({"options": {"fetchOffset.retryIntervalMs": "10"}}, True),

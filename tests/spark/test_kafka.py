@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType
 from tests.services.kafka import Kafka
 from tests.spark.feed import at, rows
 
@@ -124,7 +125,8 @@ def test_windows_lie_on_offsets(spark: SparkSession, kafka: Kafka, reader: Reade
     assert emitted == [(0, 0, 3), (0, 3, 12), (0, 6, 6), (1, 0, 3)]
 
 
-def test_avro_there_and_back(spark: SparkSession, kafka: Kafka) -> None:
+@pytest.mark.parametrize("reader", ["spark", "columns"])
+def test_avro_there_and_back(spark: SparkSession, kafka: Kafka, reader: Reader) -> None:
     topic, schema = kafka.topic(1), json.dumps(
         {"type": "record", "name": "Order", "fields": [
             {"name": "id", "type": "long"},
@@ -137,9 +139,57 @@ def test_avro_there_and_back(spark: SparkSession, kafka: Kafka) -> None:
     written = mt.to_kafka(kafka.servers, topic, format="avro", schema=schema)
     written.write(Pairs(frame))
     kafka.send(topic, [(0, None, b"\x02")])
-    read_back = mt.kafka(kafka.servers, topic, format="avro", schema=schema).frame(spark)
-    found = [(r["id"], r["note"], r["malformed"]) for r in read_back.orderBy("offset").collect()]
+    read_back = mt.kafka(kafka.servers, topic, format="avro", schema=schema, reader=reader)
+    read = read_back.frame(spark).orderBy("offset").collect()
+    found = [(r["id"], r["note"], r["malformed"]) for r in read]
     assert found == [(1, "one", None), (2, None, None), (None, None, bytearray(b"\x02"))]
+
+
+def test_all_types_of_avro_are_the_same_by_both_readers(spark: SparkSession, kafka: Kafka) -> None:
+    schema = json.dumps({"type": "record", "name": "Row", "fields": [
+        {"name": "yes", "type": "boolean"},
+        {"name": "few", "type": ["int", "null"]},
+        {"name": "half", "type": "float"},
+        {"name": "real", "type": "double"},
+        {"name": "raw", "type": ["null", "bytes"]},
+        {"name": "fix", "type": {"type": "fixed", "name": "Two", "size": 2}},
+        {"name": "side", "type": {"type": "enum", "name": "Side", "symbols": ["BUY", "SELL"]}},
+        {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "local", "type": {"type": "long", "logicalType": "local-timestamp-micros"}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 20,
+                                   "scale": 2}},
+        {"name": "place", "type": ["null", {"type": "record", "name": "Place", "fields": [
+            {"name": "city", "type": "string"}, {"name": "lat", "type": ["null", "double"]}]}]},
+    ]})  # fmt: skip
+    frame = spark.sql("""
+        SELECT id % 2 = 0 AS yes, if(id = 1, NULL, CAST(id - 2 AS int)) AS few,
+               CAST(id / 2 AS float) AS half, id / 3D AS real,
+               if(id = 1, NULL, CAST(repeat('x', CAST(id * 9 AS int)) AS binary)) AS raw,
+               CAST('ab' AS binary) AS fix, if(id = 2, 'SELL', 'BUY') AS side,
+               if(id = 3, NULL, date_add(DATE'1969-12-30', CAST(id AS int))) AS day,
+               timestamp_millis(1767225600000 - id * 3000000000007) AS at,
+               CAST(TIMESTAMP_NTZ'2026-01-01 00:00:00.123456' AS timestamp_ntz) AS local,
+               CAST(-1.5 * id AS decimal(20, 2)) AS price,
+               if(id = 0, NULL, named_struct('city', 'Zürich', 'lat', if(id = 1, NULL, 47.4D)))
+                   AS place
+        FROM range(0, 4, 1, 1)
+    """)
+    # Of columns that can't be null Spark's writer wants to know it.
+    nullable = {"few", "raw", "day", "place"}
+    strict = StructType([StructField(f.name, f.dataType, f.name in nullable) for f in frame.schema])
+    topic = kafka.topic(1)
+    known = spark.createDataFrame(frame.collect(), strict).coalesce(1)
+    mt.to_kafka(kafka.servers, topic, format="avro", schema=schema).write(Pairs(known))
+    both = {
+        reader: mt.kafka(kafka.servers, topic, format="avro", schema=schema, reader=reader)
+        for reader in ("spark", "columns")
+    }
+    by_spark, by_columns = (given.frame(spark) for given in both.values())
+    assert by_columns.dtypes == by_spark.dtypes
+    found = by_columns.orderBy("offset").drop("key", "offset", "timestamp").collect()
+    assert found == by_spark.orderBy("offset").drop("key", "offset", "timestamp").collect()
+    assert len(found) == 4
 
 
 class Pairs:
@@ -174,15 +224,45 @@ def test_messages_too_large_for_the_topic_are_set_aside(spark: SparkSession, kaf
     assert set(sent) == {1, 100, 2, 3}
 
 
-def test_csv_and_plain_values(spark: SparkSession, kafka: Kafka) -> None:
+RECORDS = [
+    b"1,2026-01-01T00:00:00Z,5,a,1.5,true",
+    b",,,,,",
+    b"-7,2026-01-01T00:00:00.250Z,,  b ,-1e-3,FALSE",
+    b'1,,,"a,b",,',
+    b'1,,,"say \\"x\\"",,',
+    b"1,,,c\\d,,",
+]
+NO_RECORDS = [
+    b"x,,,,,", b"1,,,,", b"1,,,,,,", b"1,yesterday,,,,", b"1,,,,abc,", b"1,,,,,yes", None,
+    b" 1,,,,,", b"1_0,,,,,", b"1.0,,,,,",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", ["spark", "columns"])
+def test_csv(spark: SparkSession, kafka: Kafka, reader: Reader) -> None:
     topic = kafka.topic(1)
-    kafka.send(topic, [(0, "a", b"1,2026-01-01T00:00:00Z,5"), (0, "b", b"x,,")])
-    csv = mt.kafka(kafka.servers, topic, columns=COLUMNS, format="csv").frame(spark)
-    assert [(r["id"], r["malformed"]) for r in csv.orderBy("offset").collect()] == [
-        (1, None), (None, bytearray(b"x,,"))
-    ]  # fmt: skip
+    kafka.send(topic, [(0, None, record) for record in [*RECORDS, *NO_RECORDS]])
+    columns = f"{COLUMNS}, note string, price double, paid boolean"
+    csv = mt.kafka(kafka.servers, topic, columns=columns, format="csv", reader=reader)
+    found = csv.frame(spark).orderBy("offset").collect()
+    names = ("id", "value", "note", "price", "paid", "malformed")
+    assert [tuple(row[name] for name in names) for row in found[: len(RECORDS)]] == [
+        (1, 5, "a", 1.5, True, None),
+        (None,) * 6,
+        (-7, None, "  b ", -0.001, False, None),
+        (1, None, "a,b", None, None, None),
+        (1, None, 'say "x"', None, None, None),
+        (1, None, "c\\d", None, None, None),
+    ]
+    rest = [row["malformed"] for row in found[len(RECORDS) :]]
+    assert rest == [bytearray(record or b"") for record in NO_RECORDS]
+
+
+def test_plain_values(spark: SparkSession, kafka: Kafka) -> None:
+    topic = kafka.topic(1)
+    kafka.send(topic, [(0, "a", b"1"), (0, "b", b"x,,")])
     plain = mt.kafka(kafka.servers, topic).frame(spark).orderBy("offset").collect()
-    assert [(r["key"], bytes(r["value"])) for r in plain][1] == ("b", b"x,,")
+    assert [(r["key"], bytes(r["value"])) for r in plain] == [("a", b"1"), ("b", b"x,,")]
 
 
 def test_a_pipeline_reads_and_writes_topics(

@@ -20,14 +20,19 @@ from muntin.model.errors import MissingExtraError, OptionError
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.redaction import hide_secrets
+from muntin.spark.sources.avro_payloads import AvroPayloads
+from muntin.spark.sources.avro_schema import UnreadableError, record
 from muntin.spark.sources.connector import connect
+from muntin.spark.sources.csv_payloads import CsvPayloads
 from muntin.spark.sources.decimals import LONG_TEXTS, bounded
 from muntin.spark.sources.flags import Flags
 from muntin.spark.sources.inputs import MARKS_MALFORMED
+from muntin.spark.sources.json_payloads import JsonPayloads
 from muntin.spark.sources.kafka_client import of_connector, of_librdkafka, refuse_unknown
 from muntin.spark.sources.kafka_columns import MALFORMED, Columnar, KafkaReader
 from muntin.spark.sources.kafka_ranges import KafkaRows, Topics, starting_of
-from muntin.spark.sources.payloads import readable
+from muntin.spark.sources.payloads import Payloads
+from muntin.spark.sources.text_values import readable
 
 Form = Literal["json", "csv", "avro"]
 Reader = Literal["spark", "columns"]
@@ -105,17 +110,21 @@ class Kafka:
     def _beyond_columns(self) -> OptionError | None:
         """What the workers don't read themselves, if there is any such thing."""
         hint = "leave reader='columns' out"
-        if self.form != "json":
-            return OptionError("format", self.form, "isn't read in columns", hint)
         try:
             starting_of(self.starting)
         except ValueError:
             hint = "give 'earliest', 'latest', or JSON: {\"topic\": {\"0\": 17}}"
             return OptionError("starting", self.starting, "is none of those", hint)
-        payload = {} if self.columns is None else polars_schema(_struct(self.columns))
-        for name, dtype in payload.items():
-            if not readable(dtype):
-                return OptionError("columns", name, "has a type that isn't read in columns", hint)
+        if self.form == "avro":
+            try:
+                record(str(self.schema))
+            except UnreadableError as error:
+                return OptionError("schema", self.schema, str(error), hint)
+        elif self.columns is not None:
+            for name, dtype in polars_schema(_struct(self.columns)).items():
+                if not readable(dtype):
+                    problem = "has a type that isn't read in columns"
+                    return OptionError("columns", name, problem, hint)
         try:
             client, _ = of_librdkafka(self.servers, self.options)
             if self.options and find_spec("confluent_kafka") is not None:
@@ -140,22 +149,36 @@ class Kafka:
     def _columnar(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         client, lossy = of_librdkafka(self.servers, self.options)
         topics = Topics(self.topics, starting_of(self.starting), self.per_batch, client, lossy)
-        schema, payload = self._schema(), None
-        if self.columns is not None:
-            payload = dict(polars_schema(_struct(self.columns)))
-        zone = str(spark.conf.get("spark.sql.session.timeZone"))
-        reader = KafkaReader(
-            client, payload, dict(polars_schema(schema)), zone, Flags(None, None, None), lossy
-        )
+        payload = self._payloads(str(spark.conf.get("spark.sql.session.timeZone")))
+        schema = self._schema()
+        wanted = dict(polars_schema(schema))
+        reader = KafkaReader(client, payload, wanted, Flags(None, None, None), lossy)
         return Columnar(KafkaRows(spark, topics, streaming), reader).frame(schema)
+
+    def _payloads(self, zone: str) -> Payloads | None:
+        """What workers decode payloads by; ``None`` where these stay as they are."""
+        struct = self._struct()
+        if struct is None:
+            return None
+        columns = dict(polars_schema(struct))
+        if self.form == "avro":
+            return AvroPayloads(record(str(self.schema)), columns)
+        return (JsonPayloads if self.form == "json" else CsvPayloads)(columns, zone)
+
+    def _struct(self) -> StructType | None:
+        """A payload's columns, as workers read them."""
+        if self.form == "avro":
+            return record(str(self.schema)).struct()
+        return None if self.columns is None else _struct(self.columns)
 
     def _schema(self) -> StructType:
         """The columns that workers read: the payload's, Kafka's own, what is malformed."""
         own = [name for name in _TYPES if name != "headers" or self.headers]
         ours = _struct(", ".join(f"`{name}` {_TYPES[name]}" for name in own))
-        if self.columns is None:
+        payload = self._struct()
+        if payload is None:
             return ours
-        payload = _struct(self.columns)
+        _refuse_malformed(payload.names)
         rest = [f for f in ours.fields if f.name in OWN and f.name not in payload.names]
         made = StructType([*payload.fields, *rest])
         return made.add(MALFORMED, "binary", metadata={MARKS_MALFORMED: True})
@@ -166,9 +189,7 @@ class Kafka:
         value, corrupt = self._payload(frame)
         whole = frame.select("*", value.alias(_PARSED))
         names = [n for n in whole.select(f"{_PARSED}.*").columns if n != _CORRUPT]
-        if MALFORMED in names:
-            hint = "call it something else with computed columns of your own"
-            raise OptionError("columns", MALFORMED, "is what unparsed payloads are kept in", hint)
+        _refuse_malformed(names)
         # A null can't say that it is one: a payload that is null is kept as nothing.
         raw = F.coalesce(F.col("value"), F.lit(b""))
         kept = F.when(corrupt, raw).alias(MALFORMED, metadata={MARKS_MALFORMED: True})
@@ -235,8 +256,9 @@ def kafka(
         reader: Who reads and parses: ``columns`` (the workers themselves, through librdkafka and
             Polars: about twice as fast, no jar, needs ``muntin[kafka]``) or ``spark`` (its
             connector, row by row). Both keep offsets in Spark's log. Without it, what can be read
-            in columns is (JSON of plain types, and bytes); the rest is Spark's: CSV, Avro,
-            decimals, nested types, and options of its connector or of Java's client.
+            in columns is (JSON and CSV of plain types, Avro, and bytes); the rest is Spark's:
+            decimals and nested types in JSON and CSV, arrays and maps in Avro, and options of its
+            connector or of Java's client.
         options: More of the connector's options; those with a dot in their names are of Kafka's
             clients, with or without ``kafka.`` before them (``security.protocol``). Secrets
             among their values are shown in no plan and no message.
@@ -274,3 +296,9 @@ def _struct(columns: str | StructType | None) -> StructType:
     if isinstance(columns, StructType):
         return columns
     return cast(StructType, StructType.fromDDL(str(columns)))
+
+
+def _refuse_malformed(names: Sequence[str]) -> None:
+    if MALFORMED in names:
+        hint = "call it something else with computed columns of your own"
+        raise OptionError("columns", MALFORMED, "is what unparsed payloads are kept in", hint)

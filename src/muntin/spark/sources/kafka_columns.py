@@ -18,7 +18,7 @@ from muntin.spark.host.schema import to_batches
 from muntin.spark.sources.flags import Flags
 from muntin.spark.sources.kafka_consumer import Columns, Range, read
 from muntin.spark.sources.kafka_ranges import KafkaRows
-from muntin.spark.sources.payloads import decode
+from muntin.spark.sources.payloads import Payloads
 
 # The column of a payload that couldn't be parsed, as it came; null for all others.
 MALFORMED = "malformed"
@@ -40,18 +40,16 @@ class KafkaReader:
 
     Attributes:
         client: Settings of librdkafka.
-        payload: The payload's columns; ``None`` where it is left as bytes.
+        payload: Decodes payloads; ``None`` where they are left as bytes.
         wanted: The columns to give, in order, of the types that Spark would send.
-        zone: Which zone a time without one is of.
         flags: What is said of each message.
         lossy: Whether to go on where messages were deleted before they were read.
         marks: The column to say in which messages couldn't be parsed, if anybody asks.
     """
 
     client: Mapping[str, str] = field(repr=False)
-    payload: dict[str, pl.DataType] | None
+    payload: Payloads | None
     wanted: dict[str, pl.DataType]
-    zone: str
     flags: Flags
     lossy: bool = False
     marks: str | None = None
@@ -68,7 +66,7 @@ class KafkaReader:
     @property
     def fields(self) -> frozenset[str]:
         """What is to be known of each message."""
-        payload = self.payload or {}
+        payload = {} if self.payload is None else self.payload.columns
         fields = {_FIELDS[name] for name in self.wanted if name in _FIELDS.keys() - payload.keys()}
         # A message whose columns are none of its own is still counted, and may be malformed.
         return frozenset(fields | ({"value"} if self.payload is not None else set()))
@@ -79,8 +77,8 @@ class KafkaReader:
         found: dict[str, pl.Series] = {}
         if self.payload is not None:
             # All columns, whoever asks: whether a message is malformed can't depend on that.
-            decoded, bad = decode(values, self.payload, self.zone)
-            found = {name: decoded[name] for name in self.payload if name in self.wanted}
+            decoded, bad = self.payload.decode(values)
+            found = {name: decoded[name] for name in decoded.columns if name in self.wanted}
             if MALFORMED in self.wanted:
                 found[MALFORMED] = _raw(values, bad)
             if self.marks is not None:
@@ -109,8 +107,8 @@ class Columnar:
 
     def frame(self, schema: StructType) -> DataFrame:
         """The messages as a DataFrame, which remembers what it was made of."""
-        wanted, payload = self.reader.wanted, self.reader.payload or {}
-        texts = {"key"} & (wanted.keys() - payload.keys())
+        wanted, payload = self.reader.wanted, self.reader.payload
+        texts = {"key"} & (wanted.keys() - (payload.columns.keys() if payload else set()))
         reader = replace(self.reader, wanted={**wanted, **dict.fromkeys(texts, pl.Binary())})
         frame = self.rows.mapInArrow(Messages(reader, schema), schema)
         remember(frame, _MADE_OF, self)

@@ -1,0 +1,192 @@
+"""Schemas of Avro as types: which bytes a record consists of, and which columns it becomes.
+
+What is read here is what the columnar reader decodes; whatever else a schema may say is an
+``UnreadableError``, and left to Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+_PLAIN: Mapping[str, DataType] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "bytes": BinaryType(),
+    "string": StringType(),
+}
+# A logical type, what it is written as, and Spark's type of it.
+_LOGICAL: Mapping[tuple[str, str], DataType] = {
+    ("date", "int"): DateType(),
+    ("timestamp-millis", "long"): TimestampType(),
+    ("timestamp-micros", "long"): TimestampType(),
+    ("local-timestamp-millis", "long"): TimestampNTZType(),
+    ("local-timestamp-micros", "long"): TimestampNTZType(),
+    ("uuid", "string"): StringType(),
+}
+_DIGITS = 38
+
+
+class UnreadableError(ValueError):
+    """A schema, or a part of one, that isn't decoded in columns."""
+
+
+@dataclass(frozen=True)
+class AvroType:
+    """How a value is written, and what it becomes.
+
+    Attributes:
+        kind: The form in bytes: ``long``, ``string``, ``record``, …
+        column: Spark's type.
+        logical: The logical type, where it is one that counts; else nothing.
+        size: Bytes of a ``fixed``.
+        symbols: The texts of an ``enum``.
+        fields: The parts of a ``record``, in the order in which they are written.
+        null: Which branch of its union is null; ``None`` where it isn't in a union.
+    """
+
+    kind: str
+    column: DataType
+    logical: str = ""
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+    fields: tuple[tuple[str, AvroType], ...] = ()
+    null: int | None = None
+
+    def struct(self) -> StructType:
+        """A record's columns."""
+        assert isinstance(self.column, StructType)
+        return self.column
+
+
+def record(text: str) -> AvroType:
+    """The record that a schema describes.
+
+    Args:
+        text: The schema, as JSON.
+
+    Raises:
+        UnreadableError: When it is no schema of a record, or says what isn't decoded in columns:
+            arrays, maps, unions of more than null and one type, records within themselves.
+    """
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise UnreadableError(f"isn't JSON: {error}") from error
+    found = _Names({}).type_of(given, "")
+    if found.kind != "record" or found.null is not None:
+        raise UnreadableError("isn't the schema of a record")
+    return found
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The types that a schema has named so far."""
+
+    known: dict[str, AvroType]
+
+    def type_of(self, given: Any, space: str) -> AvroType:
+        """The type of a part of a schema, within a namespace."""
+        if isinstance(given, list):
+            return self._union(given, space)
+        if isinstance(given, str):
+            return self._named(given, space)
+        if not isinstance(given, dict):
+            raise UnreadableError(f"has {given!r} where a type is due")
+        kind = given.get("type")
+        if kind in ("record", "enum", "fixed"):
+            return self._define(kind, given, space)
+        if isinstance(kind, str) and kind in _PLAIN:
+            return _with_logical(AvroType(kind, _PLAIN[kind]), given)
+        return self.type_of(kind, space)
+
+    def _named(self, name: str, space: str) -> AvroType:
+        if name in _PLAIN:
+            return AvroType(name, _PLAIN[name])
+        found = self.known.get(_full(name, space)) or self.known.get(name)
+        if found is None:
+            raise UnreadableError(f"has a type {name!r}, which isn't decoded in columns")
+        return found
+
+    def _union(self, branches: list[Any], space: str) -> AvroType:
+        kinds = [branch for branch in branches if branch != "null"]
+        if len(branches) != 2 or len(kinds) != 1:
+            raise UnreadableError("has a union of other than null and one type")
+        return replace(self.type_of(kinds[0], space), null=branches.index("null"))
+
+    def _define(self, kind: str, given: Mapping[str, Any], space: str) -> AvroType:
+        name = str(given.get("name", ""))
+        # A name with dots is whole, and what is inside has its namespace.
+        space = name.rpartition(".")[0] if "." in name else str(given.get("namespace", space))
+        if kind == "record":
+            made = self._record(given, space)
+        elif kind == "enum":
+            made = AvroType(kind, StringType(), symbols=tuple(map(str, given.get("symbols", ()))))
+        else:
+            size = int(given.get("size", 0))
+            made = _with_logical(AvroType(kind, BinaryType(), size=size), given)
+        self.known[_full(name, space)] = made
+        return made
+
+    def _record(self, given: Mapping[str, Any], space: str) -> AvroType:
+        fields = tuple(
+            (str(field["name"]), self.type_of(field["type"], space))
+            for field in given.get("fields", ())
+        )
+        names = [name.casefold() for name, _ in fields]
+        if not fields or len({*names}) < len(names):
+            raise UnreadableError("has a record without fields, or with two of one name")
+        struct = StructType()
+        for name, kind in fields:
+            # Also where the schema has no null: what can't be read is null.
+            struct.add(name, kind.column)
+        return AvroType("record", struct, fields=fields)
+
+
+def _full(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _with_logical(plain: AvroType, given: Mapping[str, Any]) -> AvroType:
+    """A type with what its logical type makes of it; one that isn't known changes nothing."""
+    logical = given.get("logicalType")
+    if logical is None:
+        return plain
+    if logical == "decimal" and plain.kind in ("bytes", "fixed"):
+        digits, scale = given.get("precision", 0), given.get("scale", 0)
+        if not 0 <= scale <= digits <= _DIGITS or not digits or plain.size > 16:
+            raise UnreadableError(f"has a decimal of {digits} digits, {scale} of them fractions")
+        return replace(plain, logical=logical, column=DecimalType(digits, scale))
+    column = _LOGICAL.get((logical, plain.kind))
+    if column is not None:
+        return replace(plain, logical=logical, column=column)
+    if logical in {name for name, _ in _LOGICAL} | set(_others()):
+        raise UnreadableError(f"has a {logical} that is written as {plain.kind}")
+    return plain
+
+
+def _others() -> Iterator[str]:
+    """Logical types that Spark knows, or may come to know."""
+    yield from ("time-millis", "time-micros", "timestamp-nanos", "local-timestamp-nanos")
+    yield from ("duration", "decimal", "big-decimal")
