@@ -60,7 +60,9 @@ class Intake:
     def _row(self, topic: Topic, number: int, message: TopicMessage) -> EventRow | None:
         first = self._parts[0]
         first.counts["seen"] += 1
-        value, key, time, keyed, timed = message
+        value, key, time, keyed, timed, unread = message
+        if unread is not None:
+            return self._reject(topic, number, message, "malformed", unread)
         read, read_key = self._reader(topic)
         try:
             if time is None and timed:

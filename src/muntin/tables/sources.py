@@ -7,25 +7,16 @@ on where the last commit was.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from muntin.model.errors import OptionError
+from muntin.tables.files import Unread, rows_of_arrow, rows_of_file
 from muntin.tables.moments import PointInTime
 from muntin.tables.record import Keying, keying
-
-_SLICE = 10_000
-# As Spark reads lines of CSV: what doesn't fit the type of the first lines is null, and what is too
-# much is left out. No line ends a run.
-_PERMISSIVE: dict[str, Any] = {
-    "try_parse_dates": True,
-    "ignore_errors": True,
-    "truncate_ragged_lines": True,
-    "encoding": "utf8-lossy",
-}
 
 
 class TopicMessage(NamedTuple):
@@ -37,6 +28,7 @@ class TopicMessage(NamedTuple):
         time: Its time: seconds, ``datetime`` or ISO 8601; ``None`` where it has none.
         keyed: Whether its source has keys, so that one without is rejected.
         timed: The same for times; without, the wall clock is taken.
+        unread: Why it can't be read, where its source knows: then it is malformed.
     """
 
     value: Any
@@ -44,6 +36,7 @@ class TopicMessage(NamedTuple):
     time: Any = None
     keyed: bool = False
     timed: bool = False
+    unread: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,11 +62,14 @@ class Source:
 
     def message(self, row: Any) -> TopicMessage:
         """A row as a message."""
+        unread = None
+        if isinstance(row, Unread):
+            row, unread = row
         value = row
         if self.value is not None:
             value = row.get(self.value) if isinstance(row, dict) else getattr(row, self.value)
         key, time = _of(self.key, row), _of(self.time, row)
-        return TopicMessage(value, key, time, self.key is not None, self.time is not None)
+        return TopicMessage(value, key, time, self.key is not None, self.time is not None, unread)
 
 
 def source(data: Any, *, key: Any = None, time: Any = None, value: str | None = None) -> Source:
@@ -116,9 +112,9 @@ def _of(by: Keying | None, row: Any) -> Any:
 def rows(data: Any, start: int) -> Iterator[Any]:
     """The rows of whatever data, from a number on."""
     if isinstance(data, str | Path):
-        return _file(Path(data), start)
+        return rows_of_file(Path(data), start)
     if type(data).__module__.partition(".")[0] == "pyarrow":
-        return _arrow_rows(data, start)
+        return rows_of_arrow(data.slice(start))
     frame = _frame(data)
     if frame is not None:
         return _frame_rows(frame, start)
@@ -142,68 +138,10 @@ def _frame(data: Any) -> Any:
     return pl.from_pandas(data)
 
 
-def _arrow_rows(data: Any, start: int) -> Iterator[Any]:
-    """The rows of an Arrow table; bytes that aren't text are escaped as Python does it.
-
-    So no key is taken for another: what can't be written as UTF-8 is malformed.
-    """
-    import pyarrow as pa
-
-    from muntin.engine.named_rows import named_rows
-    from muntin.engine.utf8 import GARBLED, frame_of
-
-    whole = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-    table = whole.slice(start)
-    for number, row in enumerate(named_rows(frame_of(table))):
-        for name in row.pop(GARBLED, ()):
-            if row[name] is not None:
-                raw = table[name].slice(number, 1).cast(pa.large_binary())[0].as_py()
-                row[name] = raw.decode(errors="surrogateescape")
-        yield row
-
-
 def _frame_rows(frame: Any, start: int) -> Iterator[Any]:
     from muntin.engine.named_rows import named_rows
 
     yield from named_rows(frame.slice(start))
-
-
-def _file(path: Path, start: int) -> Iterator[Any]:
-    readers: dict[str, Callable[[Path, int], Iterator[Any]]] = {
-        ".jsonl": _lines,
-        ".ndjson": _lines,
-        ".csv": _table,
-        ".parquet": _table,
-    }
-    read = readers.get(path.suffix.lower())
-    if read is None:
-        hint = "give a .jsonl, .ndjson, .csv or .parquet file, or read it yourself into a frame"
-        raise OptionError("source", str(path), "isn't a kind of file that is known", hint)
-    if not path.is_file():
-        raise OptionError("source", str(path), "isn't a file", "give the path of one that is")
-    return read(path, start)
-
-
-def _lines(path: Path, start: int) -> Iterator[Any]:
-    with path.open("rb") as lines:
-        for line in islice(lines, start, None):
-            try:
-                yield json.loads(line)
-            except (ValueError, RecursionError):
-                # It is rejected where values are checked, as it came.
-                yield line.rstrip(b"\r\n")
-
-
-def _table(path: Path, start: int) -> Iterator[Any]:
-    import polars as pl
-
-    from muntin.engine.named_rows import named_rows
-
-    csv = path.suffix.lower() == ".csv"
-    scan = pl.scan_csv(path, **_PERMISSIVE) if csv else pl.scan_parquet(path)
-    while len(part := scan.slice(start, _SLICE).collect()):
-        yield from named_rows(part)
-        start += len(part)
 
 
 class Memory:

@@ -94,19 +94,36 @@ def test_times_in_frames_that_python_cant_hold(tmp_path: Path, kind: str) -> Non
         assert rejected.value["at"].startswith("+57971-02-25")
 
 
-@pytest.mark.parametrize("batch", [False, True])
-def test_text_in_arrow_tables_that_isnt_utf8(batch: bool) -> None:
+@pytest.mark.parametrize("kind", ["table", "batch", "parquet"])
+def test_text_that_isnt_utf8(tmp_path: Path, kind: str) -> None:
     held = pa.array([b"a", b"\xff", b"a", b"\xed\xa0\x80", b"a"], pa.binary())
     text = pa.Array.from_buffers(pa.string(), 5, held.buffers())
     table: Any = pa.table({"k": text, "at": [1.0, 2.0, 3.0, 4.0, 5.0]})
     app, plain = counting(None)
-    given = table.to_batches()[0] if batch else table
+    given = table.to_batches()[0] if kind == "batch" else table
+    if kind == "parquet":
+        given = str(tmp_path / "events.parquet")
+        pq.write_table(table, given)
     with app.run({"events": mt.source(given, key="k", time="at")}) as running:
         assert dict(plain.items()) == {"a": 3}
         assert running.counts["malformed"] == 2
-        assert [row.value["k"] for row in running.rejected] == ["\udcff", "\udced\udca0\udc80"]
+        assert [row.value["k"] for row in running.rejected] == ["\\xff", "\\xed\\xa0\\x80"]
+        assert {row.detail for row in running.rejected} == {"k isn't UTF-8"}
     found = mt.source(given, key="k").messages(3)
-    assert [message.key for message in found] == ["\udced\udca0\udc80", "a"]
+    assert [(message.key, message.unread) for message in found] == [
+        ("\\xed\\xa0\\x80", "k isn't UTF-8"), ("a", None)
+    ]  # fmt: skip
+
+
+def test_lines_of_csv_whose_quotes_dont_end(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_bytes(b'k,at\na,1\n"a,2\na,3\n"b",4\n')
+    app, plain = counting(None)
+    with app.run({"events": mt.source(path, key="k", time="at")}) as running:
+        assert dict(plain.items()) == {"a": 2, "b": 1}
+        (rejected,) = running.rejected
+        assert (rejected.reason, rejected.value, rejected.offset) == ("malformed", b'"a,2', 1)
+        assert rejected.detail == "a quote doesn't end where its field does"
 
 
 @pytest.mark.slow
