@@ -37,18 +37,9 @@ def build() -> typer.Typer:
         pretty_exceptions_show_locals=False,
     )
     app.callback()(options)
-    app.command()(run)
-    app.command()(demo)
-    app.command()(doctor)
-    app.command()(explain)
-    app.command()(schema)
-    app.command()(inspect)
-    app.command()(rescale)
-    app.command()(serve)
-    app.command()(sql)
-    app.command()(warm)
-    app.command()(why)
-    app.command()(windowing)
+    looks = (doctor, explain, schema, inspect, rescale, serve, sql, warm, why, windowing)
+    for command in (run, demo, *looks):
+        app.command()(command)
     return app
 
 

@@ -56,16 +56,8 @@ def put(feed: Feed, query: Any) -> None:
     feed.add(subject, looking(query))
 
     def show(seen: Any) -> None:
-        feed.batch(
-            name,
-            seen.batch,
-            at=seen.at,
-            numbers=seen.numbers,
-            phases=seen.phases,
-            rejected=seen.rejected,
-            windows=seen.windows,
-            samples=seen.samples,
-        )
+        given = dict(vars(seen))
+        feed.batch(name, given.pop("batch"), **given)
 
     observe(query, show)
     threading.Thread(target=_until_end, args=(feed, name, query), daemon=True).start()

@@ -107,13 +107,13 @@ class Feed:
         self._kept: dict[str, _Kept] = {}
         self._log: deque[dict[str, Any]] = deque(maxlen=_LOG)
         self._last = 0
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         # Each read of the state costs the queries something: one at a time.
         self._looking = threading.Lock()
 
     def add(self, subject: Subject, look: Look | None = None) -> None:
         """A query begins, or begins again."""
-        with self._changed:
+        with self._lock:
             self._kept[subject.name] = _Kept(subject, look)
             self._publish("added", subject.name, self._kept[subject.name].record())
 
@@ -146,7 +146,7 @@ class Feed:
         # JSON has no word for what is no number.
         known = {n: None if v is None or not isfinite(v) else v for n, v in numbers.items()}
         report = {"batch": number, "at": at, "numbers": known, "phases": dict(phases or {})}
-        with self._changed:
+        with self._lock:
             kept = self._kept[query]
             while kept.batches and kept.batches[-1]["batch"] >= number:
                 kept.batches.pop()
@@ -164,7 +164,7 @@ class Feed:
 
     def end(self, query: str, failure: str = "") -> None:
         """A query has ended."""
-        with self._changed:
+        with self._lock:
             kept = self._kept[query]
             kept.state, kept.failure = ("failed" if failure else "ended"), failure
             self._publish("ended", query, {"state": kept.state, "failure": failure})
@@ -176,7 +176,7 @@ class Feed:
             query: Which.
             key: A key's values, in the order of its columns; empty for the whole in figures.
         """
-        with self._changed:
+        with self._lock:
             kept = self._kept.get(query)
         if kept is None or kept.look is None:
             raise OptionError("query", query, "has no state to look into", "ask for another")
@@ -186,21 +186,19 @@ class Feed:
     def _publish(self, kind: str, query: str, what: dict[str, Any]) -> None:
         self._last += 1
         self._log.append({"id": self._last, "kind": kind, "query": query, "what": what})
-        self._changed.notify_all()
 
     def snapshot(self) -> dict[str, Any]:
         """Everything, and the number of the last event that is in it."""
-        with self._changed:
+        with self._lock:
             return {"id": self._last, "queries": [kept.record() for kept in self._kept.values()]}
 
-    def since(self, last: int, timeout: float = 0.0) -> list[dict[str, Any]] | None:
+    def since(self, last: int) -> list[dict[str, Any]] | None:
         """What has happened since an event.
 
         Returns:
             The events; ``None`` where some are forgotten, so that a snapshot is needed.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: self._last > last, timeout)
+        with self._lock:
             news = [event for event in self._log if event["id"] > last]
             complete = len(news) == self._last - last
             return news if complete else None

@@ -8,7 +8,7 @@ R.4 that a replayed message isn't stored twice.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from muntin.model.axis import Duration
@@ -16,7 +16,7 @@ from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row
 from muntin.stores.layout import Layout, MessagePlace, StorePosition, message_layout
-from muntin.stores.namespace import Namespace, NamespaceView, length, required_key
+from muntin.stores.namespace import NamedStore, Namespace, NamespaceView, length, required_key
 
 
 class Message(NamedTuple):
@@ -29,7 +29,7 @@ class Message(NamedTuple):
     session: Any = None
 
 
-class MessageStore:
+class MessageStore(NamedStore):
     """Messages by position, in the order that ``message_layout`` chose.
 
     Guarantees:
@@ -78,12 +78,7 @@ class MessageStore:
         self.retention = None if retention is None else length("retention", retention)
         self.most_rows = None if most_rows is None else length("most_rows", most_rows)
         identity = {"kind": "message", "layout": f"{self.layout.axis}: {self.layout}"}
-        self._namespace = Namespace(kv, name, identity, codec)
-
-    @property
-    def observed(self) -> int | None:
-        """The greatest position that the store was given; ``None`` before the first."""
-        return self._namespace.observed
+        super().__init__(Namespace(kv, name, identity, codec))
 
     @property
     def rows(self) -> int:
@@ -94,11 +89,6 @@ class MessageStore:
     def duplicates(self) -> int:
         """How many messages were stored already when they came."""
         return self._namespace.counts.get("duplicates", 0)
-
-    @property
-    def expired(self) -> int:
-        """How many messages came after their retention and weren't taken."""
-        return self._namespace.counts.get("expired", 0)
 
     def add(
         self,
@@ -212,10 +202,6 @@ class MessageStore:
             gone = self._pick(self._namespace.rows(), cut)
         self._namespace.counts["floor"] = cut
         return gone
-
-    def flush(self, marks: Mapping[str, Any] | None = None) -> None:
-        """Make everything since the last flush durable at once, with marks (the offset, say)."""
-        self._namespace.flush(marks)
 
     def _edge(self) -> int | None:
         """The greatest position that isn't kept any more."""

@@ -91,10 +91,6 @@ class Namespace:
         """A strict snapshot of the rows from ``low`` to below ``high``."""
         return NamespaceView(self.kv.snapshot(), self.prefix, low, high)
 
-    def flush(self, marks: Mapping[str, Any] | None) -> None:
-        """Flush everything that is in the same ``KeyValue``."""
-        self.kv.flush(marks)
-
 
 class NamespaceView:
     """Some rows of one store as they were at one moment; iterating reads them in order."""
@@ -117,6 +113,27 @@ class NamespaceView:
         rows = self._view.scan(self._prefix + low, self._prefix + high, reverse=reverse)
         for key, value in rows:
             yield key[cut:], value
+
+
+class NamedStore:
+    """A store whose rows are a namespace of a ``KeyValue``."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    @property
+    def observed(self) -> int | None:
+        """The greatest position (time, offset, end of a session) that was given; or ``None``."""
+        return self._namespace.observed
+
+    @property
+    def expired(self) -> int:
+        """How many writes came after their retention and weren't taken."""
+        return self._namespace.counts.get("expired", 0)
+
+    def flush(self, marks: Mapping[str, Any] | None = None) -> None:
+        """Make everything since the last flush durable at once, with marks (the offset, say)."""
+        self._namespace.kv.flush(marks)
 
 
 def length(option: str, value: Duration | int) -> int:

@@ -7,13 +7,11 @@ dropped before each action).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
 
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.stores import keys
-from muntin.stores.namespace import Namespace, length
+from muntin.stores.namespace import NamedStore, Namespace, length
 
 
 def segment_interval(retention: int, segments: int, minimum: Duration | int) -> int:
@@ -31,7 +29,7 @@ def segment_interval(retention: int, segments: int, minimum: Duration | int) -> 
     return max(retention // (segments - 1), length("minimum", minimum))
 
 
-class SegmentedStore(ABC):
+class SegmentedStore(NamedStore, ABC):
     """A store that keeps rows for a retention, and drops them by segments.
 
     Args:
@@ -41,24 +39,14 @@ class SegmentedStore(ABC):
     """
 
     def __init__(self, namespace: Namespace, retention: int, interval: int) -> None:
+        super().__init__(namespace)
         self.retention = retention
         self.interval = interval
-        self._namespace = namespace
         self._dropped: int | None = None
 
     @abstractmethod
     def _first_part(self, segment: int) -> int:
         """What the rows of a segment begin with at the least."""
-
-    @property
-    def observed(self) -> int | None:
-        """The greatest time (of a session: end) that was given; ``None`` before the first."""
-        return self._namespace.observed
-
-    @property
-    def expired(self) -> int:
-        """How many writes came after their retention and weren't taken."""
-        return self._namespace.counts.get("expired", 0)
 
     def segment(self, time: int) -> int:
         """The segment that a time (of a session: its end) lies in."""
@@ -68,10 +56,6 @@ class SegmentedStore(ABC):
         """Note that time has come this far, and drop the segments that have expired by it."""
         self._namespace.observe(time)
         self._expire()
-
-    def flush(self, marks: Mapping[str, Any] | None = None) -> None:
-        """Make everything since the last flush durable at once, with marks (the offset, say)."""
-        self._namespace.flush(marks)
 
     def _edge(self) -> int | None:
         """The greatest time that isn't kept any more."""

@@ -20,13 +20,13 @@ class MalformedError(ValueError):
     """A value that isn't of its topic's type; says where and why."""
 
 
-def adapter(option: str, kind: Any) -> Any:
+def adapter(kind: Any) -> Any:
     """Pydantic's view of a type."""
     try:
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
     except ImportError as error:
-        raise MissingExtraError(f"{option}=", "tables") from error
+        raise MissingExtraError("value_type=", "tables") from error
     _repair(kind)
     try:
         made = TypeAdapter(kind)
@@ -35,9 +35,8 @@ def adapter(option: str, kind: Any) -> Any:
         return made
     except (PydanticSchemaGenerationError, PydanticUserError, NameError) as error:
         hint = "give a dataclass, a pydantic model, or a type of Python's own"
-        raise OptionError(option, kind, "isn't a type that values can be checked by", hint) from (
-            error
-        )
+        problem = "isn't a type that values can be checked by"
+        raise OptionError("value_type", kind, problem, hint) from error
 
 
 def _repair(kind: Any, seen: frozenset[Any] = frozenset()) -> None:
@@ -79,9 +78,9 @@ def reader(kind: Any) -> Callable[[Any], Any]:
     """
     if kind is None:
         return _as_it_is
-    validate, parse = adapter("value_type", kind).validate_python, None
+    validate, parse = adapter(kind).validate_python, None
     if kind not in (str, bytes):
-        parse = adapter("value_type", kind).validate_json
+        parse = adapter(kind).validate_json
 
     def read(raw: Any) -> Any:
         if type(raw) is kind:
@@ -125,7 +124,7 @@ def codec_of(kind: Any) -> ValueCodec:
     """
     if kind is None or kind in (bool, int, float, str):
         return ValueCodec(packed.dumps, packed.loads)
-    of_kind = adapter("value_type", kind)
+    of_kind = adapter(kind)
 
     def dumps(value: Any) -> str:
         try:

@@ -103,14 +103,19 @@ def check(
     keys: tuple[str, ...] = ("origin", "carrier"),
 ) -> list[Verdict]:
     """Compare the newest state of every window with DuckDB's own computation."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingExtraError("the check of the flights", "duckdb") from error
-    with duckdb.connect(str(database), read_only=True) as connection:
+    with opened(database, "the check of the flights") as connection:
         folder = str(replay).replace("'", "''")
         connection.execute(_MESSAGES.format(folder=folder, lateness=lateness))
         return [_compare(connection, key, grace) for key in keys]
+
+
+def opened(database: Path, what: str) -> Any:
+    """A file of DuckDB's, to be read; ``what`` is what can't be done without DuckDB."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError(what, "duckdb") from error
+    return duckdb.connect(str(database), read_only=True)
 
 
 def _compare(connection: Any, key: str, grace: str) -> Verdict:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from muntin.apps.flights.check import Verdict
+from muntin.apps.flights.check import Verdict, opened
 from muntin.apps.flights.weather import SKY, UNKNOWN
-from muntin.model.errors import MissingExtraError
 
 _EXPECTED = """
 CREATE TEMP TABLE expected AS
@@ -35,11 +34,7 @@ ORDER BY ALL
 
 def check_weather(database: Path, replay: Path) -> Verdict:
     """Compare every window with DuckDB's own join of all flights but those that were rejected."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingExtraError("the check of the weather", "duckdb") from error
-    with duckdb.connect(str(database), read_only=True) as connection:
+    with opened(database, "the check of the weather") as connection:
         there = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
         but, rejected = "", 0
         if "rejected" in there:

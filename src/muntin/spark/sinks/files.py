@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -47,32 +47,16 @@ class Sink(Protocol):
         """
 
 
-@runtime_checkable
-class _Choosy(Protocol):
-    """A sink that can't take every row."""
-
-    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        """Refuse rows that can't be written; see ``Batch`` for what is given."""
-
-
-@runtime_checkable
-class _Prepared(Protocol):
-    """A sink whose place can be had ready."""
-
-    def prepare(self) -> None:
-        """Have it ready."""
-
-
 def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None) -> None:
     """Ask a sink, before anything runs, whether it can take such rows."""
-    if isinstance(target, _Choosy):
+    if target is not None and hasattr(target, "check"):
         target.check(schema, keys)
 
 
 def prepare(targets: Iterable[Sink | None]) -> None:
     """Let sinks have their places ready, on the machine where batches are written."""
     for target in targets:
-        if isinstance(target, _Prepared):
+        if target is not None and hasattr(target, "prepare"):
             target.prepare()
 
 
