@@ -64,12 +64,7 @@ def put(feed: Feed, query: Any) -> None:
 
 
 def kinds_of(schema: Any, names: Sequence[str]) -> dict[str, str]:
-    """What columns hold, for the page.
-
-    Args:
-        schema: Their types.
-        names: Columns whose numbers are identifiers, as an order's number is.
-    """
+    """What columns hold, for the page."""
     found = {}
     for field in schema.fields:
         kind = field.dataType.typeName()

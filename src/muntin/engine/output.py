@@ -45,9 +45,6 @@ class Shard(Protocol):
 
     It is made of the query's combiner, a store as the last commit left it, and the decoded blobs
     of this process; see ``windows.operator.shard``.
-
-    Attributes:
-        state: The watermark in force, the clock, and the counts.
     """
 
     state: State

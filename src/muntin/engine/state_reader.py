@@ -93,11 +93,7 @@ class StateReader:
 
 
 def types_of(words: Mapping[str, str]) -> dict[str, pl.DataType]:
-    """The types of columns.
-
-    Args:
-        words: What the facts say of them, by name.
-    """
+    """The types of columns."""
     found = {}
     for name, text in words.items():
         try:

@@ -201,14 +201,7 @@ def _sharded(relation: Relation, buckets: int) -> Relation:
 
 @dataclass(frozen=True)
 class Flow:
-    """A query and where it goes.
-
-    Attributes:
-        name: The query's name, and of its folder in the checkpoint.
-        query: What is computed.
-        results: The table that takes the results.
-        rejected: The table that takes the rejected messages.
-    """
+    """A query and where it goes."""
 
     name: str
     query: Query

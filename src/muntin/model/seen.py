@@ -7,18 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class WindowSeen:
-    """One window of a key, as the state has it.
-
-    Attributes:
-        start: Where it starts.
-        end: Where it ends.
-        number: Its number.
-        messages: How many messages its panes hold.
-        fired: How often it emitted early or late.
-        late: How many late messages it has taken.
-        unemitted_early: New messages that wait for the early policy.
-        unemitted_late: Late ones that wait for the late policy.
-    """
+    """One window of a key, as the state has it."""
 
     start: int
     end: int

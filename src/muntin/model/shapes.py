@@ -39,13 +39,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Rule:
-    """What an aggregate asks of a column.
-
-    Attributes:
-        accepts: Whether a shape will do.
-        hint: What to do where it doesn't.
-        hints: The same for some families.
-    """
+    """What an aggregate asks of a column."""
 
     accepts: Callable[[Shape], bool]
     hint: str = ""

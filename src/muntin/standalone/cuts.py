@@ -122,14 +122,7 @@ def as_judged(before: Positions) -> pl.Series:
 def offsets_before(
     messages: pl.DataFrame, partition: str, offset: str, reached: Mapping[Any, int]
 ) -> tuple[Positions, Positions]:
-    """The offset of each message, and the greatest one of its partition before it.
-
-    Args:
-        messages: Single messages in their order.
-        partition: The column of their partitions.
-        offset: The column of their offsets.
-        reached: By partition, the offset behind the last one taken.
-    """
+    """The offset of each message, and the greatest one of its partition before it."""
     at = pl.col(offset).cast(pl.Int64)
     before = messages.select(at.cum_max().shift(1).forward_fill().over(partition)).to_series()
     there: Positions = before.fill_null(ALWAYS).to_numpy()

@@ -138,14 +138,7 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 def column(name: str, values: Sequence[Any], dtype: pl.DataType, unread: Unread) -> pl.Series:
-    """A typed column; what doesn't fit is null, and noted.
-
-    Args:
-        name: The column's name.
-        values: One value per row.
-        dtype: Its type.
-        unread: Where cells are noted that couldn't be read.
-    """
+    """A typed column; what doesn't fit is null, and noted."""
     # What is nested deeper than the type would take Polars' stack, and with it the process.
     if not any(issubclass(kind, _NESTED) for kind in set(map(type, values))):
         with suppress(*_UNFIT):

@@ -110,11 +110,7 @@ class ReadBlobs(MemoryBlobs):
 
 
 class HeldBlobs:
-    """Blobs whose changes are held back until a batch is complete; see ``Blobs``.
-
-    Args:
-        store: Where they are written by ``release``.
-    """
+    """Blobs whose changes are held back until a batch is complete; see ``Blobs``."""
 
     def __init__(self, store: Blobs) -> None:
         self._store = store

@@ -136,9 +136,6 @@ class Runs:
         stored: What ``entries`` gave when the manifest was written.
         keys: The key columns, where rows of some keys will be looked up; that costs a sort.
         complete: See ``Frames``.
-
-    Attributes:
-        traced: Whether a run says which ones were folded into it.
     """
 
     traced = False

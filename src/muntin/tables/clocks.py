@@ -21,13 +21,7 @@ WALL_CLOCK = "@now"
 
 @dataclass(frozen=True)
 class FieldClock:
-    """A time in the values of events.
-
-    Attributes:
-        number: Its place among the app's.
-        name: What it is called in the state.
-        by: What gives the time of a value.
-    """
+    """A time in the values of events."""
 
     number: int
     name: str

@@ -42,9 +42,6 @@ class _Journal(NamedTuple):
 class TableDivision:
     """Tables of agents.
 
-    Args:
-        manifests: Those of the old partitions, in their order.
-
     Raises:
         OptionError: When a table's keys lie in several ways, or were stored in several.
     """

@@ -30,9 +30,6 @@ class Intake:
 
     Watermarks are kept message by message, in order of arrival, so that it doesn't matter how the
     input is cut into batches.
-
-    Attributes:
-        marks: The watermark of each clock.
     """
 
     def __init__(self, app: App, parts: Sequence[Partition]) -> None:

@@ -9,13 +9,7 @@ from muntin.tables.current import EventCursor
 
 
 class Late:
-    """A value that an agent was given of a window that has expired: what it changes is late.
-
-    Attributes:
-        value: The value.
-        before: What it was.
-        cursor: The event that the agent was at.
-    """
+    """A value that an agent was given of a window that has expired: what it changes is late."""
 
     __slots__ = ("before", "cursor", "value")
 

@@ -37,10 +37,6 @@ class Opened:
         fetch: What gives blobs.
         default: Makes the value of a key that has none, where the state doesn't say.
         value_type: What values are, where it isn't plain.
-
-    Attributes:
-        spec: The table.
-        runs: The blobs that hold it, by partition.
     """
 
     def __init__(

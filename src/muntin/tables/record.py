@@ -60,13 +60,7 @@ def read(value: Any, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Keying:
-    """What a stream is partitioned by.
-
-    Attributes:
-        name: In words, and for telling two of them apart.
-        field: The field, where it is nothing but one.
-        function: What computes it from a value, where it isn't.
-    """
+    """What a stream is partitioned by."""
 
     name: str
     field: str | None = None

@@ -22,12 +22,7 @@ _DUE = [field.name for field in fields(TupleRange)]
 
 
 class TableOperator:
-    """The application's table.
-
-    Args:
-        options: What the application does.
-        random: Whether what comes in says which tuples to make.
-    """
+    """The application's table."""
 
     def __init__(self, options: Options, *, random: bool) -> None:
         self.options = options

@@ -29,11 +29,7 @@ Starts = dict[SideName, dict[Any, int]]
 
 
 class PartitionedJoinShard:
-    """The messages of some keys on both sides, partition by partition; see ``JoinShard``.
-
-    Attributes:
-        starts: The recorded start offset of each partition, by side.
-    """
+    """The messages of some keys on both sides, partition by partition; see ``JoinShard``."""
 
     def __init__(self, joiner: Joiner, blobs: Blobs, cache: FrameCache) -> None:
         self.joiner = joiner

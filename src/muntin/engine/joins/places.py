@@ -219,13 +219,7 @@ class PlaceJoin(JoinStrategy):
         return emitted
 
     def _still_asked(self, side: SideName, goes: pl.DataFrame, after: int) -> pl.DataFrame:
-        """The messages before a place that have a partner which waits to be let in.
-
-        Args:
-            side: Whose messages.
-            goes: Those of them that aren't stored.
-            after: The first place that is kept without that.
-        """
+        """The messages before a place that have a partner which waits to be let in."""
         waiting = self.buffers[OTHER[side]].not_let_in()
         if not len(waiting):
             return goes.clear()

@@ -29,11 +29,7 @@ _FEW = 4
 
 
 class SideBuffer:
-    """The messages of one side.
-
-    Attributes:
-        tables: What is stored, by side and name.
-    """
+    """The messages of one side."""
 
     def __init__(
         self,

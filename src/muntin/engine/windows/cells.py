@@ -24,13 +24,7 @@ from muntin.state.lookup import matched
 
 @dataclass
 class SortedCells:
-    """Cells in the order of key, then place.
-
-    Attributes:
-        cells: The rows.
-        key: The number of each row's key.
-        place: The place of each row.
-    """
+    """Cells in the order of key, then place."""
 
     cells: pl.DataFrame
     key: NDArray[np.int64]

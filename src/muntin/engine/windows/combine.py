@@ -281,9 +281,6 @@ class Combiner:
     def complete(self, cells: pl.DataFrame) -> pl.DataFrame:
         """Cells with the partials of aggregates that were added since they were stored.
 
-        Args:
-            cells: Rows of partials, with whatever else is stored beside them.
-
         Returns:
             The same rows; the partials that were missing are those of a message without values.
         """

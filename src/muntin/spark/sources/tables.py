@@ -31,12 +31,7 @@ _TOPIC = ("topic", "subscribe")
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where placeholders get their values.
-
-    Attributes:
-        given: What ``--set`` gave.
-        environment: The environment's variables.
-    """
+    """Where placeholders get their values."""
 
     given: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)

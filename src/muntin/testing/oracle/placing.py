@@ -35,11 +35,7 @@ class Outcome:
 
 
 class Placing(Protocol):
-    """How one kind of windows takes messages.
-
-    Attributes:
-        windows: All windows that may still take messages.
-    """
+    """How one kind of windows takes messages."""
 
     windows: WindowsByKey
 
