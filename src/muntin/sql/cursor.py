@@ -330,6 +330,16 @@ def length_of(node: exp.Expr) -> Any:
     return node.meta[_LENGTH]
 
 
+def held_in(node: exp.Expr) -> exp.Expr:
+    """The least part that holds a node and of which all tokens are known.
+
+    Of ``a NOT IN (1)`` they are known of the whole alone, not of the ``a IN (1)`` in it.
+    """
+    while _SPAN not in (node._meta or {}) and node.parent is not None:
+        node = node.parent
+    return node
+
+
 def span_of(node: exp.Expr) -> Span | None:
     """Where a node stands in the text, if that is known."""
     meta = node._meta or {}

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import quoted
-from muntin.sql.cursor import Cursor, Span, span_of
+from muntin.sql.cursor import Cursor, Span, held_in, span_of
 
 Swaps = dict[Span, str]
 _HOLE = re.compile(r"\$\{\w+\}")
@@ -50,7 +50,8 @@ class Scope:
         found = span_of(node) if isinstance(node, exp.Column) else self.cursor.standing(node)
         if found is None:
             hint = "put it into parentheses, or compute it in a view and name its column here"
-            self.fail(self.span(node), "this can't be separated from what stands around it", hint)
+            whole = self.span(held_in(node))
+            self.fail(whole, "this can't be separated from what stands around it", hint)
         return found
 
     def own(self, column: exp.Column) -> str | None:
@@ -119,18 +120,20 @@ def apart(node: exp.Expr) -> bool:
     ``a | b & c`` is ``(a | b) & c`` to the parser, and ``a | (b & c)`` to Spark.
     """
     around = node.parent
+    whole = node.this if isinstance(node, exp.Not) else node
+    # ``b = v BETWEEN x AND y`` is ``(b = v) BETWEEN x AND y`` to Spark; a list has its parentheses.
+    if _compares(whole) and _compares(around) and node.arg_key != "expressions":
+        return False
     operators = (exp.Binary, exp.Unary)
     if not isinstance(node, operators) or not isinstance(around, operators):
         return True
     if isinstance(node, exp.Paren | exp.Dot) or isinstance(around, exp.Paren):
         return True
-    if _compares(node) and _compares(around):
-        return False
     return all(isinstance(one, (*_SURE, exp.Unary)) for one in (node, around))
 
 
-def _compares(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Predicate) and isinstance(node, exp.Binary)
+def _compares(node: exp.Expr | None) -> bool:
+    return isinstance(node, exp.Predicate) and isinstance(node, exp.Binary | exp.Between | exp.In)
 
 
 def normal(node: exp.Expr, scope: Scope) -> exp.Expr:
