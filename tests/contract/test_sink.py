@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract.sinks import DeltaPlace, DuckDBPlace, Place, PostgresPlace, Written, in_order
 from tests.services.delta import has_delta
+from tests.spark import feed
 
+import muntin as mt
 from muntin.spark.sinks.files import Sink
 
 TABLE = 'a "table"; --'
@@ -151,3 +154,17 @@ def test_the_last_version_of_each_window_is_kept(
         assert here.read(table, "key", "window_start", "n", "revision") == in_order(alive)
 
     check()
+
+
+def test_duckdb_takes_columns_that_came_later_by_their_names(tmp_path: Path) -> None:
+    class Grown(Written):
+        def table(self) -> pa.Table:
+            count = pa.array(range(10, 10 + len(self.said)))
+            return super().table().add_column(0, "first", count)
+
+    path, quoted = f"{tmp_path}/out.duckdb", '"' + TABLE.replace('"', '""') + '"'
+    sink: Any = mt.to_duckdb(path, TABLE)
+    for made, number in ((Written, 0), (Grown, 1), (Written, 2), (Grown, 1)):
+        sink.write(made(number, [("a", number, 1, 0)], "rejected", None))
+    found = feed.rows(Path(path), f"SELECT batch, key, n, first FROM {quoted} ORDER BY batch")
+    assert found == [(0, "a", 1, None), (1, "a", 1, 10), (2, "a", 1, None)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 from tests.services.kafka import Kafka
+from tests.services.registry import SchemaRegistry
 from tests.spark.feed import at, rows
 
 import muntin as mt
@@ -222,6 +224,84 @@ def test_messages_too_large_for_the_topic_are_set_aside(spark: SparkSession, kaf
     sent = [json.loads(message.value())["size"] for message in kafka.read(topic)]
     assert sent[-4:] == [1, 100, 2, 3]
     assert set(sent) == {1, 100, 2, 3}
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    made = SchemaRegistry()
+    yield made
+    made.close()
+
+
+def test_avro_by_a_registry_whose_schema_grows(
+    spark: SparkSession, kafka: Kafka, registry: SchemaRegistry, tmp_path: Path
+) -> None:
+    """A query reads by the newest schema, and goes on by a newer one after a restart."""
+    topic, fields = kafka.topic(1), [
+        {"name": "id", "type": "long"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ]  # fmt: skip
+
+    def send(count: int) -> None:
+        schema = {"type": "record", "name": "Order", "fields": fields}
+        number = registry.register(f"{topic}-value", schema)
+        row = {"id": 1, "at": at(5), "amount": 2}
+        kafka.send(topic, [(0, "a", registry.written(number, row))] * count)
+
+    def count(name: str, **more: mt.Aggregate) -> None:
+        orders = mt.kafka(kafka.servers, topic, format="avro", registry=registry.url)
+        query = (
+            mt.windowed(orders.stream(spark), key="id", time="at")
+            .tumbling("10 seconds")
+            .early(each=True)
+            .agg(n=mt.count(), **more)
+            .start(
+                checkpoint=f"{tmp_path}/{name}",
+                results=mt.to_duckdb(f"{tmp_path}/out.duckdb", name),
+                rejected=mt.to_duckdb(f"{tmp_path}/out.duckdb", f"no_{name}"),
+                available_now=True,
+            )
+        )
+        assert query.await_end(timeout=240)
+
+    send(3)
+    kafka.send(topic, [(0, "a", b"\0\0\0\0\x09\2\2"), (0, "a", b"\1")])
+    count("before")
+    fields.append({"name": "amount", "type": ["null", "long"], "default": None})
+    send(2)
+    count("before")
+    count("after", total=mt.sum("amount"))
+    out = tmp_path / "out.duckdb"
+    assert rows(out, "SELECT n FROM before") == [(5,)]
+    assert rows(out, "SELECT n, total FROM after") == [(5, 4)]
+    for name in ("before", "after"):
+        rejected = f"SELECT reason, count(*) FROM no_{name} GROUP BY ALL"
+        assert rows(out, rejected) == [("malformed", 2)]
+
+
+def test_sql_reads_a_topic_by_a_registry(
+    spark: SparkSession, kafka: Kafka, registry: SchemaRegistry
+) -> None:
+    topic = kafka.topic(1)
+    number = registry.register(f"{topic}-value", {"type": "record", "name": "Order", "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ]})  # fmt: skip
+    kafka.send(
+        topic, [(0, None, registry.written(number, {"id": n, "at": at(n)})) for n in range(25)]
+    )
+    script = f"""
+        CREATE TABLE orders WITH (connector = 'kafka', topic = '{topic}', format = 'avro',
+            'bootstrap.servers' = '{kafka.servers}', registry = '{registry.url}', mode = 'batch');
+        CREATE TABLE found WITH (connector = 'parquet', path = 'found');
+        INSERT INTO found SELECT count(*) AS n
+        FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '1' MINUTE))
+        GROUP BY window_start, window_end;
+    """
+    frame = read(spark, pipeline(script).tables["orders"], Surroundings())
+    assert sorted((row["id"], row["at"].second) for row in frame.collect()) == [
+        (n, n) for n in range(25)
+    ]
 
 
 RECORDS = [

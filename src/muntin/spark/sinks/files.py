@@ -334,8 +334,13 @@ class DuckDBSink:
         table = _quoted(name)
         numbered = f"SELECT *, {number}::BIGINT AS {BATCH} FROM batch_rows"
         connection.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {numbered} LIMIT 0")
+        known = {row[0].lower() for row in connection.execute(f"DESCRIBE {table}").fetchall()}
+        for column, kind, *_ in connection.execute(f"DESCRIBE {numbered}").fetchall():
+            # A source whose schema has grown since.
+            if column.lower() not in known:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {_quoted(column)} {kind}")
         connection.execute(f"DELETE FROM {table} WHERE {BATCH} = {number}")
-        connection.execute(f"INSERT INTO {table} {numbered}")
+        connection.execute(f"INSERT INTO {table} BY NAME {numbered}")
 
 
 def to_duckdb(path: str, table: str, *, history: str | None = None) -> DuckDBSink:
@@ -344,7 +349,8 @@ def to_duckdb(path: str, table: str, *, history: str | None = None) -> DuckDBSin
     Results are upserted by keys and window, the greater revision wins, a batch in one transaction;
     sessions that were taken back are deleted. Pairs of joins and rejected messages are appended
     under their batch's number, in a column ``batch``, which therefore none of theirs may be called.
-    A repeated batch changes nothing.
+    A repeated batch changes nothing. Columns that rows to append have and their table hasn't are
+    added to it.
 
     Args:
         path: The file; made where it isn't there, when the query starts. So is its folder, which is

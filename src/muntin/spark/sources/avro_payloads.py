@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from polars.exceptions import PolarsError
 from pyspark.sql.types import DecimalType
 
+from muntin.engine.utf8 import text
 from muntin.spark.sources.avro_schema import AvroType
 from muntin.spark.sources.text_values import sound
 
@@ -51,10 +51,12 @@ class AvroPayloads:
     Attributes:
         kind: The schema.
         columns: The columns wanted, and their types.
+        skip: How many bytes stand before a record.
     """
 
     kind: AvroType
     columns: dict[str, pl.DataType]
+    skip: int = 0
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """Payloads as columns.
@@ -69,8 +71,8 @@ class AvroPayloads:
         """
         frames, wrong = [pl.DataFrame(schema=self.columns)], [pl.Series([], dtype=pl.Boolean)]
         for first, end in _chunks(values):
-            cursor = _Cursor(values[first:end])
-            read = {name: _read(cursor, _EACH, kind) for name, kind in self.kind.fields}
+            cursor = _Cursor(values[first:end], self.skip)
+            read = {field.name: _read(cursor, _EACH, field.kind) for field in self.kind.fields}
             bad = pl.Series(cursor.wrong())
             frames.append(sound(pl.DataFrame(read).cast(pl.Schema(self.columns)), bad))
             wrong.append(bad)
@@ -92,13 +94,13 @@ def _chunks(values: Sequence[bytes | None]) -> Iterator[tuple[int, int]]:
 class _Cursor:
     """Messages one behind the other, and where in each of them the next value begins."""
 
-    def __init__(self, values: Sequence[bytes | None]) -> None:
+    def __init__(self, values: Sequence[bytes | None], skip: int) -> None:
         room = bytes(_ROOM)
         self.data = b"".join([room, *(value or b"" for value in values), room])
         self.bytes = np.frombuffer(self.data, np.uint8)
         sizes = np.fromiter((len(value or b"") for value in values), np.int64, len(values))
         self.end = np.cumsum(sizes) + _ROOM
-        self.at = self.end - sizes
+        self.at = self.end - sizes + skip
         self.bad = np.fromiter((value is None for value in values), bool, len(values))
 
     def wrong(self) -> Numbers:
@@ -209,7 +211,8 @@ def _read(cursor: _Cursor, rows: Rows, kind: AvroType) -> pl.Series:
     if kind.null is not None:
         return _nullable(cursor, rows, kind)
     if kind.kind == "record":
-        return pl.DataFrame([_read(cursor, rows, k).alias(n) for n, k in kind.fields]).to_struct()
+        parts = {field.name: _read(cursor, rows, field.kind) for field in kind.fields}
+        return pl.DataFrame(parts).to_struct()
     if kind.kind in ("int", "long"):
         return _number(cursor, rows, kind)
     if kind.kind == "enum":
@@ -263,19 +266,6 @@ def _bytes(cursor: _Cursor, rows: Rows, kind: AvroType) -> pl.Series:
     found = cursor.texts(rows, sizes)
     if kind.kind != "string":
         return found
-    try:
-        return found.cast(pl.String)
-    except PolarsError:
-        # Only what is no text costs a step a message.
-        wrong = [not _is_text(value) for value in found]
-        cursor.mark(rows, np.array(wrong))
-        texts = [None if no else value for value, no in zip(found, wrong, strict=True)]
-        return pl.Series(texts, dtype=pl.Binary).cast(pl.String)
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    texts, wrong = text(found)
+    cursor.mark(rows, wrong.to_numpy())
+    return texts

@@ -46,10 +46,30 @@ _LOGICAL: Mapping[tuple[str, str], DataType] = {
     ("uuid", "string"): StringType(),
 }
 _DIGITS = 38
+# Where a field has no default; no JSON is bytes.
+REQUIRED = b""
 
 
 class UnreadableError(ValueError):
     """A schema, or a part of one, that isn't decoded in columns."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A part of a record.
+
+    Attributes:
+        name: Its name.
+        kind: Its type.
+        default: What it is in records that were written without it, as JSON; ``REQUIRED`` where
+            they can't be read.
+        names: By which names it may have been written.
+    """
+
+    name: str
+    kind: AvroType
+    default: Any = REQUIRED
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -71,7 +91,7 @@ class AvroType:
     logical: str = ""
     size: int = 0
     symbols: tuple[str, ...] = ()
-    fields: tuple[tuple[str, AvroType], ...] = ()
+    fields: tuple[Field, ...] = ()
     null: int | None = None
 
     def struct(self) -> StructType:
@@ -151,16 +171,21 @@ class _Names:
 
     def _record(self, given: Mapping[str, Any], space: str) -> AvroType:
         fields = tuple(
-            (str(field["name"]), self.type_of(field["type"], space))
-            for field in given.get("fields", ())
+            Field(
+                str(part["name"]),
+                self.type_of(part["type"], space),
+                part.get("default", REQUIRED),
+                frozenset((part["name"], *part.get("aliases", ()))),
+            )
+            for part in given.get("fields", ())
         )
-        names = [name.casefold() for name, _ in fields]
+        names = [field.name.casefold() for field in fields]
         if not fields or len({*names}) < len(names):
             raise UnreadableError("has a record without fields, or with two of one name")
         struct = StructType()
-        for name, kind in fields:
+        for field in fields:
             # Also where the schema has no null: what can't be read is null.
-            struct.add(name, kind.column)
+            struct.add(field.name, field.kind.column)
         return AvroType("record", struct, fields=fields)
 
 

@@ -7,7 +7,7 @@ The workers read topics themselves where they can; all else is read by Spark's o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from importlib.util import find_spec
 from typing import Any, Literal, cast
@@ -21,6 +21,7 @@ from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.avro_payloads import AvroPayloads
+from muntin.spark.sources.avro_registry import RegisteredAvro, Registry
 from muntin.spark.sources.avro_schema import UnreadableError, record
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.csv_payloads import CsvPayloads
@@ -61,6 +62,7 @@ class Kafka:
     headers: bool
     per_batch: int | None
     reader: Reader | None = None
+    registry: Registry | None = None
     options: Mapping[str, str] = field(repr=False, default_factory=dict)
 
     def stream(self, spark: SparkSession) -> DataFrame:
@@ -68,20 +70,29 @@ class Kafka:
 
         Raises:
             SettingError: When Spark's Kafka connector is nowhere.
+            SourceError: When the schema registry doesn't know the topic, or doesn't answer.
         """
-        if self.in_columns():
-            return self._columnar(spark, streaming=True)
-        return self._load(spark, spark.readStream)
+        return self._with_schema()._read(spark, streaming=True)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """What the topics hold now, as a batch DataFrame.
 
         Raises:
             SettingError: When Spark's Kafka connector is nowhere.
+            SourceError: When the schema registry doesn't know the topic, or doesn't answer.
         """
+        return self._with_schema()._read(spark, streaming=False)
+
+    def _with_schema(self) -> Kafka:
+        """The same, with the registry's newest schema where none is given."""
+        if self.registry is None or self.schema is not None:
+            return self
+        return replace(self, schema=self.registry.latest(self.topics[0]))
+
+    def _read(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         if self.in_columns():
-            return self._columnar(spark, streaming=False)
-        return self._load(spark, spark.read)
+            return self._columnar(spark, streaming=streaming)
+        return self._load(spark, spark.readStream if streaming else spark.read)
 
     def in_columns(self) -> bool:
         """Whether the workers read the topics themselves; Spark's connector does otherwise.
@@ -94,13 +105,16 @@ class Kafka:
         """
         if self.reader == "spark":
             return False
+        # Spark's own reader knows of no registry.
+        required = self.reader == "columns" or self.registry is not None
         if not BOUNDS_BATCHES:
-            if self.reader == "columns":
+            if required:
+                option = "reader" if self.registry is None else "registry"
                 hint = "leave it out, or take a newer Spark"
-                raise OptionError("reader", self.reader, "needs Spark 4.2", hint)
+                raise OptionError(option, self.reader, "needs Spark 4.2", hint)
             return False
         problem = self._beyond_columns()
-        if problem is not None and self.reader == "columns":
+        if problem is not None and required:
             raise problem
         if problem is None and find_spec("confluent_kafka") is None:
             instead = "read with Spark's connector: reader='spark'"
@@ -115,7 +129,7 @@ class Kafka:
         except ValueError:
             hint = "give 'earliest', 'latest', or JSON: {\"topic\": {\"0\": 17}}"
             return OptionError("starting", self.starting, "is none of those", hint)
-        if self.form == "avro":
+        if self.form == "avro" and self.schema is not None:
             try:
                 record(str(self.schema))
             except UnreadableError as error:
@@ -161,6 +175,8 @@ class Kafka:
         if struct is None:
             return None
         columns = dict(polars_schema(struct))
+        if self.form == "avro" and self.registry is not None:
+            return RegisteredAvro(self.registry, record(str(self.schema)), columns)
         if self.form == "avro":
             return AvroPayloads(record(str(self.schema)), columns)
         return (JsonPayloads if self.form == "json" else CsvPayloads)(columns, zone)
@@ -232,6 +248,7 @@ def kafka(
     headers: bool = False,
     per_batch: int | None = None,
     reader: Reader | None = None,
+    registry: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Kafka:
     """Describe topics of Kafka; ``.stream(spark)`` and ``.frame(spark)`` read them.
@@ -247,8 +264,9 @@ def kafka(
         topic: The topic, or several.
         columns: Names and types of the payload, as Spark's DDL (``"id long, at timestamp"``) or as
             a type. Without it, ``value`` is left as bytes.
-        format: How payloads are written: ``json``, ``csv`` or ``avro`` (plain, without a registry).
-        schema: The schema of Avro payloads, as JSON.
+        format: How payloads are written: ``json``, ``csv`` or ``avro``.
+        schema: The schema of Avro payloads, as JSON. With a registry, the one to read by: the
+            newest of the topic where none is given.
         starting: Where a new query begins: ``earliest``, ``latest``, or offsets as the connector
             takes them. A query that goes on from its checkpoint doesn't look at it.
         headers: Whether the column ``headers`` is read too.
@@ -259,6 +277,9 @@ def kafka(
             in columns is (JSON and CSV of plain types, Avro, and bytes); the rest is Spark's:
             decimals and nested types in JSON and CSV, arrays and maps in Avro, and options of its
             connector or of Java's client.
+        registry: The address of a schema registry (``http://localhost:8081``; where it wants them,
+            ``http://user:password@…``), for Avro payloads in Confluent's wire format: each says by
+            which schema it was written, and is read as the one given, by Avro's own rules.
         options: More of the connector's options; those with a dot in their names are of Kafka's
             clients, with or without ``kafka.`` before them (``security.protocol``). Secrets
             among their values are shown in no plan and no message.
@@ -276,9 +297,7 @@ def kafka(
         raise OptionError("topic", topic, "names none", "give the name of one")
     if format not in ("json", "csv", "avro"):
         raise OptionError("format", format, "isn't read", "give 'json', 'csv' or 'avro'")
-    if (format == "avro") != (schema is not None):
-        hint = "give both, or neither: schema='{\"type\": \"record\", …}', format='avro'"
-        raise OptionError("schema", schema, f"doesn't fit format={format!r}", hint)
+    _refuse_schema(format, schema, registry, topics, reader)
     if format == "avro" and columns is not None:
         hint = "leave it out: the schema says them"
         raise OptionError("columns", columns, "aren't given with Avro", hint)
@@ -287,9 +306,36 @@ def kafka(
     if reader not in (None, "columns", "spark"):
         raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
     given = of_connector(options or {})
+    known = None if registry is None else Registry(registry)
     return Kafka(
-        servers, topics, columns, format, schema, starting, headers, per_batch, reader, given
+        servers, topics, columns, format, schema, starting, headers, per_batch, reader, known, given
     )
+
+
+def _refuse_schema(
+    form: Form,
+    schema: str | None,
+    registry: str | None,
+    topics: Sequence[str],
+    reader: Reader | None,
+) -> None:
+    """Options of Avro that don't fit together."""
+    if registry is None:
+        if (form == "avro") != (schema is not None):
+            hint = "give both, or neither: schema='{\"type\": \"record\", …}', format='avro'"
+            raise OptionError("schema", schema, f"doesn't fit format={form!r}", hint)
+        return
+    if form != "avro":
+        raise OptionError("registry", "…", f"doesn't fit format={form!r}", "add format='avro'")
+    if not registry.startswith(("http://", "https://")):
+        hint = "give its address: registry='http://localhost:8081'"
+        raise OptionError("registry", registry, "isn't an address", hint)
+    if reader == "spark":
+        hint = "leave reader='spark' out: Spark's own reader knows of no registry"
+        raise OptionError("reader", reader, "doesn't fit a registry", hint)
+    if schema is None and len(topics) > 1:
+        hint = "give the one to read by, or read each topic by itself: schema='{…}'"
+        raise OptionError("schema", schema, "isn't clear for several topics", hint)
 
 
 def _struct(columns: str | StructType | None) -> StructType:

@@ -114,6 +114,7 @@ def _kafka(table: Table, options: dict[str, str]) -> Kafka:
         headers=options.pop("includeHeaders", options.pop("headers", "false")).lower() == "true",
         per_batch=None if per_batch is None else int(per_batch),
         reader=cast(Reader | None, options.pop("reader", None)),
+        registry=options.pop("registry", None),
         options=options,
     )
 

@@ -1,0 +1,194 @@
+"""Avro with a schema registry: a byte of nothing, the schema's number, and then the record.
+
+That is the wire format of Confluent's registry, and of those that speak its protocol: Karapace,
+Apicurio, Redpanda's. The workers ask for a schema once, by its number, and keep it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import compress
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import Request, urlopen
+
+import polars as pl
+
+from muntin.model.errors import SourceError
+from muntin.spark.host.schema import polars_schema
+from muntin.spark.sources.avro_evolution import converted
+from muntin.spark.sources.avro_payloads import AvroPayloads
+from muntin.spark.sources.avro_schema import AvroType, UnreadableError, record
+from muntin.spark.sources.text_values import sound
+
+logger = logging.getLogger(__name__)
+
+# The byte of nothing, and four of the number, the most significant first.
+_HEAD = 5
+_PATIENCE, _TIMEOUT = 60.0, 10.0
+# Numbers are given out from 1 on. Behind so many that don't exist one after the other, none does.
+_UNKNOWN = 20
+_SCHEMAS: dict[tuple[str, int], AvroType | None] = {}
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Where schemas are asked for.
+
+    Attributes:
+        url: Its address, with a user and a password where it wants them.
+    """
+
+    url: str = field(repr=False)
+
+    def latest(self, topic: str) -> str:
+        """The newest schema of a topic's values.
+
+        Raises:
+            SourceError: When there is none, or the registry doesn't answer for a minute.
+        """
+        subject = f"{topic}-value"
+        found = self._get(f"subjects/{quote(subject, safe='')}/versions/latest")
+        if found is None:
+            raise SourceError(
+                f"the registry at {self.place} has no schema of {subject!r}; register one, or give "
+                "the one to read by: schema='{…}'"
+            )
+        return str(found["schema"])
+
+    def schema(self, number: int) -> AvroType | None:
+        """The schema of a number; ``None`` where there is none, or it isn't decoded in columns."""
+        known = (self.url, number)
+        if known not in _SCHEMAS:
+            found = self._get(f"schemas/ids/{number}")
+            if found is None:
+                return None
+            _SCHEMAS[known] = self._read(number, found)
+        return _SCHEMAS[known]
+
+    @property
+    def place(self) -> str:
+        """The address, without what is secret."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+
+    def _read(self, number: int, found: dict[str, Any]) -> AvroType | None:
+        try:
+            if found.get("schemaType", "AVRO") != "AVRO" or found.get("references"):
+                raise UnreadableError("is no Avro that stands by itself")
+            return record(str(found["schema"]))
+        except UnreadableError as error:
+            _warn(self.place, number, str(error))
+            return None
+
+    def _get(self, path: str) -> dict[str, Any] | None:
+        """What the registry answers; ``None`` where it knows of no such thing."""
+        parts, headers = urlsplit(self.url), {"Accept": "application/json"}
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        where = f"{self.place}{parts.path.rstrip('/')}/{path}"
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                with urlopen(Request(where, headers=headers), timeout=_TIMEOUT) as answer:
+                    found: dict[str, Any] = json.load(answer)
+                    return found
+            except HTTPError as error:
+                if error.code == 404:
+                    return None
+                problem, final = f"answers {error.code} {error.reason}", error.code < 500
+            except (URLError, TimeoutError, OSError, ValueError) as error:
+                problem, final = f"doesn't answer: {error}", False
+            if final or time.monotonic() > deadline:
+                raise SourceError(f"the schema registry at {self.place} {problem}")
+            time.sleep(0.5)
+
+
+@dataclass(frozen=True)
+class RegisteredAvro:
+    """Decodes records that say by which schema they were written.
+
+    Attributes:
+        registry: Where schemas are asked for.
+        kind: The schema to read by.
+        columns: Its columns, and their types.
+    """
+
+    registry: Registry
+    kind: AvroType
+    columns: dict[str, pl.DataType]
+
+    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+        """Payloads as columns.
+
+        Args:
+            values: One record each, behind the number of its schema.
+
+        Returns:
+            A row a payload, and which payloads couldn't be read: those without a number, of a
+            schema that isn't there or can't be read as the one wanted, and those that aren't such
+            records. Their rows are null.
+
+        Raises:
+            SourceError: When the registry doesn't answer for a minute.
+        """
+        heads = pl.Series(values, dtype=pl.Binary).bin.head(_HEAD)
+        left = pl.repeat(True, len(values), dtype=pl.Boolean, eager=True)
+        frames, wrong, rows = [], [], []
+        for number, writer in self._writers(heads.unique()).items():
+            among = heads.eq_missing(pl.Series([number.to_bytes(_HEAD, "big")]))
+            frame, bad = self._read(list(compress(values, among)), writer)
+            frames.append(frame)
+            wrong.append(bad)
+            rows.append(among.arg_true())
+            left &= ~among
+        rest = left.arg_true()
+        frames.append(pl.DataFrame(schema=self.columns).clear(len(rest)))
+        wrong.append(pl.Series([True]).new_from_index(0, len(rest)))
+        order = pl.concat([*rows, rest]).arg_sort()
+        bad = pl.concat(wrong).gather(order)
+        return sound(pl.concat(frames).select(pl.all().gather(order)), bad), bad
+
+    def _writers(self, heads: pl.Series) -> dict[int, AvroType]:
+        """The schemas whose numbers messages begin with, as far as they are there."""
+        whole = (head for head in heads if head is not None and len(head) == _HEAD)
+        found, unknown = {}, 0
+        for number in sorted(int.from_bytes(head[1:], "big") for head in whole if not head[0]):
+            writer = self.registry.schema(number) if unknown < _UNKNOWN else None
+            unknown = unknown + 1 if writer is None else 0
+            if writer is not None and self._converts(number, writer):
+                found[number] = writer
+        return found
+
+    def _converts(self, number: int, writer: AvroType) -> bool:
+        try:
+            self._read([], writer)
+        except UnreadableError as error:
+            _warn(self.registry.place, number, str(error))
+            return False
+        return True
+
+    def _read(
+        self, values: Sequence[bytes | None], writer: AvroType
+    ) -> tuple[pl.DataFrame, pl.Series]:
+        own = dict(polars_schema(writer.struct()))
+        frame, bad = AvroPayloads(writer, own, _HEAD).decode(values)
+        if writer == self.kind:
+            return frame, bad
+        frame, unlike = converted(frame, writer, self.kind)
+        return frame.cast(pl.Schema(self.columns)), bad | unlike
+
+
+@lru_cache(maxsize=1000)
+def _warn(place: str, number: int, problem: str) -> None:
+    """Say once why messages of a schema are rejected."""
+    logger.warning("schema %d of the registry at %s %s: its messages are rejected as malformed",
+                   number, place, problem)  # fmt: skip

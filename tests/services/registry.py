@@ -1,0 +1,94 @@
+"""A schema registry on loopback: what the protocol's readers ask for, over schemas in memory.
+
+The paths, the answers and the wire format are those that Confluent documents; no registry can be
+installed by a package index.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import fastavro
+
+
+class SchemaRegistry:
+    """Schemas by number and by subject.
+
+    Attributes:
+        url: Its address.
+        asked: The paths that were asked for, in order.
+        user: The user and the password that it wants, if it wants any.
+        down: How many of the next requests it answers with an error of its own.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.user: str | None = None
+        self.down = 0
+        self._schemas: list[dict[str, Any]] = []
+        self._subjects: dict[str, int] = {}
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                registry.asked.append(self.path)
+                code, answer = registry.answer(self.path, self.headers)
+                body = json.dumps(answer).encode()
+                self.send_response(code)
+                self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def answer(self, path: str, headers: Mapping[str, str]) -> tuple[int, Any]:
+        """The status and the body."""
+        if self.user is not None:
+            wanted = f"Basic {base64.b64encode(self.user.encode()).decode()}"
+            if headers.get("Authorization") != wanted:
+                return 401, {"error_code": 401, "message": "Unauthorized"}
+        if self.down:
+            self.down -= 1
+            return 503, {"error_code": 50301, "message": "Leader isn't known"}
+        kind, _, rest = path.strip("/").partition("/")
+        if kind == "schemas":
+            number = int(rest.removeprefix("ids/"))
+            if 0 < number <= len(self._schemas):
+                return 200, self._schemas[number - 1]
+            return 404, {"error_code": 40403, "message": "Schema not found"}
+        subject = rest.removesuffix("/versions/latest")
+        number = self._subjects.get(subject, 0)
+        if number:
+            return 200, {"subject": subject, "id": number, **self._schemas[number - 1]}
+        return 404, {"error_code": 40401, "message": "Subject not found"}
+
+    def register(self, subject: str, schema: Any, **more: Any) -> int:
+        """Add a schema; returns its number."""
+        self._schemas.append({"schema": json.dumps(schema), **more})
+        self._subjects[subject] = len(self._schemas)
+        return len(self._schemas)
+
+    def written(self, number: int, message: Mapping[str, Any]) -> bytes:
+        """A message as a serializer of the registry writes it."""
+        schema = fastavro.parse_schema(json.loads(self._schemas[number - 1]["schema"]))
+        out = io.BytesIO()
+        out.write(b"\0" + number.to_bytes(4, "big"))
+        fastavro.schemaless_writer(out, schema, message)
+        return out.getvalue()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
