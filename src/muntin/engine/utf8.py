@@ -7,6 +7,7 @@ marked, so that messages are rejected where something would be computed with it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -33,6 +34,23 @@ def frame_of(table: pa.Table) -> pl.DataFrame:
             bad[name] = pl.Series(np.concatenate([rows for _, rows in parts]))
         found.append(pl.Series(name, column))
     return marked(pl.DataFrame(found), bad)
+
+
+def from_pandas(data: Any) -> pl.DataFrame:
+    """A pandas frame; half a surrogate pair in its text isn't UTF-8, and so escaped and marked."""
+    try:
+        return pl.DataFrame(data)
+    except UnicodeEncodeError:
+        found = {}
+    for name in data.columns:
+        column = data[name]
+        if not column.map(type).eq(str).any():
+            found[name] = pl.DataFrame(data[[name]]).to_series().to_arrow()
+            continue
+        raw = [v.encode(errors="surrogatepass") if isinstance(v, str) else None for v in column]
+        held = pa.array(raw, pa.large_binary())
+        found[name] = pa.Array.from_buffers(pa.large_string(), len(held), held.buffers())
+    return frame_of(pa.table(found))
 
 
 def marked(messages: pl.DataFrame, bad: dict[str, pl.Series]) -> pl.DataFrame:

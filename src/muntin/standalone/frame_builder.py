@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
-from muntin.engine.utf8 import GARBLED, frame_of
+from muntin.engine.utf8 import GARBLED, frame_of, from_pandas
 from muntin.model.errors import OptionError
 from muntin.standalone.fields import (
     GREATEST,
@@ -282,6 +282,8 @@ def _table(given: Any) -> tuple[pl.DataFrame, pl.Series | None]:
             given = pa.Table.from_batches([given])
         if isinstance(given, pa.Table):
             given = frame_of(given)
+        if type(given).__module__.partition(".")[0] == "pandas":
+            given = from_pandas(given)
         frame = given if isinstance(given, pl.DataFrame) else pl.DataFrame(given)
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         hint = "give a Polars, pandas or Arrow table, or a list of dictionaries"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from muntin.model.errors import OptionError
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
 _AT_ONCE = 10_000
@@ -74,11 +75,18 @@ def rows_of_arrow(data: pa.Table | pa.RecordBatch) -> Iterator[Any]:
     """The rows of an Arrow table; one with text that isn't UTF-8 is unread, its bytes escaped."""
     import pyarrow as pa
 
-    from muntin.engine.named_rows import named_rows
-    from muntin.engine.utf8 import GARBLED, frame_of
+    from muntin.engine.utf8 import frame_of
 
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-    for row in named_rows(frame_of(table)):
+    yield from rows_of_frame(frame_of(table))
+
+
+def rows_of_frame(frame: pl.DataFrame) -> Iterator[Any]:
+    """The rows of a frame, in which those whose text isn't UTF-8 may be marked."""
+    from muntin.engine.named_rows import named_rows
+    from muntin.engine.utf8 import GARBLED
+
+    for row in named_rows(frame):
         bad = row.pop(GARBLED, None)
         yield Unread(row, f"{', '.join(bad)} isn't UTF-8") if bad else row
 

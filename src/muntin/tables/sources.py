@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from muntin.model.errors import OptionError
-from muntin.tables.files import Unread, rows_of_arrow, rows_of_file
+from muntin.tables.files import Unread, rows_of_arrow, rows_of_file, rows_of_frame
 from muntin.tables.moments import PointInTime
 from muntin.tables.record import Keying, keying
 
@@ -117,7 +117,7 @@ def rows(data: Any, start: int) -> Iterator[Any]:
         return rows_of_arrow(data.slice(start))
     frame = _frame(data)
     if frame is not None:
-        return _frame_rows(frame, start)
+        return rows_of_frame(frame.slice(start))
     if isinstance(data, Sequence):
         return (data[number] for number in range(start, len(data)))
     if isinstance(data, Iterable):
@@ -135,13 +135,9 @@ def _frame(data: Any) -> Any:
 
     if module == "polars":
         return data.collect() if isinstance(data, pl.LazyFrame) else data
-    return pl.from_pandas(data)
+    from muntin.engine.utf8 import from_pandas
 
-
-def _frame_rows(frame: Any, start: int) -> Iterator[Any]:
-    from muntin.engine.named_rows import named_rows
-
-    yield from named_rows(frame.slice(start))
+    return from_pandas(data)
 
 
 class Memory:

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -218,6 +219,20 @@ def test_text_that_isnt_utf8_in_arrow_tables(batch: bool) -> None:
     assert aside["y"] == ("malformed", "\\xff", "k isn't UTF-8")
     assert aside["w"] == ("malformed", "\\xed\\xa0\\x80", "k isn't UTF-8")
     assert aside["z"][0] == "malformed"
+
+
+def test_half_surrogate_pairs_in_pandas_frames() -> None:
+    errors: list[Any] = []
+    operator = WindowedAggregator(
+        windowed(key="k", time="at").tumbling("10 s").agg(n=mt.count()), errors=errors.append
+    )
+    cells = {"k": ["a", "\ud800", None], "at": [SECOND] * 3, "x": [0.5, math.nan, 1.5]}
+    operator.add_messages(pd.DataFrame(cells))
+    adds_up(operator.counts, 3)
+    assert [(one["k"], one["reason"], one["unread"]) for one in errors] == [
+        ("\\xed\\xa0\\x80", "malformed", "k isn't UTF-8"), (None, "null_key", None)
+    ]  # fmt: skip
+    assert errors[0]["x"] is None
 
 
 def test_nested_text_that_isnt_utf8() -> None:

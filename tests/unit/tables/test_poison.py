@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -113,6 +114,16 @@ def test_text_that_isnt_utf8(tmp_path: Path, kind: str) -> None:
     assert [(message.key, message.unread) for message in found] == [
         ("\\xed\\xa0\\x80", "k isn't UTF-8"), ("a", None)
     ]  # fmt: skip
+
+
+def test_half_surrogate_pairs_in_pandas_frames() -> None:
+    app, plain = counting(None)
+    frame = pd.DataFrame({"k": ["a", "\ud800", "b"], "at": [1.0, 2.0, 3.0]}, index=[7, 8, 9])
+    with app.run({"events": mt.source(frame, key="k", time="at")}) as running:
+        assert dict(plain.items()) == {"a": 1, "b": 1}
+        (rejected,) = running.rejected
+        assert (rejected.reason, rejected.offset) == ("malformed", 1)
+        assert (rejected.value["k"], rejected.detail) == ("\\xed\\xa0\\x80", "k isn't UTF-8")
 
 
 def test_lines_of_csv_whose_quotes_dont_end(tmp_path: Path) -> None:
