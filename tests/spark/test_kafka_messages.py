@@ -91,6 +91,15 @@ def test_text_within_other_values_counts(spark: SparkSession) -> None:
         assert row.valid == (number > 5), column
 
 
+def test_a_column_may_be_called_as_a_variable(spark: SparkSession) -> None:
+    """The condition for lists within lists has variables of its own."""
+    bad = "cast(unhex('61EDA080') AS string)"
+    frame = spark.sql(f"SELECT array(array('a', {bad})) AS one0, array(array('a')) AS one1")
+    valid = [texts((name,), frame.schema).alias(name) for name in ("one0", "ONE1")]
+    (row,) = frame.select(*valid).collect()
+    assert (row.one0, row.ONE1) == (False, True)
+
+
 def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: Any) -> None:
     """Not within a millisecond, nor in the hour that comes twice when clocks go back."""
     sent: list[Any] = []

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.spark.failures import Failure
@@ -115,8 +114,8 @@ def fetched(
     few: int = _FEW,
 ) -> tuple[list[str], list[Batch]]:
     """The progress of a batch's shards, and what each output gets of it."""
-    small = F.when(F.length("blob") <= few, F.col("blob")).alias("blob")
-    rows = emitted.select("kind", "progress", small).collect()
+    small = f"CASE WHEN length(blob) <= {few} THEN blob END AS blob"
+    rows = emitted.selectExpr("kind", "progress", small).collect()
     batches = []
     for o in outputs:
         blobs = [row.blob for row in rows if row.kind == o.kind]

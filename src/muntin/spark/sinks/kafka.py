@@ -91,7 +91,7 @@ class KafkaSink:
         identity = self.key if self.key is not None else batch.identity
         value = self._value(there)
         if batch.keys is not None:
-            value = F.when(F.col(columns.EMISSION) != "retract", value)
+            value = F.when(F.expr(f"{columns.EMISSION} <> 'retract'"), value)
         own = [name for name in (columns.EMISSION, columns.REVISION) if name in there]
         key = _key(identity, frame.schema)
         names = there if identity is None or len(identity) < 2 else (*there, *identity)
@@ -126,7 +126,7 @@ class KafkaSink:
         return [column.alias(name) for name, column in parts.items()]
 
     def _value(self, names: Sequence[str]) -> Column:
-        row = F.struct(*(F.col(quoted(name)) for name in names))
+        row = _struct(names)
         if self.form == "json":
             return F.to_json(row, _JSON).cast("binary")
         from pyspark.sql.avro.functions import to_avro
@@ -183,19 +183,23 @@ def _key(names: tuple[str, ...] | None, schema: StructType) -> Column:
     if not names:
         return F.lit(None).cast("string")
     if len(names) > 1:
-        return F.to_json(F.struct(*(F.col(quoted(name)) for name in names)), _JSON)
+        return F.to_json(_struct(names), _JSON)
     found = F.col(quoted(names[0]))
     times = {f.name.lower() for f in schema.fields if isinstance(f.dataType, TimestampType)}
     # Without its offset, the hour that comes twice when clocks go back is one.
     return F.date_format(found, _INSTANT) if names[0].lower() in times else found.cast("string")
 
 
+# Each batch makes its columns anew, and a column made of text is one call to the JVM.
+def _struct(names: Sequence[str]) -> Column:
+    return F.expr(f"struct({', '.join(map(quoted, names))})")
+
+
 def _headers(names: Sequence[str], number: int) -> Column:
-    values = {name: F.col(quoted(name)).cast("string") for name in names}
-    values["batch"] = F.lit(str(number))
-    return F.array(
-        *(
-            F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
-            for name, value in values.items()
-        )
+    values = {name: f"cast({quoted(name)} AS string)" for name in names}
+    values["batch"] = f"'{number}'"
+    made = (
+        f"named_struct('key', '{name}', 'value', cast({value} AS binary))"
+        for name, value in values.items()
     )
+    return F.expr(f"array({', '.join(made)})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -15,6 +15,8 @@ from muntin.spark.sinks.plain import as_json
 from muntin.spark.sinks.unstorable import ROW, WHY
 
 _NOT_TEXT = "a text isn't UTF-8, as JSON must be"
+# What the job that sends ends with then.
+_INVALID = "muntin found no UTF-8"
 _TOO_LARGE = "RecordTooLargeException"
 # What a driver says of an error whose class only the executors have, as with added jars.
 _UNKNOWN = "UnknownReason"
@@ -23,20 +25,32 @@ _OVERHEAD, _A_HEADER = 100, 10
 _MESSAGE = ("key", "value", "headers")
 
 
-def is_text(column: Column, kind: DataType) -> Column:
-    """Whether all text of a column is UTF-8; what else Spark has in text comes out of casts."""
-    found = F.lit(True)
+def is_text(value: str, kind: DataType, depth: int = 0) -> str | None:
+    """A condition in SQL: whether all text of a value is UTF-8; ``None`` where it has no text.
+
+    What else Spark has in text comes out of casts.
+
+    Args:
+        value: The value, in SQL.
+        kind: Its type.
+        depth: In how many lists it lies: each has a variable of its own.
+    """
+    found: list[str | None] = []
     if isinstance(kind, StringType):
-        found = F.is_valid_utf8(column)
+        found = [f"is_valid_utf8({value})"]
     elif isinstance(kind, ArrayType):
-        found = F.forall(column, lambda one: is_text(one, kind.elementType))
+        one = f"one{depth}"
+        inner = is_text(one, kind.elementType, depth + 1)
+        found = [inner and f"forall({value}, {one} -> {inner})"]
     elif isinstance(kind, MapType):
-        keys = is_text(F.map_keys(column), ArrayType(kind.keyType))
-        found = keys & is_text(F.map_values(column), ArrayType(kind.valueType))
+        found = [
+            is_text(f"map_keys({value})", ArrayType(kind.keyType), depth),
+            is_text(f"map_values({value})", ArrayType(kind.valueType), depth),
+        ]
     elif isinstance(kind, StructType):
-        parts = (is_text(column[field.name], field.dataType) for field in kind.fields)
-        found = reduce(Column.__and__, parts, found)
-    return F.coalesce(found, F.lit(True))
+        found = [is_text(f"{value}.{quoted(f.name)}", f.dataType, depth) for f in kind.fields]
+    known = [one for one in found if one is not None]
+    return f"coalesce({' AND '.join(known)}, true)" if known else None
 
 
 class OutgoingMessages:
@@ -50,7 +64,7 @@ class OutgoingMessages:
     """
 
     def __init__(self, rows: DataFrame, most: int, save: Callable[[DataFrame], None]) -> None:
-        self._rows = rows.withColumn("size", _size())
+        self._all = rows
         self._most = most
         self._save = save
 
@@ -63,8 +77,8 @@ class OutgoingMessages:
         Returns:
             ``row`` and ``why`` of the others; ``None`` where there are none.
         """
-        value = F.when(F.col("texts"), F.col("value")).otherwise(F.raise_error(F.lit(_NOT_TEXT)))
-        if self._taken(self._rows.withColumn("value", value)):
+        value = f"CASE WHEN texts THEN value ELSE raise_error('{_INVALID}') END AS value"
+        if self._taken(self._all.selectExpr("key", value, "headers")):
             return None
         limit = self._most
         self._probe()
@@ -75,6 +89,11 @@ class OutgoingMessages:
         why = F.when(~F.col("texts"), F.lit(_NOT_TEXT)).when(F.col("size") > limit, large)
         unfit = self._rows.withColumn(WHY, why).where(F.col(WHY).isNotNull())
         return unfit.select("row", WHY).mapInArrow(_encoded, f"{ROW} string, {WHY} string")
+
+    @cached_property
+    def _rows(self) -> DataFrame:
+        """The messages with their sizes, which are asked for where some weren't taken."""
+        return self._all.withColumn("size", _size())
 
     def _probe(self) -> None:
         """Send the smallest message once more: where that fails, it isn't the messages' fault."""
@@ -106,7 +125,7 @@ class OutgoingMessages:
         try:
             self._save(rows.select(*_MESSAGE))
         except Exception as error:
-            if any(words in str(error) for words in (_NOT_TEXT, _TOO_LARGE, _UNKNOWN)):
+            if any(words in str(error) for words in (_INVALID, _TOO_LARGE, _UNKNOWN)):
                 return False
             raise
         return True
@@ -135,5 +154,5 @@ def _encoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def texts(names: Sequence[str], schema: StructType) -> Column:
     """Whether columns that become JSON are text where they must be."""
     kinds = {field.name.lower(): field.dataType for field in schema.fields}
-    parts = (is_text(F.col(quoted(name)), kinds[name.lower()]) for name in names)
-    return reduce(Column.__and__, parts, F.lit(True))
+    parts = [is_text(quoted(name), kinds[name.lower()]) for name in names]
+    return F.expr(" AND ".join(part for part in parts if part is not None) or "true")

@@ -85,6 +85,8 @@ class Letters:
 
     def frames_on(self, spark: SparkSession) -> list[DataFrame]:
         """The same as rows of ``LETTER``."""
+        if not self.frames:
+            return []
         fixed = (F.lit(self.output).alias("output"), F.lit(UNSTORABLE).alias("reason"))
         found = [
             spark.createDataFrame(one) if isinstance(one, pa.Table) else one for one in self.frames
