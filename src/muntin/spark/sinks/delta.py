@@ -12,7 +12,7 @@ from muntin.engine import columns
 from muntin.model.errors import OptionError, SettingError, SinkError
 from muntin.spark.host.internals.jvm import JvmError, has_class, is_connected
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import BATCH, check_names, check_numbered
+from muntin.spark.sinks.files import BATCH, check_columns
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -38,10 +38,7 @@ class DeltaSink:
         return f"DeltaSink({self.table!r}, {self.history!r})"
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        check_names(schema.names, self.table, capitals=False)
-        if keys is None or self.history is not None:
-            hint = "give the column another name" + (", or keep no history" if keys else "")
-            check_numbered(schema.names, self.table, hint, capitals=False)
+        check_columns(schema.names, keys, self.table, self.history)
         for field in schema.fields:
             _check_column(field.name, field.dataType)
 

@@ -70,21 +70,6 @@ def check_apart(targets: Iterable[Sink | None]) -> None:
         taken.add(table)
 
 
-def check_numbered(names: Iterable[str], place: str, hint: str, *, capitals: bool) -> None:
-    """Refuse a column that has the name of the one in which the batch's number is kept.
-
-    Args:
-        names: The columns.
-        place: What is written to.
-        hint: What to do about it.
-        capitals: Whether names that differ only in capitals are two names there.
-    """
-    for name in names:
-        if (name if capitals else name.lower()) == BATCH:
-            problem = f"is the column in which {place} keeps the batch's number"
-            raise OptionError("column", name, problem, hint)
-
-
 def set_aside(batch: Batch, rows: pa.Table, refused: Mapping[int, str], where: str) -> None:
     """Give a batch back the rows that were refused."""
     if refused:
@@ -92,24 +77,37 @@ def set_aside(batch: Batch, rows: pa.Table, refused: Mapping[int, str], where: s
         batch.letters.add(taken, where, list(refused.values()))
 
 
-def check_names(names: Iterable[str], place: str, *, capitals: bool) -> None:
-    """Refuse columns that would become one, or get another name.
+def check_columns(
+    names: Iterable[str],
+    keys: tuple[str, ...] | None,
+    table: str,
+    history: str | None = None,
+    *,
+    capitals: bool = False,
+) -> None:
+    """Refuse columns that would become one, or that of the batch's number where that is kept.
 
     Args:
         names: The columns.
-        place: What is written to.
+        keys: As of ``Batch``.
+        table: What is written to.
+        history: What keeps every row of what has an identity.
         capitals: Whether names that differ only in capitals are two names there.
     """
-    taken: set[str] = set()
+    log, taken = table if keys is None else history, set[str]()
     for name in names:
         plain = name if capitals else name.lower()
         if plain in taken:
-            problem = f"is twice among the columns that {place} gets"
+            problem = f"is twice among the columns that {table} gets"
             more = "" if capitals else " (capitals make no other name there)"
             raise OptionError("column", name, problem + more, "give one another name")
         if not plain:
-            problem = f"can't be the name of a column of {place}"
+            problem = f"can't be the name of a column of {table}"
             raise OptionError("column", name, problem, "give the column a name")
+        if plain == BATCH and log is not None:
+            problem = f"is the column in which {log} keeps the batch's number"
+            hint = "give the column another name" + ("" if keys is None else ", or keep no history")
+            raise OptionError("column", name, problem, hint)
         taken.add(plain)
 
 
@@ -153,8 +151,7 @@ class ParquetSink:
 
     def _check(self, names: Iterable[str]) -> None:
         # Who reads the folder would get its number in place of the column.
-        check_names(names, self.path, capitals=False)
-        check_numbered(names, self.path, "give the column another name", capitals=False)
+        check_columns(names, None, self.path)
 
 
 def to_parquet(path: str) -> ParquetSink:
@@ -194,7 +191,7 @@ class DuckDBSink:
         self._begun = False
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        self._check(schema.names, keys)
+        check_columns(schema.names, keys, self.table, self.history)
 
     def prepare(self) -> None:
         """Have a folder for the file."""
@@ -205,7 +202,7 @@ class DuckDBSink:
             return
         rows = batch.table()
         # A user's own sink may write through this one without having checked before.
-        self._check(rows.column_names, batch.keys)
+        check_columns(rows.column_names, batch.keys, self.table, self.history)
         path = Path(self.path).resolve()
         with _TURNS[path]:
             self._make(path)
@@ -279,14 +276,6 @@ class DuckDBSink:
         except (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException) as error:
             connection.execute("ROLLBACK")
             raise RowsRefusedError(str(error)) from error
-
-    def _check(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
-        check_names(names, self.table, capitals=False)
-        hint = "give the column another name"
-        if keys is None:
-            check_numbered(names, self.table, hint, capitals=False)
-        elif self.history is not None:
-            check_numbered(names, self.history, f"{hint}, or keep no history", capitals=False)
 
     def _upsert(self, connection: Any, identity: tuple[str, ...], rows: pa.Table) -> None:
         table = _quoted(self.table)

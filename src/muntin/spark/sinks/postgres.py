@@ -13,7 +13,7 @@ from muntin.engine import columns
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SinkError
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import BATCH, check_names, check_numbered, set_aside
+from muntin.spark.sinks.files import BATCH, check_columns, set_aside
 from muntin.spark.sinks.postgres_link import Link, refusals
 from muntin.spark.sinks.postgres_types import column_type, values
 from muntin.spark.sinks.unstorable import RowsRefusedError, sift
@@ -133,17 +133,11 @@ class PostgresSink:
         there = list(names)
         for name in there:
             _check_name("column", name)
-        check_names(there, self.table, capitals=True)
+        check_columns(there, keys, self.table, self.history, capitals=True)
         if len(there) >= _MOST:
             hint = "select fewer, or put them into a struct"
             problem = f"are more than PostgreSQL's tables have, of which one has {_MOST}"
             raise OptionError("columns", len(there), problem, hint)
-        log = self._log(keys)
-        if log is not None:
-            hint = "give the column another name"
-            check_numbered(
-                there, log, hint if keys is None else f"{hint}, or keep no history", capitals=True
-            )
 
     def _log(self, keys: tuple[str, ...] | None) -> str | None:
         """The table that rows are appended to, if there is one."""
