@@ -125,7 +125,7 @@ def _passes(error: Error) -> bool:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """While rows are written."""
+    """While rows are written: what is refused for what is in them is a ``RowsRefusedError``."""
     import psycopg
 
     try:
