@@ -137,6 +137,12 @@ def test_columns_that_delta_cant_have(schema: str, words: str) -> None:
         mt.to_delta("lake.t").check(StructType.fromDDL(schema), ("batch",))
 
 
+def test_the_history_is_said_to_keep_the_batchs_number() -> None:
+    sink = mt.to_delta("lake.t", history="lake.h")
+    with pytest.raises(mt.OptionError, match=r"in which lake\.h keeps .* or keep no history"):
+        sink.check(StructType.fromDDL("batch int"), ("batch",))
+
+
 @pytest.mark.parametrize("table", ["", "/", "a`b", "lake.`t`"])
 def test_what_is_no_table(table: str) -> None:
     with pytest.raises(mt.OptionError, match="can't be a table of Delta"):

@@ -94,7 +94,7 @@ def check_columns(
         history: What keeps every row of what has an identity.
         capitals: Whether names that differ only in capitals are two names there.
     """
-    log, taken = table if keys is None else history, set[str]()
+    taken: dict[str, str] = {}
     for name in names:
         plain = name if capitals else name.lower()
         if plain in taken:
@@ -104,11 +104,12 @@ def check_columns(
         if not plain:
             problem = f"can't be the name of a column of {table}"
             raise OptionError("column", name, problem, "give the column a name")
-        if plain == BATCH and log is not None:
-            problem = f"is the column in which {log} keeps the batch's number"
-            hint = "give the column another name" + ("" if keys is None else ", or keep no history")
-            raise OptionError("column", name, problem, hint)
-        taken.add(plain)
+        taken[plain] = name
+    log = table if keys is None else history
+    if log is not None and BATCH in taken:
+        problem = f"is the column in which {log} keeps the batch's number"
+        hint = "give the column another name" + ("" if keys is None else ", or keep no history")
+        raise OptionError("column", taken[BATCH], problem, hint)
 
 
 SinkLike = Sink | Callable[[DataFrame, int], None]
