@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -38,12 +38,19 @@ def matched(
     return frame.join(other, on=list(on), how=how, nulls_equal=nulls)
 
 
-def of_keys(frame: pl.DataFrame, keys: Sequence[str], only: pl.DataFrame) -> pl.DataFrame:
-    """The rows that have one of some keys."""
+def of_keys(
+    frames: Iterable[pl.DataFrame], keys: Sequence[str], only: pl.DataFrame
+) -> list[pl.DataFrame | None]:
+    """The rows of each frame that have one of some keys; ``None`` where no hash fits."""
     wanted = np.unique(hash_rows([only[k] for k in keys]))
-    found = frame[_between(frame[HASH].to_numpy(), wanted)].drop(HASH)
-    # Two keys may have one hash.
-    return matched(found, only.select(keys), keys, "semi") if len(found) else found
+    only = only.select(keys)
+    found: list[pl.DataFrame | None] = []
+    for frame in frames:
+        rows = _between(frame[HASH].to_numpy(), wanted)
+        # Two keys may have one hash. Most runs have none of the keys of a small batch.
+        taken = matched(frame[rows].drop(HASH), only, keys, "semi") if len(rows) else None
+        found.append(taken)
+    return found
 
 
 def _between(there: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:

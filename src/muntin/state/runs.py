@@ -259,11 +259,15 @@ class Runs:
             low: The least place of the stretch.
             high: The greatest.
         """
-        found = [
-            (of_keys(self._by_hash(run), self.keys, only), run.low, run.high)
-            for run in self._between(low, high)
+        runs = self._between(low, high)
+        if not runs:
+            return []
+        found = of_keys(map(self._by_hash, runs), self.keys, only)
+        return [
+            (frame, run.low, run.high)
+            for frame, run in zip(found, runs, strict=True)
+            if frame is not None and len(frame)
         ]
-        return [ranged for ranged in found if len(ranged[0])]
 
     def _between(self, low: int | None, high: int | None) -> list[Run]:
         return [
