@@ -15,6 +15,7 @@ from tests.spark.feed import Feed, at, emitted, rows
 KILLS, FILES, MESSAGES = 10, 64, 40
 VICTIM = Path(__file__).with_name("victim.py")
 JOINING = Path(__file__).with_name("join_victim.py")
+CHAINED = Path(__file__).with_name("chain_victim.py")
 KILLS_OF_A_JOIN, FILES_OF_A_JOIN = 5, 32
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -87,3 +88,36 @@ def test_kills_of_a_join(tmp_path: Path, victims: Victims) -> None:
     progress = json.loads((tmp_path / "figures.json").read_text())
     assert progress["counts"]["seen"] == 2 * (FILES_OF_A_JOIN * MESSAGES + 1)
     assert progress["adds_up"]
+
+
+OVER_WINDOWS = """
+    SELECT key, (start + 30_000_000) // 120_000_000 * 120_000_000 AS outer_start,
+           count(*), sum(n), max(total)
+    FROM inner_windows GROUP BY ALL ORDER BY ALL
+"""
+
+
+def test_kills_of_a_chain(tmp_path: Path, victims: Victims) -> None:
+    """Both stages begin again with the batch that was killed: no window counts twice or never."""
+    chance = random.Random(20260104)
+    feed = Feed(tmp_path / "source")
+    too_late = fill(feed, chance, FILES_OF_A_JOIN, MESSAGES)
+    # Behind it all windows of the others are full; its own never are.
+    feed.add(("z", at(60 * (FILES + 100)), 0))
+    kill_again_and_again(CHAINED, tmp_path, victims, chance, KILLS_OF_A_JOIN)
+
+    inner = [window for window in feed.windows(30, 10, but=too_late) if window[0] != "z"]
+    database = duckdb.connect()
+    database.execute("CREATE TABLE inner_windows (key text, start long, n long, total long)")
+    database.executemany("INSERT INTO inner_windows VALUES (?, ?, ?, ?)", [w[:4] for w in inner])
+    wanted = database.sql(OVER_WINDOWS).fetchall()
+    newest = "SELECT key, epoch_us(window_start), windows, n, most FROM windows ORDER BY ALL"
+    assert rows(tmp_path / "out.duckdb", newest) == wanted != []
+    progress = json.loads((tmp_path / "figures.json").read_text())
+    assert progress["counts"] == {"seen": len(inner), "counted": len(inner)}
+    late = len(too_late)
+    assert progress["inner"] == {"seen": feed.ids, "counted": feed.ids - late, "late": late}
+    assert progress["adds_up"]
+    files = f"{tmp_path}/rejected/*/*.parquet"
+    rejected = f"SELECT id, reason FROM read_parquet('{files}') ORDER BY id"
+    assert duckdb.sql(rejected).fetchall() == [(number, "late") for number in too_late]
