@@ -38,7 +38,21 @@ class SchemaRegistry:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 registry.asked.append(self.path)
-                code, answer = registry.answer(self.path, self.headers)
+                self.reply(*registry.answer(self.path, self.headers))
+
+            def do_POST(self) -> None:
+                registry.asked.append(self.path)
+                sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                subject = self.path.removeprefix("/subjects/").removesuffix("/versions")
+                try:
+                    schema = json.loads(sent["schema"])
+                    fastavro.parse_schema(schema)
+                except Exception as error:
+                    self.reply(422, {"error_code": 42201, "message": f"Invalid schema: {error}"})
+                else:
+                    self.reply(200, {"id": registry.register(subject, schema)})
+
+            def reply(self, code: int, answer: Any) -> None:
                 body = json.dumps(answer).encode()
                 self.send_response(code)
                 self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
@@ -76,9 +90,11 @@ class SchemaRegistry:
 
     def register(self, subject: str, schema: Any, **more: Any) -> int:
         """Add a schema; returns its number."""
-        self._schemas.append({"schema": json.dumps(schema), **more})
-        self._subjects[subject] = len(self._schemas)
-        return len(self._schemas)
+        known = {"schema": json.dumps(schema), **more}
+        if known not in self._schemas:
+            self._schemas.append(known)
+        self._subjects[subject] = self._schemas.index(known) + 1
+        return self._subjects[subject]
 
     def written(self, number: int, message: Mapping[str, Any]) -> bytes:
         """A message as a serializer of the registry writes it."""

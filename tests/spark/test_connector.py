@@ -23,6 +23,18 @@ def test_options_that_cant_work_are_refused() -> None:
         mt.kafka("there:9092", "orders", format="avro", schema='"long"', columns="id long")
     with pytest.raises(mt.OptionError, match="per_batch=0 is less than one"):
         mt.kafka("there:9092", "orders", per_batch=0)
+    with pytest.raises(mt.OptionError, match="registry='there:8081' isn't an address"):
+        mt.kafka("there:9092", "orders", format="avro", registry="there:8081")
+    with pytest.raises(mt.OptionError, match="doesn't fit format='json'; add format='avro'"):
+        mt.kafka("there:9092", "orders", registry="http://there:8081")
+    with pytest.raises(mt.OptionError, match="doesn't fit a registry; leave reader='spark' out"):
+        mt.kafka(
+            "there:9092", "orders", format="avro", registry="http://there:8081", reader="spark"
+        )
+    with pytest.raises(mt.OptionError, match="isn't clear for several topics"):
+        mt.kafka("there:9092", ["a", "b"], format="avro", registry="http://there:8081")
+    with pytest.raises(mt.OptionError, match=r"registry.*is for Avro"):
+        mt.to_kafka("there:9092", "orders", registry="http://there:8081")
     with pytest.raises(mt.OptionError, match=r"schema.*is for Avro"):
         mt.to_kafka("there:9092", "orders", schema='"long"')
 

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 from tests.services.kafka import Kafka
 from tests.services.registry import SchemaRegistry
 from tests.spark.feed import at, rows
 
 import muntin as mt
+from muntin.model.errors import SourceError
 from muntin.spark.sinks.unstorable import Letters
 from muntin.spark.sources.kafka import Reader
 from muntin.spark.sources.tables import Surroundings, read, sink
@@ -277,6 +279,34 @@ def test_avro_by_a_registry_whose_schema_grows(
     for name in ("before", "after"):
         rejected = f"SELECT reason, count(*) FROM no_{name} GROUP BY ALL"
         assert rows(out, rejected) == [("malformed", 2)]
+
+
+def test_what_is_written_by_a_registry_is_read_back(
+    spark: SparkSession, kafka: Kafka, registry: SchemaRegistry
+) -> None:
+    topic = kafka.topic(1)
+    frame = spark.sql("""
+        SELECT CAST(id AS byte) AS few, CAST(id AS long) AS many, id / 3D AS real,
+               if(id = 1, NULL, 'ä') AS text, CAST('ab' AS binary) AS raw, id = 1 AS yes,
+               DATE'2026-01-01' AS day, TIMESTAMP'2026-01-01 00:00:00.123456Z' AS at,
+               TIMESTAMP_NTZ'2026-01-01 00:00:00.123456' AS local,
+               CAST(-1.5 * id AS decimal(20, 2)) AS price, named_struct('a', id, 'b', 'x') AS place
+        FROM range(0, 3, 1, 1)
+    """)
+    sink = mt.to_kafka(kafka.servers, topic, format="avro", registry=registry.url)
+    for _ in range(2):
+        sink.write(Pairs(frame))
+    assert registry.asked == [f"/subjects/{topic}-value/versions"]
+    read_back = mt.kafka(kafka.servers, topic, format="avro", registry=registry.url).frame(spark)
+    found = read_back.orderBy("offset").select(*frame.columns).collect()
+    assert found == 2 * frame.withColumn("few", F.col("few").cast("int")).collect()
+    assert read_back.where("malformed IS NOT NULL").count() == 0
+    numbers = mt.to_kafka(kafka.servers, topic, format="avro", registry=registry.url)
+    with pytest.raises(mt.OptionError, match=r"Row_x.*interval.*Avro doesn't have; cast it"):
+        numbers.write(Pairs(spark.sql("SELECT INTERVAL 1 DAY AS x")))
+    strict = mt.to_kafka(kafka.servers, topic, format="avro", schema="{}", registry=registry.url)
+    with pytest.raises(SourceError, match=r"answers 422.*Invalid schema"):
+        strict.write(Pairs(frame))
 
 
 def test_sql_reads_a_topic_by_a_registry(

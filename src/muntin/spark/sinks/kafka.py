@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -16,6 +18,8 @@ from muntin.spark.host.plan import REJECTED
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.kafka_messages import OutgoingMessages, texts
+from muntin.spark.sources.avro_registry import Registry, registry_at
+from muntin.spark.sources.avro_schema import schema_of
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.kafka import MALFORMED, OWN
 from muntin.spark.sources.kafka_client import of_connector
@@ -40,6 +44,7 @@ class KafkaSink:
         key: tuple[str, ...] | None,
         form: str,
         schema: str | None,
+        registry: Registry | None,
         options: Mapping[str, str],
     ) -> None:
         self.servers = servers
@@ -47,6 +52,7 @@ class KafkaSink:
         self.key = key
         self.form = form
         self.schema = schema
+        self.registry = registry
         self._options = dict(options)
 
     def __repr__(self) -> str:
@@ -89,7 +95,7 @@ class KafkaSink:
         """Results and pairs."""
         there = frame.columns
         identity = self.key if self.key is not None else batch.identity
-        value = self._value(there)
+        value = self._value(there, frame.schema)
         if batch.keys is not None:
             value = F.when(F.expr(f"{columns.EMISSION} <> 'retract'"), value)
         own = [name for name in (columns.EMISSION, columns.REVISION) if name in there]
@@ -102,7 +108,7 @@ class KafkaSink:
         there = frame.columns
         own = [name for name in _ASIDE if name in there]
         payload = [c for c in there if c not in (*own, *OWN, MALFORMED)]
-        value = self._value(payload or there)
+        value = self._value(payload or there, frame.schema)
         if MALFORMED in there:
             value = F.coalesce(F.col(MALFORMED), value)
         headers = _headers(own, batch.number)
@@ -125,13 +131,24 @@ class KafkaSink:
         parts = {"key": key, "value": value, "headers": headers, "texts": valid}
         return [column.alias(name) for name, column in parts.items()]
 
-    def _value(self, names: Sequence[str]) -> Column:
+    def _value(self, names: Sequence[str], schema: StructType) -> Column:
         row = _struct(names)
         if self.form == "json":
             return F.to_json(row, _JSON).cast("binary")
         from pyspark.sql.avro.functions import to_avro
 
-        return to_avro(row) if self.schema is None else to_avro(row, self.schema)
+        if self.registry is None:
+            return to_avro(row) if self.schema is None else to_avro(row, self.schema)
+        written = StructType([schema[name] for name in names])
+        text = self.schema or json.dumps(schema_of(written, "Row"))
+        number = _registered(self.registry, self.topic, text)
+        return F.concat(F.lit(bytearray(b"\0" + number.to_bytes(4, "big"))), to_avro(row, text))
+
+
+@lru_cache(maxsize=100)
+def _registered(registry: Registry, topic: str, schema: str) -> int:
+    """The number of a topic's schema, asked for once."""
+    return registry.register(topic, schema)
 
 
 def to_kafka(
@@ -141,6 +158,7 @@ def to_kafka(
     key: str | Sequence[str] | None = None,
     format: Literal["json", "avro"] = "json",
     schema: str | None = None,
+    registry: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> KafkaSink:
     """Send every row to a topic of Kafka.
@@ -160,8 +178,10 @@ def to_kafka(
         topic: The topic.
         key: The columns that are the message's key; one is taken as it is, several are a JSON
             object. Without it, what identifies the row.
-        format: ``json``, or ``avro`` (plain, without a registry).
+        format: ``json`` or ``avro``.
         schema: The Avro schema, as JSON; made from the columns' types where it isn't given.
+        registry: The address of a schema registry, as of ``kafka``: the schema is registered with
+            the first batch, and each message begins with its number.
         options: As of ``kafka``.
 
     Raises:
@@ -175,8 +195,11 @@ def to_kafka(
         raise OptionError("format", format, "isn't written", "give 'json' or 'avro'")
     if schema is not None and format != "avro":
         raise OptionError("schema", schema, "is for Avro", "add format='avro'")
+    if registry is not None and format != "avro":
+        raise OptionError("registry", "…", "is for Avro", "add format='avro'")
+    known = registry_at(registry)
     names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
-    return KafkaSink(servers, topic, names, format, schema, of_connector(options or {}))
+    return KafkaSink(servers, topic, names, format, schema, known, of_connector(options or {}))
 
 
 def _key(names: tuple[str, ...] | None, schema: StructType) -> Column:

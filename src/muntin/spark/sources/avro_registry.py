@@ -10,7 +10,7 @@ import base64
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import compress
@@ -21,7 +21,7 @@ from urllib.request import Request, urlopen
 
 import polars as pl
 
-from muntin.model.errors import SourceError
+from muntin.model.errors import OptionError, SourceError
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.sources.avro_evolution import converted
 from muntin.spark.sources.avro_payloads import AvroPayloads
@@ -63,6 +63,19 @@ class Registry:
             )
         return str(found["schema"])
 
+    def register(self, topic: str, schema: str) -> int:
+        """The number of the schema by which a topic's values are written.
+
+        Raises:
+            SourceError: When the registry refuses it, as it does where readers of what was written
+                before couldn't read on, or doesn't answer for a minute.
+        """
+        path = f"subjects/{quote(f'{topic}-value', safe='')}/versions"
+        found = self._get(path, {"schema": schema})
+        if found is None:
+            raise SourceError(f"the registry at {self.place} takes no schemas")
+        return int(found["id"])
+
     def schema(self, number: int) -> AvroType | None:
         """The schema of a number; ``None`` where there is none, or it isn't decoded in columns."""
         known = (self.url, number)
@@ -88,28 +101,46 @@ class Registry:
             _warn(self.place, number, str(error))
             return None
 
-    def _get(self, path: str) -> dict[str, Any] | None:
+    def _get(self, path: str, sent: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """What the registry answers; ``None`` where it knows of no such thing."""
         parts, headers = urlsplit(self.url), {"Accept": "application/json"}
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         where = f"{self.place}{parts.path.rstrip('/')}/{path}"
+        body = None if sent is None else json.dumps(sent).encode()
+        if body is not None:
+            headers["Content-Type"] = "application/vnd.schemaregistry.v1+json"
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
-                with urlopen(Request(where, headers=headers), timeout=_TIMEOUT) as answer:
+                with urlopen(Request(where, body, headers), timeout=_TIMEOUT) as answer:
                     found: dict[str, Any] = json.load(answer)
                     return found
             except HTTPError as error:
                 if error.code == 404:
                     return None
-                problem, final = f"answers {error.code} {error.reason}", error.code < 500
+                said = error.read(1000).decode(errors="replace")
+                problem, final = f"answers {error.code} {error.reason}: {said}", error.code < 500
             except (URLError, TimeoutError, OSError, ValueError) as error:
                 problem, final = f"doesn't answer: {error}", False
             if final or time.monotonic() > deadline:
                 raise SourceError(f"the schema registry at {self.place} {problem}")
             time.sleep(0.5)
+
+
+def registry_at(url: str | None) -> Registry | None:
+    """The registry at an address, if one is given.
+
+    Raises:
+        OptionError: When it is no address.
+    """
+    if url is None:
+        return None
+    if not urlsplit(url).hostname or urlsplit(url).scheme not in ("http", "https"):
+        hint = "give its address: registry='http://localhost:8081'"
+        raise OptionError("registry", url, "isn't an address", hint)
+    return Registry(url)
 
 
 @dataclass(frozen=True)

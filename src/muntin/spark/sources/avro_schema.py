@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
+    ByteType,
     DataType,
     DateType,
     DecimalType,
@@ -21,11 +23,15 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    MapType,
+    ShortType,
     StringType,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
+
+from muntin.model.errors import OptionError
 
 _PLAIN: Mapping[str, DataType] = {
     "boolean": BooleanType(),
@@ -44,6 +50,20 @@ _LOGICAL: Mapping[tuple[str, str], DataType] = {
     ("local-timestamp-millis", "long"): TimestampNTZType(),
     ("local-timestamp-micros", "long"): TimestampNTZType(),
     ("uuid", "string"): StringType(),
+}
+# What a column of a type is written as.
+_WRITTEN: Mapping[DataType, Any] = {
+    **{column: kind for kind, column in _PLAIN.items()},
+    **{
+        _LOGICAL[name, kind]: {"type": kind, "logicalType": name}
+        for name, kind in (
+            ("date", "int"),
+            ("timestamp-micros", "long"),
+            ("local-timestamp-micros", "long"),
+        )
+    },
+    ByteType(): "int",
+    ShortType(): "int",
 }
 _DIGITS = 38
 # Where a field has no default; no JSON is bytes.
@@ -117,6 +137,40 @@ def record(text: str) -> AvroType:
     found = _Names({}).type_of(given, "")
     if found.kind != "record" or found.null is not None:
         raise UnreadableError("isn't the schema of a record")
+    return found
+
+
+def schema_of(struct: StructType, name: str) -> dict[str, Any]:
+    """The schema by which rows are written; every column may be null.
+
+    Raises:
+        OptionError: When a column has a type that Avro doesn't have.
+    """
+    fields = [
+        {
+            "name": f.name,
+            "type": ["null", _written(f.dataType, f"{name}_{f.name}")],
+            "default": None,
+        }
+        for f in struct.fields
+    ]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _written(kind: DataType, name: str) -> Any:
+    if isinstance(kind, StructType):
+        return schema_of(kind, name)
+    if isinstance(kind, ArrayType):
+        return {"type": "array", "items": ["null", _written(kind.elementType, name)]}
+    if isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
+        return {"type": "map", "values": ["null", _written(kind.valueType, name)]}
+    if isinstance(kind, DecimalType):
+        digits = {"precision": kind.precision, "scale": kind.scale}
+        return {"type": "bytes", "logicalType": "decimal", **digits}
+    found = _WRITTEN.get(kind)
+    if found is None:
+        problem = f"has type {kind.simpleString()}, which Avro doesn't have"
+        raise OptionError("format", name, problem, "cast it to another type, or write JSON")
     return found
 
 

@@ -21,7 +21,7 @@ from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.avro_payloads import AvroPayloads
-from muntin.spark.sources.avro_registry import RegisteredAvro, Registry
+from muntin.spark.sources.avro_registry import RegisteredAvro, Registry, registry_at
 from muntin.spark.sources.avro_schema import UnreadableError, record
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.csv_payloads import CsvPayloads
@@ -306,7 +306,7 @@ def kafka(
     if reader not in (None, "columns", "spark"):
         raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
     given = of_connector(options or {})
-    known = None if registry is None else Registry(registry)
+    known = registry_at(registry)
     return Kafka(
         servers, topics, columns, format, schema, starting, headers, per_batch, reader, known, given
     )
@@ -327,9 +327,6 @@ def _refuse_schema(
         return
     if form != "avro":
         raise OptionError("registry", "…", f"doesn't fit format={form!r}", "add format='avro'")
-    if not registry.startswith(("http://", "https://")):
-        hint = "give its address: registry='http://localhost:8081'"
-        raise OptionError("registry", registry, "isn't an address", hint)
     if reader == "spark":
         hint = "leave reader='spark' out: Spark's own reader knows of no registry"
         raise OptionError("reader", reader, "doesn't fit a registry", hint)

@@ -181,6 +181,7 @@ def _to_kafka(table: Table, options: dict[str, str]) -> KafkaSink:
         key=None if key is None else names_of(key),
         format=cast(Literal["json", "avro"], options.pop("format", "json")),
         schema=options.pop("schema", None),
+        registry=options.pop("registry", None),
         options=options,
     )
 
