@@ -154,6 +154,7 @@ def of(kind: Any) -> dict[str, Any]:
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\2"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\1"),
         ({"type": "long", "logicalType": "timestamp-millis"}, b"\xfe" + b"\xff" * 8 + b"\1"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, b"\xff" * 9 + b"\1"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 0}, b"\2\x64"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 0}, b"\2\x9c"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 0}, b"\0"),
