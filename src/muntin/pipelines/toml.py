@@ -22,7 +22,7 @@ from muntin.sql.outputs import HINT, shared
 
 _ROWS = re.compile(r"(\d+)\s+rows?")
 _HOLE = re.compile(r"\$\{(\w+)\}")
-# What each kind of windows is told beside its size.
+# What each kind of windows takes beside its size.
 _USES = {
     "tumbling": {"origin", "zone"},
     "hopping": {"slide", "origin", "zone"},

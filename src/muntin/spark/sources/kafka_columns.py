@@ -100,7 +100,7 @@ class KafkaReader:
 
 @dataclass(frozen=True)
 class Columnar:
-    """What a DataFrame of topics was made of, for whoever would rather read them itself."""
+    """What a DataFrame of topics was made of, for a reader that reads them itself."""
 
     rows: KafkaRows
     reader: KafkaReader
