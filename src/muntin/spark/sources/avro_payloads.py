@@ -18,7 +18,7 @@ from pyspark.sql.types import DecimalType
 
 from muntin.engine.utf8 import text
 from muntin.spark.sources.avro_schema import AvroType
-from muntin.spark.sources.text_values import sound
+from muntin.spark.sources.text_values import sound, spread
 
 Numbers = np.ndarray[Any, Any]
 Rows = slice | Numbers
@@ -240,10 +240,7 @@ def _nullable(cursor: _Cursor, rows: Rows, kind: AvroType) -> pl.Series:
         return _read(cursor, rows, plain)
     among = np.flatnonzero(there)
     found = _read(cursor, np.arange(len(cursor.at))[rows][among], plain)
-    number = np.full(len(there), -1)
-    number[among] = np.arange(len(among))
-    place = pl.Series(number)
-    return found.gather(place.set(place < 0, None))
+    return spread(found.to_frame(), among, len(there)).to_series()
 
 
 def _number(cursor: _Cursor, rows: Rows, kind: AvroType) -> pl.Series:

@@ -17,10 +17,11 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from muntin.spark.sources.text_values import REAL, WHOLE, sound, typed
+from muntin.spark.sources.text_values import REAL, WHOLE, sound, spread, typed
 
 # A block this small is sorted out message by message.
 _FEW = 512
+_BAD = "__muntin_bad"
 # Half a surrogate pair is no text; Polars reads one as a character of its own choice.
 _SURROGATES = (b"\\ud", b"\\uD")
 
@@ -67,11 +68,8 @@ def _decode(
     rows = np.concatenate([where for _, where in blocks])
     found, bad = typed(pl.concat([frame for frame, _ in blocks]), schema, zone)
     if len(rows) < len(values):
-        place = np.full(len(values), -1)
-        place[rows] = np.arange(len(rows))
-        number = pl.Series(place)
-        number = number.set(number < 0, None)
-        found, bad = found.select(pl.all().gather(number)), bad.gather(number).fill_null(True)
+        whole = spread(found.with_columns(bad.alias(_BAD)), rows, len(values))
+        found, bad = whole.drop(_BAD), whole[_BAD].fill_null(True)
     return sound(found, bad), bad
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import polars as pl
 
 WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
@@ -49,6 +51,14 @@ def sound(frame: pl.DataFrame, bad: pl.Series) -> pl.DataFrame:
     if not bad.any():
         return frame
     return frame.select(pl.when(~bad).then(pl.col(name)).alias(name) for name in frame.columns)
+
+
+def spread(found: pl.DataFrame, rows: Any, count: int) -> pl.DataFrame:
+    """So many rows, of which those at some positions are the ones found, and the others null."""
+    number = np.full(count, -1)
+    number[rows] = np.arange(len(rows))
+    place = pl.Series(number)
+    return found.select(pl.all().gather(place.set(place < 0, None)))
 
 
 def _cast(column: pl.Series, dtype: pl.DataType, zone: str) -> pl.Series:
