@@ -11,6 +11,7 @@ import polars as pl
 from tests.unit.apps.windowing.machine import Machine, tuples
 from tests.unit.tables.test_opened import app_of
 
+from muntin.apps.windowing.division import WindowingDivision
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.operator import join_shard
@@ -155,7 +156,7 @@ def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     stores = [MemoryBlobs() for _ in range(shards)]
     manifests = [loads(store.load() or "") for store in old]
-    division = division_of(manifests)
+    division = division_of(manifests, {"windowing": WindowingDivision})
     for store in old:
         for number, blob in store.blobs.items():
             for bucket, count, part in parts(number, blob, division, shards):

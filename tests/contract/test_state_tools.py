@@ -28,6 +28,7 @@ from tests.contract.checkpoints import (
     windowing_images,
     windows_run,
 )
+from tests.unit.apps.windowing.machine import Machine, tuples
 
 from muntin.engine.windows.operator import shard
 from muntin.model.errors import OptionError, SpecChangedError
@@ -361,8 +362,30 @@ class TestWindowing:
             OpenTable(checkpoint, "views", None, None)
         with pytest.raises(OptionError, match="names no tuple"):
             report_of(checkpoint, ["a"])
-        with pytest.raises(OptionError, match="start it anew with as many buckets"):
-            division_of(checkpoint.shards)
+
+    @pytest.mark.parametrize("options", [{"maxrows": 5, "historyseconds": 0}, {"maxrows": 0}])
+    def test_it_goes_on_in_other_shards(self, options: dict[str, Any]) -> None:
+        whole, machine = (Machine(buckets=2, averages=(1.0,), **options) for _ in range(2))
+        for clock in (1_000, 2_000, 20_000, 31_000, 32_000, 33_000):
+            if clock == 31_000:
+                stores = rescaled(machine.stores, 3)
+                machine = Machine(buckets=3, averages=(1.0,), **options)
+                machine.stores = stores
+                with pytest.raises(OptionError, match="let it run one batch, and stop it"):
+                    rescaled(stores, 2)
+            rows = tuples([(clock + n, n, clock - 10 * n) for n in range(6)])
+            found, there = (one.step(clock, rows) for one in (machine, whole))
+            for name in ("rows", "inserted", "deleted", "backlog"):
+                assert sum(getattr(one, name) for one in found) == sum(
+                    getattr(one, name) for one in there
+                )
+            assert machine.times() == whole.times()
+        assert report_of(MemoryCheckpoint([image_of(machine.stores)]))["counts"] == {
+            "inserted": 36,
+            "deleted": sum(one.totals[1] for one in there),
+        }
+        with pytest.raises(OptionError, match="write muntin rescale"):
+            division_of([loads(store.load() or "") for store in machine.stores])
 
 
 @pytest.mark.parametrize("kind", LIMITED)

@@ -7,13 +7,15 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contract.checkpoints import rescaled
 from tests.unit.apps.windowing.machine import Given, Machine, tuples
 
 from muntin.apps.windowing import TableProgress
 from muntin.state.hashing import hash_rows
 
 ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 60)), max_size=12)
-BATCHES = st.lists(st.tuples(ROWS, ROWS, st.integers(0, 25)), min_size=1, max_size=7)
+BATCH = st.tuples(ROWS, ROWS, st.integers(0, 25))
+BATCHES = st.lists(BATCH, min_size=1, max_size=7)
 OPTIONS = st.fixed_dictionaries(
     {
         "maxrows": st.sampled_from([0, 1, 5, 12]),
@@ -54,6 +56,13 @@ class Oracle:
                 held[bucket].append(row)
         return held
 
+    def moved(self, options: Any, clock: int) -> Oracle:
+        """What is left, in other buckets: by the one that it was in, and its arrival there."""
+        fresh = Oracle(options)
+        for rows in self.left(clock):
+            fresh.insert(rows)
+        return fresh
+
 
 def check(progress: list[TableProgress], held: list[list[Given]], clock: int) -> None:
     whole = [row for rows in held for row in rows]
@@ -71,12 +80,20 @@ def check(progress: list[TableProgress], held: list[list[Given]], clock: int) ->
     assert not any(emitted.backlog for emitted in progress)
 
 
-@given(OPTIONS, BATCHES)
-def test_the_table_holds_what_it_should(options: dict[str, Any], batches: list[Any]) -> None:
+@given(OPTIONS, BATCHES, st.none() | st.tuples(st.integers(0, 6), st.integers(1, 4)))
+def test_the_table_holds_what_it_should(
+    options: dict[str, Any], batches: list[Any], moved: tuple[int, int] | None
+) -> None:
+    """Also when it goes on in another number of buckets after some batch."""
     machine = Machine(**options)
     oracle = Oracle(machine.options)
     clock, number = 0, 0
-    for first, second, passed in batches:
+    for at, (first, second, passed) in enumerate(batches):
+        if at and moved is not None and moved[0] == at:
+            stores = rescaled(machine.stores, moved[1])
+            machine = Machine(**{**options, "buckets": moved[1]})
+            machine.stores = stores
+            oracle = oracle.moved(machine.options, clock)
         clock += passed
         tasks = []
         for task in (first, second):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,8 +16,10 @@ from pyspark.sql import SparkSession
 import muntin as mt
 from muntin.apps.windowing import Monitor, Options, TableProgress
 from muntin.apps.windowing import random_tuples as windowing_source
+from muntin.apps.windowing.division import WindowingDivision
 from muntin.apps.windowing.query import start
 from muntin.apps.windowing.random_tuples import Due, due
+from muntin.spark.inspect.rescale import Divide, rescale
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -27,6 +31,7 @@ class Runs:
         self.spark = spark
         self.folder = folder
         self.options = options
+        self.checkpoint = folder / "checkpoint"
         self.emitted: dict[int, list[TableProgress]] = {}
 
     def add(self, *rows: tuple[int, int, float]) -> None:
@@ -50,7 +55,7 @@ class Runs:
             self.spark,
             self.options,
             lambda batch, progress, _: self.emitted.__setitem__(batch, progress),
-            str(self.folder / "checkpoint"),
+            str(self.checkpoint),
             rows,
             available_now=True,
         )
@@ -81,6 +86,17 @@ def test_rows_of_ones_own_and_a_batch_that_is_repeated(spark: SparkSession, tmp_
     runs.run()
     key = lambda emitted: emitted.bucket  # noqa: E731
     assert sorted(runs.emitted[last], key=key) == sorted(second, key=key)
+
+    more: Mapping[str, Divide] = {"windowing": WindowingDivision}
+    rescale(
+        spark, str(runs.checkpoint), buckets=3, to=str(tmp_path / "three"), batch=last, more=more
+    )
+    runs.checkpoint, runs.options = tmp_path / "three", replace(options, buckets=3)
+    runs.add((10, 7, 12.5), (11, 8, 12.6))
+    third = runs.run()
+    assert [one.bucket for one in sorted(third, key=key)] == [0, 1, 2]
+    assert sum(emitted.rows for emitted in third) == 5
+    assert [sum(emitted.totals[i] for emitted in third) for i in (0, 1)] == [12, 7]
 
 
 def test_random_tuples_are_inserted_and_deleted(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,13 +24,21 @@ def rescale(
     console = Console()
     with reported():
         import muntin as mt
+        from muntin.apps.windowing.division import WindowingDivision
         from muntin.spark.inspect.rescale import rescale as moved
 
         console.print("Moving the state …", style="dim")
         spark = mt.session("muntin rescale")
         try:
             paths = str(checkpoint.resolve()), str(to.resolve())
-            made = moved(spark, paths[0], buckets=buckets, to=paths[1], batch=batch)
+            made = moved(
+                spark,
+                paths[0],
+                buckets=buckets,
+                to=paths[1],
+                batch=batch,
+                more={"windowing": WindowingDivision},
+            )
         finally:
             spark.stop()
     text = f"{to} holds batch {made.batch} in {buckets} buckets; start the query from it"

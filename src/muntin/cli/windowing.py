@@ -48,6 +48,9 @@ _Seed = Annotated[int, typer.Option(help="What random tuples follow from.")]
 _Checkpoint = Annotated[
     Path | None, typer.Option(help="Where to keep the table; a run goes on from there.")
 ]
+_Buckets = Annotated[
+    int | None, typer.Option(help="Into how many parts the table is cut; a core has one.")
+]
 _Page = Annotated[bool, typer.Option(help="Show the run on a live page too.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print everything as lines of JSON.")]
 
@@ -67,6 +70,7 @@ def windowing(
     clock: _Clock = None,
     seed: _Seed = 0,
     checkpoint: _Checkpoint = None,
+    buckets: _Buckets = None,
     json_: _Json = False,
     page: _Page = True,
     host: Host = "127.0.0.1",
@@ -92,7 +96,7 @@ def windowing(
             averages=_spans(averages),
             seed=seed,
             clock=which,  # type: ignore[arg-type]
-            buckets=os.cpu_count() or 1,
+            buckets=(os.cpu_count() or 1) if buckets is None else buckets,
         )
         reporter = Reporter(Console(), options, as_json=json_)
         with ExitStack() as stack:

@@ -100,6 +100,11 @@ def loads(text: str, kind: StateKind | None = None) -> Manifest:
             found = Manifest(**stored)
             found.tables = {name: [_run(run) for run in runs] for name, runs in tables.items()}
             found.parts = [(partition, part) for partition, part in found.parts]
+            # A build before had these counts of the windowing application elsewhere.
+            for name, n in zip(
+                ("inserted", "deleted"), found.extra.pop("totals", ()), strict=False
+            ):
+                found.counts[name] = n
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateCorruptedError(
             "the manifest of a shard can't be read: it was damaged"

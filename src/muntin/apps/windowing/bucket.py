@@ -13,10 +13,11 @@ from typing import Any
 import polars as pl
 
 from muntin.apps.windowing import ledger
+from muntin.apps.windowing.division import DIVIDED, taken_over
 from muntin.apps.windowing.history import COUNT, SUM, History
 from muntin.apps.windowing.ledger import Place
 from muntin.apps.windowing.options import Options
-from muntin.apps.windowing.packing import Packed
+from muntin.apps.windowing.packing import Packed, cut
 from muntin.apps.windowing.tuples import SCHEMA, TIME
 from muntin.model.counts import summed
 from muntin.model.errors import SpecChangedError
@@ -92,8 +93,10 @@ class Bucket:
         self.clock: int | None = extra.get("clock")
         self._latest: int | None = extra.get("latest")
         self._wakes: int | None = extra.get("wakes")
-        self._totals: tuple[int, int] = tuple(extra.get("totals", (0, 0)))
+        counts = stored.counts
+        self._totals = counts.get("inserted", 0), counts.get("deleted", 0)
         self._ledger = stored.tables.get("ledger", [])
+        self._divided: list[Any] | None = extra.get(DIVIDED)
         self.wall = stored.wall or 0
 
     def step(self, packed: Sequence[Packed], clock: int) -> TableProgress:
@@ -103,6 +106,8 @@ class Bucket:
             packed: What the tasks sent, in their order.
             clock: The batch's clock, milliseconds.
         """
+        if self._divided is not None:
+            self._take_over(self._divided)
         self._tick(packed, clock)
         self.wall = max(self.wall, clock)
         frames = [p.parts[self.number] for p in packed if self.number in p.parts]
@@ -114,6 +119,17 @@ class Bucket:
         self._save()
         rejected = summed(one.rejected for one in packed)
         return self._progress(rows, dead + deleted, chunks, place, rejected)
+
+    def _take_over(self, marks: Sequence[Any]) -> None:
+        """Make the state of tuples that were in other buckets."""
+        rows, begin = taken_over(self.history.stored(), marks)
+        parts = cut(rows, self.options.buckets)
+        self.history.begin(begin)
+        self.history.insert(parts.get(self.number, rows.clear()))
+        if self.options.maxrows:
+            whole = ledger.added(ledger.counted(parts), [], None)
+            self._ledger = [self._written(whole)] if len(whole) else []
+        self._divided = None
 
     def _tick(self, packed: Sequence[Packed], clock: int) -> None:
         """Move the clock: by the wall, or by the greatest time seen, a day ahead at most."""
@@ -222,11 +238,12 @@ class Bucket:
             "clock": self.clock,
             "latest": self._latest,
             "wakes": self._wakes,
-            "totals": self._totals,
             **self.history.extra,
         }
         tables = {**self.history.tables, "ledger": self._ledger}
-        manifest = Manifest("windowing", spec, wall=self.wall, tables=tables, extra=extra)
+        inserted, deleted = self._totals
+        counts = {"inserted": inserted, "deleted": deleted}
+        manifest = Manifest("windowing", spec, None, self.wall, counts, tables=tables, extra=extra)
         self._blobs.save(manifest.dumps())
 
 

@@ -100,6 +100,17 @@ class History:
         cells = self._live(min(self._segments))
         return int(cells[TIME][0])
 
+    def stored(self) -> list[pl.DataFrame]:
+        """All that is stored of rows, deleted ones among them, oldest first."""
+        return self._rows.everything()
+
+    def begin(self, time: int | None) -> None:
+        """Forget all rows, and begin with none before a time."""
+        self._rows.drop_before(None)
+        self._cells.drop_before(None)
+        self._segments = {}
+        self.mark = None if time is None else Mark(time)
+
     def insert(self, rows: pl.DataFrame) -> int:
         """Insert rows.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from muntin.apps.windowing.ledger import counted
 from muntin.apps.windowing.tuples import HIGH, LOW, SCHEMA, TIME, VALUE, parsed
@@ -43,14 +44,21 @@ def pack(tuples: pl.DataFrame, buckets: int, *, ledger: bool) -> Packed:
     """
     if not len(tuples):
         return Packed()
-    which = (hash_rows([tuples[HIGH], tuples[LOW]]) % np.uint64(buckets)).astype(np.int32)
-    parts = {}
-    for bucket in range(buckets):
-        part = tuples.filter(pl.Series(which == bucket))
-        if len(part):
-            parts[bucket] = part
+    parts = cut(tuples, buckets)
     latest = int(tuples[TIME].max())  # type: ignore[arg-type]
     return Packed(parts, latest, counted(parts) if ledger else None)
+
+
+def owners(tuples: pl.DataFrame, buckets: int) -> NDArray[np.int32]:
+    """The bucket of each tuple."""
+    return (hash_rows([tuples[HIGH], tuples[LOW]]) % np.uint64(buckets)).astype(np.int32)
+
+
+def cut(tuples: pl.DataFrame, buckets: int) -> dict[int, pl.DataFrame]:
+    """The tuples of each bucket that gets any."""
+    which = owners(tuples, buckets)
+    parts = {bucket: tuples.filter(pl.Series(which == bucket)) for bucket in range(buckets)}
+    return {bucket: part for bucket, part in parts.items() if len(part)}
 
 
 def taken(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:

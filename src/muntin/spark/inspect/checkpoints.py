@@ -207,13 +207,11 @@ def _of_tables(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> Re
 def _of_windowing(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> Report:
     kept = [one.extra for one in opened.read.values()]
     clocks = [one["clock"] for one in kept if one["clock"] is not None]
-    inserted, deleted = (sum(one["totals"][n] for one in kept) for n in (0, 1))
     return {
         "kind": "windowing",
         "spec": {name: str(value) for name, value in opened.first.spec.items()},
         "watermark": moment(1000 * max(clocks)) if clocks else None,
         "tables": _listed(_tallied(opened, sizes), lambda _, place: moment(1000 * place)),
-        "counts": {"inserted": inserted, "deleted": deleted},
     }
 
 

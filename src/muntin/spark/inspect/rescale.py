@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +30,9 @@ from muntin.state.manifest import Manifest
 from muntin.state.rescale import Division, parts, resplit
 from muntin.tables.division import TableDivision
 
-_DIVISIONS: dict[str, Callable[[Sequence[Manifest]], Division]] = {
+Divide = Callable[[Sequence[Manifest]], Division]
+"""Makes the division of a kind of query out of the manifests of its shards."""
+_DIVISIONS: dict[str, Divide] = {
     "windows": WindowDivision,
     "join": JoinDivision,
     "tables": TableDivision,
@@ -68,7 +71,13 @@ class LoadProcessor(StatefulProcessor):
 
 
 def rescale(
-    spark: SparkSession, checkpoint: str, *, buckets: int, to: str, batch: int | None = None
+    spark: SparkSession,
+    checkpoint: str,
+    *,
+    buckets: int,
+    to: str,
+    batch: int | None = None,
+    more: Mapping[str, Divide] = MappingProxyType({}),
 ) -> Checkpoint:
     """Write a checkpoint from which a query goes on with another number of buckets.
 
@@ -83,6 +92,7 @@ def rescale(
             ``buckets=`` takes it from there.
         to: A folder that isn't there yet, on a local disk.
         batch: The batch that is taken; the newest one where it isn't given.
+        more: How the state of other kinds of queries than muntin's own is divided, by kind.
 
     Raises:
         OptionError: When the state can't be partitioned, or a folder can't be what is asked for.
@@ -90,7 +100,7 @@ def rescale(
     _check(checkpoint, to, buckets)
     opened = Checkpoint(spark, checkpoint, batch)
     chain = [Checkpoint(spark, checkpoint, opened.batch, n) for n in range(opened.operators)]
-    divisions = [division_of(one.shards) for one in chain]
+    divisions = [division_of(one.shards, more) for one in chain]
     folder = Path(to)
     waiting = folder.with_name(f"{folder.name}.moving")
     try:
@@ -115,13 +125,15 @@ def rescale(
     return made[0]
 
 
-def division_of(manifests: Sequence[Manifest]) -> Division:
+def division_of(
+    manifests: Sequence[Manifest], more: Mapping[str, Divide] = MappingProxyType({})
+) -> Division:
     """How the state of a query is divided."""
-    kind = manifests[0].kind
-    if kind not in _DIVISIONS:
-        hint = "start it anew with as many buckets"
-        raise OptionError("CHECKPOINT", kind, "keeps what a bucket alone can count", hint)
-    return _DIVISIONS[kind](manifests)
+    kind, known = manifests[0].kind, {**_DIVISIONS, **more}
+    if kind not in known:
+        hint = "write muntin rescale, which knows how to"
+        raise OptionError("CHECKPOINT", kind, "isn't divided here", hint)
+    return known[kind](manifests)
 
 
 def _check(checkpoint: str, to: str, buckets: int) -> None:
