@@ -34,7 +34,7 @@ from muntin.engine.windows.operator import shard
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.joins import HOWS, SIDES, How
 from muntin.model.policies import EveryRows, Firing
-from muntin.spark.host.checkpoint import spec_of
+from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.inspect.checkpoints import report_of
 from muntin.spark.inspect.joins import OpenJoin
 from muntin.spark.inspect.rescale import division_of
@@ -64,6 +64,11 @@ def opened(kind: str, batch: int | None = None) -> OpenWindows:
     spec = spec_of(checkpoint)
     assert spec == window_spec(kind)
     return OpenWindows(checkpoint, spec)
+
+
+def said(checkpoint: Checkpoint, key: list[str], at: str, *table: str) -> str:
+    """What ``why`` says, in one line."""
+    return " ".join(" ".join(reasons(checkpoint, key, at, *table)).split())
 
 
 def rows(frame: pl.DataFrame) -> Counter[Any]:
@@ -115,16 +120,35 @@ class TestWindows:
 
     @pytest.mark.parametrize("kind", WINDOWS)
     def test_a_key_is_looked_into(self, kind: str) -> None:
-        state = opened(kind)
-        if kind in BY_TIME:
-            assert report_of(state.checkpoint, ["a"])["key"]
-            assert reasons(state.checkpoint, ["a"], AT)[0] == "key        a"
-            return
+        checkpoint = opened(kind).checkpoint
         key = ["0", "a"] if "offsets" in kind else ["a"]
-        with pytest.raises(OptionError, match="aren't measured in time"):
-            report_of(state.checkpoint, key)
-        with pytest.raises(OptionError, match="isn't measured in time"):
-            reasons(state.checkpoint, key, AT)
+        assert report_of(checkpoint, key)["key"] or kind == "rows that slide"
+        place = {"days": "1970-01-07"}.get(kind, AT) if kind in BY_TIME else "13"
+        found = said(checkpoint, key, place)
+        assert found.startswith(f"key {', '.join(key)} windows {WINDOWS[kind]}")
+        if kind not in BY_TIME:
+            with pytest.raises(OptionError, match="is no offset; give a whole number"):
+                reasons(checkpoint, key, AT)
+
+    def test_why_windows_of_rows_are_not_full(self) -> None:
+        """Of ``a`` five messages came by arrival; row 47 of the partition is its last."""
+        found = said(opened("rows").checkpoint, ["a"], "4")
+        assert "messages 5 of this key so far, numbered from 0" in found
+        assert "window row 3 to row 6 not full yet: holds 2 messages, and 1 more" in found
+        assert "message 4 has come: by their arrival none is late" in found
+        assert "still to come: the next of this key is 5" in said(
+            opened("rows").checkpoint, ["a"], "5"
+        )
+        slides = said(opened("rows that slide").checkpoint, ["a"], "4")
+        assert "window row 2 to row 5 emitted in full when row 4 came" in slides
+
+        offsets = opened("offsets").checkpoint
+        assert "watermark row 50 of this key's partition" in said(offsets, ["0", "a"], "47")
+        late = said(offsets, ["0", "a"], "1")
+        assert "rejected as late: its last window takes nothing since the watermark" in late
+        assert "none: no message has moved it yet" in said(offsets, ["1", "a"], "1")
+        sessions = opened("sessions of offsets").checkpoint
+        assert "session row 47 to row 50 holds 1 messages" in said(sessions, ["0", "a"], "47")
 
     @pytest.mark.parametrize("buckets", [1, 3])
     @pytest.mark.parametrize("kind", WINDOWS)
@@ -181,9 +205,27 @@ class TestJoins:
         assert {row["side"] for row in report["key"]} == set(SIDES)
 
     @pytest.mark.parametrize("kind", BOUNDS)
-    def test_why_refuses_it_by_name(self, kind: str) -> None:
-        with pytest.raises(OptionError, match="is a join's; give one of windows"):
-            reasons(joined(kind).checkpoint, ["a"], AT)
+    def test_why_a_message_has_partners_or_none(self, kind: str) -> None:
+        run = join_run(join_spec(kind), apart=True)
+        # Left: even values, right: odd ones.
+        run.take([[("a", 1, 2), ("b", 2, 2)], [("a", 2, 1), ("c", 3, 1), ("d", 3, 2)]])
+        place = "{}" if kind == "offsets" else f"{AT[:-2]}{{:02}}"
+        checkpoint = run.opened()
+        found = said(checkpoint, ["a"], place.format(1))
+        assert f"key a join full, on key partners {BOUNDS[kind]}" in found
+        at = "row 2" if kind == "offsets" else "1970-01-01 00:00:00.000002"
+        assert f"has 1 partners that are kept: at {at} right watermark" in found
+        alone = said(checkpoint, ["d"], place.format(3))
+        assert "has no partner among what is kept: no right message of this key is kept" in alone
+        assert "Then the left side's unmatched messages are emitted" in alone
+        assert "no message of this key is kept at" in said(checkpoint, ["d"], place.format(4))
+        null = said(checkpoint, [r"\N"], place.format(1))
+        assert "left a message with NULL in its key has no partner: it is rejected" in null
+
+    def test_why_a_message_is_late(self) -> None:
+        found = said(joined("window").checkpoint, ["a"], "1970-01-01 00:00:00.000001")
+        assert "is rejected as late: the first place that is taken is 1970-01-01" in found
+        assert "would be taken now" in said(joined("window").checkpoint, ["a"], "1970-01-01 00:01")
 
     @pytest.mark.parametrize("how", HOWS)
     @pytest.mark.parametrize("kind", BOUNDS)
@@ -339,11 +381,26 @@ class TestTables:
         assert rows(after.fetch("a")) == rows(before.fetch("a"))
         assert len(after.fetch("a"))
 
+    @pytest.mark.parametrize("table", TABLES)
+    def test_why_a_key_has_a_value_or_a_write_is_late(self, images: list[Any], table: str) -> None:
+        checkpoint = MemoryCheckpoint(images)
+        state = OpenTable(checkpoint, table, None, None)
+        found = said(checkpoint, ["a"], "1970-01-01 00:00:33", table)
+        assert found.startswith(f"key a table {state.spec} ")
+        assert "would be taken" in found
+        assert {"members": "value {0, 1}", "total": "value 3"}.get(table, "holds ") in found
+        nobody = said(checkpoint, ["nobody"], "1970-01-01 00:00:33", table)
+        assert "it was never written, or" in nobody
+        early = said(checkpoint, ["a"], "1960-01-01", table)
+        expires = state.spec.windows is not None and state.spec.expires is not None
+        assert ("is rejected as late: its last window expired" in early) == expires
+
     def test_the_other_tools_refuse_them_by_name(self, images: list[Any]) -> None:
         checkpoint = MemoryCheckpoint(images)
-        for tool in (spec_of, lambda one: reasons(one, ["a"], AT)):
-            with pytest.raises(OptionError, match=r"holds tables; write muntin\.open_table"):
-                tool(checkpoint)
+        with pytest.raises(OptionError, match=r"holds tables; write muntin\.open_table"):
+            spec_of(checkpoint)
+        with pytest.raises(OptionError, match=r"may be in several tables; say which: --table"):
+            reasons(checkpoint, ["a"], AT)
 
 
 class TestWindowing:

@@ -13,12 +13,18 @@ from muntin.cli.failure import reported
 
 def why(
     checkpoint: Annotated[Path, typer.Argument(help="The folder that a query started with.")],
-    at: Annotated[str, typer.Option(help='An event time: "2026-01-01 09:04:00", in UTC.')],
+    at: Annotated[
+        str,
+        typer.Option(help='An event time: "2026-01-01 09:04:00", in UTC; of rows a number.'),
+    ],
     key: Annotated[
         list[str] | None, typer.Option(help=r"The key's value; once for each column, \N for NULL.")
     ] = None,
+    table: Annotated[str | None, typer.Option(help="Which of several tables of agents.")] = None,
 ) -> None:
-    """Say of the windows around a time what they hold and what they wait for.
+    """Say of the windows, messages or entries of a key what they hold and what they wait for.
+
+    Of a join it says of a message which partners it has, or why it has none.
 
     Reads what the query's last batch has committed; the query may be running.
     """
@@ -35,7 +41,7 @@ def why(
         console.print("Reading the state …", style="dim")
         spark = mt.session("muntin why")
         try:
-            found = lines(spark, str(checkpoint.resolve()), key or [], at)
+            found = lines(spark, str(checkpoint.resolve()), key or [], at, table)
         finally:
             spark.stop()
     for line in found:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.sessions.shard import UNEMITTED
+from muntin.engine.windows.by_count import HEAD
 from muntin.engine.windows.paned import FIRED, LATE
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Numbered
@@ -163,6 +164,12 @@ def sessions_seen(
     newest = newest.filter(pl.col(columns.MESSAGES) > 0).sort(columns.FIRST)
     names = (columns.FIRST, columns.LAST, columns.MESSAGES, FIRED, UNEMITTED)
     return [SessionSeen(*row) for row in newest.select(names).iter_rows()]
+
+
+def arrived(spec: WindowSpec, blobs: Iterable[bytes], key: pl.DataFrame) -> int:
+    """How many messages of a key have come, where windows count them as they arrive."""
+    rows = _of_key(list(map(decode, blobs)), spec, key)
+    return int(rows[HEAD].max()) if len(rows) else 0  # type: ignore[arg-type]
 
 
 def _of_key(frames: Sequence[pl.DataFrame], spec: WindowSpec, key: pl.DataFrame) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from muntin.model.axis import moment, phrase
+from muntin.model.axis import located, moment, phrase, spell
 from muntin.model.counts import rejections_in_words
 from muntin.model.kinds import Numbered
 from muntin.model.policies import Every, Policy
@@ -28,9 +28,11 @@ class Clocks:
 
 def about(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
     """The query now: its windows, its watermark, its rejected messages."""
-    yield f"windows    {spec.windows}, on {spec.time}"
+    yield f"windows    {spec.windows}, on {spec.time or 'the order of messages'}"
     if clocks.watermark is None:
         yield "watermark  none: no message has moved it yet"
+    elif spec.axis == "rows":
+        yield f"watermark  row {clocks.watermark} of this key's partition is the next"
     else:
         seen = moment(clocks.watermark + spec.lateness)
         yield (
@@ -60,7 +62,7 @@ def of_windows(
             yield f"…          {len(windows) - MOST:,} windows between"
         if MOST // 2 <= place < len(windows) - MOST // 2 and len(windows) > MOST:
             continue
-        yield f"window     {moment(window.start)} to {moment(window.end)}"
+        yield f"window     {located(window.start, spec.axis)} to {located(window.end, spec.axis)}"
         for line in _window(spec, clocks, window, window.number <= closed, window.number <= ended):
             yield f"           {line}"
     yield _message(spec, clocks, windows, taking, at)
@@ -85,11 +87,8 @@ def _window(
 
 
 def _current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
-    needed = window.end + spec.lateness
-    yield (
-        "not full yet: the watermark hasn't reached its end. It will when a message of any key "
-        f"has the event time {moment(needed)} or later"
-    )
+    met = _met(spec, window.end)
+    yield f"not full yet: the watermark hasn't reached its end. It will when {met}"
     if not window.messages:
         yield "holds no message of this key, and a window without messages doesn't emit"
         return
@@ -97,6 +96,47 @@ def _current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[s
         "hasn't emitted early" if not window.fired else f"has emitted early {window.fired} times"
     )
     yield f"holds {window.messages:,} messages, and {times}: {_early(spec, clocks, window)}"
+
+
+def _met(spec: WindowSpec, place: int) -> str:
+    """What has to come for the watermark to reach a place."""
+    if spec.axis == "rows":
+        return f"row {place - 1} of the partition is there"
+    at = moment(place + spec.lateness)
+    return f"a message of any key has the event time {at} or later"
+
+
+def of_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
+    """What is true of the windows of a key that counts its messages, and of one of these.
+
+    Args:
+        spec: The query.
+        arrived: How many messages of the key have come.
+        at: The number of one of them, from 0.
+    """
+    kind = spec.windows
+    assert not isinstance(kind, Sessions)
+    yield f"windows    {spec.windows}, in the order in which messages arrive"
+    yield f"messages   {arrived:,} of this key so far, numbered from 0"
+    numbers = range(kind.first_window(kind.pane_of(at)), kind.last_window(kind.pane_of(at)) + 1)
+    for number in numbers:
+        start, end = kind.start(number), kind.end(number)
+        yield f"window     row {start} to row {end}"
+        if end <= arrived:
+            yield f"           emitted in full when row {end - 1} came, and isn't kept"
+            continue
+        early = "there is no early policy"
+        if spec.firing.early is not None:
+            early = f"it emits early: {spec.firing.early}"
+        held = max(0, arrived - max(0, start))
+        yield (
+            f"           not full yet: holds {held:,} messages, and {end - arrived:,} more of this "
+            f"key have to come; {early}"
+        )
+    if at < arrived:
+        yield f"message {at} has come: by their arrival none is late"
+    else:
+        yield f"message {at} is still to come: the next of this key is {arrived}"
 
 
 def _early(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> str:
@@ -135,8 +175,7 @@ def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]
         yield f"emitted in full when the watermark passed its end{unless}; {held}"
     else:
         yield f"held only late messages when its end was passed: {window.messages:,} now"
-    end = moment(window.end + spec.firing.grace + spec.lateness)
-    yield f"takes late messages until one of any key has the event time {end} or later"
+    yield f"takes late messages until {_met(spec, window.end + spec.firing.grace)}"
     if window.unemitted_late:
         yield f"not emitted again yet: {_waits(spec.firing.late, clocks, window.unemitted_late)}"
     elif window.late:
@@ -144,12 +183,12 @@ def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]
 
 
 def _closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
-    grace = f" and its grace of {phrase(spec.firing.grace)}" if spec.firing.grace else ""
+    grace = f" and its grace of {spell(spec.firing.grace, spec.axis)}" if spec.firing.grace else ""
     yield f"closed: the watermark has passed its end{grace}, and what it had to say is said"
     if window.messages:
         yield f"{window.messages:,} messages of it are still in the state"
     else:
-        kept = phrase(spec.firing.retention)
+        kept = spell(spec.firing.retention, spec.axis)
         yield f"its state is gone (kept {kept} after its end), or it never held this key"
 
 
@@ -162,14 +201,15 @@ def _message(
 ) -> str:
     if taking or not windows:
         many = "its window" if len(windows) == 1 else f"{len(taking)} of its {len(windows)} windows"
-        return f"a message at {moment(at)} would be taken now, by {many}"
+        return f"a message at {located(at, spec.axis)} would be taken now, by {many}"
     assert clocks.watermark is not None
     last = windows[-1]
-    past = phrase(max(0, clocks.watermark - last.end - spec.firing.grace))
+    closed = last.end + spec.firing.grace
+    past = spell(max(0, clocks.watermark - closed), spec.axis)
     hint = "a larger lateness or grace would take it"
     return (
-        f"a message at {moment(at)} is rejected as late: its last window takes nothing since the "
-        f"watermark passed {moment(last.end + spec.firing.grace)}, {past} ago; {hint}"
+        f"a message at {located(at, spec.axis)} is rejected as late: its last window takes nothing "
+        f"since the watermark passed {located(closed, spec.axis)}, {past} ago; {hint}"
     )
 
 
@@ -185,17 +225,18 @@ def of_sessions(
     if not near:
         yield "session    none around this time: it never was, or its state is gone"
     for session in near:
-        yield f"session    {moment(session.first)} to {moment(session.last + kind.gap)}"
+        ends = session.first, session.last + kind.gap
+        yield f"session    {' to '.join(located(end, spec.axis) for end in ends)}"
         for line in _session(spec, clocks, session):
             yield f"           {line}"
     live = [s for s in near if mark is None or s.last > kind.ended(mark - spec.firing.grace)]
     if live or mark is None or at > kind.ended(mark - spec.firing.grace):
-        yield f"a message at {moment(at)} would be taken now"
+        yield f"a message at {located(at, spec.axis)} would be taken now"
     else:
-        closed = moment(at + kind.reach + spec.firing.grace)
+        closed = located(at + kind.reach + spec.firing.grace, spec.axis)
         yield (
-            f"a message at {moment(at)} is rejected as late: no session that it would join is "
-            f"open, and one of its own closed when the watermark passed {closed}"
+            f"a message at {located(at, spec.axis)} is rejected as late: no session that it would "
+            f"join is open, and one of its own closed when the watermark passed {closed}"
         )
 
 
@@ -206,8 +247,7 @@ def _session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator
     emitted = f"has emitted {session.fired} times" if session.fired else "hasn't emitted"
     yield f"holds {session.messages:,} messages, and {emitted}"
     if mark is None or session.last > kind.ended(mark):
-        needed = moment(session.last + kind.reach + spec.lateness)
-        yield f"lives until a message of any key has the event time {needed} or later"
+        yield f"lives until {_met(spec, session.last + kind.reach)}"
         if session.unemitted and spec.firing.early is not None:
             yield f"early: {_waits(spec.firing.early, clocks, session.unemitted)}"
         elif session.unemitted:

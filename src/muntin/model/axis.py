@@ -205,6 +205,34 @@ def instant(option: str, value: str | datetime) -> int:
         raise OptionError(option, value, "isn't a point in time", hint) from error
 
 
+def position(option: str, given: datetime | str | int | None, axis: Axis) -> int | None:
+    """A position on an axis as users give it: a point in time, or a row.
+
+    Example:
+        >>> position("start", "1970-01-01T00:00:01", "time"), position("start", "12", "rows")
+        (1000000, 12)
+    """
+    if given is None:
+        return None
+    if axis == "time":
+        return instant(option, given)  # type: ignore[arg-type]
+    if isinstance(given, int):
+        return given
+    if isinstance(given, str) and given.lstrip("-").isdigit():
+        return int(given)
+    raise OptionError(option, given, "is no offset", "give a whole number")
+
+
+def located(place: int, axis: Axis) -> str:
+    """A position in words.
+
+    Example:
+        >>> located(1_500_000, "time"), located(12, "rows")
+        ('1970-01-01 00:00:01.5', 'row 12')
+    """
+    return moment(place) if axis == "time" else f"row {place}"
+
+
 def moment(position: int, separator: str = " ") -> str:
     """A point in time as people write it, in UTC, whatever its year; there is a year 0.
 

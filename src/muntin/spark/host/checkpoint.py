@@ -249,15 +249,3 @@ def spec_of(opened: Checkpoint) -> WindowSpec | JoinSpec:
         hint = "go on with muntin windowing, whose page shows what it holds"
         raise OptionError("CHECKPOINT", given, "holds the windowing application's rows", hint)
     return recalled(opened.first.spec)
-
-
-def windows_of(opened: Checkpoint) -> WindowSpec:
-    """The same, where it must be an aggregation.
-
-    Raises:
-        OptionError: When it is a join.
-    """
-    spec = spec_of(opened)
-    if isinstance(spec, JoinSpec):
-        raise OptionError("CHECKPOINT", spec.how, "is a join's", "give one of windows")
-    return spec

@@ -10,7 +10,7 @@ import polars as pl
 from pyspark.sql import SparkSession
 
 from muntin.engine import key_state
-from muntin.model.axis import moment
+from muntin.model.axis import located, moment
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.sessions import Sessions
@@ -18,7 +18,7 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.inspect.joins import OpenJoin
-from muntin.spark.inspect.tables import OpenTable
+from muntin.spark.inspect.tables import OpenTable, one_table
 from muntin.spark.inspect.windows import OpenWindows
 from muntin.spark.sinks.plain import values
 from muntin.state.manifest import Run
@@ -180,15 +180,14 @@ def _ends(known: WindowSpec, cells: _Tally | None, mark: int | None) -> Report |
 
 
 def _place(known: WindowSpec, place: int) -> str:
-    return moment(place) if known.axis == "time" else f"row {place}"
+    return located(place, known.axis)
 
 
 def _of_join(opened: Checkpoint, spec: JoinSpec, sizes: Mapping[int, Mapping[int, int]]) -> Report:
     marks = OpenJoin(opened, spec).watermarks
     watermarks = {side: None if mark is None else str(mark) for side, mark in marks.items()}
     tallies = _tallied(opened, sizes)
-    rows = spec.axis == "rows"
-    tables = _listed(tallies, lambda _, place: f"row {place}" if rows else moment(place))
+    tables = _listed(tallies, lambda _, place: located(place, spec.axis))
     return {"kind": "join", "spec": spec.words(), "watermark": watermarks, "tables": tables}
 
 
@@ -222,6 +221,9 @@ def _words(table: Mapping[str, Any]) -> str:
 def _window_rows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str]) -> list[Report]:
     # What is computed doesn't matter here, and may need a function that isn't at hand.
     asked = key_state.key_of(spec, key)
+    if spec.axis == "rows":
+        # Partitions have no watermark in common, so that windows have no stage.
+        return _plain_rows(OpenWindows(opened, spec).fetch(asked.row(0)).tail(_ROWS))
     found = OpenWindows(opened, replace(spec, aggregates={})).windows(asked.row(0))
     return _plain_rows(found.tail(_ROWS))
 
@@ -236,20 +238,8 @@ def _join_rows(opened: Checkpoint, spec: JoinSpec, key: Sequence[str]) -> list[R
 
 
 def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> list[Report]:
-    known = list(opened.first.spec)
-    if table is None and len(known) > 1:
-        hint = f"say which: --table {known[0]} (or {', '.join(known[1:])})"
-        raise OptionError("--key", ", ".join(key), "may be in several tables", hint)
-    held = OpenTable(opened, table or known[0], None, None)
-    (text,) = key if len(key) == 1 else (tuple(key),)
-    forms: list[Any] = [text]
-    if isinstance(text, str) and text.lstrip("-").isdigit():
-        forms.append(int(text))
-    for form in forms:
-        rows = _plain_rows(held.fetch(form).tail(_ROWS))
-        if rows:
-            return rows
-    return []
+    held = OpenTable(opened, one_table(opened, key, table), None, None)
+    return _plain_rows(held.framed(held.of_text(key)[1]).tail(_ROWS))
 
 
 def _plain_rows(rows: pl.DataFrame) -> list[Report]:

@@ -14,13 +14,13 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
 from muntin.engine.state_reader import CHANGE, NEW, kept_messages, key_of, types_of
-from muntin.model.axis import instant
+from muntin.model.axis import position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.shards import slots
-from muntin.spark.inspect.reader import View, changed, fetched, framed
+from muntin.spark.inspect.reader import View, changed, fetched, framed, held
 from muntin.state.lookup import matched
 from muntin.state.manifest import loads
 from muntin.state.shards import owners
@@ -80,9 +80,19 @@ class OpenJoin:
         """
         return fetched(self.checkpoint, self._view(side, key, start, end))
 
+    def held(self, side: SideName, key: Any) -> pl.DataFrame:
+        """The same as the engine has them: with their places, and without an order for people."""
+        return held(self.checkpoint, self._view(side, key))
+
     def frame(self, side: SideName, key: Any = None) -> DataFrame:
         """The same as a Spark DataFrame, in no order."""
         return framed(self.checkpoint, self._view(side, key))
+
+    def slot(self, key: Any, side: SideName = "left") -> int:
+        """The slot of the shard that owns a key."""
+        only = key_of(self.spec.side(side).keys, self._types[side], key)
+        shards = self.spec.buckets or 1
+        return slots(shards)[int(owners(only, only.columns, shards)[0])]
 
     def schema(self, side: SideName) -> StructType:
         """The columns of one side's messages."""
@@ -107,19 +117,18 @@ class OpenJoin:
     def _view(self, side: SideName, key: Any = None, start: Any = None, end: Any = None) -> View:
         if side not in SIDES:
             raise OptionError("side", side, "isn't one", f"give one of {', '.join(SIDES)}")
-        types, own = self._types[side], self.spec.side(side)
+        types, own, only, slot = self._types[side], self.spec.side(side), None, None
         fields = from_arrow_schema(pl.DataFrame(schema=types).to_arrow().schema).fields
         schema = StructType([*fields, StructField(WAITS, BooleanType(), False)])
         beside = {columns.TIME: pl.Int64(), ID: pl.Int64(), WAITS: pl.Boolean()}
-        nothing, only, slot = pl.DataFrame(schema={**types, **beside}), None, None
+        nothing = pl.DataFrame(schema={**types, **beside})
         if key is not None:
-            only, shards = key_of(own.keys, types, key), self.spec.buckets or 1
-            slot = slots(shards)[int(owners(only, only.columns, shards)[0])]
+            only, slot = key_of(own.keys, types, key), self.slot(key, side)
             only = only.rename(dict(zip(only.columns, own.keys, strict=True)))
         inside, place = [], pl.col(columns.TIME)
-        if (low := _place("start", start)) is not None:
+        if (low := position("start", start, self.spec.axis)) is not None:
             inside.append(place >= low)
-        if (high := _place("end", end)) is not None:
+        if (high := position("end", end, self.spec.axis)) is not None:
             inside.append(place <= high)
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
@@ -139,9 +148,3 @@ class OpenJoin:
             (columns.TIME, ID),
             slot,
         )
-
-
-def _place(option: str, given: Any) -> int | None:
-    if given is None or isinstance(given, int):
-        return given
-    return instant(option, given)

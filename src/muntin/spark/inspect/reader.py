@@ -56,7 +56,12 @@ def fetched(opened: Checkpoint, view: View) -> pl.DataFrame:
     Raises:
         StateCorruptedError: When a blob isn't there.
     """
-    return shown(_rows(opened, view, _texts(opened, view)), view.schema)
+    return shown(held(opened, view), view.schema)
+
+
+def held(opened: Checkpoint, view: View) -> pl.DataFrame:
+    """The same as the engine has them, with columns that aren't shown."""
+    return _rows(opened, view, _texts(opened, view))
 
 
 def framed(opened: Checkpoint, view: View) -> DataFrame:

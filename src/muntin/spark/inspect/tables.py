@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
-from muntin.model.axis import instant
+from muntin.model.axis import position
 from muntin.model.errors import OptionError
 from muntin.spark.agents.rows import table_frame, table_schema
 from muntin.spark.host.checkpoint import Checkpoint
@@ -27,7 +27,7 @@ from muntin.tables.partition import tables_of
 from muntin.tables.shard import Emitted
 from muntin.tables.spec import TableSpec
 
-Place = datetime | str | None
+Given = datetime | str | None
 Between = tuple[int | None, int | None]
 
 
@@ -114,7 +114,7 @@ class OpenTable:
         """The columns of ``fetch``: those of ``table()`` without ``emission`` and ``revision``."""
         return StructType(table_schema(self.spec).fields[:-2])
 
-    def fetch(self, key: Any = None, *, start: Place = None, end: Place = None) -> pl.DataFrame:
+    def fetch(self, key: Any = None, *, start: Given = None, end: Given = None) -> pl.DataFrame:
         """The entries that haven't expired, as a Polars frame.
 
         Args:
@@ -128,10 +128,23 @@ class OpenTable:
         Raises:
             OptionError: When a time can't be one, or a value doesn't fit its column.
         """
-        found = _frame(self.spec, _between(start, end), self._opened.snapshot(key))
-        return shown(found, self.schema)
+        return self.framed(self._opened.snapshot(key), _between(start, end))
 
-    def frame(self, *, start: Place = None, end: Place = None) -> DataFrame:
+    def framed(self, entries: Iterable[Emitted], between: Between = (None, None)) -> pl.DataFrame:
+        """Entries that lie between two times as the columns of ``fetch``."""
+        return shown(_frame(self.spec, between, entries), self.schema)
+
+    def of_text(self, key: Sequence[str]) -> tuple[int | None, list[Emitted]]:
+        """How far the clock has come where a key lies that is given as text, and its entries."""
+        form: Any = None
+        for form in _forms(key):
+            found = list(self._opened.snapshot(form))
+            if found:
+                break
+        mark = self._opened.shard(self._opened.partition_of(self.spec.name, form)).watermark
+        return None if mark == BEGINNING else mark, found
+
+    def frame(self, *, start: Given = None, end: Given = None) -> DataFrame:
         """The same as a Spark DataFrame, put together by the workers, in no order."""
         return framed(self.checkpoint, self._view(start, end))
 
@@ -152,7 +165,7 @@ class OpenTable:
         view = self._view()
         return changed(self.checkpoint, view, since).sort(view.identity)
 
-    def _view(self, start: Place = None, end: Place = None) -> View:
+    def _view(self, start: Given = None, end: Given = None) -> View:
         between, spec, given, schema = _between(start, end), self.spec, self._given, self.schema
         name, *rest = given
 
@@ -175,6 +188,27 @@ class OpenTable:
         return {n: found[self._slots[n]] for n in wanted}
 
 
+def one_table(opened: Checkpoint, key: Sequence[str], table: str | None) -> str:
+    """The table that is asked for, or the only one.
+
+    Raises:
+        OptionError: When there are several.
+    """
+    known = list(opened.first.spec)
+    if table is None and len(known) > 1:
+        hint = f"say which: --table {known[0]} (or {', '.join(known[1:])})"
+        raise OptionError("--key", ", ".join(key), "may be in several tables", hint)
+    return table or known[0]
+
+
+def _forms(key: Sequence[str]) -> list[Any]:
+    """What a key may be that is given as text."""
+    (text,) = key if len(key) == 1 else (tuple(key),)
+    if isinstance(text, str) and text.lstrip("-").isdigit():
+        return [text, int(text)]
+    return [text]
+
+
 def _frame(spec: TableSpec, between: Between, entries: Iterable[Emitted]) -> pl.DataFrame:
     """The entries that lie between two times."""
     low, high = between
@@ -195,6 +229,5 @@ def _judged(name: str, then: str, now: str) -> str:
     return manifest.dumps()
 
 
-def _between(start: Place, end: Place) -> Between:
-    low = None if start is None else instant("start", start)
-    return low, None if end is None else instant("end", end)
+def _between(start: Given, end: Given) -> Between:
+    return position("start", start, "time"), position("end", end, "time")

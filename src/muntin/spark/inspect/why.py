@@ -1,53 +1,148 @@
-"""Why the windows of a key have emitted, or not, out of a checkpoint."""
+"""Why something has emitted, or not, out of a checkpoint: windows, joins and tables of a key."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import polars as pl
 from pyspark.sql import SparkSession
 
-from muntin.engine import key_state
-from muntin.explain.why import Clocks, about, of_sessions, of_windows
-from muntin.model.axis import instant
+from muntin.engine import columns, key_state
+from muntin.explain.why import Clocks, about, of_arrivals, of_sessions, of_windows
+from muntin.explain.why_joins import SideSeen, about_join, of_join, of_null_key
+from muntin.explain.why_tables import TableSeen, of_table
+from muntin.model.axis import Axis, position
 from muntin.model.errors import OptionError
+from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.sessions import Sessions
-from muntin.spark.host.checkpoint import Checkpoint, windows_of
+from muntin.model.spec import WindowSpec
+from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.host.shards import slots
+from muntin.spark.inspect.joins import WAITS, OpenJoin
+from muntin.spark.inspect.tables import OpenTable, one_table
+from muntin.state.manifest import Manifest, loads
 
 
-def why(spark: SparkSession, checkpoint: str, key: Sequence[str], at: str) -> list[str]:
-    """Say why the windows of a key around a time have emitted, or haven't, or take nothing.
+def why(
+    spark: SparkSession, checkpoint: str, key: Sequence[str], at: str, table: str | None = None
+) -> list[str]:
+    """Say why a key's windows, messages or entries around a place have emitted, or haven't.
 
     Args:
         spark: The session.
         checkpoint: The folder of a query, as its last committed batch left it; it may be running.
         key: The key's values as text, in the order of its columns.
-        at: A time, as ``2026-01-01 09:04:00``; in UTC where it names no zone.
+        at: A time, as ``2026-01-01 09:04:00``, in UTC where it names no zone; on the rows axis an
+            offset, or where messages are counted as they arrive the number of one of the key's.
+        table: Which of several tables of agents.
 
     Raises:
-        OptionError: When the checkpoint, the key or the time can't be what is asked for.
+        OptionError: When the checkpoint, the key or the place can't be what is asked for.
     """
-    return reasons(Checkpoint(spark, checkpoint), key, at)
+    return reasons(Checkpoint(spark, checkpoint), key, at, table)
 
 
-def reasons(opened: Checkpoint, key: Sequence[str], at: str) -> list[str]:
+def reasons(opened: Checkpoint, key: Sequence[str], at: str, table: str | None = None) -> list[str]:
     """The same of a checkpoint that is open."""
-    moment = instant("--at", at)
-    spec = windows_of(opened)
-    if spec.axis == "rows":
-        hint = "look at the results: windows measured in rows have no watermark"
-        raise OptionError("CHECKPOINT", str(spec.windows), "isn't measured in time", hint)
+    lines = [f"key        {', '.join(key)}"]
+    if opened.first.kind == "tables":
+        return [*lines, *_of_table(opened, key, _place(at, "time"), table)]
+    spec = spec_of(opened)
+    place = _place(at, spec.axis)
+    if isinstance(spec, JoinSpec):
+        return [*lines, *_of_join(opened, spec, key, place)]
+    return [*lines, *_of_windows(opened, spec, key, place)]
+
+
+def _place(at: str, axis: Axis) -> int:
+    place = position("--at", at, axis)
+    assert place is not None
+    return place
+
+
+def _of_windows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str], at: int) -> Iterator[str]:
     asked = key_state.key_of(spec, key)
     slot = slots(spec.buckets or 1)[key_state.bucket_of(spec, asked)]
     manifest = opened.read.get(slot)
     if manifest is None:
-        raise OptionError("--key", ", ".join(key), "has no shard yet", "wait for the first batch")
-    clocks = Clocks(manifest.watermark, manifest.wall, opened.counts)
-    numbers = key_state.wanted(spec, manifest.tables, moment, moment)
+        raise _no_shard(key)
+    if spec.by_arrival:
+        yield from of_arrivals(spec, _arrived(opened, slot, manifest, spec, asked), at)
+        return
+    mine = manifest
+    if spec.axis == "rows":
+        # The partition is the first key; one without a manifest has had no message.
+        texts = {str(partition): text for partition, text in manifest.parts}
+        mine = loads(texts[key[0]]) if key[0] in texts else Manifest("windows")
+    clocks = Clocks(mine.watermark, manifest.wall, opened.counts)
+    numbers = key_state.wanted(spec, mine.tables, at, at)
     blobs = opened.blobs({slot: [n for found in numbers.values() for n in found]})[slot]
-    lines = [f"key        {', '.join(key)}", *about(spec, clocks)]
+    yield from about(spec, clocks)
     if isinstance(spec.windows, Sessions):
         found = key_state.sessions_seen(spec, numbers, blobs, asked)
-        return [*lines, *of_sessions(spec, clocks, found, moment)]
-    seen = key_state.windows_seen(spec, numbers, blobs, asked, moment, moment)
-    return [*lines, *of_windows(spec, clocks, seen, moment)]
+        yield from of_sessions(spec, clocks, found, at)
+    else:
+        seen = key_state.windows_seen(spec, numbers, blobs, asked, at, at)
+        yield from of_windows(spec, clocks, seen, at)
+
+
+def _no_shard(key: Sequence[str]) -> OptionError:
+    return OptionError("--key", ", ".join(key), "has no shard yet", "wait for the first batch")
+
+
+def _arrived(
+    opened: Checkpoint, slot: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
+) -> int:
+    """How many messages of a key have come, where windows count them as they arrive."""
+    runs = [run.number for run in manifest.tables.get("cells", ())]
+    blobs = opened.blobs({slot: runs})[slot]
+    return key_state.arrived(spec, blobs.values(), key)
+
+
+def _of_join(opened: Checkpoint, spec: JoinSpec, key: Sequence[str], at: int) -> Iterator[str]:
+    yield from about_join(spec)
+    keys = {
+        side: key_state.key_from_text(spec.side(side).keys, spec.side(side).types, key).row(0)
+        for side in SIDES
+    }
+    if key_state.NULL in key:
+        yield from of_null_key(spec)
+        return
+    state = OpenJoin(opened, spec)
+    held = {side: state.held(side, keys[side]) for side in SIDES}
+    shard = opened.read.get(state.slot(keys["left"]))
+    if shard is None:
+        raise _no_shard(key)
+    if spec.axis == "time":
+        yield from of_join(spec, _sides(held, shard), at, dict.fromkeys(SIDES, 0))
+        return
+    starts = {side: dict(shard.extra.get("starts", {}).get(side, ())) for side in SIDES}
+    for partition, manifest in shard.by_part().items():
+        yield f"partition  {partition}"
+        mine = {}
+        for side in SIDES:
+            column = (spec.side(side).offset or ("",))[0]
+            mine[side] = held[side].filter(pl.col(column) == partition)
+        start: dict[SideName, int] = {side: starts[side].get(partition, 0) for side in SIDES}
+        yield from of_join(spec, _sides(mine, manifest), at, start)
+
+
+def _sides(held: dict[SideName, pl.DataFrame], manifest: Manifest) -> dict[SideName, SideSeen]:
+    marks, kept = (manifest.extra.get(name, {}) for name in ("marks", "from"))
+    return {
+        side: SideSeen(
+            marks.get(side),
+            kept.get(side),
+            found[columns.TIME].to_list(),
+            found.filter(pl.col(WAITS))[columns.TIME].to_list(),
+        )
+        for side, found in held.items()
+    }
+
+
+def _of_table(opened: Checkpoint, key: Sequence[str], at: int, table: str | None) -> Iterator[str]:
+    state = OpenTable(opened, one_table(opened, key, table), None, None)
+    mark, entries = state.of_text(key)
+    words = [(one.window, repr(one.value)) for one in entries]
+    spec = state.spec
+    yield from of_table(TableSeen(str(spec), spec.windows, spec.expires, mark, words), at)

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from muntin.engine import columns, key_state
 from muntin.engine.state_reader import StateReader
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Axis, instant
+from muntin.model.axis import position
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.recall import with_functions
@@ -32,7 +32,7 @@ from muntin.spark.inspect.joins import OpenJoin
 from muntin.spark.inspect.reader import View, changed, fetched, framed
 from muntin.state.manifest import loads
 
-Place = datetime | str | int | None
+Given = datetime | str | int | None
 """A time, as a datetime (a naive one is UTC) or ISO 8601; on the rows axis an offset."""
 
 
@@ -81,17 +81,6 @@ def active(spark: SparkSession | None) -> SparkSession:
     return spark or SparkSession.getActiveSession() or session()
 
 
-def place(option: str, given: Place, axis: Axis) -> int | None:
-    """A place on the axis."""
-    if given is None:
-        return None
-    if axis == "time":
-        return instant(option, given)  # type: ignore[arg-type]
-    if isinstance(given, int):
-        return given
-    raise OptionError(option, given, "is no offset", "give a whole number")
-
-
 class OpenWindows:
     """The windows or sessions of a query at one batch; made by ``open_state``.
 
@@ -128,7 +117,7 @@ class OpenWindows:
         """Messages since the checkpoint began, by what became of them."""
         return self.checkpoint.counts
 
-    def fetch(self, key: Any = None, *, start: Place = None, end: Place = None) -> pl.DataFrame:
+    def fetch(self, key: Any = None, *, start: Given = None, end: Given = None) -> pl.DataFrame:
         """The windows (or sessions) within retention, as a Polars frame.
 
         Args:
@@ -146,11 +135,11 @@ class OpenWindows:
         """
         return fetched(self.checkpoint, self._view(key, start, end))
 
-    def frame(self, key: Any = None, *, start: Place = None, end: Place = None) -> DataFrame:
+    def frame(self, key: Any = None, *, start: Given = None, end: Given = None) -> DataFrame:
         """The same as a Spark DataFrame, put together by the workers, in no order."""
         return framed(self.checkpoint, self._view(key, start, end))
 
-    def windows(self, key: Any, *, start: Place = None, end: Place = None) -> pl.DataFrame:
+    def windows(self, key: Any, *, start: Given = None, end: Given = None) -> pl.DataFrame:
         """What is known of the windows of a key: when, how many messages, how often they emitted.
 
         Args:
@@ -219,14 +208,15 @@ class OpenWindows:
         )
 
     def _asked(
-        self, key: Any = None, start: Place = None, end: Place = None
+        self, key: Any = None, start: Given = None, end: Given = None
     ) -> tuple[int | None, int | None, pl.DataFrame | None, int | None]:
         """Where a stretch begins and ends, which keys are wanted, and the slot of their shard."""
         axis, slot = self.spec.axis, None
         only = None if key is None else self._reader.key(key)
         if only is not None and len(only.columns):
             slot = slots(self.spec.buckets or 1)[key_state.bucket_of(self.spec, only)]
-        return place("start", start, axis), place("end", end, axis), only, slot
+        ends = position("start", start, axis), position("end", end, axis)
+        return *ends, only, slot
 
 
 def _touched(reader: StateReader, view: View, written: Sequence[bytes]) -> View | None:
