@@ -17,7 +17,9 @@ from tests.spark.feed import Feed, at
 import muntin as mt
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.progress import Progress
+from muntin.spark.inspect.checkpoints import inspect
 from muntin.spark.inspect.rescale import rescale
+from muntin.spark.inspect.why import why
 
 Make = Callable[[DataFrame, DataFrame], Any]
 
@@ -196,6 +198,25 @@ def three(left: DataFrame, right: DataFrame, third: DataFrame) -> Any:
     return mt.join(taken, sides[2], on="key", within="2 seconds", how="left", suffix="_third")
 
 
+def look_at_each_operator(spark: SparkSession, folder: Path) -> None:
+    """Whatever looks at state does so for each join of a chain, in other buckets too."""
+    old, new = str(folder / "checkpoint"), str(folder / "moved")
+    assert rescale(spark, old, buckets=3, to=new).operators == 2
+    for operator in (0, 1):
+        states = [mt.open_state(path, operator=operator) for path in (old, new)]
+        for side in ("left", "right"):
+            one, other = (state.fetch(side) for state in states)
+            assert Counter(map(repr, one.rows())) == Counter(map(repr, other.rows()))
+        columns = set(states[0].spec.side("left").types)
+        assert ("value_right" in columns) == (operator == 0)
+        assert inspect(spark, new, operator=operator, key=["z"])["kind"] == "join"
+        lines = " ".join(why(spark, new, ["a"], "2026-01-01 00:00:40", operator=operator))
+        assert "left       watermark 2026-01-01 0" in lines
+        assert "rejected as late: the first place that is taken" in lines
+    with pytest.raises(mt.OptionError, match="isn't one of the 2 operators that keep state"):
+        mt.open_state(old, operator=2)
+
+
 @pytest.mark.slow
 def test_three_streams_joined(spark: SparkSession, tmp_path: Path) -> None:
     feeds = [*feeds_of(tmp_path, 15, files=(4, 2)), Feed(tmp_path / "third")]
@@ -218,6 +239,7 @@ def test_three_streams_joined(spark: SparkSession, tmp_path: Path) -> None:
     assert ran.progress.left is not None
     assert ran.progress.left.counts["seen"] == feeds[0].ids + feeds[1].ids
     assert ran.progress.adds_up()
+    look_at_each_operator(spark, tmp_path)
     whole = three(*(feed.frame(spark) for feed in feeds))
     assert shown(whole.results.collect(), *names) == wanted
 

@@ -25,6 +25,9 @@ def inspect(
     ] = None,
     table: Annotated[str | None, typer.Option(help="Of this table of agents.")] = None,
     batch: Annotated[int | None, typer.Option(help="As this batch left it.")] = None,
+    operator: Annotated[
+        int, typer.Option(help="Which operator of a chain, counted from the last one.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a query's checkpoint holds: its spec, panes, sizes, watermark and windows.
@@ -44,7 +47,7 @@ def inspect(
         spark = mt.session("muntin inspect")
         try:
             path = str(checkpoint.resolve())
-            report = looked(spark, path, batch=batch, key=key or (), table=table)
+            report = looked(spark, path, batch=batch, key=key or (), table=table, operator=operator)
         finally:
             spark.stop()
     if as_json:

@@ -21,6 +21,9 @@ def why(
         list[str] | None, typer.Option(help=r"The key's value; once for each column, \N for NULL.")
     ] = None,
     table: Annotated[str | None, typer.Option(help="Which of several tables of agents.")] = None,
+    operator: Annotated[
+        int, typer.Option(help="Which operator of a chain, counted from the last one.")
+    ] = 0,
 ) -> None:
     """Say of the windows, messages or entries of a key what they hold and what they wait for.
 
@@ -41,7 +44,9 @@ def why(
         console.print("Reading the state …", style="dim")
         spark = mt.session("muntin why")
         try:
-            found = lines(spark, str(checkpoint.resolve()), key or [], at, table)
+            found = lines(
+                spark, str(checkpoint.resolve()), key or [], at, table=table, operator=operator
+            )
         finally:
             spark.stop()
     for line in found:

@@ -57,6 +57,9 @@ class Checkpoint:
         self.given = path
         self.path = path if "://" in path else str(PurePath(path))
         self.operators, self.oldest, self.newest = self._found()
+        if not 0 <= operator < self.operators:
+            problem = f"isn't one of the {self.operators} operators that keep state in this query"
+            raise OptionError("operator", operator, problem, "count from the last one, which is 0")
         self.batch = self.newest if batch is None else self.known("batch", batch)
 
     def _found(self) -> tuple[int, int, int]:

@@ -37,6 +37,7 @@ def inspect(
     batch: int | None = None,
     key: Sequence[str] = (),
     table: str | None = None,
+    operator: int = 0,
 ) -> Report:
     r"""Look at a checkpoint as one committed batch left it; its query may be running.
 
@@ -47,6 +48,7 @@ def inspect(
         key: A key's values as text, in the order of its columns, to see what is kept of it;
             ``\N`` is NULL.
         table: Of which table, where agents keep several.
+        operator: Which operator of a chain, counted from the last one.
 
     Returns:
         ``checkpoint``, ``batch``, ``kept`` (the oldest and newest batch that can be read),
@@ -58,7 +60,7 @@ def inspect(
     Raises:
         OptionError: When the checkpoint or the key can't be what is asked for.
     """
-    return report_of(Checkpoint(spark, checkpoint, batch), key, table)
+    return report_of(Checkpoint(spark, checkpoint, batch, operator), key, table)
 
 
 def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = None) -> Report:

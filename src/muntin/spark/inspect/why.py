@@ -24,7 +24,13 @@ from muntin.state.manifest import Manifest, loads
 
 
 def why(
-    spark: SparkSession, checkpoint: str, key: Sequence[str], at: str, table: str | None = None
+    spark: SparkSession,
+    checkpoint: str,
+    key: Sequence[str],
+    at: str,
+    *,
+    table: str | None = None,
+    operator: int = 0,
 ) -> list[str]:
     """Say why a key's windows, messages or entries around a place have emitted, or haven't.
 
@@ -35,11 +41,12 @@ def why(
         at: A time, as ``2026-01-01 09:04:00``, in UTC where it names no zone; on the rows axis an
             offset, or where messages are counted as they arrive the number of one of the key's.
         table: Which of several tables of agents.
+        operator: Which operator of a chain, counted from the last one.
 
     Raises:
         OptionError: When the checkpoint, the key or the place can't be what is asked for.
     """
-    return reasons(Checkpoint(spark, checkpoint), key, at, table)
+    return reasons(Checkpoint(spark, checkpoint, operator=operator), key, at, table)
 
 
 def reasons(opened: Checkpoint, key: Sequence[str], at: str, table: str | None = None) -> list[str]:

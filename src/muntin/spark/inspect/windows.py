@@ -41,6 +41,7 @@ def open_state(
     *,
     batch: int | None = None,
     aggregates: Mapping[str, Aggregate] | None = None,
+    operator: int = 0,
     spark: SparkSession | None = None,
 ) -> OpenWindows | OpenJoin:
     """Read the state of a query from outside, while it runs or after.
@@ -54,6 +55,7 @@ def open_state(
             committed one where it isn't given.
         aggregates: The aggregates that run functions of yours, by output name, as the query has
             them: code isn't kept in state.
+        operator: Which operator of a chain, counted from the last one.
         spark: The session; the active one, or a new ``muntin.session()``.
 
     Returns:
@@ -67,7 +69,7 @@ def open_state(
         >>> state = open_state("checkpoints/late_flights")  # doctest: +SKIP
         >>> state.fetch("AA", start="2013-01-01 09:00")  # doctest: +SKIP
     """
-    opened = Checkpoint(active(spark), checkpoint, batch)
+    opened = Checkpoint(active(spark), checkpoint, batch, operator)
     spec = spec_of(opened)
     if isinstance(spec, JoinSpec):
         return OpenJoin(opened, spec)
