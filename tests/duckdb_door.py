@@ -212,7 +212,8 @@ def _sql(agg: Aggregate) -> str | None:
         case "distinct":
             return f"coalesce(list_sort(list(DISTINCT {column}) FILTER ({known})), [])"
         case "top_k":
-            return f"coalesce(list_reverse({numbers})[1:{agg.option('k')}], [])"
+            ordered = numbers if dict(agg.options).get("ascending") else f"list_reverse({numbers})"
+            return f"coalesce({ordered}[1:{agg.option('k')}], [])"
     return None
 
 

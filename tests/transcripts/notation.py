@@ -57,7 +57,7 @@ from muntin.model.spec import WindowSpec
 _SECONDS = re.compile(r"-?\d+(\.\d+)?")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?")
 _OF_STEPS = {"expect", "rejected", "watermark", "duplicates"}
-_CONSTANTS = {"null": None, "true": True, "false": False, '""': ""}
+_CONSTANTS = {"True": True, "null": None, "true": True, "false": False, '""': ""}
 _READERS = {
     "string": lambda text: text[1:-1] if text.startswith('"') else text,
     "long": int,

@@ -142,7 +142,7 @@ def _full(spec: WindowSpec) -> str:
     if spec.axis == "rows":
         return "when its last row has come"
     trails = f"{phrase(spec.lateness)} behind the latest event time"
-    behind = trails if spec.lateness else "the latest event time"
+    behind = trails if spec.lateness > 0 else "the latest event time"
     if isinstance(spec.windows, Sessions):
         return f"when the watermark ({behind}) is {phrase(spec.windows.gap)} past its last message"
     return f"when the watermark ({behind}) reaches its end"

@@ -34,3 +34,7 @@ def check(aggregate: Aggregate, shapes: Mapping[str, Shape], words: str | None =
         if not rule.accepts(shape):
             problem = f"reads a column of type {shape.text}"
             raise OptionError("agg", words or str(aggregate), problem, rule.hint_for(shape))
+        if shape.family != "struct" and "fields" in dict(aggregate.options):
+            hint = "give a struct of them, or True or False for ascending"
+            problem = f"orders the fields of a column of type {shape.text}"
+            raise OptionError("agg", words or str(aggregate), problem, hint)

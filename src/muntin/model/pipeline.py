@@ -107,6 +107,47 @@ class Table:
     stream: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Rows of results, chosen and computed one by one.
+
+    Attributes:
+        columns: What is shown of each; ``None`` shows it as it is.
+        where: Which rows.
+    """
+
+    columns: tuple[Column, ...] | None = None
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The rows of each window, numbered from 1, as rows of their own.
+
+    Attributes:
+        number: The column of a row's number.
+        by: What rows are ordered by; the first that differs decides, and at last all columns. Of
+            none, it is their time.
+        ascending: For each of them whether the least is first.
+        most: How many rows there are at most of each window; ``None`` is all of them.
+        choices: What is shown of them, one after the other.
+        chained: Whether the rows are what other windows emitted, whose bounds are theirs.
+    """
+
+    number: str
+    by: tuple[str, ...] = ()
+    ascending: tuple[bool, ...] = ()
+    most: int | None = None
+    choices: tuple[Choice, ...] = ()
+    chained: bool = False
+
+
+ROWS = "__muntin_rows"
+"""The aggregate that has the rows of a window for ``Ranking``."""
+FIRST, LAST = "__muntin_start", "__muntin_end"
+"""Keys that are the bounds of the windows whose rows are ranked."""
+
+
 @dataclass(frozen=True)
 class Windowing:
     """A windowed aggregation over a relation.
@@ -120,6 +161,7 @@ class Windowing:
         having: Which firings hold. One that holds no more after it was emitted is taken back.
         clock: The column that says when a message arrived.
         buckets: In how many shards the keys are kept.
+        ranking: How the rows of each window are shown in place of an aggregate.
     """
 
     source: Relation
@@ -130,6 +172,7 @@ class Windowing:
     having: str | None = None
     clock: str | None = None
     buckets: int | None = None
+    ranking: Ranking | None = None
 
 
 SIDE_COLUMNS = "__muntin_left", "__muntin_right"

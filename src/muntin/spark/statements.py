@@ -18,6 +18,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import SIDES, JoinSpec, Side
 from muntin.model.pipeline import (
+    ROWS,
     Column,
     Derived,
     Expression,
@@ -32,6 +33,8 @@ from muntin.spark.host.chain import fed_by, lag_of, marked, pairable, with_time
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
 from muntin.spark.session import require
+from muntin.spark.sinks.ranked import RankedShape
+from muntin.spark.sinks.ranked import rows_of as rows_in_window
 from muntin.spark.sinks.selected import PairShape, SelectedAggregate, SelectedJoin, Shape
 from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.tables import Surroundings, read
@@ -149,6 +152,8 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     time = None if spec.time is None else named(frame, spec.time)
     offset = spec.offset and (named(frame, spec.offset[0]), named(frame, spec.offset[1]))
     aggregates = {name: _reading(frame, agg) for name, agg in spec.aggregates.items()}
+    if windowing.ranking is not None:
+        aggregates = {ROWS: rows_in_window(frame, windowing.ranking)}
     bare = replace(spec, keys=(), time=time, aggregates=aggregates, offset=offset)
     clock = None if windowing.clock is None else named(frame, windowing.clock)
     frame, fed = with_time(frame, fed_by(frame), time)
@@ -156,7 +161,9 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
         bare = replace(bare, lateness=lag_of(fed))
     given = Input(frame, time, windowing.where, clock, spec.max_ahead, offset, fed)
     plan = build(Request(given, keys, bare, windowing.buckets))
-    shape = Shape.of(windowing)
+    shape: Shape | RankedShape | None = Shape.of(windowing)
+    if windowing.ranking is not None:
+        shape = RankedShape.of(windowing.ranking, plan.keys or ())
     if shape is None:
         return WindowedAggregate(plan)
     made = SelectedAggregate(plan, shape)

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 
 from muntin.explain.size import Rates
-from muntin.model.aggregates import Aggregate
+from muntin.model.aggregates import Aggregate, count
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
+from muntin.model.pipeline import ROWS
 from muntin.model.sentence import Sentence, check_name
 from muntin.model.spec import Nulls, WindowSpec
 from muntin.spark.explain import explain
@@ -61,6 +62,33 @@ class Windowed(Sentence):
         keys = self._all_keys(self._keys)
         request = Request(self.input, keys, spec, self._buckets)
         return WindowedAggregate(build(request))
+
+    def top(
+        self, n: int, *, by: str | Sequence[str], ascending: bool | Sequence[bool] = False
+    ) -> WindowedAggregate:
+        """The first ``n`` messages of each window and key, each as a row with its ``rank``.
+
+        It stands in place of ``agg``. ``top(1, by="at")`` is the latest message of each window,
+        ``ascending=True`` with it the first one.
+
+        Args:
+            n: How many at most.
+            by: The columns that messages are ordered by; of messages that are equal in them, by
+                all columns from left to right, the least first.
+            ascending: Whether the least is first, for all or for each of ``by``.
+
+        Raises:
+            OptionError: Naming what can't work: a column, a type, a policy.
+
+        Example:
+            >>> dearest = (
+            ...     windowed(orders, key="shelf", time="at").tumbling("1 hour").top(3, by="price")
+            ... )  # doctest: +SKIP
+        """
+        from muntin.spark.top import top_messages
+
+        spec = self._spec({ROWS: count()})
+        return top_messages(self.input, self._all_keys(self._keys), spec, n, by, ascending)
 
     def spec(self, **aggregates: Aggregate) -> WindowSpec:
         """The query in one value, before its columns are looked for in the frame.
@@ -123,6 +151,37 @@ class WindowedAggregate(QueryDefinition):
             raise OptionError("repeat", False, "leaves out windows that emitted early", hint)
         upstream = replace(self._upstream(), full=True)
         return marked(self._emitted().where(str(upstream.keep)), upstream)
+
+    def top(
+        self,
+        n: int,
+        *,
+        by: str | Sequence[str],
+        per: str | Sequence[str] = (),
+        ascending: bool | Sequence[bool] = False,
+    ) -> WindowedAggregate:
+        """The first ``n`` of the windows that begin and end together, with their ``rank``.
+
+        The columns are those of the results, and ``rank``, from 1. Each row is emitted once, when
+        the windows are full. It is one query: the windows that were emitted are messages of it.
+
+        Args:
+            n: How many at most.
+            by: The columns that windows are ordered by; of windows that are equal in them, by all
+                columns from left to right, the least first.
+            per: Key columns for each of whose values there are ``n``.
+            ascending: Whether the least is first, for all or for each of ``by``.
+
+        Raises:
+            OptionError: Naming what can't work: a column, a type, a policy.
+
+        Example:
+            >>> worst = hourly.top(3, by="worst")  # doctest: +SKIP
+        """
+        from muntin.spark.top import top_windows
+
+        rows = self.full if self._upstream().revises else self.results
+        return top_windows(rows, n, by, per, ascending)
 
     def explain(self, *, rate: float | None = None, keys: int = 1000) -> str:
         """The windows on a ruler, the policies, the state, and what to be careful of, in words.

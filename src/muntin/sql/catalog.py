@@ -46,16 +46,21 @@ class Marks:
 
 def end_of(relation: Relation) -> str | None:
     """The column that holds the ends of windows, where a relation has such rows."""
+    return bound_of(relation, END)
+
+
+def bound_of(relation: Relation, bound: str) -> str | None:
+    """The column that holds a bound of windows, where a relation has such rows."""
     if isinstance(relation, Windowing):
-        return END if relation.spec.axis == "time" else None
+        return bound if relation.spec.axis == "time" else None
     if not isinstance(relation, Derived):
         return None
-    end = end_of(relation.source)
-    if end is None or relation.columns is None:
-        return end
-    shown = (c.name for c in relation.columns if c.text in (end, quoted(end), "*"))
+    known = bound_of(relation.source, bound)
+    if known is None or relation.columns is None:
+        return known
+    shown = (c.name for c in relation.columns if c.text in (known, quoted(known), "*"))
     found = next(shown, None)
-    return end if found == "*" else found
+    return known if found == "*" else found
 
 
 @dataclass(frozen=True)

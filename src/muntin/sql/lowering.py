@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import Column, Derived, Query, Windowing
-from muntin.sql import ksql, overs
+from muntin.sql import ksql, overs, ranked
 from muntin.sql.aggregates import name_of
 from muntin.sql.catalog import Catalog, Marks, Resolved
 from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
@@ -66,12 +66,24 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
     for view in select.views:
         add_view(cursor, view, catalog)
     if select.joins:
-        resolve = partial(_resolved, cursor, catalog)
+        if select.qualify is not None:
+            span = Scope(cursor, frozenset()).span(select.qualify)
+            hint = "join in a view, and number its windows"
+            cursor.fail(span, "QUALIFY isn't taken beside JOIN", hint)
+        resolve = partial(_whole, cursor, catalog)
         return Lowered(*join_of(cursor, select, resolve), cursor.places)
     call, resolved = _source(cursor, select.source, catalog)
+    scope = Scope(cursor, resolved.qualifiers)
+    if ranked.waits(resolved.relation):
+        return _bounded(scope, select, resolved, call)
+    number = ranked.numbering(scope, select)
+    if select.qualify is not None and number is None:
+        hint = "write HAVING, or QUALIFY ROW_NUMBER() OVER (...) <= 3"
+        scope.fail(scope.span(select.qualify), "QUALIFY is about no row_number", hint)
+    if number is not None:
+        return _numbered(scope, select, resolved, call, number)
     if select.window is not None:
         return _ksql(cursor, select, select.window, resolved)
-    scope = Scope(cursor, resolved.qualifiers)
     over = any(isinstance(n, exp.Window) for i in select.items if i.scalar for n in walk(i.scalar))
     if over and call is None:
         return _over(scope, select, resolved)
@@ -79,6 +91,50 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
     if found is None:
         return _rows(scope, select, resolved)
     return _windowed(scope, select, resolved, found, from_call=call is not None)
+
+
+def _numbered(
+    scope: Scope,
+    select: Select,
+    resolved: Resolved,
+    call: WindowCall | None,
+    number: ranked.Numbered,
+) -> Lowered | Resolved:
+    """A query that numbers the rows of windows."""
+    if select.group or select.window or select.having or select.distinct:
+        hint = "number the rows of the grouped query, in a query around it"
+        problem = "row_number can't stand beside GROUP BY or DISTINCT"
+        scope.fail(scope.span(number.node), problem, hint)
+    made, meant = ranked.numbered(scope, select, resolved, call, number)
+    choice = ranked.listed(scope, select, made, number)
+    if select.qualify is not None:
+        return _lowered(
+            scope, select, ranked.chosen(ranked.bounded(scope, made, select.qualify), choice), meant
+        )
+    return replace(resolved, relation=ranked.chosen(made, choice), marks=Marks(max_ahead=None))
+
+
+def _bounded(scope: Scope, select: Select, resolved: Resolved, call: WindowCall | None) -> Lowered:
+    """A query around numbered rows, which says how many are kept."""
+    made = resolved.relation
+    assert isinstance(made, Windowing)
+    assert made.ranking is not None
+    plain = not (select.group or select.distinct or select.having or select.qualify)
+    if select.where is None or not plain or call is not None or ranked.numbering(scope, select):
+        ranked.unbounded(scope, select.span, made.ranking)
+    if select.emit is not None:
+        hint = "put EMIT into the query that numbers rows"
+        scope.fail(select.emit.spans["emit"], "these rows were emitted before", hint)
+    assert select.where is not None
+    bounded = ranked.bounded(scope, made, select.where)
+    return _lowered(scope, select, ranked.chosen(bounded, ranked.listed(scope, select, made, None)))
+
+
+def _lowered(scope: Scope, select: Select, made: Windowing, meant: Meant | None = None) -> Lowered:
+    spans = {"select": select.span, "FROM": select.source.span}
+    if meant is not None:
+        spans |= meant.spans
+    return Lowered(made, {**spans, **emit_spans(select.emit)}, scope.cursor.places)
 
 
 def _ksql(cursor: Cursor, select: Select, window: WindowClause, resolved: Resolved) -> Lowered:
@@ -111,6 +167,16 @@ def _resolved(cursor: Cursor, catalog: Catalog, item: str | Select, alias: str |
         return catalog.resolve(item, alias)
     names = frozenset({alias.lower()} if alias else ())
     return replace(_relation(lower(cursor, item, catalog)), qualifiers=names)
+
+
+def _whole(cursor: Cursor, catalog: Catalog, item: str | Select, alias: str | None) -> Resolved:
+    """A side of a join."""
+    found = _resolved(cursor, catalog, item, alias)
+    if ranked.waits(found.relation):
+        hint = "bound the number first, as in WHERE rownum <= 3"
+        span = item.span if isinstance(item, Select) else (0, 1)
+        cursor.fail(span, f"of {alias or item} every row of a window would be kept", hint)
+    return found
 
 
 def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCall | None, Resolved]:

@@ -25,7 +25,6 @@ _REFUSED = {
     "UNION": ("UNION isn't taken", "write two queries, or union the streams before"),
     "EXCEPT": ("EXCEPT isn't taken", "write two queries"),
     "INTERSECT": ("INTERSECT isn't taken", "write two queries"),
-    "QUALIFY": ("QUALIFY isn't taken", "choose rows from the table that you write to"),
 }
 _SELECT = "write SELECT ... FROM ... GROUP BY ... EMIT ..."
 
@@ -64,12 +63,13 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     group, group_span = _group(cursor, head)
     having = cursor.scalar("a condition") if cursor.takes_kind(TokenType.HAVING) else None
     named = _named_windows(cursor)
+    qualify = cursor.scalar("a condition") if cursor.takes_kind(TokenType.QUALIFY) else None
     if cursor.word in _REFUSED:
         problem, hint = _REFUSED[cursor.word]
         cursor.fail(None, problem, hint)
     emit = clauses.emit(cursor)
     if not cursor.ended and not cursor.sees_kind(TokenType.R_PAREN):
-        hint = "the clauses are WHERE, GROUP BY, HAVING, WINDOW and EMIT, in this order"
+        hint = "the clauses are WHERE, GROUP BY, HAVING, WINDOW, QUALIFY and EMIT, in this order"
         cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", hint)
     return Select(
         tuple(items),
@@ -85,6 +85,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
         group_span,
         views,
         window,
+        qualify,
     )
 
 

@@ -165,6 +165,7 @@ class Select:
     group_span: Span
     views: tuple[CreateView, ...] = ()
     window: WindowClause | None = None
+    qualify: exp.Expr | None = None
 
 
 Existing = Literal["refuse", "replace", "keep"]

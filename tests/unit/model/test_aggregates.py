@@ -5,8 +5,10 @@ import operator
 import pytest
 
 from muntin.model import aggregates
+from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
+from muntin.model.shapes import Shape
 
 
 @pytest.mark.parametrize(
@@ -122,3 +124,13 @@ def test_the_users_own_are_the_same_by_column_and_types() -> None:
 def test_the_users_own_of_a_type_that_is_none(option: str) -> None:
     with pytest.raises(OptionError, match=option):
         product(**{option: "decimal"})
+
+
+def test_what_top_k_orders_by():
+    assert str(aggregates.top_k("v", 2, ascending=True)) == "top_k(v, k=2, ascending=True)"
+    mixed = aggregates.top_k("v", 2, ascending=[True, False])
+    assert str(mixed) == "top_k(v, k=2, fields=asc desc)"
+    with pytest.raises(OptionError, match="orders by nothing"):
+        aggregates.top_k("v", 2, ascending=[])
+    with pytest.raises(OptionError, match="orders the fields of a column of type long"):
+        check(aggregates.top_k("v", 2, ascending=[True]), {"v": Shape("long", "integer")})

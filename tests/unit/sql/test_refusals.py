@@ -279,7 +279,7 @@ CASES = [
         "RANGE isn't measured so",
         "2",
     ),
-    (f"SELECT row_number() OVER {OVER} FROM t", "numbers rows of a whole partition", None),
+    (f"SELECT row_number() OVER {OVER} FROM t", "row_number has no frame", None),
     (f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t", "of one kind", None),
     ("SELECT sum(x) OVER w FROM t", "there is no window w", "sum(x) OVER w"),
     (f"SELECT k, sum(x) OVER {OVER} FROM t GROUP BY k", "can't stand beside OVER", None),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
@@ -17,17 +19,45 @@ from muntin.model.aggregates.entry import (
     entry,
     every_value,
 )
-from muntin.model.aggregates.plainly import numbers
+from muntin.model.aggregates.plainly import numbers, rank
 from muntin.model.errors import OptionError
 from muntin.model.shapes import NUMBER, ORDER
 
 
-def _greatest(values: Expr, agg: Aggregate) -> tuple[Expr]:
-    return (values.sort(descending=True).head(agg.option("k")),)
+def _first_of(values: list[Any], agg: Aggregate) -> list[Any]:
+    """The first values in the order of an aggregate, in plain Python."""
+    known = dict(agg.options)
+    found = numbers(values)
+    words = list(enumerate(known.get("fields", "").split()))
+    if not words and not known.get("ascending"):
+        found.reverse()
+    for place, word in reversed(words):
+        found.sort(key=partial(_field_of, place), reverse=word == "desc")
+    return found[: known["k"]]
 
 
-def _greatest_of(lists: Expr, agg: Aggregate) -> Expr:
-    return lists.list.sort(descending=True).list.head(agg.option("k"))
+def _field_of(place: int, value: dict[str, Any]) -> Any:
+    field = list(value.values())[place]
+    # As in Spark a null is less than every value.
+    return (False, (False, 0)) if field is None else (True, rank(field))
+
+
+def _first(values: Expr, agg: Aggregate) -> tuple[Expr]:
+    known = dict(agg.options)
+    words = known.get("fields", "").split()
+    if not words:
+        return (values.sort(descending=not known.get("ascending")).head(known["k"]),)
+    # Rows that are equal so far are ordered by all of their fields.
+    by = [*(values.struct[place] for place in range(len(words))), values]
+    down = [*(word == "desc" for word in words), False]
+    return (values.sort_by(by, descending=down, nulls_last=down).head(known["k"]),)
+
+
+def _first_in_list(lists: Expr, agg: Aggregate) -> Expr:
+    known = dict(agg.options)
+    if not known.get("fields"):
+        lists = lists.list.sort(descending=not known.get("ascending"))
+    return lists.list.head(known["k"])
 
 
 @entry(
@@ -37,18 +67,36 @@ def _greatest_of(lists: Expr, agg: Aggregate) -> Expr:
     skips_nan=True,
     sql=Sql(("TOP_K",), "whole number"),
     size=lambda agg, messages: 8 * min(messages, float(agg.option("k"))),
-    value=lambda values, agg: numbers(values)[::-1][: agg.option("k")],
-    formula=Formula(lift=_greatest, merge=_greatest, lower=_greatest_of),
+    value=_first_of,
+    formula=Formula(lift=_first, merge=_first, lower=_first_in_list),
 )
-def top_k(column: Any, k: int) -> Aggregate:
+def top_k(column: Any, k: int, ascending: bool | Sequence[bool] = False) -> Aggregate:
     """The ``k`` greatest values, greatest first, as a list; nulls and NaN are skipped.
 
+    Of structs the first field that differs decides. ``top`` makes rows of them.
+
+    Args:
+        column: The values.
+        k: How many at most.
+        ascending: ``True`` for the least, least first. Of structs also one for each of the first
+            fields, as ``orderBy`` takes them: rows that are equal in those are ordered by all of
+            their fields, ascending. A null in a field is less than every value, as in Spark.
+
     Raises:
-        OptionError: When ``k`` isn't within 1 and 10 000.
+        OptionError: When ``k`` isn't within 1 and 10 000, or no field is ordered by.
     """
     if not 1 <= k <= 10_000:
         raise OptionError("k", k, "is out of range", "give a whole number from 1 to 10000")
-    return Aggregate("top_k", column, options=(("k", k),))
+    options: list[tuple[str, Any]] = [("k", k)]
+    if isinstance(ascending, bool):
+        options += [("ascending", True)] if ascending else []
+    elif not ascending:
+        hint = "give True or False, or one of them for each of the first fields"
+        raise OptionError("ascending", ascending, "orders by nothing", hint)
+    else:
+        words = " ".join("asc" if up else "desc" for up in ascending)
+        options.append(("fields", words))
+    return Aggregate("top_k", column, options=tuple(options))
 
 
 def _middle(values: list[Any], agg: Aggregate) -> float | None:

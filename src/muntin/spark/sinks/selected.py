@@ -22,6 +22,7 @@ from muntin.spark.query import WindowedQuery
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.files import Sink, SinkLike, check, sink
+from muntin.spark.sinks.ranked import RankedShape
 from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
@@ -159,9 +160,12 @@ def _text(name: str) -> str:
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+AnyShape = Shape | RankedShape | PairShape
+
+
 @dataclass(frozen=True)
 class _ShapedBatch(Batch):
-    shape: Shape | PairShape | None = None
+    shape: AnyShape | None = None
 
     @property
     def frame(self) -> DataFrame:
@@ -178,22 +182,27 @@ class _ShapedBatch(Batch):
 class _Shaped:
     """A sink that gets results in a shape."""
 
-    def __init__(self, target: Sink, shape: Shape | PairShape, shown: StructType) -> None:
+    def __init__(self, target: Sink, shape: AnyShape, shown: StructType) -> None:
         self.target = target
         self.shape = shape
         self.shown = shown
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
         """See ``Sink``."""
-        check(self.target, self.shown, keys)
+        check(self.target, self.shown, self._keys(keys))
 
     def write(self, batch: Batch) -> None:
         """See ``Sink``."""
         # The columns of ``schema`` are those before they are shaped: both need it.
-        self.target.write(_ShapedBatch(**vars(batch), shape=self.shape))
+        known = {**vars(batch), "keys": self._keys(batch.keys)}
+        self.target.write(_ShapedBatch(**known, shape=self.shape))
+
+    def _keys(self, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """What tells the rows of one window from those of another, and from one another."""
+        return self.shape.identity if isinstance(self.shape, RankedShape) else keys
 
 
-def shaped(target: SinkLike | None, shape: Shape | PairShape, shown: StructType) -> Sink | None:
+def shaped(target: SinkLike | None, shape: AnyShape, shown: StructType) -> Sink | None:
     """A sink that gets results in a shape, and the columns that are shown."""
     made = sink(target)
     return None if made is None else _Shaped(made, shape, shown)
@@ -202,9 +211,9 @@ def shaped(target: SinkLike | None, shape: Shape | PairShape, shown: StructType)
 class _Selected(QueryDefinition):
     """A query whose results have a shape of their own."""
 
-    shape: Shape | PairShape
+    shape: AnyShape
 
-    def __init__(self, plan: Plan, shape: Shape | PairShape) -> None:
+    def __init__(self, plan: Plan, shape: AnyShape) -> None:
         super().__init__(plan)
         self.shape = shape
 
@@ -223,7 +232,7 @@ class _Selected(QueryDefinition):
 class SelectedAggregate(_Selected, WindowedAggregate):
     """A windowed aggregation whose results have a shape of their own."""
 
-    shape: Shape
+    shape: Shape | RankedShape
 
     @cached_property
     def results(self) -> DataFrame:

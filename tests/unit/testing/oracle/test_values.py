@@ -71,6 +71,15 @@ def test_top_k() -> None:
     assert of(aggregates.top_k("v", 2), *in_turn(1, NAN, 9, None, 9, 3)) == [9, 9]
     assert of(aggregates.top_k("v", 5), *in_turn("b", "c", "a")) == ["c", "b", "a"]
     assert of(aggregates.top_k("v", 5), (0, None)) == []
+    assert of(aggregates.top_k("v", 2, ascending=True), *in_turn(1, NAN, 9, None, 9, 3)) == [1, 3]
+
+
+def test_top_k_by_fields() -> None:
+    rows = [{"a": a, "b": b} for a, b in [(1, "x"), (None, "y"), (2, None), (2, "z"), (2, "a")]]
+    down = of(aggregates.top_k("v", 9, ascending=[False]), *in_turn(*rows))
+    assert [row["b"] for row in down] == [None, "a", "z", "x", "y"]
+    mixed = of(aggregates.top_k("v", 4, ascending=[True, False]), *in_turn(*rows))
+    assert [row["b"] for row in mixed] == ["y", "x", "z", "a"]
 
 
 def test_collect_list_by_time_and_then_value() -> None:

@@ -1,0 +1,40 @@
+"""Rows of windows that are ranked: what windows do so, and what windows can't."""
+
+from __future__ import annotations
+
+from muntin.model.axis import MICROSECOND
+from muntin.model.errors import OptionError
+from muntin.model.spec import WindowSpec
+from muntin.model.windows import tumbling
+
+
+def moments(time: str) -> WindowSpec:
+    """Windows over the ends of others: those that end together are in one, and no others.
+
+    A batch has all windows that end at a time or none, so its last end is complete within it: the
+    watermark is a microsecond ahead of it.
+    """
+    return WindowSpec(
+        keys=(),
+        time=time,
+        windows=tumbling("1 microsecond"),
+        aggregates={},
+        lateness=-MICROSECOND,
+        nulls="group",
+    )
+
+
+def refuse(spec: WindowSpec) -> None:
+    """Refuse windows whose ranked rows no table could follow.
+
+    Raises:
+        OptionError: When a firing isn't a whole result, or windows may vanish.
+    """
+    firing = spec.firing
+    if not firing.accumulate:
+        hint = "leave out deltas()"
+        raise OptionError("deltas", True, "leaves no window its first rows", hint)
+    if spec.windows.retracts and (firing.early is not None or firing.grace):
+        hint = "leave out early() and late(): sessions emit their rows when they are complete"
+        problem = "are taken back as wholes, not row by row"
+        raise OptionError("top", str(spec.windows), problem, hint)

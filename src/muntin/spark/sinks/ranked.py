@@ -1,0 +1,123 @@
+"""The rows of each window as rows of their own: the first of them in an order, or all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from muntin.engine import columns
+from muntin.model.aggregates import Aggregate, collect_list, top_k
+from muntin.model.errors import OptionError
+from muntin.model.pipeline import FIRST, LAST, ROWS, Choice, Ranking, quoted
+
+_PLACE, _ROW, _BY = "__muntin_place", "__muntin_row", "__muntin_by"
+_BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
+_OWN = (columns.EMISSION, columns.REVISION)
+WINDOW_TIME = "window_time"
+
+
+def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
+    """The aggregate that has the rows of a window.
+
+    Raises:
+        OptionError: When a column has the name of one that is added.
+    """
+    own = {ranking.number, *(() if ranking.chained else (*_BOUNDS, *_OWN))}
+    for name in frame.columns:
+        if name in own:
+            raise columns.taken("column", name, "the rows of windows")
+    kept = [F.col(quoted(name)) for name in frame.columns if name not in (*_BOUNDS, *_OWN)]
+    by = [F.expr(text).alias(f"{_BY}{place}") for place, text in enumerate(ranking.by)]
+    row = F.struct(*by, *kept)
+    if ranking.most is None:
+        return collect_list(row)
+    return top_k(row, ranking.most, ranking.ascending)
+
+
+@dataclass(frozen=True)
+class RankedShape:
+    """The rows of windows, numbered.
+
+    Attributes:
+        ranking: How they are ordered and shown.
+        per: The keys, without the bounds of the windows.
+    """
+
+    ranking: Ranking
+    per: tuple[str, ...]
+
+    @classmethod
+    def of(cls, ranking: Ranking, keys: Sequence[str]) -> RankedShape:
+        """The shape of a query with these keys."""
+        return cls(ranking, tuple(key for key in keys if key not in (FIRST, LAST)))
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that identify a row, beside its window's bounds."""
+        return (*self.per, self.ranking.number)
+
+    def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
+        """See ``RowByRow``."""
+        made, shown = self._numbered(frame, beside)
+        for choice in self.ranking.choices:
+            made, shown = self._chosen(made, shown, choice, beside)
+        return made.selectExpr(*map(quoted, shown), *_OWN, *beside)
+
+    def _numbered(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
+        """Each row with all of its columns, and the names of those that ``*`` means."""
+        kind: Any = frame.schema[ROWS].dataType
+        fields = [name for name in kind.elementType.names if not name.startswith(_BY)]
+        bounds = (FIRST, LAST) if self.ranking.chained else _BOUNDS
+        exploded = frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({_PLACE}, {_ROW})")
+        kept = f"{_ROW} IS NOT NULL" + (f" OR {beside[0]} IS NOT NULL" if beside else "")
+        shown = {name: f"{bound}" for name, bound in zip(_BOUNDS, bounds, strict=True)}
+        rest = {name: f"{_ROW}.{quoted(name)}" for name in fields if name not in self.per}
+        # Behind the keys and the window stands what the row has.
+        whole = {key: quoted(key) for key in self.per} | shown | rest
+        whole[self.ranking.number] = f"{_PLACE} + 1"
+        names = list(whole)
+        if WINDOW_TIME not in whole:
+            whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.001' SECOND"
+        texts = [f"{text} AS {quoted(name)}" for name, text in whole.items()]
+        return exploded.where(kept).selectExpr(*texts, *_OWN, *beside), names
+
+    def _chosen(
+        self, frame: DataFrame, shown: list[str], choice: Choice, beside: Sequence[str]
+    ) -> tuple[DataFrame, list[str]]:
+        """Rows that are chosen and computed, with what identifies them."""
+        if choice.where is not None:
+            kept = f" OR {beside[0]} IS NOT NULL" if beside else ""
+            frame = frame.where(f"({choice.where}){kept}")
+        if choice.columns is None:
+            return frame, shown
+        made: dict[str, str] = {}
+        for column in choice.columns:
+            every = {name: quoted(name) for name in shown} if column.text == "*" else {}
+            made |= every or {column.name: column.text}
+        lacking = [name for name in (*self.per, *_BOUNDS) if name not in made]
+        texts = {name: quoted(name) for name in lacking} | made
+        texts.setdefault(self.ranking.number, quoted(self.ranking.number))
+        shaped = [f"{text} AS {quoted(name)}" for name, text in texts.items() if name not in _OWN]
+        names = [name for name in texts if name not in _OWN]
+        return frame.selectExpr(*shaped, *_OWN, *beside), names
+
+
+def ranking_of(
+    most: int, by: Sequence[str], ascending: bool | Sequence[bool], number: str, *, chained: bool
+) -> Ranking:
+    """The first rows of each window, as Python asks for them.
+
+    Raises:
+        OptionError: When rows are ordered by nothing, or ``ascending`` doesn't fit.
+    """
+    if not by:
+        raise OptionError("by", by, "orders by nothing", 'name columns, as in by="price"')
+    ups = [ascending] * len(by) if isinstance(ascending, bool) else list(ascending)
+    if len(ups) != len(by):
+        hint = "give one for each column of by, or one for all"
+        raise OptionError("ascending", ascending, f"isn't for {len(by)} columns", hint)
+    return Ranking(number, tuple(map(quoted, by)), tuple(ups), most, (), chained)

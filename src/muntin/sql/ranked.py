@@ -1,0 +1,327 @@
+"""Rows of windows: ``SELECT * FROM TABLE(TUMBLE(...))``, and the first of them by ``ROW_NUMBER``.
+
+``ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY ...)`` numbers the rows of each
+window, in a query by itself or beside ``GROUP BY``; a bound, ``WHERE rownum <= 3`` around it or
+``QUALIFY``, says how many of them are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from muntin.model.aggregates import Aggregate, collect_list, top_k
+from muntin.model.errors import OptionError, SqlError
+from muntin.model.pipeline import (
+    FIRST,
+    LAST,
+    ROWS,
+    Choice,
+    Column,
+    Expression,
+    Ranking,
+    Relation,
+    Windowing,
+    quoted,
+)
+from muntin.model.ranking import moments, refuse
+from muntin.model.spec import WindowSpec
+from muntin.sql.aggregates import name_of
+from muntin.sql.catalog import Resolved, bound_of
+from muntin.sql.cursor import Span
+from muntin.sql.expressions import Scope, normal, walk
+from muntin.sql.firings import firing
+from muntin.sql.selectlist import END, START
+from muntin.sql.syntax import Select, WindowCall
+from muntin.sql.windowcalls import Meant, meaning
+
+UNBOUNDED = -1
+"""How many rows are kept of windows that are numbered, and whose bound is yet to come."""
+_NUMBER = "row_number"
+_FORM = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC)"
+_BOUND = "write WHERE {name} <= 3 around it, or QUALIFY {name} <= 3"
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The one ``ROW_NUMBER`` of a query."""
+
+    node: exp.Window
+    alias: str
+    item: int | None
+
+
+def numbering(scope: Scope, select: Select) -> Numbered | None:
+    """The ``ROW_NUMBER`` of a query, in its select list or in ``QUALIFY``."""
+    found: list[Numbered] = []
+    for place, item in enumerate(select.items):
+        for node in _numbers(item.scalar):
+            if node is not item.scalar.unnest():  # type: ignore[union-attr]
+                hint = "give it a column of its own, and compute around it"
+                scope.fail(scope.span(node), "row_number is part of an expression", hint)
+            found.append(Numbered(node, item.alias or _NUMBER, place))
+    for node in _numbers(select.qualify):
+        if not any(normal(node, scope) == normal(one.node, scope) for one in found):
+            found.append(Numbered(node, _NUMBER, None))
+    for other in found[1:]:
+        hint = "rank them one after the other, in queries over queries"
+        scope.fail(scope.span(other.node), "a query numbers its rows once", hint)
+    return found[0] if found else None
+
+
+def _numbers(node: exp.Expr | None) -> Iterator[exp.Window]:
+    for one in () if node is None else walk(node):
+        if isinstance(one, exp.Window) and name_of(one.this) == "ROW_NUMBER":
+            yield one
+
+
+def numbered(
+    scope: Scope, select: Select, resolved: Resolved, call: WindowCall | None, number: Numbered
+) -> tuple[Windowing, Meant | None]:
+    """The rows of windows, numbered: those of a window function, or what windows emitted."""
+    window = number.node
+    if window.args.get("spec") or window.args.get("alias") or window.this.expressions:
+        scope.fail(scope.span(window), "row_number has no frame and no argument", _FORM)
+    by, ascending = _order(scope, window)
+    ranking = Ranking(number.alias, by, ascending, UNBOUNDED, (), call is None)
+    parts = list(window.args.get("partition_by") or [])
+    if call is not None:
+        per = _without(scope, window, parts, {START, END})
+        return _of_call(scope, select, resolved, call, per, ranking)
+    names = [bound_of(resolved.relation, bound) for bound in (START, END)]
+    if None in names:
+        hint = "number the rows of windows; of a stream they would have to be kept indefinitely"
+        scope.fail(scope.span(window), "these rows are in no windows of time", hint)
+    start, end = str(names[0]), str(names[1])
+    per = _without(scope, window, parts, {start, end})
+    if select.emit is not None:
+        hint = "leave EMIT out: each row is emitted once, when its windows are full"
+        scope.fail(select.emit.spans["emit"], "rows of windows have no policy", hint)
+    keys = (Column(FIRST, quoted(start)), Column(LAST, quoted(end)), *per)
+    where = None if select.where is None else scope.plain(select.where)
+    spec = replace(moments(end), keys=tuple(key.name for key in keys), aggregates=_rows(ranking))
+    made = Windowing(resolved.relation, spec, keys, where, ranking=ranking)
+    return made, None
+
+
+def _of_call(
+    scope: Scope,
+    select: Select,
+    resolved: Resolved,
+    call: WindowCall,
+    per: tuple[Column, ...],
+    ranking: Ranking,
+) -> tuple[Windowing, Meant]:
+    meant = meaning(scope.text, call)
+    marks, axis = resolved.marks, meant.windows.axis
+    if axis == "time" and marks.time is not None and marks.time != meant.time:
+        hint = f"measure windows on {marks.time}, or give {meant.time} the watermark"
+        problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
+        scope.fail(meant.spans.get("timecol", call.span), problem, hint)
+    if axis != "time":
+        hint = "measure the windows in time, or aggregate: top_k(...), collect_list(...)"
+        scope.fail(call.span, "rows of windows that are measured in rows aren't shown", hint)
+    keys = _keys(scope, select, meant, per, ranking)
+    try:
+        spec = WindowSpec(
+            keys=tuple(key.name for key in keys),
+            time=meant.time,
+            windows=meant.windows,
+            aggregates=_rows(ranking),
+            firing=firing(scope.text, select.emit, axis),
+            lateness=marks.lateness,
+            max_ahead=marks.max_ahead,
+            offset=meant.offset or marks.offset,
+            nulls="group",
+        )
+        refuse(spec)
+    except OptionError as error:
+        raise SqlError(scope.text, call.span, f"{error.value} {error.problem}", error.hint) from (
+            error
+        )
+    where = None if select.where is None else scope.plain(select.where)
+    made = Windowing(
+        resolved.relation, spec, tuple(keys), where, clock=marks.clock, ranking=ranking
+    )
+    return made, meant
+
+
+def _keys(
+    scope: Scope, select: Select, meant: Meant, per: tuple[Column, ...], ranking: Ranking
+) -> list[Column]:
+    """What rows are numbered by, and sessions formed by."""
+    if select.where is not None and meant.windows.retracts:
+        hint = "filter before: WITH v AS (SELECT * FROM t WHERE ...), and TABLE v in the call"
+        problem = "sessions are formed in FROM, before WHERE, and would change by it"
+        scope.fail(scope.span(select.where), problem, hint)
+    keys = list(per)
+    for node in meant.partition:
+        own = scope.own(node) if isinstance(node, exp.Column) else None
+        if own is None or own.lower() not in {key.name.lower() for key in per}:
+            if ranking.by:
+                hint = "add it to the PARTITION BY of ROW_NUMBER"
+                scope.fail(scope.span(node), "sessions are partitioned by this", hint)
+            keys.append(_key(scope, node))
+    return keys
+
+
+def _rows(ranking: Ranking) -> dict[str, Aggregate]:
+    row = Expression("all columns")
+    if ranking.most is None:
+        return {ROWS: collect_list(row)}
+    return {ROWS: top_k(row, max(ranking.most, 1), ranking.ascending)}
+
+
+def _order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    order = window.args.get("order")
+    if order is None:
+        scope.fail(scope.span(window), "rows are numbered in no order", _FORM)
+    by, ascending = [], []
+    for one in order.expressions:
+        down = bool(one.args.get("desc"))
+        if bool(one.args.get("nulls_first")) == down:
+            hint = "leave NULLS out: ascending they are first, descending last"
+            scope.fail(scope.span(one), "nulls have their own place", hint)
+        by.append(scope.plain(one.this))
+        ascending.append(not down)
+    return tuple(by), tuple(ascending)
+
+
+def _key(scope: Scope, node: exp.Expr) -> Column:
+    own = scope.own(node) if isinstance(node, exp.Column) else None
+    if own is None:
+        hint = "compute it in a view, and name its column here"
+        scope.fail(scope.span(node), "rows are partitioned by columns", hint)
+    return Column(own, quoted(own))
+
+
+def _without(
+    scope: Scope, window: exp.Window, parts: list[exp.Expr], bounds: set[str]
+) -> tuple[Column, ...]:
+    """What rows are partitioned by, beside the bounds of their windows."""
+    keys = [_key(scope, node) for node in parts]
+    low = {bound.lower() for bound in bounds}
+    if not low <= {key.name.lower() for key in keys}:
+        hint = f"add {' and '.join(sorted(bounds, reverse=True))} to PARTITION BY"
+        scope.fail(scope.span(window), "rows aren't numbered by window", hint)
+    return tuple(key for key in keys if key.name.lower() not in low)
+
+
+def listed(scope: Scope, select: Select, windowing: Windowing, number: Numbered | None) -> Choice:
+    """The select list over rows of windows."""
+    own = {key.name.lower() for key in windowing.keys} | {START, END}
+    columns: list[Column] = []
+    for place, item in enumerate(select.items):
+        if item.scalar is None:
+            columns.append(Column("*", "*"))
+        elif number is not None and place == number.item:
+            columns.append(Column(number.alias, quoted(number.alias)))
+        else:
+            text = scope.plain(item.scalar)
+            bare = scope.own(item.scalar) if isinstance(item.scalar, exp.Column) else None
+            column = Column(item.alias or bare or text, text)
+            if column.name.lower() in own and (bare or "").lower() != column.name.lower():
+                hint = "give it another name with AS"
+                problem = f"{column.name} is a column of the output already"
+                scope.fail(item.span, problem, hint)
+            columns.append(column)
+    if all(column.text == "*" or column.name == _alias(number) for column in columns):
+        return Choice()
+    return Choice(tuple(columns))
+
+
+def _alias(number: Numbered | None) -> str | None:
+    return None if number is None else number.alias
+
+
+def bounded(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowing:
+    """Numbered rows of which as many are kept as a condition says."""
+    ranking = windowing.ranking
+    assert ranking is not None
+    found = _bounds(scope, condition.unnest(), ranking.number)
+    if not found:
+        unbounded(scope, scope.span(condition), ranking)
+    most, span = min(found)
+    if not 1 <= most <= 10_000:
+        hint = "give a whole number from 1 to 10000"
+        scope.fail(span, "so many rows aren't kept of a window", hint)
+    known = replace(ranking, most=most)
+    choices = ranking.choices
+    only = isinstance(condition.unnest(), exp.LTE | exp.LT | exp.GTE | exp.GT)
+    firing = windowing.spec.firing
+    if not only and (firing.early is not None or firing.grace):
+        hint = "bound the number alone, or let windows emit once"
+        scope.fail(scope.span(condition), "a row that was emitted may hold no more", hint)
+    if not only:
+        text = scope.rendered(condition, _swaps(scope, condition, ranking.number))
+        choices = (*choices, Choice(None, text))
+    known = replace(known, choices=choices)
+    spec = replace(windowing.spec, aggregates=_rows(known))
+    return replace(windowing, spec=spec, ranking=known)
+
+
+def _swaps(scope: Scope, condition: exp.Expr, name: str) -> dict[Span, str]:
+    """The texts of ``ROW_NUMBER`` and of qualified columns in a condition over numbered rows."""
+    swaps: dict[Span, str] = {}
+    for node in walk(condition):
+        if isinstance(node, exp.Window):
+            swaps[scope.standing(node)] = quoted(name)
+        elif isinstance(node, exp.Column) and len(node.parts) > 1 and scope.own(node):
+            swaps[scope.standing(node)] = quoted(str(scope.own(node)))
+    return swaps
+
+
+def _bounds(scope: Scope, node: exp.Expr, name: str) -> list[tuple[int, Span]]:
+    """What a condition bounds the number by from above."""
+    if isinstance(node, exp.And):
+        parts = (node.this.unnest(), node.expression.unnest())
+        return [one for part in parts for one in _bounds(scope, part, name)]
+    low, high, less = _sides(node)
+    if low is None or high is None or not _is_number(scope, low, name):
+        return []
+    if not isinstance(high, exp.Literal) or not high.name.isdigit():
+        return []
+    return [(int(high.name) - less, scope.span(high))]
+
+
+def _sides(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None, int]:
+    """What is bounded, its bound, and by how much less it must be."""
+    if isinstance(node, exp.LTE | exp.EQ):
+        return node.this, node.expression, 0
+    if isinstance(node, exp.LT):
+        return node.this, node.expression, 1
+    if isinstance(node, exp.GTE | exp.GT):
+        return node.expression, node.this, int(isinstance(node, exp.GT))
+    if isinstance(node, exp.Between):
+        return node.this, node.args["high"], 0
+    return None, None, 0
+
+
+def _is_number(scope: Scope, node: exp.Expr, name: str) -> bool:
+    if isinstance(node, exp.Window):
+        return name_of(node.this) == "ROW_NUMBER"
+    own = scope.own(node) if isinstance(node, exp.Column) else None
+    return own is not None and own.lower() == name.lower()
+
+
+def chosen(windowing: Windowing, choice: Choice) -> Windowing:
+    """Rows of windows with one more select list over them."""
+    ranking = windowing.ranking
+    assert ranking is not None
+    if choice == Choice():
+        return windowing
+    return replace(windowing, ranking=replace(ranking, choices=(*ranking.choices, choice)))
+
+
+def unbounded(scope: Scope, span: Span, ranking: Ranking) -> None:
+    """Refuse numbered rows without a bound."""
+    hint = _BOUND.format(name=ranking.number)
+    scope.fail(span, "every row of a window would be kept", hint)
+
+
+def waits(relation: Relation) -> bool:
+    """Whether rows are numbered, and have no bound yet."""
+    ranking = relation.ranking if isinstance(relation, Windowing) else None
+    return ranking is not None and ranking.most == UNBOUNDED

@@ -1,0 +1,140 @@
+"""The first rows of each window: in Python and in SQL, over batches and streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from tests.spark.feed import Feed, at, rows
+
+import muntin as mt
+
+CALL = "TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '5' MINUTES))"
+NUMBER = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY {}) AS rank"
+SUMS = f"""
+    SELECT key, window_start, window_end, sum(value) AS total FROM {CALL}
+    GROUP BY key, window_start, window_end
+"""
+MESSAGES = [(k, at(60 * n), n * (ord(k) - 95) % 7) for n in range(12) for k in "abc"]
+
+
+@pytest.fixture
+def clicks(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(MESSAGES, "key string, at timestamp, value long")
+
+
+def shown(found: list[Row], *names: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row[name] for name in names) for row in found)
+
+
+def wanted(clicks: DataFrame, statement: str) -> list[tuple[Any, ...]]:
+    """What Spark's own windows and row numbers come to."""
+    clicks.createOrReplaceTempView("ranked_clicks")
+    return sorted(map(tuple, clicks.sparkSession.sql(statement).collect()))
+
+
+def test_the_first_messages_of_each_window(spark: SparkSession, clicks: DataFrame) -> None:
+    made = mt.windowed(clicks, key="key", time="at").tumbling("5 minutes").top(2, by="value")
+    by = "PARTITION BY window_start, window_end, key"
+    text = f"SELECT *, {NUMBER.format('value DESC')} FROM {CALL} QUALIFY rank <= 2"
+    text = text.replace("PARTITION BY window_start, window_end", by)
+    names = ("key", "window_start", "value", "at", "rank")
+    # Of equal values the one with the least columns is first.
+    known = wanted(
+        clicks,
+        """
+        SELECT key, start, value, at, rank FROM (
+            SELECT *, row_number() OVER (PARTITION BY key, start ORDER BY value DESC, at) AS rank
+            FROM (SELECT *, window(at, '5 minutes').start AS start FROM ranked_clicks)
+        ) WHERE rank <= 2
+        """,
+    )
+    assert shown(made.results.collect(), *names) == known
+    assert shown(mt.sql(spark, text, clicks=clicks).results.collect(), *names) == known
+
+
+def test_the_first_of_windows_that_end_together(spark: SparkSession, clicks: DataFrame) -> None:
+    sums = mt.windowed(clicks, key="key", time="at").hopping("5 minutes", "2 minutes")
+    made = sums.agg(total=mt.sum("value")).top(2, by=["total", "key"], ascending=[False, True])
+    text = f"SELECT *, {NUMBER.format('total DESC, key')} FROM ({SUMS}) QUALIFY rank <= 2"
+    text = text.replace("TUMBLE(TABLE clicks, DESCRIPTOR(at),", "HOP(TABLE clicks, DESCRIPTOR(at), "
+                        "INTERVAL '2' MINUTES,")  # fmt: skip
+    names = ("window_start", "window_end", "key", "total", "rank")
+    known = wanted(
+        clicks,
+        """
+        SELECT * FROM (
+            SELECT *, row_number() OVER (PARTITION BY start ORDER BY total DESC, key) AS rank FROM (
+                SELECT window.start, window.end, key, sum(value) AS total FROM ranked_clicks
+                GROUP BY window(at, '5 minutes', '2 minutes'), key)
+        ) WHERE rank <= 2
+        """,
+    )
+    assert shown(made.results.collect(), *names) == known
+    assert shown(mt.sql(spark, text, clicks=clicks).results.collect(), *names) == known
+    again = mt.windowed(made, key="key", time="window_end").tumbling("1 hour")
+    counted = again.agg(n=mt.count()).results.collect()
+    assert sum(row["n"] for row in counted) == len(known)
+
+
+@pytest.mark.slow
+def test_a_stream_of_the_first_windows(spark: SparkSession, tmp_path: Path) -> None:
+    """Each is emitted with the batch that completes it, and over a restart."""
+    feed = Feed(tmp_path / "source")
+    table = tmp_path / "top.duckdb"
+    for part in range(0, 36, 6):
+        feed.add(*MESSAGES[part : part + 6])
+    feed.add(("a", at(900), 0))
+
+    def run() -> mt.WindowedQuery:
+        sums = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("5 minutes")
+        top = sums.agg(total=mt.sum("value")).top(2, by="total")
+        query = top.start(
+            checkpoint=str(tmp_path / "checkpoint"),
+            results=mt.to_duckdb(str(table), "top"),
+            available_now=True,
+        )
+        assert query.await_end(timeout=240)
+        return query
+
+    found = "SELECT epoch(window_start), rank, key, total FROM top ORDER BY ALL"
+    first = run()
+    assert first.progress.adds_up()
+    sums = {}
+    for key, moment, value in MESSAGES:
+        start = (moment - at(0)).seconds // 300 * 300
+        sums[start, key] = sums.get((start, key), 0) + value
+    best = [
+        (at(start).timestamp(), place, key, total)
+        for start in (0, 300, 600)
+        for place, (total, key) in enumerate(
+            sorted(((sums[start, k], k) for k in "abc"), key=lambda one: (-one[0], one[1]))[:2], 1
+        )
+    ]
+    # The last window is complete with the message of 900 seconds, and no other has to come.
+    assert rows(table, found) == best
+    feed.add(("b", at(1300), 5), ("c", at(1800), 1))
+    run()
+    assert rows(table, found)[: len(best)] == best
+    assert [row[1:] for row in rows(table, found)[len(best) :]] == [(1, "a", 0), (1, "b", 5)]
+
+
+def test_what_cannot_be_ranked_is_refused(clicks: DataFrame) -> None:
+    windows = mt.windowed(clicks, key="key", time="at")
+    hourly = windows.tumbling("1 hour")
+    with pytest.raises(mt.OptionError, match="isn't the name of a column"):
+        hourly.top(2, by="values")
+    with pytest.raises(mt.OptionError, match="orders by nothing"):
+        hourly.top(2, by=[])
+    with pytest.raises(mt.OptionError, match="isn't for 1 columns"):
+        hourly.top(2, by="value", ascending=[True, False])
+    with pytest.raises(mt.OptionError, match="leaves no window its first rows"):
+        hourly.early(each=True).deltas().top(2, by="value")
+    with pytest.raises(mt.OptionError, match="taken back as wholes"):
+        windows.session("1 minute").early(each=True).top(2, by="value")
+    with pytest.raises(mt.OptionError, match="rank"):
+        mt.windowed(clicks.withColumnRenamed("value", "rank"), time="at").tumbling("1 hour").top(
+            1, by="rank"
+        )

@@ -1,0 +1,89 @@
+"""``ROW_NUMBER`` over windows: what it is lowered to, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.twins import lowered, refused
+
+from muntin.model.pipeline import Choice, Column, Ranking, Windowing
+
+CALL = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTES))"
+NUMBER = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end{more} ORDER BY {by})"
+SUMS = f"SELECT seller, window_start, window_end, sum(price) AS total FROM {CALL} GROUP BY ALL"
+SUMS = SUMS.replace("GROUP BY ALL", "GROUP BY seller, window_start, window_end")
+
+
+def number(by: str = "price DESC", more: str = "") -> str:
+    return NUMBER.format(by=by, more=more)
+
+
+def test_the_first_messages_of_each_window() -> None:
+    text = f"SELECT * FROM (SELECT *, {number()} AS rn FROM {CALL}) WHERE rn <= 3"
+    found = lowered(text)
+    assert found.ranking == Ranking("rn", ("price",), (False,), 3)
+    assert (found.keys, str(found.spec.windows)) == ((), "tumbling 10 minutes")
+    assert lowered(f"SELECT *, {number()} AS rn FROM {CALL} QUALIFY rn < 4") == found
+    assert lowered(f"SELECT *, {number()} AS rn FROM {CALL} QUALIFY 4 > rn") == found
+
+
+def test_the_latest_message_of_each_window_and_key() -> None:
+    text = f"SELECT seller, price FROM {CALL} QUALIFY {number('ts DESC', ', seller')} = 1"
+    found = lowered(text)
+    assert found.ranking is not None
+    assert (found.ranking.by, found.ranking.ascending, found.ranking.most) == (("ts",), (False,), 1)
+    assert found.keys == (Column("seller", "`seller`"),)
+    shown = Choice((Column("seller", "seller"), Column("price", "price")))
+    assert found.ranking.choices == (Choice(None, "`row_number` = 1"), shown)
+
+
+def test_the_first_of_windows_that_end_together() -> None:
+    text = f"SELECT *, {number('total DESC, seller')} AS rn FROM ({SUMS}) QUALIFY rn <= 2"
+    found = lowered(text)
+    assert found.ranking == Ranking("rn", ("total", "seller"), (False, True), 2, (), chained=True)
+    assert isinstance(found.source, Windowing)
+    assert (found.spec.time, found.spec.lateness) == ("window_end", -1)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "place"),
+    [
+        (f"SELECT * FROM (SELECT *, {number()} AS rn FROM {CALL})", "would be kept", "SELECT *"),
+        (
+            f"SELECT * FROM (SELECT *, {number()} AS rn FROM {CALL}) WHERE rn > 3",
+            "would be kept",
+            "rn > 3",
+        ),
+        (
+            f"SELECT *, {number()} AS rn FROM {CALL} QUALIFY rn <= 20000",
+            "so many rows aren't kept",
+            "20000",
+        ),
+        (
+            "SELECT *, ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY price) AS rn "
+            f"FROM {CALL} QUALIFY rn <= 2",
+            "aren't numbered by window",
+            "ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY price)",
+        ),
+        (
+            "SELECT *, ROW_NUMBER() OVER (PARTITION BY seller ORDER BY price) AS rn "
+            "FROM bids QUALIFY rn <= 2",
+            "in no windows of time",
+            "ROW_NUMBER() OVER (PARTITION BY seller ORDER BY price)",
+        ),
+        (
+            f"SELECT *, {number('price DESC NULLS FIRST')} AS rn FROM {CALL} QUALIFY rn <= 2",
+            "nulls have their own place",
+            "price",
+        ),
+        (f"SELECT price FROM {CALL} QUALIFY price > 3", "about no row_number", "price > 3"),
+        (
+            f"SELECT *, {number()} AS rn FROM {CALL} QUALIFY rn = 2 EMIT EARLY EACH",
+            "may hold no more",
+            "rn = 2",
+        ),
+    ],
+)
+def test_refusals(text: str, problem: str, place: str) -> None:
+    said, shown = refused(text)
+    assert problem in said
+    assert shown == place
