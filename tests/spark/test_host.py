@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from muntin.engine.operator import Operator, Part, ShardState, StepOutput, Task
 from muntin.spark.host.messages import as_sent
-from muntin.spark.host.plan import Source, emitted
+from muntin.spark.host.plan import OperatorInput, emitted
 from muntin.spark.host.processor import PROGRESS, unpacked
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.host.shards import slots
@@ -74,7 +74,7 @@ def test_a_host_runs_any_operator(spark: SparkSession) -> None:
     make = partial(summing(), 3)
     stage = Stage(make, slots(2), {"totals": totals}, "sums", kept=False)
     inputs = zip(frames, "ab", strict=True)
-    sources = [Source(Input(f, None), {"n": None}, name=name) for f, name in inputs]
+    sources = [OperatorInput(Input(f, None), {"n": None}, name=name) for f, name in inputs]
     told = emitted(stage, tuple(sources), None).persist()
     rows = unpacked(told, "totals", totals).collect()
     assert sorted(map(tuple, rows)) == [(0, 36), (1, 24), (2, 30)]

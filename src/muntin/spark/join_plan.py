@@ -14,7 +14,7 @@ from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.chain import chained
-from muntin.spark.host.plan import Plan, Source
+from muntin.spark.host.plan import OperatorInput, Plan
 from muntin.spark.host.schema import moment_type, nullable
 from muntin.spark.host.shards import buckets_of, slots
 from muntin.spark.host.task import Stage, identity
@@ -36,7 +36,7 @@ def build_join(
     schemas: dict[SideName, dict[str, pl.DataType]] = {}
     sources = []
     for side in SIDES:
-        source = Source.of(inputs[side], inputs[side].columns(), side)
+        source = OperatorInput.of(inputs[side], inputs[side].columns(), side)
         schemas[side] = source.schema
         typed = {n: str(t) for n, t in source.schema.items()}
         # What an operator before depends on is its own.

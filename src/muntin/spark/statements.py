@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from muntin.sql.script import Question
 
 Find = Callable[[str], DataFrame]
-Table = DataFrame | WindowedAggregate
+SqlInput = DataFrame | WindowedAggregate
 # Behind the names of right columns that the left side has too.
 _SUFFIX = "_right"
 
 
 def sql(
-    source: SparkSession | Mapping[str, Table], statement: str, /, **tables: Table
+    source: SparkSession | Mapping[str, SqlInput], statement: str, /, **tables: SqlInput
 ) -> WindowedAggregate | Joined:
     """A windowed aggregation or a join out of SQL: the same object as the Python sentence gives.
 

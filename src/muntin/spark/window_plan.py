@@ -17,7 +17,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import chained
-from muntin.spark.host.plan import Plan, Source
+from muntin.spark.host.plan import OperatorInput, Plan
 from muntin.spark.host.schema import rejected_schema, result_schema, shape_of
 from muntin.spark.host.shards import buckets_of, slots
 from muntin.spark.host.task import Stage, identity
@@ -49,7 +49,7 @@ def build(request: Request) -> Plan:
     sent = given.columns()
     keys = _named(frame, request.keys, sent)
     aggregates = _with_columns(frame, request.spec, sent)
-    source = Source.of(given, sent)
+    source = OperatorInput.of(given, sent)
     shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
     for name, aggregate in aggregates.items():
         check(aggregate, shapes, words=f"{name}={request.spec.aggregates[name]}")
@@ -64,7 +64,7 @@ def build(request: Request) -> Plan:
     return _plan(request, spec, replace(source, used=used, ordered=spec.by_arrival), buckets)
 
 
-def _plan(request: Request, spec: WindowSpec, source: Source, buckets: int) -> Plan:
+def _plan(request: Request, spec: WindowSpec, source: OperatorInput, buckets: int) -> Plan:
     given, firing = request.input, spec.firing
     make = partial(WindowOperator, spec, source.schema)
     results = result_schema(source.messages.schema, make().combiner)
@@ -83,7 +83,7 @@ def _plan(request: Request, spec: WindowSpec, source: Source, buckets: int) -> P
     return replace(plan, lean=partial(_lean, plan, spec, *chain.sources))
 
 
-def _lean(plan: Plan, spec: WindowSpec, source: Source) -> Plan:
+def _lean(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
     """The same without rejected messages, whose other columns need not travel then."""
     given = source.input
     needed = {*spec.types, given.clock, *(given.offset or ())}

@@ -29,7 +29,7 @@ from muntin.model.axis import MILLISECOND, Duration
 from muntin.model.counts import summed
 from muntin.model.errors import OptionError
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
-from muntin.spark.host.plan import Source, emitted
+from muntin.spark.host.plan import OperatorInput, emitted
 from muntin.spark.host.progress import Progress
 from muntin.spark.host.shards import slots
 from muntin.spark.host.task import Stage, identity
@@ -118,7 +118,7 @@ def start(
     read = Input(_due(spark, options) if source is None else _columns(source), None)
     make = partial(TableOperator, options, random=random)
     stage = Stage(make, slots(options.buckets), {}, identity())
-    stream = emitted(stage, (Source(read, read.columns()),), None if random else _TICK)
+    stream = emitted(stage, (OperatorInput(read, read.columns()),), None if random else _TICK)
     name = f"windowing-{uuid.uuid4().hex[:8]}"
     count = options.buckets
     return launch(  # type: ignore[return-value]

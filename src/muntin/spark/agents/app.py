@@ -29,7 +29,7 @@ from muntin.spark.agents.rows import (
     table_schema,
 )
 from muntin.spark.agents.step import AgentOperator
-from muntin.spark.host.plan import Source, emitted
+from muntin.spark.host.plan import OperatorInput, emitted
 from muntin.spark.host.processor import unpacked
 from muntin.spark.host.shards import buckets_of, remembered, slots
 from muntin.spark.host.task import Stage, identity
@@ -319,7 +319,7 @@ class AgentsOnSpark:
             time = given.time.field if given.time is not None else None
             read = self._input(given.data, time)
             # Parts of a file are numbered as its rows are, so tasks are in the order of events.
-            source = Source.of(read, read.columns(), name)
+            source = OperatorInput.of(read, read.columns(), name)
             zone = zone_of(source.messages, time)
             arrivals[name] = TopicFormat(source.schema, given.key, given.value, zone)
             used = frozenset(source.schema)

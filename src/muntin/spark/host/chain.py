@@ -35,7 +35,7 @@ from muntin.model.joins import JoinSpec
 from muntin.spark.host.internals.plans import names, remember, remembered
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.messages import BLOB, KIND, PASSED, PROGRESS
-from muntin.spark.host.plan import REJECTED, RESULTS, Plan, Source
+from muntin.spark.host.plan import REJECTED, RESULTS, OperatorInput, Plan
 from muntin.spark.host.progress import STAGE
 from muntin.spark.host.task import Beside
 
@@ -152,12 +152,12 @@ class Chained:
         beside: How the operator's own ones lie among them; ``None`` where there are no others.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[OperatorInput, ...]
     rejected: StructType
     beside: Beside | None
 
 
-def chained(sources: tuple[Source, ...], rejected: StructType) -> Chained:
+def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained:
     """Put an operator behind those whose results are among its inputs.
 
     Args:
@@ -195,7 +195,9 @@ def chained(sources: tuple[Source, ...], rejected: StructType) -> Chained:
     return Chained(tuple(_fed(one, schema, named) for one in sources), schema, beside)
 
 
-def _fed(source: Source, rejected: StructType, named: Mapping[str, Mapping[str, str]]) -> Source:
+def _fed(
+    source: OperatorInput, rejected: StructType, named: Mapping[str, Mapping[str, str]]
+) -> OperatorInput:
     """An input, with all that goes beside the results that it takes."""
     upstream = source.input.fed
     if upstream is None:

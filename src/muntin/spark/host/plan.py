@@ -26,11 +26,11 @@ from muntin.spark.sources.kafka_ranges import KafkaRows
 if TYPE_CHECKING:
     from muntin.spark.host.chain import Upstream
 
-__all__ = ["REJECTED", "RESULTS", "Plan", "Source", "emitted"]
+__all__ = ["REJECTED", "RESULTS", "OperatorInput", "Plan", "emitted"]
 
 
 @dataclass(frozen=True)
-class Source:
+class OperatorInput:
     """One of an operator's inputs.
 
     Attributes:
@@ -51,12 +51,12 @@ class Source:
     ordered: bool = False
 
     @classmethod
-    def of(cls, given: Input, sent: Sent, name: str = "") -> Source:
+    def of(cls, given: Input, sent: Sent, name: str = "") -> OperatorInput:
         """An input, of which some columns are sent and what Spark decides about each message."""
         time = given.flag(sent)
         return cls(given, sent, time, name=name)
 
-    def without(self, names: Collection[str]) -> Source:
+    def without(self, names: Collection[str]) -> OperatorInput:
         """The same, of which these columns aren't sent."""
         # DataFrame.drop would take a key that another column differs from by capitals alone.
         sent = {name: column for name, column in self.sent.items() if name not in names}
@@ -84,7 +84,7 @@ class Source:
         return self.read[0] is not as_sent
 
 
-def emitted(stage: Stage, sources: tuple[Source, ...], period: int | None) -> DataFrame:
+def emitted(stage: Stage, sources: tuple[OperatorInput, ...], period: int | None) -> DataFrame:
     """What an operator's shards emit: blobs of rows by kind, and progress.
 
     Args:
@@ -126,7 +126,7 @@ class Plan:
 
     spec: WindowSpec | JoinSpec
     stage: Stage
-    sources: tuple[Source, ...]
+    sources: tuple[OperatorInput, ...]
     period: int | None
     keys: tuple[str, ...] | None
     asked: int | None

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
 from muntin.engine import columns
-from muntin.spark.host.internals.plans import Source, nodes, sources
+from muntin.spark.host.internals.plans import PlannedSource, nodes, sources
 
 _SETTING = "spark.sql.session.timeZone"
 _UTC = ("Etc/UTC", "Etc/UCT", "Etc/GMT", "GMT", "UCT", "Z", "Zulu", "+00:00")
@@ -105,7 +105,7 @@ def _makes_times(trees: list[_Tree]) -> Iterator[bool]:
         yield from _makes_times(under)
 
 
-def _parses(source: Source) -> bool:
+def _parses(source: PlannedSource) -> bool:
     """Whether a source reads times out of texts."""
     parsed = source.name.lower() in _PARSED_BY_SOURCES and "timezone" not in source.options
     return parsed and _has_times(source.schema)

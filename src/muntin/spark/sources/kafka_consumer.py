@@ -47,7 +47,7 @@ _DEFAULTS = {
     **QUIET,
 }
 
-Place = tuple[str, int]
+PartitionName = tuple[str, int]
 _CONSUMERS: dict[str, Any] = {}
 
 
@@ -61,7 +61,7 @@ class Range:
     end: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PartitionName:
         """The topic and the partition."""
         return self.topic, self.partition
 
@@ -153,7 +153,7 @@ class _Reading:
             _CONSUMERS[known] = Consumer(settings)
         self.consumer = _CONSUMERS[known]
 
-    def _nothing(self, place: Place) -> Columns:
+    def _nothing(self, place: PartitionName) -> Columns:
         return Columns(*place, {name: [] for name in self.getters})
 
     def messages(self) -> Iterator[Columns]:
@@ -220,7 +220,7 @@ class _Reading:
                 # What follows is sent again.
                 return
 
-    def _keep(self, place: Place, messages: Sequence[Any]) -> None:
+    def _keep(self, place: PartitionName, messages: Sequence[Any]) -> None:
         """Keep messages of one partition, as far as they are of its range."""
         one = self.open.get(place)
         if one is None or not messages:
@@ -280,7 +280,7 @@ def _without_gaps(messages: Sequence[Any]) -> bool:
     return bool(messages[-1].offset() - messages[0].offset() == len(messages) - 1)
 
 
-def _place_of(message: Any) -> Place:
+def _place_of(message: Any) -> PartitionName:
     return message.topic(), message.partition()
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
-class Source:
+class PlannedSource:
     """Where a plan reads from.
 
     Attributes:
@@ -59,7 +59,7 @@ def nodes(frame: DataFrame) -> list[Any] | None:
     return found
 
 
-def sources(frame: DataFrame) -> list[Source]:
+def sources(frame: DataFrame) -> list[PlannedSource]:
     """The streams and files that a plan reads from, where it can be seen."""
     if not is_seen(frame):
         return []
@@ -70,7 +70,7 @@ def sources(frame: DataFrame) -> list[Source]:
     return [one for one in found if one is not None]
 
 
-def bare_source(frame: DataFrame) -> Source | None:
+def bare_source(frame: DataFrame) -> PlannedSource | None:
     """The stream that a DataFrame is, if it does nothing but name some of its columns."""
     if not is_seen(frame):
         return None
@@ -103,7 +103,7 @@ def _each(listed: Any) -> Iterator[Any]:
     return (listed.apply(i) for i in range(listed.size()))
 
 
-def _source(leaf: Any) -> Source | None:
+def _source(leaf: Any) -> PlannedSource | None:
     kind = leaf.getClass().getSimpleName()
     if kind == "StreamingRelation":
         name, options = leaf.dataSource().className(), leaf.dataSource().options()
@@ -118,7 +118,7 @@ def _source(leaf: Any) -> Source | None:
     while pairs.hasNext():
         pair = pairs.next()
         found[str(pair._1()).lower()] = str(pair._2())
-    return Source(str(name), found, json.loads(leaf.schema().json()))
+    return PlannedSource(str(name), found, json.loads(leaf.schema().json()))
 
 
 def _texts(plan: Any) -> Iterator[str]:
