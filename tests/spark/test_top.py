@@ -26,13 +26,13 @@ def clicks(spark: SparkSession) -> DataFrame:
 
 
 def shown(found: list[Row], *names: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row[name] for name in names) for row in found)
+    return sorted((tuple(row[name] for name in names) for row in found), key=repr)
 
 
 def wanted(clicks: DataFrame, statement: str) -> list[tuple[Any, ...]]:
     """What Spark's own windows and row numbers come to."""
     clicks.createOrReplaceTempView("ranked_clicks")
-    return sorted(map(tuple, clicks.sparkSession.sql(statement).collect()))
+    return sorted(map(tuple, clicks.sparkSession.sql(statement).collect()), key=repr)
 
 
 def test_the_first_messages_of_each_window(spark: SparkSession, clicks: DataFrame) -> None:
@@ -77,6 +77,33 @@ def test_the_first_of_windows_that_end_together(spark: SparkSession, clicks: Dat
     again = mt.windowed(made, key="key", time="window_end").tumbling("1 hour")
     counted = again.agg(n=mt.count()).results.collect()
     assert sum(row["n"] for row in counted) == len(known)
+
+
+def test_a_join_of_the_rows_of_windows(spark: SparkSession, clicks: DataFrame) -> None:
+    views = clicks.where("value < 5 AND key <> 'c'")
+    side = "(SELECT * FROM {})"
+    text = f"""
+        SELECT L.key, L.at AS one, R.at AS two, coalesce(L.window_start, R.window_start) AS start
+        FROM {side.format(CALL)} L FULL JOIN {side.format(CALL.replace("clicks", "views"))} R
+        ON L.key = R.key AND L.value = R.value
+            AND L.window_start = R.window_start AND L.window_end = R.window_end
+    """
+    found = mt.sql(spark, text, clicks=clicks, views=views).results.collect()
+    views.createOrReplaceTempView("ranked_views")
+    sides = (
+        f"(SELECT *, window(at, '5 minutes').start AS s FROM ranked_{name})"
+        for name in ("clicks", "views")
+    )
+    known = wanted(
+        clicks,
+        "SELECT l.key, l.at, r.at, coalesce(l.s, r.s) FROM {} l FULL JOIN {} r "
+        "ON l.key = r.key AND l.value = r.value AND l.s = r.s".format(*sides),
+    )
+    assert sorted(map(repr, shown_all(found))) == sorted(map(repr, known))
+
+
+def shown_all(found: list[Row]) -> list[tuple[Any, ...]]:
+    return [(row["key"], row["one"], row["two"], row["start"]) for row in found]
 
 
 @pytest.mark.slow

@@ -78,12 +78,16 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
         return _bounded(scope, select, resolved, call)
     number = ranked.numbering(scope, select)
     if select.qualify is not None and number is None:
-        hint = "write HAVING, or QUALIFY ROW_NUMBER() OVER (...) <= 3"
+        hint = "write HAVING, or QUALIFY ROW_NUMBER() OVER (...) <= 3: RANK has no bound"
         scope.fail(scope.span(select.qualify), "QUALIFY is about no row_number", hint)
     if number is not None:
         return _numbered(scope, select, resolved, call, number)
     if select.window is not None:
         return _ksql(cursor, select, select.window, resolved)
+    if call is not None and ranked.alone(select):
+        made, meant = ranked.every_row(scope, select, resolved, call)
+        chosen = ranked.chosen(made, ranked.listed(scope, select, made, None))
+        return _lowered(scope, select, chosen, meant)
     over = any(isinstance(n, exp.Window) for i in select.items if i.scalar for n in walk(i.scalar))
     if over and call is None:
         return _over(scope, select, resolved)

@@ -22,6 +22,10 @@ _REFUSED = {
     "ORDER BY": ("ORDER BY would never end on a stream", "order the table that you write to"),
     "LIMIT": ("LIMIT would end on a stream", "read the table that you write to"),
     "OFFSET": ("OFFSET isn't taken", "read the table that you write to"),
+    "MATCH_RECOGNIZE": (
+        "MATCH_RECOGNIZE isn't taken: it looks for patterns of rows, not for windows",
+        "mark the rows that end a pattern, or keep its state in an agent",
+    ),
     "UNION": ("UNION isn't taken", "write two queries, or union the streams before"),
     "EXCEPT": ("EXCEPT isn't taken", "write two queries"),
     "INTERSECT": ("INTERSECT isn't taken", "write two queries"),
@@ -155,7 +159,9 @@ def _source(cursor: Cursor) -> Source:
             cursor.fail(None, f"{item} isn't a function that gives rows", hint)
     del streamed  # `STREAM t` says what every table here is.
     mark, offset = clauses.watermark_of_source(cursor), clauses.offset_columns(cursor)
-    alias = _alias(cursor, "a table")
+    alias = None
+    if cursor.word != "MATCH_RECOGNIZE":
+        alias = _alias(cursor, "a table")
     mark = mark or clauses.watermark_of_source(cursor)
     offset = offset or clauses.offset_columns(cursor)
     return Source(item, alias, mark, cursor.since(start), offset)

@@ -174,6 +174,22 @@ def _rows(ranking: Ranking) -> dict[str, Aggregate]:
     return {ROWS: top_k(row, max(ranking.most, 1), ranking.ascending)}
 
 
+def alone(select: Select) -> bool:
+    """Whether a query over a window function shows its rows, and aggregates nothing."""
+    scalars = [item.scalar for item in select.items if item.scalar is not None]
+    computed = any(
+        name_of(node) or isinstance(node, exp.Window) for s in scalars for node in walk(s)
+    )
+    return not (select.group or select.distinct or select.having or computed)
+
+
+def every_row(
+    scope: Scope, select: Select, resolved: Resolved, call: WindowCall
+) -> tuple[Windowing, Meant]:
+    """All rows of windows, as ``SELECT * FROM TABLE(TUMBLE(...))`` asks for them."""
+    return _of_call(scope, select, resolved, call, (), Ranking(_NUMBER))
+
+
 def _order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     order = window.args.get("order")
     if order is None:

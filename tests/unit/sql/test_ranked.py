@@ -6,6 +6,7 @@ import pytest
 from tests.unit.sql.twins import lowered, refused
 
 from muntin.model.pipeline import Choice, Column, Ranking, Windowing
+from muntin.model.policies import Each
 
 CALL = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTES))"
 NUMBER = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end{more} ORDER BY {by})"
@@ -44,6 +45,13 @@ def test_the_first_of_windows_that_end_together() -> None:
     assert (found.spec.time, found.spec.lateness) == ("window_end", -1)
 
 
+def test_all_rows_of_windows() -> None:
+    found = lowered(f"SELECT * FROM {CALL} WHERE price > 1 EMIT EARLY EACH")
+    assert found.ranking == Ranking("row_number")
+    assert (found.where, found.spec.firing.early) == ("price > 1", Each())
+    assert lowered(f"SELECT * FROM {CALL[6:-1]} WHERE price > 1 EMIT EARLY EACH") == found
+
+
 @pytest.mark.parametrize(
     ("text", "problem", "place"),
     [
@@ -74,6 +82,17 @@ def test_the_first_of_windows_that_end_together() -> None:
             f"SELECT *, {number('price DESC NULLS FIRST')} AS rn FROM {CALL} QUALIFY rn <= 2",
             "nulls have their own place",
             "price",
+        ),
+        (
+            "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY seller)",
+            "looks for patterns of rows",
+            "MATCH_RECOGNIZE",
+        ),
+        (
+            "SELECT RANK() OVER (PARTITION BY window_start, window_end ORDER BY price) AS r "
+            f"FROM {CALL} GROUP BY window_start, window_end",
+            "OVER can't stand beside GROUP BY",
+            "RANK() OVER (PARTITION BY window_start, window_end ORDER BY price)",
         ),
         (f"SELECT price FROM {CALL} QUALIFY price > 3", "about no row_number", "price > 3"),
         (
