@@ -79,6 +79,7 @@ class JoinOracle:
         self._starts: dict[tuple[SideName, Any], int] = {}
         self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
         self._wall: int | None = None
+        self._heard: dict[SideName, int] = {}
 
     def step(
         self, messages: Mapping[SideName, Sequence[Message]], wall: int, final: bool = False
@@ -92,12 +93,15 @@ class JoinOracle:
             final: Whether the input ends here.
         """
         step, after = JoinStep(), dict(self._marks)
+        self._some: set[SideName] = set()
         for side in SIDES:
             self._record_starts(side, messages[side])
             for message in messages[side]:
                 self._take(side, message, wall, after, step)
         if isinstance(self._spec.bound, Joint):
             self._refuse_late_sessions(step)
+        for side in SIDES:
+            self._pass_time(side, wall, after)
         self._marks = after
         self._let_in(wall, final)
         self._emit_pairs(step, final)
@@ -142,6 +146,7 @@ class JoinOracle:
         # A place in a partition was passed whatever is wrong with the message else.
         passed = self._spec.axis == "rows" and None not in offset
         if reason is None or passed:
+            self._some.add(side)
             reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
             after[side, partition] = max(after.get((side, partition), reached), reached)
         # A message of a session is judged with all others of it.
@@ -156,6 +161,17 @@ class JoinOracle:
         key = tuple(message[column] for column in given.keys)
         late = mark is not None and place < mark
         self._held.append(HeldMessage(side, message, key, partition, place, late))
+
+    def _pass_time(self, side: SideName, wall: int, after: dict[tuple[SideName, Any], int]) -> None:
+        """Let the watermark of a silent side follow the wall clock."""
+        idle, mark = self._spec.side(side).idle, after.get((side, None))
+        if idle is None:
+            return
+        some, heard = side in self._some, self._heard.get(side)
+        if not some and None not in (mark, heard, self._wall):
+            after[side, None] = mark + max(0, wall - max(self._wall, heard + idle))
+        if some or heard is None:
+            self._heard[side] = wall
 
     def _refuse_late_sessions(self, step: JoinStep) -> None:
         """Refuse the new messages whose whole session was over before this step."""

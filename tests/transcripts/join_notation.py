@@ -9,8 +9,8 @@ is not so. The spec holds:
   where the right message may lie, seen from the left one; without it the windows of the sides
   bound a pair;
 - ``left`` and ``right``, or ``both``: what is said of a side: ``columns`` (default ``key:string
-  time value:long``), ``windows``, ``lateness``, ``ahead``, ``grace``, ``keep``, ``rows`` (how many
-  are kept), ``early``, ``late``, ``offset``, ``time: none``.
+  time value:long``), ``windows``, ``lateness``, ``ahead``, ``idle``, ``grace``, ``keep``, ``rows``
+  (how many are kept), ``early``, ``late``, ``offset``, ``time: none``.
 
 A step has the ``wall`` clock, messages of the ``left`` and the ``right`` side (``both``: the same
 messages on both), ``final`` where the input ends, and what must come of it, in any order:
@@ -49,7 +49,7 @@ from muntin.model.joins import SIDES, JoinSpec, Side, SideName, bound_of, firing
 from muntin.model.policies import Firing
 
 _EITHER = "key:string time value:long"
-_OF_A_SIDE = {"columns", "windows", "lateness", "ahead", "grace", "keep", "rows"}
+_OF_A_SIDE = {"columns", "windows", "lateness", "ahead", "idle", "grace", "keep", "rows"}
 _OF_A_SIDE |= {"early", "late", "offset", "time"}
 _OF_A_STEP = {"wall", "left", "right", "both", "final", "expect", "rejected", "watermarks"}
 
@@ -152,6 +152,7 @@ def _side(said: dict[str, str], keys: tuple[str, ...], windows: Any) -> Side:
         firing_of(firing),
         lateness=micros("lateness", said.get("lateness", "0 s")),
         max_ahead=micros("ahead", said["ahead"]) if "ahead" in said else None,
+        idle=micros("idle", said["idle"]) if "idle" in said else None,
         offset=(offset[0], offset[1]) if offset else None,
     )
 

@@ -13,8 +13,8 @@ it states something that is not so, and a run of it must be found failing. The s
 
 - ``columns``: names and types of a row's cells (default ``key:string time value:long``);
 - ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``;
-- ``lateness``, ``ahead``, ``grace``, ``keep`` (default: the grace), ``rows`` (how many messages of
-  past windows are kept), ``accumulate``, ``repeat`` (of full firings); on the rows axis
+- ``lateness``, ``ahead``, ``idle``, ``grace``, ``keep`` (default: the grace), ``rows`` (how many
+  messages of past windows are kept), ``accumulate``, ``repeat`` (of full firings); on the rows axis
   grace and keep are ``2 rows``;
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows``,
   ``every 1 minute``, ``every 3 rows or 1 minute`` or ``every 1 minute, at least 3 rows``;
@@ -122,7 +122,7 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
 
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
-    options |= {"grace", "keep", "rows", "accumulate", "early", "late", "repeat", "nulls"}
+    options |= {"idle", "grace", "keep", "rows", "accumulate", "early", "late", "repeat", "nulls"}
     only_known(item, options)
     offset = item.get("offset", "").split()
     return WindowSpec(
@@ -133,6 +133,7 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
         firing=_firing_policies(item),
         lateness=micros("lateness", item.get("lateness", "0 s")),
         max_ahead=micros("ahead", item["ahead"]) if "ahead" in item else None,
+        idle=micros("idle", item["idle"]) if "idle" in item else None,
         types={name: kind for name, kind in columns.items() if name != "time"},
         offset=(offset[0], offset[1]) if offset else None,
         nulls=item.get("nulls", "reject"),

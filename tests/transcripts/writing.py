@@ -74,6 +74,8 @@ def _spec(spec: WindowSpec, columns: Mapping[str, str]) -> Iterator[str]:
         yield f"lateness: {phrase(spec.lateness)}"
     if spec.max_ahead is not None:
         yield f"ahead: {_duration(spec.max_ahead)}"
+    if spec.idle is not None:
+        yield f"idle: {_duration(spec.idle)}"
     if spec.nulls != "reject":
         yield f"nulls: {spec.nulls}"
     yield from _firing(spec.firing, spec.axis)
@@ -238,6 +240,8 @@ def _side(spec: JoinSpec, name: SideName, types: Mapping[str, str]) -> Iterator[
         yield f"lateness: {phrase(side.lateness)}"
     if side.max_ahead is not None:
         yield f"ahead: {_duration(side.max_ahead)}"
+    if side.idle is not None:
+        yield f"idle: {_duration(side.idle)}"
     yield from _firing(side.firing, spec.axis)
 
 

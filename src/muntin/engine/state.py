@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from muntin.engine.arrival import Arrival
+from muntin.model.axis import FARTHEST
 from muntin.model.counts import summed
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, Run, StateKind, load
 from muntin.state.offsets import Offsets
+
+_HEARD = "heard"
 
 
 class StoredTable(Protocol):
@@ -41,6 +44,7 @@ class State:
         extra: What else the kind of shard keeps; plain JSON.
         parts: The manifests of partitions that are kept apart, as text.
         written_by: The spec that wrote the store, as plain JSON; ``None`` where none did.
+        moving: The inputs whose messages have moved a watermark since it was cleared; not stored.
 
     Raises:
         SpecChangedError: When the store was written by another spec.
@@ -66,6 +70,7 @@ class State:
             spec.check_same(found.spec)
         self.watermark, self.wall, self.counts = found.watermark, found.wall, found.counts
         self.tables, self.extra, self.parts = found.tables, found.extra, found.parts
+        self.moving: set[str] = set()
         self.taken = {name: Offsets(found.offsets.get(name, ())) for name in inputs}
 
     @property
@@ -85,12 +90,42 @@ class State:
             return wall
         return max([*clocks, *([] if self.wall is None else [self.wall])])
 
-    def advance(self, arrivals: Iterable[Arrival], lateness: int) -> None:
+    def advance(
+        self, arrivals: Iterable[Arrival], lateness: int, idle: int | None, wall: int
+    ) -> None:
         """Move the watermark by what the batch held."""
         latest = max((c.latest for c in arrivals if c.latest is not None), default=None)
-        if latest is not None:
-            reached = latest - lateness
-            self.watermark = reached if self.watermark is None else max(self.watermark, reached)
+        reached = None if latest is None else latest - lateness
+        self.watermark = self.moved(self.watermark, reached, idle, wall)
+
+    def moved(
+        self, mark: int | None, reached: int | None, idle: int | None, wall: int, name: str = ""
+    ) -> int | None:
+        """Where a batch leaves a watermark: by its messages, or by the clock where it is idle.
+
+        Args:
+            mark: The watermark before.
+            reached: How far the batch's messages move it; ``None`` where none does.
+            idle: After how long without messages it moves with the clock; ``None`` is never.
+            wall: The wall clock of the batch.
+            name: The input whose watermark it is.
+        """
+        heard: dict[str, int] = self.extra.get(_HEARD, {})
+        if reached is not None:
+            mark = reached if mark is None else max(mark, reached)
+        elif mark is not None and idle is not None and name in heard and self.wall is not None:
+            mark += max(0, wall - max(self.wall, heard[name] + idle))
+        if idle is None:
+            heard.pop(name, None)
+        elif reached is not None or name not in heard:
+            self.hear(wall, name)
+            self.moving.add(name)
+        return mark
+
+    def hear(self, wall: int, name: str = "") -> None:
+        """Note when an input last had messages; a clock that wasn't set yet says nothing."""
+        if abs(wall) < FARTHEST:
+            self.extra.setdefault(_HEARD, {})[name] = wall
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Add to the counts."""

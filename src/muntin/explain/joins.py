@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muntin.model.axis import spell
+from muntin.model.axis import phrase, spell
 from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
 
 
@@ -30,8 +30,11 @@ def explain_join(
         late = "rejected"
         if side.firing.grace:
             late = f"taken for {spell(side.firing.grace, spec.axis)}, let in {side.firing.late}"
+        idle = (
+            "" if side.idle is None else f"; idle after {phrase(side.idle)}: it follows the clock"
+        )
         lines += [
-            f"{name:9} {reads}{place}, watermark {spell(side.lateness, spec.axis)} behind",
+            f"{name:9} {reads}{place}, watermark {spell(side.lateness, spec.axis)} behind{idle}",
             f"          let in: {let_in}; late: {late}",
             f"          kept {_patience(spec, name)}",
         ]
@@ -51,4 +54,6 @@ def _patience(spec: JoinSpec, name: SideName) -> str:
     kept = spec.side(name).kept
     if kept is not None:
         return f"{text}, at most {spell(kept, spec.axis)} behind its own"
+    if spec.side(other).idle is not None:
+        return text
     return f"{text}; without end while the {other} side is silent: .keep() bounds it"

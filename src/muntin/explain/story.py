@@ -121,6 +121,8 @@ def _emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     elif spec.axis == "time":
         ahead = phrase(spec.max_ahead)
         yield "future", f"rejected beyond {ahead} ahead of the wall clock"
+    if spec.idle is not None:
+        yield "idle", f"after {phrase(spec.idle)} without messages the watermark follows the clock"
 
 
 def policy(chosen: Policy) -> str:
@@ -175,6 +177,6 @@ def _spark(spec: WindowSpec, known: Circumstances) -> str:
         before = "sorts each batch by key before the shuffle"
     buckets = "each partition" if known.buckets is None else f"{known.buckets} partitions"
     text = f"{before}; then transformWithState in {buckets}, with the state in RocksDB"
-    if spec.firing.on_wall_clock:
+    if spec.firing.on_wall_clock or spec.idle is not None:
         text += "; a heartbeat wakes the shards when no input arrives"
     return text

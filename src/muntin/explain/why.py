@@ -68,6 +68,13 @@ def of_windows(
     yield _message(spec, clocks, windows, taking, at)
 
 
+def _by_itself(spec: WindowSpec) -> str:
+    """When the watermark moves although no message comes."""
+    if spec.idle is None:
+        return ""
+    return f", or by the wall clock after {phrase(spec.idle)} without messages"
+
+
 def _passed(kind: Numbered, watermark: int | None, grace: int) -> tuple[int, int]:
     """The latest window that takes nothing more, and the latest that has ended."""
     if watermark is None:
@@ -87,7 +94,7 @@ def _window(
 
 
 def _current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
-    met = _met(spec, window.end)
+    met = _met(spec, window.end) + _by_itself(spec)
     yield f"not full yet: the watermark hasn't reached its end. It will when {met}"
     if not window.messages:
         yield "holds no message of this key, and a window without messages doesn't emit"

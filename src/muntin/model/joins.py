@@ -21,7 +21,7 @@ from muntin.model.facts import Fact, QuerySpec, fact, length, named, names
 from muntin.model.json_dataclass import JsonDataclass, read_by
 from muntin.model.kinds import KINDS, Kind
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy
-from muntin.model.spec import zones
+from muntin.model.spec import check_idle, zones
 
 __all__ = [
     "HOWS", "LARGE", "OTHER", "SIDES", "Bound", "How", "JoinNulls", "JoinSpec", "Joint", "On",
@@ -54,6 +54,8 @@ class Side(JsonDataclass):
         offset: The columns of a message's partition and of its offset in it.
         types: The type of every column, in words.
         zone: The session's time zone, where the messages depend on it.
+        idle: After how long without messages its watermark moves on with the wall clock,
+            microseconds; ``None`` is never.
     """
 
     keys: tuple[str, ...] = field(metadata=read_by(tuple))
@@ -67,6 +69,7 @@ class Side(JsonDataclass):
     offset: tuple[str, str] | None = field(default=None, metadata=read_by(tuple))
     types: Mapping[str, str] = field(default_factory=dict, metadata=read_by(dict))
     zone: str | None = None
+    idle: int | None = None
 
     @property
     def kept(self) -> int | None:
@@ -88,6 +91,8 @@ class Side(JsonDataclass):
             "keep rows": Fact(firing.rows, str(firing.rows or "any")),
             "lateness": length(self.lateness),
         }
+        if self.idle is not None:
+            facts["idle"] = length(self.idle)
         if self.offset is not None:
             facts["offset"] = names(self.offset)
         if self.zone is not None:
@@ -166,6 +171,8 @@ class JoinSpec(QuerySpec):
             hint = "leave it out: offsets say who may still come"
             late = f"{phrase(side.lateness)} on the {name}"
             raise OptionError("lateness", late, "isn't measured in rows", hint)
+        if side.idle is not None:
+            check_idle(side.idle, self.axis)
         if self.axis == "time" and side.time is None:
             hint = "give windowed(…, time=…)"
             raise OptionError("time", None, f"is missing on the {name}", hint)
@@ -268,12 +275,13 @@ class JoinSpec(QuerySpec):
         return facts | self.left.facts("left", self.axis) | self.right.facts("right", self.axis)
 
     def free(self, then: JoinSpec) -> set[str]:
-        """The facts that may be others than when state was written: idle zones, and NULL keys.
+        """The facts that may be others than when state was written: unused zones, NULL keys, idle.
 
         Those that were rejected before are in no result; but once they are taken, they stay so.
         """
         sides = ((side, then.side(side).zone, self.side(side).zone) for side in SIDES)
         free = {name for side, was, is_ in sides for name in zones(was, is_, f"{side} zone")}
+        free |= {f"{side} idle" for side in SIDES}
         return free | ({"nulls"} if then.nulls == "reject" else set())
 
 

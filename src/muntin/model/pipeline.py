@@ -92,6 +92,8 @@ class Table:
         offset: The columns of a message's partition and of its offset in it.
         clock: The column that says when a message arrived.
         stream: Whether it is read as a stream.
+        idle: After how long without messages the watermark moves on with the wall clock,
+            microseconds; ``None`` is never.
     """
 
     name: str
@@ -105,6 +107,7 @@ class Table:
     offset: tuple[str, str] | None = None
     clock: str | None = None
     stream: bool = True
+    idle: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

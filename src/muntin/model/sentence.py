@@ -41,6 +41,7 @@ class Sentence:
     _time: str | None
     _lateness: int
     _max_ahead: int | None
+    _idle: int | None = None
     _offset: tuple[str, str] | None = None
     _nulls: Nulls = "reject"
     _windows: Kind | None = None
@@ -255,6 +256,7 @@ class Sentence:
             firing=self.firing_on(self._windows.axis),
             lateness=self._lateness,
             max_ahead=self._max_ahead,
+            idle=self._idle,
             offset=self._offset,
             nulls=self._nulls,
         )
@@ -266,7 +268,8 @@ class Sentence:
             raise OptionError("nulls", self._nulls, "isn't done by a join", hint)
         firing = firing_of(self.firing_on(axis))
         lateness, ahead, offset = self._lateness, self._max_ahead, self._offset
-        return Side(keys, self._time, self._windows, firing, lateness, ahead, offset)
+        said = (keys, self._time, self._windows, firing, lateness, ahead, offset)
+        return Side(*said, idle=self._idle)
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """The keys, and before them the partition where windows lie on its offsets."""

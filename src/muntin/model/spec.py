@@ -50,6 +50,8 @@ class WindowSpec(QuerySpec):
         zone: The session's time zone, where the messages depend on it.
         nulls: What becomes of a message with NULL in a key: it is rejected, or NULL is a value of
             the key like any other.
+        idle: After how long without messages the watermark moves on with the wall clock,
+            microseconds; ``None`` is never.
     """
 
     KIND: ClassVar[str] = "windows"
@@ -66,6 +68,7 @@ class WindowSpec(QuerySpec):
     offset: tuple[str, str] | None = field(default=None, metadata=read_by(tuple))
     zone: str | None = None
     nulls: Nulls = "reject"
+    idle: int | None = None
 
     @property
     def axis(self) -> Axis:
@@ -116,6 +119,8 @@ class WindowSpec(QuerySpec):
         if self.axis == "rows" and self.lateness:
             hint = "leave it out: offsets say when a window is full"
             raise OptionError("lateness", phrase(self.lateness), "isn't measured in rows", hint)
+        if self.idle is not None:
+            check_idle(self.idle, self.axis)
         if windows.retracts:
             if not firing.accumulate:
                 hint = "leave deltas() away"
@@ -149,6 +154,8 @@ class WindowSpec(QuerySpec):
             facts["repeat"] = fact(firing.repeat)
         if firing.rows is not None:
             facts["keep rows"] = fact(firing.rows)
+        if self.idle is not None:
+            facts["idle"] = length(self.idle)
         if self.offset is not None:
             facts["offset"] = names(self.offset)
         if self.zone is not None:
@@ -163,14 +170,15 @@ class WindowSpec(QuerySpec):
     def free(self, then: WindowSpec) -> set[str]:
         """The facts that may be others than when state was written.
 
-        What is kept, the late policy, whether full firings repeat, and (but for ``deltas()``) the
-        early policy may be others from one start to the next; an early policy that was there may
-        not be left out, since windows that emitted by it would begin anew to number what they say.
+        When the input is idle, what is kept, the late policy, whether full firings repeat, and
+        (but for ``deltas()``) the early policy may be others from one start to the next; an early
+        policy that was there may not be left out, since windows that emitted by it would
+        begin anew to number what they say.
         Aggregates may be added behind those that were there: of messages that came before they
         know nothing. Nor do groups of NULL that were rejected before; but where NULL was a group,
         it stays one.
         """
-        free = zones(then.zone, self.zone, "zone")
+        free = zones(then.zone, self.zone, "zone") | {"idle"}
         if then.nulls == "reject":
             free.add("nulls")
         if self.by_arrival:
@@ -205,6 +213,13 @@ def check_nulls(given: object) -> None:
     if given not in get_args(Nulls):
         hint = 'give "reject", or "group" to make NULL a group of its own'
         raise OptionError("nulls", given, "isn't done with NULL keys", hint)
+
+
+def check_idle(idle: int, axis: Axis) -> None:
+    """Refuse an idle time where there is no watermark."""
+    if axis == "rows":
+        hint = "leave it out: offsets say when a window is full"
+        raise OptionError("idle", phrase(idle), "isn't measured in rows", hint)
 
 
 def zones(then: str | None, now: str | None, name: str) -> set[str]:

@@ -28,6 +28,9 @@ class TableForm(_Part):
     max_ahead: Text = Field(
         "1 day", description='How far ahead of the wall clock a message may be, or "any".'
     )
+    idle: Text | None = Field(
+        None, description="After how long without messages the watermark follows the wall clock."
+    )
     offset: list[Text] | None = Field(
         None, min_length=2, max_length=2, description="Columns of partition and offset."
     )

@@ -132,6 +132,7 @@ class _Reader:
             None if table.offset is None else (table.offset[0], table.offset[1]),
             table.clock,
             table.mode == "stream",
+            None if table.idle is None else micros("idle", table.idle, zero=False),
         )
 
     def _flow(self, name: str, query: QueryForm) -> Flow:
@@ -201,12 +202,13 @@ def _sentence(query: QueryForm, marks: Table) -> Sentence:
             _time=marks.time,
             _lateness=marks.lateness,
             _max_ahead=marks.max_ahead,
+            _idle=marks.idle,
             _offset=marks.offset,
             _nulls=query.nulls,
         ),
     )
     if said._windows is not None and said._windows.axis == "rows":
-        said = replace(said, _time=None, _lateness=0)
+        said = replace(said, _time=None, _lateness=0, _idle=None)
     if query.early is not None:
         said = said.early(**query.early.model_dump())
     if query.full is not None:

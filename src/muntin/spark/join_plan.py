@@ -51,8 +51,9 @@ def build_join(
     chain = chained(tuple(sources), _rejected(joiner, inputs))
     columns_of = {RESULTS: _results(joiner, inputs), REJECTED: chain.rejected}
     stage = Stage(make, slots(count), columns_of, identity(), chain.beside)
-    firings = [spec.side(side).firing for side in SIDES if inputs[side].clock is None]
-    period = period_of([policy for firing in firings for policy in (firing.early, firing.late)])
+    told = [spec.side(side) for side in SIDES if inputs[side].clock is None]
+    policies = [policy for one in told for policy in (one.firing.early, one.firing.late)]
+    period = period_of(policies, *(one.idle for one in told))
     return Plan(spec, stage, chain.sources, period, None, buckets, again)
 
 

@@ -70,12 +70,14 @@ def _plan(request: Request, spec: WindowSpec, source: OperatorInput, buckets: in
     results = result_schema(source.messages.schema, make().combiner)
     chain = chained((source,), rejected_schema(given.frame.schema, given.time))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
-    ticks = firing.on_wall_clock and given.clock is None
+    ticks = (firing.on_wall_clock or spec.idle is not None) and given.clock is None
     plan = Plan(
         spec,
         Stage(make, slots(buckets), schemas, identity(), chain.beside),
         chain.sources,
-        period_of((firing.early, firing.late)) if ticks else None,
+        period_of((firing.early, firing.late if firing.grace else None), spec.idle)
+        if ticks
+        else None,
         spec.keys,
         request.buckets,
         partial(_again, request),

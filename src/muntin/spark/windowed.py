@@ -201,6 +201,7 @@ def windowed(
     offset: tuple[str, str] | None = None,
     lateness: Duration | None = None,
     max_ahead: Duration | None = "1 day",
+    idle: Duration | None = None,
     where: Column | str | None = None,
     clock: str | None = None,
     buckets: int | None = None,
@@ -230,6 +231,8 @@ def windowed(
             of a join's pairs as far as they may come out of order.
         max_ahead: How far ahead of the wall clock an event time may be; what is further is
             rejected and doesn't move the watermark. ``None`` takes anything.
+        idle: After how long without messages the watermark moves on with the wall clock, so that
+            the last windows emit. What comes behind it then is late. Never by default.
         where: Which messages to take; others are counted as ``filtered``.
         clock: A timestamp column that says when a message arrived. Policies on the wall clock and
             ``max_ahead`` go by it in place of the machine's clock, so that a replay emits as the
@@ -266,6 +269,7 @@ def windowed(
         _time=time,
         _lateness=micros("lateness", lateness),
         _max_ahead=None if max_ahead is None else micros("max_ahead", max_ahead),
+        _idle=None if idle is None else micros("idle", idle, zero=False),
         _where=where,
         _clock=clock,
         _buckets=buckets,

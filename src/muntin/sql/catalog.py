@@ -30,6 +30,7 @@ class Marks:
     max_ahead: int | None = AHEAD
     offset: tuple[str, str] | None = None
     clock: str | None = None
+    idle: int | None = None
 
     def marked(self, text: str, source: Source) -> Marks:
         """The same with what the query itself says of its source."""
@@ -41,7 +42,8 @@ class Marks:
         if self.time is not None:
             hint = "leave this one away, or the one of the table"
             raise SqlError(text, mark.span, f"{self.time} has a watermark already", hint)
-        return replace(self, time=mark.column, lateness=mark.lateness, max_ahead=mark.ahead)
+        marked = replace(self, time=mark.column, lateness=mark.lateness, max_ahead=mark.ahead)
+        return replace(marked, idle=mark.idle)
 
 
 def end_of(relation: Relation) -> str | None:
@@ -128,5 +130,6 @@ class Catalog:
         table = self.tables.get(name.lower())
         if table is None:
             return Resolved(Reading(name), Marks(), names)
-        marks = Marks(table.time, table.lateness, table.max_ahead, table.offset, table.clock)
+        read = (table.time, table.lateness, table.max_ahead, table.offset, table.clock, table.idle)
+        marks = Marks(*read)
         return Resolved(Reading(table.name), marks, names)

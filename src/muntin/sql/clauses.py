@@ -177,7 +177,10 @@ def _ahead(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
     if cursor.takes("MAX", "AHEAD"):
         hint = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
         ahead = None if cursor.takes("ANY") else _time(cursor, "how far ahead", hint)
-    return Watermark(column, delay, ahead, cursor.since(start))
+    idle = None
+    if cursor.takes("IDLE", "AFTER"):
+        idle = _time(cursor, "the idle time", "write IDLE AFTER INTERVAL '1' MINUTE")
+    return Watermark(column, delay, ahead, idle, cursor.since(start))
 
 
 def _time(cursor: Cursor, what: str, hint: str) -> int:

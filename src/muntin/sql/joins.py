@@ -119,7 +119,8 @@ def _spans(select: Select, join: Join) -> dict[str, Span]:
 def _side(half: _Half, keys: tuple[str, ...], policies: Firing, bound: Bound) -> Side:
     marks, timed = half.resolved.marks, bound.axis == "time"
     time, late = (half.time, marks.lateness) if timed else (None, 0)
-    return Side(keys, time, None, policies, late, marks.max_ahead, marks.offset)
+    idle = marks.idle if timed else None
+    return Side(keys, time, None, policies, late, marks.max_ahead, marks.offset, idle=idle)
 
 
 def _hint(error: OptionError) -> str:

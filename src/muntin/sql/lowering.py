@@ -321,6 +321,7 @@ def finished(
             lateness=marks.lateness if axis == "time" else 0,
             max_ahead=marks.max_ahead,
             offset=offset,
+            idle=marks.idle if axis == "time" else None,
         )
     except OptionError as error:
         named = error.value if error.option in ("agg", "key") else error.option

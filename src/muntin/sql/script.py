@@ -276,4 +276,5 @@ def table(cursor: Cursor, made: CreateTable) -> Table:
         made.offset,
         made.clock,
         mode == "stream",
+        mark.idle if mark else None,
     )

@@ -75,6 +75,7 @@ class Watermark:
     column: str
     lateness: int
     ahead: int | None
+    idle: int | None
     span: Span
 
 

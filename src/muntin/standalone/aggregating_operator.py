@@ -119,6 +119,30 @@ class AggregatingOperator(StandaloneOperator):
         self._run(lambda: self._windows.take(messages, final=final))
         self._deliver()
 
+    def advance(self, time: TimeLike) -> bool:
+        """Move the watermark by hand, so that the windows of an idle input emit.
+
+        What comes behind it is late, and it never goes back. ``windowed(idle=…)`` moves it by the
+        clock.
+
+        Args:
+            time: Up to where the input is complete.
+
+        Returns:
+            Whether nothing waits for what is downstream.
+
+        Raises:
+            OptionError: When it isn't a time, when windows lie on rows, which have no watermark,
+                or when neither a message nor ``schema=`` has said yet which columns there are.
+            SelectorDisabledError: When outputs wait for what is downstream.
+        """
+        self._check_accepting()
+        mark = self._mark(time)
+        self._drain()
+        self._check_open(time)
+        self._run(lambda: self._windows.advance(mark))
+        return self._deliver()
+
     def _snapshot(self, start: TimeLike, end: TimeLike, only: pl.DataFrame | None) -> pl.DataFrame:
         """What the windows hold that overlap a range of the axis."""
         self._catch_up()

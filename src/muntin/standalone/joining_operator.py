@@ -14,7 +14,13 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.input_stream import InputStream
-from muntin.standalone.operator import MOST_WAITING, StandaloneOperator, key_frame, machine_clock
+from muntin.standalone.operator import (
+    MOST_WAITING,
+    StandaloneOperator,
+    TimeLike,
+    key_frame,
+    machine_clock,
+)
 from muntin.standalone.pending_outputs import Receiver
 from muntin.standalone.stored_aggregation import StepRows
 from muntin.standalone.stored_join import PendingMessages, StoredJoin
@@ -131,6 +137,34 @@ class JoiningOperator(StandaloneOperator):
             self._pending.append(PendingMessages(messages, None, final))
         self._drain()
         self._deliver()
+
+    def advance(self, time: TimeLike, side: SideName | None = None) -> bool:
+        """Move a side's watermark by hand, so that the other's messages don't wait for it.
+
+        What comes behind it is late, and it never goes back. ``windowed(idle=…)`` moves it by the
+        clock.
+
+        Args:
+            time: Up to where the input is complete.
+            side: ``"left"`` or ``"right"``; both where it isn't given.
+
+        Returns:
+            Whether nothing waits for what is downstream.
+
+        Raises:
+            OptionError: When it isn't a time, when the join is measured in rows, which have no
+                watermark, or when neither messages nor ``schema=`` have said yet which columns
+                there are.
+            SelectorDisabledError: When outputs wait for what is downstream.
+        """
+        self._check_accepting()
+        mark = self._mark(time)
+        if side is not None:
+            self._side(side)
+        self._drain()
+        self._check_open(time)
+        self._run(lambda: self._windows.advance(mark, SIDES if side is None else (side,)))
+        return self._deliver()
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:

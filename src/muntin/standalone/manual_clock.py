@@ -27,6 +27,13 @@ class ManualClock:
         if state.wall not in (None, _UNSET):
             self.advance(state.wall)
 
+    def tell(self, state: State) -> None:
+        """Let the messages since it was set last have come now."""
+        if self.wall is not None:
+            for name in state.moving:
+                state.hear(self.wall, name)
+        state.moving.clear()
+
     def read(self, state: State) -> int:
         """The clock of a shard's next step."""
         if state.wall == _UNSET:

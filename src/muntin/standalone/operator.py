@@ -238,6 +238,21 @@ class StandaloneOperator(Closeable):
         else:
             self._windows.clock.advance(wall)
 
+    def _mark(self, time: TimeLike) -> int:
+        """Where a watermark is to be."""
+        if self.spec.axis == "rows":
+            hint = "leave it out: offsets say when a window is full"
+            raise OptionError("time", time, "moves nothing: rows have no watermark", hint)
+        found = self._position("time", time)
+        if found is None:
+            raise OptionError("time", time, "isn't a time", "give microseconds or a datetime")
+        return found
+
+    def _check_open(self, time: TimeLike) -> None:
+        if not self._open:
+            hint = "hand a message over first, or give schema={…}"
+            raise OptionError("time", time, "moves nothing: no columns are known yet", hint)
+
     def _position(self, option: str, given: Any) -> int | None:
         """A position on the axis."""
         if given is None or (self.spec.axis == "rows" and isinstance(given, int)):

@@ -48,6 +48,7 @@ def windowed(
     offset: tuple[str, str] | None = None,
     lateness: Duration = "0 seconds",
     max_ahead: Duration | None = "1 day",
+    idle: Duration | None = None,
     nulls: Nulls = "reject",
 ) -> Windowed:
     """Begin a windowed aggregation over messages that are handed to an operator.
@@ -65,6 +66,8 @@ def windowed(
         lateness: How far the watermark trails the greatest event time.
         max_ahead: How far ahead of the operator's clock an event time may be; what is further is
             rejected and doesn't move the watermark. ``None`` takes anything.
+        idle: After how long without messages the watermark moves on with the wall clock, so that
+            the last windows emit. What comes behind it then is late. Never by default.
         nulls: Whether a message with NULL in a key is rejected (``reject``), or NULL is a value of
             the key like any other (``group``).
 
@@ -80,6 +83,7 @@ def windowed(
         _time=time,
         _lateness=micros("lateness", lateness),
         _max_ahead=None if max_ahead is None else micros("max_ahead", max_ahead),
+        _idle=None if idle is None else micros("idle", idle, zero=False),
         _offset=offset,
         _nulls=nulls,
     )

@@ -113,7 +113,12 @@ class StoredAggregation:
     def tick(self, wall: int) -> list[StepRows]:
         """Let the clock emit what is due; it never goes back."""
         self.clock.advance(wall)
+        self.clock.tell(self.shard.state)
         return [self._step(None, False)]
+
+    def advance(self, mark: int) -> list[StepRows]:
+        """Move the watermark without a message."""
+        return [self._step(None, False, latest=mark + self.spec.lateness)]
 
     def due(self) -> tuple[int, int]:
         """Which single messages make something due at once: those outside of two times.
@@ -149,7 +154,14 @@ class StoredAggregation:
         order = [columns.TIME, *(self.spec.offset or ())[::-1]]
         return found.sort(order, maintain_order=True).select(self._visible)
 
-    def _step(self, messages: pl.DataFrame | None, final: bool, *, each: bool = False) -> StepRows:
+    def _step(
+        self,
+        messages: pl.DataFrame | None,
+        final: bool,
+        *,
+        each: bool = False,
+        latest: int | None = None,
+    ) -> StepRows:
         state = self.shard.state
         wall = self.clock.read(state)
         if messages is None:
@@ -161,6 +173,8 @@ class StoredAggregation:
             made = step_each(self.shard, messages, wall)
         else:
             combined = self.combiner.combine(messages, state.watermark, state.offsets)
+            if latest is not None:
+                combined.latest = latest
             made = self.shard.step([combined], wall, final=final)
         if self._kept is not None:
             self._keep(new, made, final)

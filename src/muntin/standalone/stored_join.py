@@ -14,7 +14,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.joins import reading as join_reading
-from muntin.engine.joins.joiner import SIDE, Joiner
+from muntin.engine.joins.joiner import SIDE, Arrived, Joiner
 from muntin.engine.joins.operator import join_shard
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import AxisRange
@@ -110,7 +110,13 @@ class StoredJoin:
     def tick(self, wall: int) -> list[StepRows]:
         """Let the clock emit what is due; it never goes back."""
         self.clock.advance(wall)
+        self.clock.tell(self.shard.state)
         return [self._step({}, False)]
+
+    def advance(self, mark: int, sides: Sequence[SideName]) -> list[StepRows]:
+        """Move the watermarks of some sides without a message."""
+        latest = {side: mark + self.spec.side(side).lateness for side in sides}
+        return [self._step({}, False, latest)]
 
     def messages(
         self, side: SideName, between: AxisRange, only: Sequence[pl.DataFrame]
@@ -135,12 +141,18 @@ class StoredJoin:
         keys = None if only is None else self._typed("left", only)
         return self._timed("left", join_reading.sessions(self.shard, between, keys))
 
-    def _step(self, messages: SideFrames, final: bool) -> StepRows:
+    def _step(
+        self, messages: SideFrames, final: bool, latest: Mapping[SideName, int] | None = None
+    ) -> StepRows:
         wall = self.clock.read(self.shard.state)
         arrived = {
             side: [self.joiner.arrive(side, messages[side])] if side in messages else []
             for side in SIDES
         }
+        for side, moment in (latest or {}).items():
+            nothing = self.joiner.no_messages(side)
+            aside = self.joiner.nothing_aside(side)
+            arrived[side] = [Arrived(nothing, rejected=aside, latest=moment)]
         made = self.shard.step(arrived, wall, final=final)
         return StepRows(self._shown(made.results), self._aside(made.rejected))
 

@@ -60,7 +60,7 @@ class JoinShard:
         wall = self.state.clock(new.values(), wall)
         taken, rejected = self._admit(new)
         before = self.strategy.kept_from(self.marks)
-        self._advance(new)
+        self._advance(new, wall)
         after = dict.fromkeys(SIDES, FOREVER) if final else self.strategy.kept_from(self.marks)
         moment = JoinClock(self.marks, before, after, wall, self.state.wall, final)
         emitted = self.strategy.meet(taken, moment)
@@ -125,12 +125,11 @@ class JoinShard:
         past = pl.lit(False) if mark is None else pl.col(columns.TIME) < mark
         return messages.with_columns(numbers.alias(ID), past.alias(LATE))
 
-    def _advance(self, new: Mapping[SideName, Arrived]) -> None:
+    def _advance(self, new: Mapping[SideName, Arrived], wall: int) -> None:
         for side in SIDES:
-            latest, mark = new[side].latest, self.marks[side]
-            if latest is not None:
-                reached = latest - self.spec.side(side).lateness
-                self.marks[side] = reached if mark is None else max(mark, reached)
+            latest, given = new[side].latest, self.spec.side(side)
+            reached = None if latest is None else latest - given.lateness
+            self.marks[side] = self.state.moved(self.marks[side], reached, given.idle, wall, side)
 
 
 def fresh_side(joiner: Joiner, side: SideName, arrived: Sequence[Arrived], state: State) -> Arrived:

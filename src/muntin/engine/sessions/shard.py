@@ -72,7 +72,7 @@ class SessionShard:
         state = self.state
         judged = state.watermark
         wall = state.clock(combined, wall)
-        state.advance(combined, self.spec.lateness)
+        state.advance(combined, self.spec.lateness, self.spec.idle, wall)
         windows, firing = self.combiner.sessions, self.spec.firing
         moment = BatchClock.of(
             windows, firing.grace, (judged, state.watermark), (state.wall, wall), final

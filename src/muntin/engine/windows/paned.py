@@ -111,7 +111,7 @@ class PanedShard:
         """Move the clock and the watermark."""
         state, judged = self.state, self.state.watermark
         wall = state.clock(combined, wall)
-        state.advance(combined, self.spec.lateness)
+        state.advance(combined, self.spec.lateness, self.spec.idle, wall)
         marks, walls = (judged, state.watermark), (state.wall, wall)
         moment = BatchClock.of(self.windows, self.spec.firing.grace, marks, walls, final)
         return Begun(judged, moment, final)

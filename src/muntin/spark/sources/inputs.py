@@ -221,13 +221,15 @@ def _check_time(frame: DataFrame, option: str, time: str) -> None:
         raise OptionError(option, time, f"has type {kind.simpleString()}, not timestamp", hint)
 
 
-def period_of(policies: Sequence[Policy | None]) -> int | None:
+def period_of(policies: Sequence[Policy | None], *idle: int | None) -> int | None:
     """How often a tick is needed, so that there is one at each multiple of each policy's period.
 
-    ``None`` where no policy goes by the clock. Every tick is a batch: where periods have little in
+    An idle time is noticed within a tenth of it. ``None`` where nothing goes by the clock.
+    Every tick is a batch: where periods have little in
     common there is one a second, or as often as the shortest of them says.
     """
     periods = [p.period for p in policies if p is not None and p.period is not None]
+    periods += [max(1, time // 10) for time in idle if time is not None]
     return max(gcd(*periods), min(SECOND, *periods)) if periods else None
 
 

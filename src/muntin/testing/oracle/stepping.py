@@ -96,6 +96,7 @@ class Oracle:
             after.pass_offset(message)
             if reasons[-1] is None:
                 placed.append(after.place(message))
+        after.pass_time(bool(placed), wall, self._wall)
         outcome = self._placing.take(placed, self._marks)
         result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
