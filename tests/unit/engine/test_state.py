@@ -35,7 +35,7 @@ def test_nothing_is_known_at_first() -> None:
 def test_what_was_saved_is_there_again() -> None:
     store = CountingBlobs()
     state = State(store, QUERY.spec)
-    state.advance([batch(latest=12)], QUERY.spec.lateness)
+    state.advance([batch(latest=12)], QUERY.spec.lateness, None, 0)
     state.wall = 99
     state.count({"seen": 3})
     state.extra = {"rows": 7}
@@ -47,13 +47,13 @@ def test_what_was_saved_is_there_again() -> None:
 
 def test_the_watermark_trails_the_greatest_time_and_never_goes_back() -> None:
     state = State(CountingBlobs(), QUERY.spec)
-    state.advance([batch()], QUERY.spec.lateness)
+    state.advance([batch()], QUERY.spec.lateness, None, 0)
     assert state.watermark is None
-    state.advance([batch(latest=3), batch(), batch(latest=1)], QUERY.spec.lateness)
+    state.advance([batch(latest=3), batch(), batch(latest=1)], QUERY.spec.lateness, None, 0)
     assert state.watermark == -2
-    state.advance([batch(latest=2)], QUERY.spec.lateness)
+    state.advance([batch(latest=2)], QUERY.spec.lateness, None, 0)
     assert state.watermark == -2
-    state.advance([], QUERY.spec.lateness)
+    state.advance([], QUERY.spec.lateness, None, 0)
     assert state.watermark == -2
 
 
