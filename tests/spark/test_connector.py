@@ -92,7 +92,26 @@ def test_options_of_clients_get_their_prefix_and_arent_shown() -> None:
         "failOnDataLoss": "false",
         "fetchOffset.numRetries": "60",
     }
-    assert "sesame" not in f"{orders!r} {mt.to_kafka('there:9092', 'x', options=options)!r}"
+    sent = mt.to_kafka("there:9092", "x", options={"sasl.password": "sesame"})
+    assert "sesame" not in f"{orders!r} {sent!r}"
+
+
+def test_what_sends_takes_options_of_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    for options, match in [
+        ({"kafka.sasl.jaas.config": "sesame"}, "jaas.config' is for Java's.*give 'sasl.username'"),
+        ({"max.request.size": "9"}, "give 'message.max.bytes'"),
+        ({"groupIdPrefix": "mine"}, "Spark's connector; leave it out, or write with a function"),
+        (
+            {"default.api.timeout.ms": "9"},
+            "aren't librdkafka's: No such.*\"default.api.timeout.ms\"",
+        ),
+    ]:
+        with pytest.raises(mt.OptionError, match=match):
+            mt.to_kafka("there:9092", "x", options=options)
+    mt.to_kafka("there:9092", "x", options={"linger.ms": "20", "compression.type": "lz4"})
+    monkeypatch.setattr("muntin.spark.sinks.kafka.find_spec", lambda name: None)
+    with pytest.raises(mt.MissingExtraError, match=r"writing topics needs .*'muntin\[kafka\]'"):
+        mt.to_kafka("there:9092", "x")
 
 
 def test_a_folder_without_the_connector_is_named(

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from confluent_kafka.admin import NewTopic
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 from tests.services.kafka import Kafka
@@ -19,6 +19,7 @@ from tests.spark.feed import at, rows
 
 import muntin as mt
 from muntin.model.errors import SourceError
+from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.unstorable import Letters
 from muntin.spark.sources.kafka import Reader
 from muntin.spark.sources.tables import Surroundings, read, sink
@@ -196,32 +197,38 @@ def test_all_types_of_avro_are_the_same_by_both_readers(spark: SparkSession, kaf
     assert len(found) == 4
 
 
-class Pairs:
-    """A batch of rows without identity."""
+class Pairs(Batch):
+    """A batch of rows without identity: few, which go from the driver, or many."""
 
-    number, keys, kind, identity, empty = 3, None, "results", None, False
+    def __init__(self, frame: Any, few: bool = True) -> None:
+        letters, blobs = Letters("results"), (b"",) if few else None
+        super().__init__(3, frame, "results", frame.schema, None, letters=letters, blobs=blobs)
 
-    def __init__(self, frame: Any) -> None:
-        self.frame = frame
-        self.letters = Letters(self.kind)
+    @property
+    def frame(self) -> DataFrame:
+        return self.emitted
+
+    def table(self) -> pa.Table:
+        return self.emitted.toArrow()
 
 
-def test_messages_too_large_for_the_topic_are_set_aside(spark: SparkSession, kafka: Kafka) -> None:
+@pytest.mark.parametrize("few", [True, False])
+def test_messages_too_large_for_the_topic_are_set_aside(
+    spark: SparkSession, kafka: Kafka, few: bool
+) -> None:
     """Those that only the client would take, and those that it wouldn't either."""
-    topic = "narrow"
-    made = kafka.admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])
-    made[topic].result(timeout=60)
+    topic = kafka.topic(1, largest=20_000)
     # Random bytes, which nothing makes shorter.
     text = "array_join(transform(sequence(1, size), i -> md5(cast(rand() AS string))), '')"
     sizes = spark.sql("SELECT explode(array(1, 100, 1000, 2, 60000, 3)) AS size").coalesce(1)
     frame = sizes.selectExpr("size", f"{text} AS text").localCheckpoint()
-    batch = Pairs(frame)
+    batch = Pairs(frame, few)
     mt.to_kafka(kafka.servers, topic).write(batch)
     (unfit,) = batch.letters.frames_on(spark)
     aside = {json.loads(row.row)["size"]: (row.sink, row.why) for row in unfit.collect()}
     assert list(aside) == [1000, 60000]
     place, why = aside[1000]
-    assert place == f"Kafka {kafka.servers}, topic narrow"
+    assert place == f"Kafka {kafka.servers}, topic {topic}"
     assert why.startswith("the message is too large: 32")
     sent = [json.loads(message.value())["size"] for message in kafka.read(topic)]
     assert sent[-4:] == [1, 100, 2, 3]

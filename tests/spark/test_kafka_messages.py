@@ -1,110 +1,79 @@
-"""What a broker refuses, with one that is made up; the real one is in test_kafka."""
+"""Rows as messages: as Spark's own JSON has them, with keys and headers, whatever is in them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.kafka import KafkaSink, to_kafka
-from muntin.spark.sinks.kafka_messages import OutgoingMessages, texts
+from muntin.spark.sinks.kafka_messages import Encoding, Sender
+from muntin.spark.sinks.kafka_producer import Messages
 from muntin.spark.sinks.unstorable import Letters
 
-
-class Broker:
-    """Takes messages up to a size, and of a batch in which one is larger the first ones only."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.sent: list[list[bytes]] = []
-
-    def take(self, messages: DataFrame) -> None:
-        found = messages.collect()
-        self.sent.append([bytes(row.value) for row in found])
-        if any(len(row.value or b"") + len(row.key or "") > self.most for row in found):
-            raise PySparkException("Job aborted: org.apache.kafka.…RecordTooLargeException: 1")
-
-
-def messages(spark: SparkSession, *values: bytes) -> DataFrame:
-    frame = spark.createDataFrame([(n, v) for n, v in enumerate(values)], "n int, raw binary")
-    headers = "array(struct('batch' AS key, cast('0' AS binary) AS value)) AS headers"
-    made = frame.coalesce(1).selectExpr("*", "cast(raw AS string) AS text", headers)
-    return made.select(
-        F.struct("n", "text").alias("row"),
-        texts(("n", "TEXT"), made.schema).alias("texts"),
-        F.col("n").cast("string").alias("key"),
-        F.col("raw").alias("value"),
-        "headers",
-    )
+_MICROS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+_AS_SPARK = (
+    f"map('ignoreNullFields', 'false', 'timestampFormat', \"{_MICROS}XXX\", "
+    f"'timestampNTZFormat', \"{_MICROS}\")"
+)
+VALUES = """
+    1Y AS few, -2 AS n, {id} * 4000000000 AS many, {id} / 3D AS real, CAST(0.1 AS float) AS half,
+    1e300D AS great, CAST('NaN' AS double) AS none, CAST('-Infinity' AS double) AS least,
+    CAST(-12.30 * {id} AS decimal(20, 2)) AS price, CAST(0.00000001 AS decimal(30, 10)) AS small,
+    {id} = 1 AS yes, concat('ä "quoted" \\\\', chr(10), chr(9), chr(1), '/') AS text, '' AS empty,
+    X'00FF10' AS raw, DATE'2026-01-31' AS day, CAST(NULL AS string) AS nothing,
+    timestamp_micros({id} * 1793511000000001) AS at,
+    timestamp_micros(-62135596800000001 - {id}) AS early,
+    TIMESTAMP_NTZ'2026-01-01 00:00:00.1' AS local,
+    timestamp_micros(9223372036854775807 - {id}) AS last,
+    array(1, NULL, {id}) AS list, array(array('a"'), NULL) AS lists,
+    CAST(array() AS array<int>) AS no_list, map('a"', 1, 'b', NULL) AS named,
+    map({id}, array(TIMESTAMP'2026-01-01 00:00:00Z')) AS by_number,
+    named_struct('a', 1, 'b', named_struct('c', CAST(NULL AS int)), 'é', X'01') AS place,
+    CAST(NULL AS struct<a: int>) AS no_place, CAST(NULL AS array<int>) AS no_array,
+    INTERVAL '1 02:03:04.5' DAY TO SECOND AS took, INTERVAL '-3 00:00:00' DAY TO SECOND AS back
+"""
 
 
-BAD = b"a\xed\xa0\x80"
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata", "+05:30", "GMT-7"])
+def test_json_is_as_spark_has_it(spark: SparkSession, zone: str) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        frame = spark.sql(f"SELECT {VALUES.replace('{id}', 'id')} FROM range(3)")
+        rows = frame.selectExpr(f"to_json(struct(*), {_AS_SPARK}) AS json").collect()
+        encoding = Encoding((), tuple(frame.columns), (), zone=zone)
+        made, unfit = encoding.messages(frame.toArrow())
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+    assert unfit == {}
+    for text, row in zip(made.values, rows, strict=True):
+        found, wanted = json.loads(text), json.loads(row.json)
+        assert list(found) == list(wanted)
+        for name, value in wanted.items():
+            assert found[name] == value, name
 
 
-def emitted(unfit: DataFrame | None) -> list[tuple[int, str]]:
-    rows = unfit.collect() if unfit is not None else []
-    return [(json.loads(row.row)["n"], row.why) for row in rows]
+def sender(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any, Any]]:
+    """What is sent instead of to a broker: key, value and headers."""
+    sent: list[tuple[Any, Any, Any]] = []
+
+    def take(client: Any, topic: str, messages: Messages, rows: list[int]) -> dict[int, str]:
+        parts = messages.keys, messages.values, messages.headers
+        sent.extend((parts[0][n], parts[1][n], parts[2][n]) for n in rows)
+        return {}
+
+    monkeypatch.setattr("muntin.spark.sinks.kafka_messages.send", take)
+    return sent
 
 
-@pytest.mark.parametrize("most", [1_000_000, 700, 1])
-def test_what_is_too_large_or_no_text_is_set_aside(spark: SparkSession, most: int) -> None:
-    """Whether it is the client that refuses it, the broker, or neither."""
-    values = [b"x" * 500, BAD, b"y" * 5000, b"a", b"z" * 900, b"b"]
-    broker = Broker(most)
-    unfit = emitted(OutgoingMessages(messages(spark, *values), 2000, broker.take).send())
-    large = [n for n, value in enumerate(values) if len(value) + 1 > min(most, 2000 - 113)]
-    assert [n for n, _ in unfit] == sorted({1, *large})
-    assert unfit[[n for n, _ in unfit].index(1)][1] == "a text isn't UTF-8, as JSON must be"
-    # In the end, everything else was sent once more, in its order.
-    assert broker.sent[-1] == [v for n, v in enumerate(values) if n not in (1, *large)]
-
-
-def test_what_is_taken_is_sent_once(spark: SparkSession) -> None:
-    broker = Broker(1000)
-    assert OutgoingMessages(messages(spark, b"a", b"b"), 2000, broker.take).send() is None
-    assert broker.sent == [[b"a", b"b"]]
-
-
-def test_another_error_is_the_brokers(spark: SparkSession) -> None:
-    def fail(messages: DataFrame) -> None:
-        raise PySparkException("TimeoutException: topic x not present in metadata")
-
-    with pytest.raises(PySparkException, match="not present"):
-        OutgoingMessages(messages(spark, b"a"), 2000, fail).send()
-
-
-def test_text_within_other_values_counts(spark: SparkSession) -> None:
-    bad = "cast(unhex('61EDA080') AS string)"
-    columns = [
-        f"array('a', {bad})", f"map('a', {bad})", f"map({bad}, 1)", f"named_struct('s', {bad})",
-        f"array(named_struct('m', map(1, array({bad}))))", bad, "array('a', null)",
-        "cast(null AS string)", "map('a', cast(null AS string))", "1",
-    ]  # fmt: skip
-    for number, column in enumerate(columns):
-        frame = spark.sql(f"SELECT {column} AS `a b`")
-        (row,) = frame.select(texts(("a b",), frame.schema).alias("valid")).collect()
-        assert row.valid == (number > 5), column
-
-
-def test_a_column_may_be_called_as_a_variable(spark: SparkSession) -> None:
-    """The condition for lists within lists has variables of its own."""
-    bad = "cast(unhex('61EDA080') AS string)"
-    frame = spark.sql(f"SELECT array(array('a', {bad})) AS one0, array(array('a')) AS one1")
-    valid = [texts((name,), frame.schema).alias(name) for name in ("one0", "ONE1")]
-    (row,) = frame.select(*valid).collect()
-    assert (row.one0, row.ONE1) == (False, True)
-
-
-def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: Any) -> None:
+def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not within a millisecond, nor in the hour that comes twice when clocks go back."""
-    sent: list[Any] = []
-    monkeypatch.setattr(KafkaSink, "_send", lambda sink, rows: sent.extend(rows.collect()))
-    monkeypatch.setattr("muntin.spark.sinks.kafka.connect", lambda spark: None)
+    sent = sender(monkeypatch)
     micros = [0, 1, 1_000, 1_793_511_000_000_000, 1_793_514_600_000_000, 2**62]
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
@@ -115,20 +84,92 @@ def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: Any) -> N
         for key in (None, "window_start", ["k", "WINDOW_START"]):
             sent.clear()
             to_kafka("nowhere:9", "t", key=key).write(Made(frame))
-            assert len({row.key for row in sent}) == len(micros)
-            times = [json.loads(row.value)["window_start"] for row in sent]
+            assert len({key for key, _, _ in sent}) == len(micros)
+            times = [json.loads(value)["window_start"] for _, value, _ in sent]
             assert len(set(times)) == len(micros)
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(zone))
 
 
+@pytest.mark.parametrize("few", [True, False])
+def test_text_that_is_none_is_set_aside(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: bool
+) -> None:
+    """However deep it lies, whether rows are sent from the driver or by the workers."""
+    bad = "cast(unhex('61EDA080') AS string)"
+    columns = [
+        "'a'", bad, f"array('a', {bad})", f"map('a', {bad})", f"map({bad}, 1)",
+        f"named_struct('s', {bad})", f"array(named_struct('m', map(1, array({bad}))))",
+        "array('a', null)", "cast(null AS string)",
+    ]  # fmt: skip
+    sent = sender(monkeypatch)
+    for number, column in enumerate(columns):
+        sent.clear()
+        frame = spark.sql(f"SELECT {column} AS `a b`, 'k' AS k")
+        batch = Made(frame, few)
+        if few:
+            to_kafka("nowhere:9", "t").write(batch)
+            assert len(sent) == (not 0 < number < 7), column
+            aside = [one.collect() for one in batch.letters.frames_on(spark)]
+        else:
+            rows = list(Sender({}, "t", Encoding((), ("a b",), ()))(frame.toArrow().to_batches()))
+            aside = [pa.Table.from_batches([one]).to_pylist() for one in rows]
+        assert len(aside) == (0 < number < 7), column
+        for letters in aside:
+            assert letters[0]["why"] == "a text isn't UTF-8, as JSON must be"
+            assert "\\" in letters[0]["row"]
+
+
+def test_what_takes_a_window_back_has_no_value(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = sender(monkeypatch)
+    frame = spark.createDataFrame(
+        [("k", 1, "full", 0), ("k", 1, "retract", 1), (None, 2, "late", 1)],
+        "k string, n int, emission string, revision long",
+    ).coalesce(1)
+    to_kafka("nowhere:9", "t", key="K").write(Made(frame))
+    assert [(key, value and json.loads(value)["n"]) for key, value, _ in sent] == [
+        (b"k", 1), (b"k", None), (None, 2),
+    ]  # fmt: skip
+    assert sent[1][2] == [("emission", "retract"), ("revision", "1"), ("batch", "7")]
+
+
+def test_rejected_messages_keep_their_bytes_and_headers(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = sender(monkeypatch)
+    frame = spark.sql("""
+        SELECT 'a' AS id, if(id = 0, X'FF', NULL) AS malformed, 'k' AS key, 't' AS topic,
+               3L AS offset, array(struct('trace' AS key, X'01' AS value)) AS headers,
+               'late' AS reason, TIMESTAMP'2026-01-01 00:00:10.5Z' AS watermark
+        FROM range(0, 2, 1, 1)
+    """)
+    to_kafka("nowhere:9", "t").write(Made(frame, kind="rejected"))
+    assert [(key, value) for key, value, _ in sent] == [(b"k", b"\xff"), (b"k", '{"id":"a"}')]
+    assert sent[0][2] == [
+        ("trace", b"\x01"), ("topic", "t"), ("offset", "3"), ("reason", "late"),
+        ("watermark", "2026-01-01 00:00:10.5"), ("batch", "7"),
+    ]  # fmt: skip
+
+
+def test_it_shows_nothing_of_its_options() -> None:
+    sink = to_kafka("h:1", "t", options={"sasl.password": "secret", "kafka.linger.ms": "1"})
+    assert repr(sink) == "KafkaSink('h:1', 't')"
+    assert isinstance(sink, KafkaSink)
+
+
 class Made(Batch):
     """A batch of rows that were made here."""
 
-    def __init__(self, frame: DataFrame) -> None:
-        letters = Letters("results")
-        super().__init__(0, frame, "results", frame.schema, ("k",), letters=letters)
+    def __init__(self, frame: DataFrame, few: bool = True, kind: str = "results") -> None:
+        keys = ("k",) if kind == "results" else None
+        blobs = (b"",) if few else None
+        super().__init__(7, frame, kind, frame.schema, keys, letters=Letters(kind), blobs=blobs)
 
     @property
     def frame(self) -> DataFrame:
         return self.emitted
+
+    def table(self) -> pa.Table:
+        return self.emitted.toArrow()

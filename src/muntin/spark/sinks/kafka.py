@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Literal
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from muntin.engine import columns
-from muntin.model.errors import OptionError
+from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.pipeline import quoted
 from muntin.spark.host.plan import REJECTED
-from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.kafka_messages import OutgoingMessages, texts
+from muntin.spark.sinks.kafka_messages import VALUE, Encoding, Sender
+from muntin.spark.sinks.unstorable import ROW, SINK, WHY
 from muntin.spark.sources.avro_registry import Registry, registry_at
 from muntin.spark.sources.avro_schema import schema_of
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.kafka import MALFORMED, OWN
-from muntin.spark.sources.kafka_client import of_connector
+from muntin.spark.sources.kafka_client import of_librdkafka, refuse_unknown
 
-# As exact as times are, so that no two windows have one key.
-_INSTANT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
-_LOCAL = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
-_JSON = {"ignoreNullFields": "false", "timestampFormat": _INSTANT, "timestampNTZFormat": _LOCAL}
-# The client's ``max.request.size``, where it isn't given.
-_MOST = 1_048_576
 # Sent in headers, so that a dead letter's value is what came in.
 _ASIDE = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
 
@@ -39,21 +35,20 @@ class KafkaSink:
 
     def __init__(
         self,
-        servers: str,
+        client: Mapping[str, str],
         topic: str,
         key: tuple[str, ...] | None,
         form: str,
         schema: str | None,
         registry: Registry | None,
-        options: Mapping[str, str],
     ) -> None:
-        self.servers = servers
+        self.servers = client["bootstrap.servers"]
         self.topic = topic
         self.key = key
         self.form = form
         self.schema = schema
         self.registry = registry
-        self._options = dict(options)
+        self._client = dict(client)
 
     def __repr__(self) -> str:
         return f"KafkaSink({self.servers!r}, {self.topic!r})"
@@ -70,79 +65,65 @@ class KafkaSink:
         """See ``Sink``."""
         if batch.empty:
             return
-        frame = batch.frame
-        connect(frame.sparkSession)
-        hide_secrets(frame.sparkSession)
-        made = self._letters if batch.kind == REJECTED else self._rows
-        rows = frame.select(F.struct("*").alias("row"), *made(frame, batch))
-        unfit = OutgoingMessages(rows, self._most, self._send).send()
-        if unfit is not None:
-            place = F.lit(f"Kafka {self.servers}, topic {self.topic}")
-            batch.letters.add_frame(unfit.withColumn("sink", place))
+        place = f"Kafka {self.servers}, topic {self.topic}"
+        if batch.blobs is not None and self.form == "json":
+            # Few rows are sent from here: a job of Spark's takes longer than they do.
+            rows = batch.table()
+            sender = Sender(self._client, self.topic, self._encoding(batch, rows.column_names))
+            unfit = sender.send(rows)
+            if unfit:
+                aside = rows.take([*unfit])
+                batch.letters.add(aside, place, [*unfit.values()])
+            return
+        frame = batch.frame if self.form == "json" else self._with_value(batch)
+        sender = Sender(self._client, self.topic, self._encoding(batch, frame.columns))
+        aside = frame.mapInArrow(sender, f"{ROW} string, {WHY} string").persist()
+        if aside.isEmpty():
+            aside.unpersist()
+        else:
+            batch.letters.add_frame(aside.withColumn(SINK, F.lit(place)))
 
-    def _send(self, messages: DataFrame) -> None:
-        given = {"kafka.bootstrap.servers": self.servers, "topic": self.topic}
-        options = {**given, "includeHeaders": "true", **self._options}
-        messages.write.format("kafka").options(**options).save()
+    def _encoding(self, batch: Batch, names: Sequence[str]) -> Encoding:
+        """How rows of some columns become messages."""
+        there = [name for name in names if name != VALUE]
+        if batch.kind == REJECTED:
+            own = [name for name in _ASIDE if name in there]
+            payload = [c for c in there if c not in (*own, *OWN, MALFORMED)]
+            key = self.key if self.key is not None else ("key",) if "key" in there else ()
+            raw = MALFORMED if MALFORMED in there else None
+            made = Encoding(_as_named(key, there), tuple(payload or there), tuple(own), raw=raw)
+            made = replace(made, given="headers" in there)
+        else:
+            identity = self.key if self.key is not None else batch.identity
+            own = [name for name in (columns.EMISSION, columns.REVISION) if name in there]
+            made = Encoding(_as_named(identity or (), there), tuple(there), tuple(own))
+            gone = batch.keys is not None and columns.EMISSION in there
+            made = replace(made, vanish=gone)
+        zone = str(batch.emitted.sparkSession.conf.get("spark.sql.session.timeZone"))
+        return replace(made, batch=batch.number, zone=zone, by_spark=self.form == "avro")
 
-    @property
-    def _most(self) -> int:
-        """How many bytes a message may have for the client."""
-        known = {name.lower(): value for name, value in self._options.items()}
-        return int(known.get("kafka.max.request.size", _MOST))
-
-    def _rows(self, frame: DataFrame, batch: Batch) -> list[Column]:
-        """Results and pairs."""
-        there = frame.columns
-        identity = self.key if self.key is not None else batch.identity
-        value = self._value(there, frame.schema)
-        if batch.keys is not None:
-            value = F.when(F.expr(f"{columns.EMISSION} <> 'retract'"), value)
-        own = [name for name in (columns.EMISSION, columns.REVISION) if name in there]
-        key = _key(identity, frame.schema)
-        names = there if identity is None or len(identity) < 2 else (*there, *identity)
-        return self._made(key, value, _headers(own, batch.number), names, frame)
-
-    def _letters(self, frame: DataFrame, batch: Batch) -> list[Column]:
-        """Rejected messages, with their own key, value and headers where those are known."""
-        there = frame.columns
-        own = [name for name in _ASIDE if name in there]
-        payload = [c for c in there if c not in (*own, *OWN, MALFORMED)]
-        value = self._value(payload or there, frame.schema)
-        if MALFORMED in there:
-            value = F.coalesce(F.col(MALFORMED), value)
-        headers = _headers(own, batch.number)
-        if "headers" in there:
-            given = F.coalesce(F.col("headers"), F.array().cast(frame.schema["headers"].dataType))
-            headers = F.concat(given, headers)
-        key = F.lit(None).cast("string")
-        if self.key is not None:
-            key = _key(self.key, frame.schema)
-        elif "key" in there:
-            key = F.col("key").cast("string")
-        names = (*(payload or there), *(self.key or ()))
-        return self._made(key, value, headers, names, frame)
-
-    def _made(
-        self, key: Column, value: Column, headers: Column, names: Sequence[str], frame: DataFrame
-    ) -> list[Column]:
-        """A message's columns, and whether those that become JSON are text where they must be."""
-        valid = F.lit(True) if self.form == "avro" else texts(names, frame.schema)
-        parts = {"key": key, "value": value, "headers": headers, "texts": valid}
-        return [column.alias(name) for name, column in parts.items()]
-
-    def _value(self, names: Sequence[str], schema: StructType) -> Column:
-        row = _struct(names)
-        if self.form == "json":
-            return F.to_json(row, _JSON).cast("binary")
+    def _with_value(self, batch: Batch) -> DataFrame:
+        """A batch's rows, with their values as Spark writes Avro."""
         from pyspark.sql.avro.functions import to_avro
 
+        frame = batch.frame
+        connect(frame.sparkSession)
+        names = self._encoding(batch, frame.columns).value
+        row = F.struct(*(F.col(quoted(name)) for name in names))
         if self.registry is None:
-            return to_avro(row) if self.schema is None else to_avro(row, self.schema)
-        written = StructType([schema[name] for name in names])
+            value = to_avro(row) if self.schema is None else to_avro(row, self.schema)
+            return frame.withColumn(VALUE, value)
+        written = StructType([frame.schema[name] for name in names])
         text = self.schema or json.dumps(schema_of(written, "Row"))
         number = _registered(self.registry, self.topic, text)
-        return F.concat(F.lit(bytearray(b"\0" + number.to_bytes(4, "big"))), to_avro(row, text))
+        begin = F.lit(bytearray(b"\0" + number.to_bytes(4, "big")))
+        return frame.withColumn(VALUE, F.concat(begin, to_avro(row, text)))
+
+
+def _as_named(names: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
+    """Columns by the names that they have: Spark's have no case."""
+    known = {name.lower(): name for name in there}
+    return tuple(known[name.lower()] for name in names)
 
 
 @lru_cache(maxsize=100)
@@ -182,10 +163,12 @@ def to_kafka(
         schema: The Avro schema, as JSON; made from the columns' types where it isn't given.
         registry: The address of a schema registry, as of ``kafka``: the schema is registered with
             the first batch, and each message begins with its number.
-        options: As of ``kafka``.
+        options: Settings of librdkafka, as of ``kafka`` where the workers read: ``sasl.username``,
+            ``ssl.ca.location``, ``message.max.bytes``, …
 
     Raises:
-        OptionError: When the options don't fit together.
+        OptionError: When the options don't fit together, or aren't librdkafka's.
+        MissingExtraError: When ``muntin[kafka]`` isn't installed.
 
     Example:
         >>> to_kafka("localhost:9092", "views")
@@ -197,32 +180,10 @@ def to_kafka(
         raise OptionError("schema", schema, "is for Avro", "add format='avro'")
     if registry is not None and format != "avro":
         raise OptionError("registry", "…", "is for Avro", "add format='avro'")
+    if find_spec("confluent_kafka") is None:
+        raise MissingExtraError("writing topics", "kafka")
+    client, _ = of_librdkafka(servers, options or {}, "write with a function of your own")
+    refuse_unknown(client, sends=True)
     known = registry_at(registry)
     names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
-    return KafkaSink(servers, topic, names, format, schema, known, of_connector(options or {}))
-
-
-def _key(names: tuple[str, ...] | None, schema: StructType) -> Column:
-    if not names:
-        return F.lit(None).cast("string")
-    if len(names) > 1:
-        return F.to_json(_struct(names), _JSON)
-    found = F.col(quoted(names[0]))
-    times = {f.name.lower() for f in schema.fields if isinstance(f.dataType, TimestampType)}
-    # Without its offset, the hour that comes twice when clocks go back is one.
-    return F.date_format(found, _INSTANT) if names[0].lower() in times else found.cast("string")
-
-
-# Each batch makes its columns anew, and a column made of text is one call to the JVM.
-def _struct(names: Sequence[str]) -> Column:
-    return F.expr(f"struct({', '.join(map(quoted, names))})")
-
-
-def _headers(names: Sequence[str], number: int) -> Column:
-    values = {name: f"cast({quoted(name)} AS string)" for name in names}
-    values["batch"] = f"'{number}'"
-    made = (
-        f"named_struct('key', '{name}', 'value', cast({value} AS binary))"
-        for name, value in values.items()
-    )
-    return F.expr(f"array({', '.join(made)})")
+    return KafkaSink(client, topic, names, format, schema, known)

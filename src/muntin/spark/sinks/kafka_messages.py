@@ -1,158 +1,156 @@
-"""Messages on their way to a topic: what the broker or JSON can't take is found, and set aside."""
+"""Rows as messages of a topic, made of columns; and which rows can't be messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, reduce
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import polars as pl
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
-from muntin.model.pipeline import quoted
+from muntin.engine import columns
+from muntin.engine.utf8 import GARBLED, frame_of
+from muntin.spark.sinks.json_text import moments, objects
+from muntin.spark.sinks.kafka_producer import Headers, Messages, send
 from muntin.spark.sinks.plain import as_json
 from muntin.spark.sinks.unstorable import ROW, WHY
 
+# Made by Spark, where it is: the value of each message.
+VALUE = "__muntin_value"
 _NOT_TEXT = "a text isn't UTF-8, as JSON must be"
-# What the job that sends ends with then.
-_INVALID = "muntin found no UTF-8"
-_TOO_LARGE = "RecordTooLargeException"
-# What a driver says of an error whose class only the executors have, as with added jars.
-_UNKNOWN = "UnknownReason"
-# What a record and its batch need beside its bytes at most, and a header of it (Kafka's own count).
-_OVERHEAD, _A_HEADER = 100, 10
-_MESSAGE = ("key", "value", "headers")
 
 
-def is_text(value: str, kind: DataType, depth: int = 0) -> str | None:
-    """A condition in SQL: whether all text of a value is UTF-8; ``None`` where it has no text.
+@dataclass(frozen=True)
+class Encoding:
+    """How rows become messages.
 
-    What else Spark has in text comes out of casts.
-
-    Args:
-        value: The value, in SQL.
-        kind: Its type.
-        depth: In how many lists it lies: each has a variable of its own.
-    """
-    found: list[str | None] = []
-    if isinstance(kind, StringType):
-        found = [f"is_valid_utf8({value})"]
-    elif isinstance(kind, ArrayType):
-        one = f"one{depth}"
-        inner = is_text(one, kind.elementType, depth + 1)
-        found = [inner and f"forall({value}, {one} -> {inner})"]
-    elif isinstance(kind, MapType):
-        found = [
-            is_text(f"map_keys({value})", ArrayType(kind.keyType), depth),
-            is_text(f"map_values({value})", ArrayType(kind.valueType), depth),
-        ]
-    elif isinstance(kind, StructType):
-        found = [is_text(f"{value}.{quoted(f.name)}", f.dataType, depth) for f in kind.fields]
-    known = [one for one in found if one is not None]
-    return f"coalesce({' AND '.join(known)}, true)" if known else None
-
-
-class OutgoingMessages:
-    """Messages that are sent as one batch, and in its order.
-
-    Args:
-        rows: ``row``, what the message is made of; ``texts``, whether that is text where it must
-            be; ``key``, ``value`` and ``headers``.
-        most: How many bytes a message may have by the client's settings.
-        save: Sends messages.
+    Attributes:
+        key: The columns of the key: one is taken as it is, several are a JSON object.
+        value: The columns of the value.
+        own: The columns that are headers.
+        batch: The number of the batch, which is a header.
+        raw: The column that has a message's very bytes, for those that couldn't be read.
+        given: Whether the rows have headers of their own.
+        vanish: Whether rows that take a window back have no value.
+        by_spark: Whether the rows have their values already, in ``VALUE``.
+        zone: The zone that times are written in.
     """
 
-    def __init__(self, rows: DataFrame, most: int, save: Callable[[DataFrame], None]) -> None:
-        self._all = rows
-        self._most = most
-        self._save = save
+    key: tuple[str, ...]
+    value: tuple[str, ...]
+    own: tuple[str, ...]
+    batch: int = 0
+    raw: str | None = None
+    given: bool = False
+    vanish: bool = False
+    by_spark: bool = False
+    zone: str = "UTC"
 
-    def send(self) -> DataFrame | None:
-        """Send all that can be sent.
+    def messages(self, table: pa.Table) -> tuple[Messages, dict[int, str]]:
+        """Rows as messages, and why some of them can't be any."""
+        rows = frame_of(table)
+        made = Messages(self._keys(table, rows), self._values(rows), self._headers(rows))
+        return made, dict.fromkeys(self._garbled(rows), _NOT_TEXT)
 
-        Messages are looked at only when some weren't taken. They may have been sent by then, or
-        some of them: what can be sent is sent again, all of it, in its order.
+    def _keys(self, table: pa.Table, rows: pl.DataFrame) -> list[Any]:
+        if not self.key:
+            return [None] * len(rows)
+        if len(self.key) > 1:
+            return objects(rows, self.key, self.zone).to_list()
+        name = self.key[0]
+        kind = rows.schema[name]
+        if isinstance(kind, pl.String | pl.Binary):
+            # Its bytes as they are, whatever they are.
+            held: list[Any] = table[name].cast(pa.large_binary()).to_pylist()
+            return held
+        if isinstance(kind, pl.Datetime):
+            return moments(rows, name, self.zone).to_list()
+        if kind.is_nested() or isinstance(kind, pl.Map):
+            of = pl.DataFrame({"k": rows[name]})
+            texts = objects(of, ["k"], self.zone).str.slice(5).str.strip_suffix("}")
+            return texts.set(rows[name].is_null(), None).to_list()
+        return rows[name].cast(pl.String).to_list()
 
-        Returns:
-            ``row`` and ``why`` of the others; ``None`` where there are none.
-        """
-        value = f"CASE WHEN texts THEN value ELSE raise_error('{_INVALID}') END AS value"
-        if self._taken(self._all.selectExpr("key", value, "headers")):
-            return None
-        limit = self._most
-        self._probe()
-        if not self._taken(self._up_to(limit)):
-            limit = self._searched()
-            self._save(self._up_to(limit).select(*_MESSAGE))
-        large = F.concat(F.lit("the message is too large: "), F.col("size"), F.lit(" bytes"))
-        why = F.when(~F.col("texts"), F.lit(_NOT_TEXT)).when(F.col("size") > limit, large)
-        unfit = self._rows.withColumn(WHY, why).where(F.col(WHY).isNotNull())
-        return unfit.select("row", WHY).mapInArrow(_encoded, f"{ROW} string, {WHY} string")
+    def _values(self, rows: pl.DataFrame) -> list[Any]:
+        values = rows[VALUE] if self.by_spark else objects(rows, self.value, self.zone)
+        made: list[Any] = values.to_list()
+        if self.vanish:
+            gone = rows[columns.EMISSION] == "retract"
+            made = [None if none else text for none, text in zip(gone, made, strict=True)]
+        if self.raw is not None:
+            raw = rows[self.raw]
+            made = [text if held is None else held for held, text in zip(raw, made, strict=True)]
+        return made
 
-    @cached_property
-    def _rows(self) -> DataFrame:
-        """The messages with their sizes, which are asked for where some weren't taken."""
-        return self._all.withColumn("size", _size())
+    def _headers(self, rows: pl.DataFrame) -> list[Headers]:
+        texts = [(name, _plain(rows[name], self.zone).to_list()) for name in self.own]
+        last: tuple[str, Any] = ("batch", str(self.batch))
+        names = [name for name, _ in texts]
+        cells = zip(*(held for _, held in texts), strict=True) if texts else [()] * len(rows)
+        # Most rows have the same ones.
+        known: dict[tuple[Any, ...], Headers] = {}
+        made = []
+        for row in cells:
+            found = known.get(row)
+            if found is None:
+                found = known[row] = [*zip(names, row, strict=True), last]
+            made.append(found)
+        if self.given:
+            before = [_as_given(one) for one in rows["headers"].to_list()]
+            made = [[*one, *two] for one, two in zip(before, made, strict=True)]
+        return made
 
-    def _probe(self) -> None:
-        """Send the smallest message once more: where that fails, it isn't the messages' fault."""
-        size = F.col("size")
-        smallest = self._up_to(self._most).agg(F.min(size).alias("size")).first()
-        if smallest is not None and smallest["size"] is not None:
-            try:
-                self._save(self._up_to(smallest["size"]).limit(1).select(*_MESSAGE))
-            except Exception as error:
-                if _TOO_LARGE not in str(error):
-                    raise
-
-    def _up_to(self, most: int, least: int = 0) -> DataFrame:
-        size = F.col("size")
-        return self._rows.where(F.col("texts") & (size >= least) & (size <= most))
-
-    def _searched(self) -> int:
-        """How many bytes a message may have for the topic, where that is less than the client's."""
-        fits, fails = 0, self._most
-        while fails - fits > 1:
-            middle = (fits + fails) // 2
-            if self._taken(self._up_to(middle, fits + 1)):
-                fits = middle
-            else:
-                fails = middle
-        return fits
-
-    def _taken(self, rows: DataFrame) -> bool:
-        try:
-            self._save(rows.select(*_MESSAGE))
-        except Exception as error:
-            if any(words in str(error) for words in (_INVALID, _TOO_LARGE, _UNKNOWN)):
-                return False
-            raise
-        return True
-
-
-def _size() -> Column:
-    """At least as many bytes as Kafka counts before it compresses."""
-    key, value = (F.coalesce(F.octet_length(name), F.lit(0)) for name in ("key", "value"))
-
-    def added(total: Column, one: Column) -> Column:
-        lengths = (F.coalesce(F.octet_length(one[name]), F.lit(0)) for name in ("key", "value"))
-        return reduce(Column.__add__, lengths, total + _A_HEADER)
-
-    return key + value + F.aggregate("headers", F.lit(_OVERHEAD), added)
+    def _garbled(self, rows: pl.DataFrame) -> list[int]:
+        """Which rows have text that isn't UTF-8 where it would become JSON."""
+        if GARBLED not in rows.columns or self.by_spark:
+            return []
+        used = [*self.value, *(self.key if len(self.key) > 1 else ())]
+        bad = rows[GARBLED].list.set_intersection(used).list.len() > 0
+        return bad.fill_null(False).arg_true().to_list()
 
 
-def _encoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        row = batch.column("row")
-        names = [field.name for field in row.type]
-        texts = as_json(pa.Table.from_arrays(row.flatten(), names=names))
-        columns = [pa.array(texts, pa.string()), batch.column(WHY).cast(pa.string())]
-        yield pa.RecordBatch.from_arrays(columns, names=[ROW, WHY])
+def _as_given(headers: Sequence[Mapping[str, Any]] | None) -> Headers:
+    return [(one["key"], one["value"]) for one in headers or ()]
 
 
-def texts(names: Sequence[str], schema: StructType) -> Column:
-    """Whether columns that become JSON are text where they must be."""
-    kinds = {field.name.lower(): field.dataType for field in schema.fields}
-    parts = [is_text(quoted(name), kinds[name.lower()]) for name in names]
-    return F.expr(" AND ".join(part for part in parts if part is not None) or "true")
+def _plain(column: pl.Series, zone: str) -> pl.Series:
+    """Values as text, as Spark casts them."""
+    if not isinstance(column.dtype, pl.Datetime):
+        return column.cast(pl.String)
+    text = moments(column.to_frame("at"), "at", zone).str.replace("T", " ")
+    return text.str.replace(r"(Z|[+-]\d\d:\d\d)$", "").str.replace(r"\.?0+$", "")
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Makes messages of rows and sends them; for the driver, and for ``mapInArrow``.
+
+    Attributes:
+        client: Settings of librdkafka.
+        topic: The topic.
+        encoding: How rows become messages.
+    """
+
+    client: Mapping[str, str]
+    topic: str
+    encoding: Encoding
+
+    def send(self, table: pa.Table) -> dict[int, str]:
+        """Send rows in their order; which of them can't be sent, and why."""
+        messages, unfit = self.encoding.messages(table)
+        rows = [row for row in range(len(messages)) if row not in unfit]
+        unfit |= send(self.client, self.topic, messages, rows)
+        return dict(sorted(unfit.items()))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Send rows; those that can't be sent come back, with the reason."""
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            unfit = self.send(table)
+            if unfit:
+                # As they came, without what Spark made of them.
+                names = [name for name in table.column_names if name != VALUE]
+                texts = as_json(table.select(names).take([*unfit]))
+                found = [pa.array(texts, pa.string()), pa.array(unfit.values(), pa.string())]
+                yield pa.RecordBatch.from_arrays(found, names=[ROW, WHY])

@@ -25,6 +25,7 @@ _JAVA = {
     "ssl.keystore.key": "'ssl.key.pem'",
     "ssl.keystore.certificate.chain": "'ssl.certificate.pem'",
     "ssl.truststore.certificates": "'ssl.ca.pem'",
+    "max.request.size": "'message.max.bytes'",
 }
 
 
@@ -37,12 +38,15 @@ def of_connector(options: Mapping[str, str]) -> dict[str, str]:
     }  # fmt: skip
 
 
-def of_librdkafka(servers: str, options: Mapping[str, str]) -> tuple[dict[str, str], bool]:
+def of_librdkafka(
+    servers: str, options: Mapping[str, str], instead: str = "read with reader='spark'"
+) -> tuple[dict[str, str], bool]:
     """Settings of librdkafka, and whether to go on where messages were deleted unread.
 
     Args:
         servers: ``host:port``, several with commas.
         options: What the user gave; names with a dot are the client's, with or without ``kafka.``.
+        instead: What else can be done about an option of Spark's connector.
     """
     found, lossy = {"bootstrap.servers": servers}, False
     for name, value in options.items():
@@ -57,20 +61,23 @@ def of_librdkafka(servers: str, options: Mapping[str, str]) -> tuple[dict[str, s
         elif "." in plain:
             found[plain] = str(value)
         else:
-            hint = "leave it out, or read with reader='spark'"
+            hint = f"leave it out, or {instead}"
             raise OptionError("options", name, "is for Spark's connector", hint)
     return found, lossy
 
 
-def refuse_unknown(client: Mapping[str, str]) -> None:
-    """Let librdkafka itself look at settings, without a connection."""
-    from confluent_kafka import Consumer, KafkaException
+def refuse_unknown(client: Mapping[str, str], *, sends: bool = False) -> None:
+    """Let librdkafka itself look at settings of what reads or sends, without a connection."""
+    from confluent_kafka import Consumer, KafkaException, Producer
 
-    settings: dict[str, Any] = {"group.id": "muntin", "log_level": "2", **client}
+    settings: dict[str, Any] = {"log_level": "2", **client}
     del settings["bootstrap.servers"]
     try:
-        Consumer(settings).close()
+        if sends:
+            Producer(settings)
+        else:
+            Consumer({"group.id": "muntin", **settings}).close()
     except KafkaException as error:
-        hint = "leave out what it names, or read with reader='spark'"
+        hint = "leave out what it names" + ("" if sends else ", or read with reader='spark'")
         problem = f"aren't librdkafka's: {error.args[0].str()}"
         raise OptionError("options", sorted(settings), problem, hint) from error
