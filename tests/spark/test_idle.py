@@ -79,6 +79,65 @@ def test_idle_batches_leave_nothing_in_the_sinks(spark: SparkSession, tmp_path: 
     assert spark.read.parquet(str(rejected)).count() == 0
 
 
+def test_the_last_windows_of_an_idle_stream_emit(spark: SparkSession, tmp_path: Path) -> None:
+    """Once, though the query starts again meanwhile; what comes behind the clock then is late."""
+    feed = Feed(tmp_path / "source")
+    emitted: list[Row] = []
+    rejected: list[Row] = []
+
+    def start() -> mt.WindowedQuery:
+        windows = mt.windowed(feed.stream(spark), key="key", time="at", idle="2 seconds")
+        return (
+            windows.tumbling("5 seconds")
+            .agg(n=mt.count())
+            .start(
+                checkpoint=f"{tmp_path}/checkpoint",
+                results=lambda frame, number: emitted.extend(frame.collect()),
+                rejected=lambda frame, number: rejected.extend(frame.collect()),
+            )
+        )
+
+    query = start()
+    try:
+        feed.add(("a", at(1), 0), ("b", at(2), 0), ("a", at(4), 0))
+        wait_for(lambda: query.progress.counts.get("counted") == 3)
+        query.stop()
+        assert said(emitted) == []
+        query = start()
+        wait_for(lambda: len(emitted) == 2)
+        assert said(emitted) == [("a", 0, 2, "full", 0), ("b", 0, 1, "full", 0)]
+        feed.add(("a", at(3), 0))
+        wait_for(lambda: len(rejected) == 1)
+        assert rejected[0].reason == "late"
+        last = query.progress.batch
+        wait_for(lambda: query.progress.batch >= last + 2)
+        assert len(emitted) == 2
+        assert query.progress.counts == {"seen": 4, "counted": 3, "late": 1}
+    finally:
+        query.stop()
+
+
+def test_a_silent_side_of_a_join_lets_the_others_messages_go(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    left, right = Feed(tmp_path / "left"), Feed(tmp_path / "right")
+    emitted: list[Row] = []
+    sides = [mt.windowed(one.stream(spark), time="at", idle="1 second") for one in (left, right)]
+    query = mt.join(*sides, on="key", within="1 second", how="left").start(
+        checkpoint=f"{tmp_path}/checkpoint",
+        results=lambda frame, number: emitted.extend(frame.collect()),
+    )
+    try:
+        left.add(("a", at(10), 1))
+        right.add(("b", at(10), 1))
+        wait_for(lambda: len(emitted) == 1)
+        assert (emitted[0].key, emitted[0].emission) == ("a", "full")
+        assert emitted[0].id_right is None
+        assert query.progress.adds_up()
+    finally:
+        query.stop()
+
+
 def said(emitted: list[Row]) -> list[tuple[Any, ...]]:
     """Key, start in seconds, count, emission and revision."""
     midnight = at(0).replace(tzinfo=None)

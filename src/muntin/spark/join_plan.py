@@ -51,9 +51,9 @@ def build_join(
     chain = chained(tuple(sources), _rejected(joiner, inputs))
     columns_of = {RESULTS: _results(joiner, inputs), REJECTED: chain.rejected}
     stage = Stage(make, slots(count), columns_of, identity(), chain.beside)
-    told = [spec.side(side) for side in SIDES if inputs[side].clock is None]
-    policies = [policy for one in told for policy in (one.firing.early, one.firing.late)]
-    period = period_of(policies, *(one.idle for one in told))
+    clocked = [spec.side(side) for side in SIDES if inputs[side].clock is None]
+    policies = [policy for one in clocked for policy in (one.firing.early, one.firing.late)]
+    period = period_of(policies, *(one.idle for one in clocked))
     return Plan(spec, stage, chain.sources, period, None, buckets, again)
 
 

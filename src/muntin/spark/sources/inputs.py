@@ -259,8 +259,8 @@ def check_ticks(emitted: DataFrame, checkpoint: str, spec: QuerySpec | None) -> 
     raise SpecChangedError(
         f"the checkpoint was written by a query that {words[had]}, and this one {words[has]}"
         + (f" ({'; '.join(lines)})" if lines else "")
-        + ", which Spark can't go on from; go back to the policies (every=…), the clock= or the "
-        "relative_to_now() of then, or start with a new checkpoint folder"
+        + ", which Spark can't go on from; go back to the policies (every=…), idle=, the clock= "
+        "or the relative_to_now() of then, or start with a new checkpoint folder"
     )
 
 
