@@ -79,7 +79,7 @@ class JoinOracle:
         self._starts: dict[tuple[SideName, Any], int] = {}
         self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
         self._wall: int | None = None
-        self._heard: dict[SideName, int] = {}
+        self._active: dict[SideName, int] = {}
 
     def step(
         self, messages: Mapping[SideName, Sequence[Message]], wall: int, final: bool = False
@@ -167,11 +167,11 @@ class JoinOracle:
         idle, mark = self._spec.side(side).idle, after.get((side, None))
         if idle is None:
             return
-        some, heard = side in self._some, self._heard.get(side)
-        if not some and None not in (mark, heard, self._wall):
-            after[side, None] = mark + max(0, wall - max(self._wall, heard + idle))
-        if some or heard is None:
-            self._heard[side] = wall
+        some, active = side in self._some, self._active.get(side)
+        if not some and None not in (mark, active, self._wall):
+            after[side, None] = mark + max(0, wall - max(self._wall, active + idle))
+        if some or active is None:
+            self._active[side] = wall
 
     def _refuse_late_sessions(self, step: JoinStep) -> None:
         """Refuse the new messages whose whole session was over before this step."""

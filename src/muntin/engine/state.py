@@ -12,7 +12,7 @@ from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, Run, StateKind, load
 from muntin.state.offsets import Offsets
 
-_HEARD = "heard"
+_ACTIVE = "active"
 
 
 class StoredTable(Protocol):
@@ -110,22 +110,22 @@ class State:
             wall: The wall clock of the batch.
             name: The input whose watermark it is.
         """
-        heard: dict[str, int] = self.extra.get(_HEARD, {})
+        active: dict[str, int] = self.extra.get(_ACTIVE, {})
         if reached is not None:
             mark = reached if mark is None else max(mark, reached)
-        elif mark is not None and idle is not None and name in heard and self.wall is not None:
-            mark += max(0, wall - max(self.wall, heard[name] + idle))
+        elif mark is not None and idle is not None and name in active and self.wall is not None:
+            mark += max(0, wall - max(self.wall, active[name] + idle))
         if idle is None:
-            heard.pop(name, None)
-        elif reached is not None or name not in heard:
-            self.hear(wall, name)
+            active.pop(name, None)
+        elif reached is not None or name not in active:
+            self.note_active(wall, name)
             self.moving.add(name)
         return mark
 
-    def hear(self, wall: int, name: str = "") -> None:
+    def note_active(self, wall: int, name: str = "") -> None:
         """Note when an input last had messages; a clock that wasn't set yet says nothing."""
         if abs(wall) < FARTHEST:
-            self.extra.setdefault(_HEARD, {})[name] = wall
+            self.extra.setdefault(_ACTIVE, {})[name] = wall
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Add to the counts."""

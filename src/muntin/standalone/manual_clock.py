@@ -27,11 +27,11 @@ class ManualClock:
         if state.wall not in (None, _UNSET):
             self.advance(state.wall)
 
-    def tell(self, state: State) -> None:
+    def note_active(self, state: State) -> None:
         """Let the messages since it was set last have come now."""
         if self.wall is not None:
             for name in state.moving:
-                state.hear(self.wall, name)
+                state.note_active(self.wall, name)
         state.moving.clear()
 
     def read(self, state: State) -> int:

@@ -110,7 +110,7 @@ class StoredJoin:
     def tick(self, wall: int) -> list[StepRows]:
         """Let the clock emit what is due; it never goes back."""
         self.clock.advance(wall)
-        self.clock.tell(self.shard.state)
+        self.clock.note_active(self.shard.state)
         return [self._step({}, False)]
 
     def advance(self, mark: int, sides: Sequence[SideName]) -> list[StepRows]:

@@ -81,7 +81,7 @@ class RankedShape:
         whole[self.ranking.number] = f"{_PLACE} + 1"
         names = list(whole)
         if WINDOW_TIME not in whole:
-            whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.001' SECOND"
+            whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.000001' SECOND"
         texts = [f"{text} AS {quoted(name)}" for name, text in whole.items()]
         return exploded.where(kept).selectExpr(*texts, *_OWN, *beside), names
 

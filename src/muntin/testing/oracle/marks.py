@@ -23,14 +23,14 @@ class Watermarks:
         watermark: The mark of the time axis; on the rows axis it doesn't move.
         reached: The marks of the rows axis, of each partition or of each key.
         final: Whether the input has ended, so that every mark is at infinity.
-        heard: The wall clock of the last step with a message that a window may take.
+        active: The wall clock of the last step with a message that a window may take.
     """
 
     spec: WindowSpec
     watermark: Position = -math.inf
     reached: dict[Any, int] = field(default_factory=dict)
     final: bool = False
-    heard: int | None = None
+    active: int | None = None
 
     def copy(self) -> Watermarks:
         """The same marks, to be moved on their own."""
@@ -70,11 +70,11 @@ class Watermarks:
         """Let the watermark follow the wall clock where no message has come for long."""
         if self.spec.idle is None:
             return
-        if not some and self.heard is not None and wall_before is not None:
-            silent_from = max(wall_before, self.heard + self.spec.idle)
+        if not some and self.active is not None and wall_before is not None:
+            silent_from = max(wall_before, self.active + self.spec.idle)
             self.watermark += max(0, wall - silent_from)
-        if some or self.heard is None:
-            self.heard = wall
+        if some or self.active is None:
+            self.active = wall
 
     @property
     def emitted(self) -> Position | None:
