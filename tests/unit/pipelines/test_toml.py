@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[3]
 
 SQL = """
     CREATE TABLE clicks (k STRING, raw STRING, p INT, o BIGINT, ts AS to_timestamp(raw),
-        WATERMARK FOR ts AS ts - 1 MINUTE MAX AHEAD ANY, OFFSET FOR (p, o), CLOCK FOR ts)
+        WATERMARK FOR ts AS ts - 1 MINUTE MAX AHEAD ANY IDLE AFTER 2 MINUTES,
+        OFFSET FOR (p, o), CLOCK FOR ts)
     WITH (connector = 'json', path = '${data}', multiLine = true);
     CREATE TABLE out WITH (connector = 'parquet', path = 'out');
     SET checkpoint = 'c'; SET trigger = '5 seconds'; SET buckets = 3;
@@ -36,6 +37,7 @@ computed = { ts = "to_timestamp(raw)" }
 time = "ts"
 lateness = "1 minute"
 max_ahead = "any"
+idle = "2 minutes"
 offset = ["p", "o"]
 clock = "ts"
 options = { multiLine = true }

@@ -101,6 +101,11 @@ WINDOWS = [
         "WATERMARK ts DELAY OF 1 MINUTE MAX AHEAD ANY AS w",
         sentence(key="k", time="ts", lateness="1 minute", max_ahead=None).tumbling("1 hour"),
     ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) "
+        "WATERMARK ts DELAY OF 1 MINUTE IDLE AFTER INTERVAL '2' MINUTES AS w",
+        sentence(key="k", time="ts", lateness="1 minute", idle="2 minutes").tumbling("1 hour"),
+    ),
 ]
 
 
