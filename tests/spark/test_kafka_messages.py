@@ -58,6 +58,14 @@ def test_json_is_as_spark_has_it(spark: SparkSession, zone: str) -> None:
             assert found[name] == value, name
 
 
+@pytest.mark.parametrize("zone", ["Z", "PST", "UTC"])
+def test_a_zone_that_only_java_knows_is_utc(zone: str) -> None:
+    table = pa.table({"at": pa.array([1], pa.timestamp("us", "UTC"))})
+    made, _ = Encoding(("at",), ("at",), (), zone=zone).messages(table)
+    assert made.keys == ["1970-01-01T00:00:00.000001Z"]
+    assert made.values == ['{"at":"1970-01-01T00:00:00.000001Z"}']
+
+
 def sender(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any, Any]]:
     """What is sent instead of to a broker: key, value and headers."""
     sent: list[tuple[Any, Any, Any]] = []

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -32,7 +33,7 @@ def objects(rows: pl.DataFrame, names: Sequence[str], zone: str) -> pl.Series:
     Args:
         rows: The rows.
         names: The columns.
-        zone: The zone that moments are written in.
+        zone: The zone that moments are written in, as Spark calls it; UTC where only Java knows it.
 
     Example:
         >>> objects(pl.DataFrame({"k": ['a"'], "x": [None], "l": [[1.5]]}), ["k", "l"], "UTC")[0]
@@ -125,11 +126,21 @@ class _Texts:
             return value, ""
         known = _OFFSET.fullmatch(self.zone)
         if known is None:
-            return value.dt.convert_time_zone(self.zone), "%:z"
+            return value.dt.convert_time_zone(_named(self.zone)), "%:z"
         sign, hours, minutes = known[1], int(known[2]), int(known[3] or 0)
         micros = (hours * 3600 + minutes * 60) * SECOND * (-1 if sign == "-" else 1)
         local = value.dt.convert_time_zone("UTC") + pl.duration(microseconds=micros)
         return local, f"{sign}{hours:02}:{minutes:02}"
+
+
+@lru_cache(maxsize=100)
+def _named(zone: str) -> str:
+    """A zone that Polars knows: UTC, which is the same moment, for Java's own names (``PST``)."""
+    try:
+        pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
+    except pl.exceptions.PolarsError:
+        return "UTC"
+    return zone
 
 
 def _written(shown: pl.Expr, end: str, year: str = "%Y") -> pl.Expr:

@@ -19,7 +19,7 @@ from muntin.model.pipeline import quoted
 from muntin.spark.host.plan import REJECTED
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.kafka_messages import VALUE, Encoding, Sender
-from muntin.spark.sinks.unstorable import ROW, SINK, WHY
+from muntin.spark.sinks.unstorable import ROW, WHY
 from muntin.spark.sources.avro_registry import Registry, registry_at
 from muntin.spark.sources.avro_schema import schema_of
 from muntin.spark.sources.connector import connect
@@ -75,17 +75,19 @@ class KafkaSink:
                 aside = rows.take([*unfit])
                 batch.letters.add(aside, place, [*unfit.values()])
             return
-        frame = batch.frame if self.form == "json" else self._with_value(batch)
-        sender = Sender(self._client, self.topic, self._encoding(batch, frame.columns))
+        frame = batch.frame
+        encoding = self._encoding(batch, frame.columns)
+        if encoding.by_spark:
+            frame = self._with_value(frame, encoding.value)
+        sender = Sender(self._client, self.topic, encoding)
         aside = frame.mapInArrow(sender, f"{ROW} string, {WHY} string").persist()
         if aside.isEmpty():
             aside.unpersist()
         else:
-            batch.letters.add_frame(aside.withColumn(SINK, F.lit(place)))
+            batch.letters.add_frame(aside, place)
 
-    def _encoding(self, batch: Batch, names: Sequence[str]) -> Encoding:
+    def _encoding(self, batch: Batch, there: Sequence[str]) -> Encoding:
         """How rows of some columns become messages."""
-        there = [name for name in names if name != VALUE]
         if batch.kind == REJECTED:
             own = [name for name in _ASIDE if name in there]
             payload = [c for c in there if c not in (*own, *OWN, MALFORMED)]
@@ -102,13 +104,11 @@ class KafkaSink:
         zone = str(batch.emitted.sparkSession.conf.get("spark.sql.session.timeZone"))
         return replace(made, batch=batch.number, zone=zone, by_spark=self.form == "avro")
 
-    def _with_value(self, batch: Batch) -> DataFrame:
-        """A batch's rows, with their values as Spark writes Avro."""
+    def _with_value(self, frame: DataFrame, names: Sequence[str]) -> DataFrame:
+        """Rows, with their values as Spark writes Avro."""
         from pyspark.sql.avro.functions import to_avro
 
-        frame = batch.frame
         connect(frame.sparkSession)
-        names = self._encoding(batch, frame.columns).value
         row = F.struct(*(F.col(quoted(name)) for name in names))
         if self.registry is None:
             value = to_avro(row) if self.schema is None else to_avro(row, self.schema)
@@ -183,7 +183,8 @@ def to_kafka(
     if find_spec("confluent_kafka") is None:
         raise MissingExtraError("writing topics", "kafka")
     client, _ = of_librdkafka(servers, options or {}, "write with a function of your own")
-    refuse_unknown(client, sends=True)
+    if options:
+        refuse_unknown(client, sends=True)
     known = registry_at(registry)
     names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return KafkaSink(client, topic, names, format, schema, known)

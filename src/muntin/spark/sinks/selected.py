@@ -198,7 +198,7 @@ class _Shaped:
         self.target.write(_ShapedBatch(**known, shape=self.shape))
 
     def _keys(self, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """What tells the rows of one window from those of another, and from one another."""
+        """What distinguishes the rows of one window from those of another, and from one another."""
         return self.shape.identity if isinstance(self.shape, RankedShape) else keys
 
 

@@ -71,6 +71,7 @@ class Letters:
 
     output: str
     frames: list[pa.Table | DataFrame] = field(default_factory=list)
+    kept: list[DataFrame] = field(default_factory=list)
 
     def add(self, rows: pa.Table, sink: str, why: Sequence[str]) -> None:
         """Set rows aside."""
@@ -79,9 +80,15 @@ class Letters:
         texts = {SINK: [sink] * len(rows), WHY: [_short(one) for one in why], ROW: as_json(rows)}
         self.frames.append(pa.table({name: pa.array(t, pa.string()) for name, t in texts.items()}))
 
-    def add_frame(self, rows: DataFrame) -> None:
-        """Set rows aside that are with the executors: ``sink``, ``why`` and ``row`` as JSON."""
-        self.frames.append(rows.select(SINK, WHY, ROW))
+    def add_frame(self, rows: DataFrame, sink: str) -> None:
+        """Set rows aside that the executors keep: ``why``, and ``row`` as JSON."""
+        self.frames.append(rows.select(F.lit(sink).alias(SINK), WHY, ROW))
+        self.kept.append(rows)
+
+    def release(self) -> None:
+        """Have the executors drop what they keep."""
+        while self.kept:
+            self.kept.pop().unpersist()
 
     def frames_on(self, spark: SparkSession) -> list[DataFrame]:
         """The same as rows of ``LETTER``."""
@@ -119,6 +126,8 @@ class DeadLetters:
             whole = whole.union(frame)
         whole.coalesce(1).write.mode("overwrite").json(path)
         kept = spark.read.schema(LETTER).json(path).groupBy("output", SINK).count().collect()
+        for batch in batches:
+            batch.letters.release()
         n = sum(row["count"] for row in kept)
         for row in kept:
             _LOG.warning(
