@@ -14,8 +14,8 @@ from pyspark.sql.types import StringType
 
 from muntin.engine import columns
 from muntin.spark.host.internals.plans import PlannedSource, nodes, sources
+from muntin.spark.session_zone import ZONE_SETTING
 
-_SETTING = "spark.sql.session.timeZone"
 _UTC = ("Etc/UTC", "Etc/UCT", "Etc/GMT", "GMT", "UCT", "Z", "Zulu", "+00:00")
 # What muntin adds itself: when a message is from the future isn't a matter of state.
 _OWN = (columns.FUTURE, columns.CLOCK)
@@ -33,7 +33,7 @@ def zone_of(messages: DataFrame, time: str | None = None, *, whole: bool = True)
         time: The column of event times, if there is one.
         whole: Whether all that it is made of counts, and not just its own columns.
     """
-    zone: str = str(messages.sparkSession.conf.get(_SETTING))
+    zone: str = str(messages.sparkSession.conf.get(ZONE_SETTING))
     zone = "UTC" if zone in _UTC else zone
     if time is not None and isinstance(messages.schema[time].dataType, StringType):
         return zone

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import polars as pl
 
-from muntin.model.axis import DAY, SECOND
+from muntin.model.axis import DAY
+from muntin.spark.session_zone import SessionZone, session_zone
 
 # What JSON has other signs for within a text.
 _ESCAPES = {chr(n): f"\\u{n:04x}" for n in range(32)} | {'"': '\\"', "\\": "\\\\"}
@@ -20,8 +19,6 @@ _NULL = pl.lit("null")
 # Polars writes times of some 262 000 years; beyond, the calendar of 40 000 years before is used.
 _FAR, _SHIFT_YEARS = 8_000_000_000_000_000_000, 40_000
 _SHIFT = _SHIFT_YEARS // 400 * 146_097 * DAY
-# Zones of Spark that have no rules and no name.
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?")
 
 
 def objects(rows: pl.DataFrame, names: Sequence[str], zone: str) -> pl.Series:
@@ -39,15 +36,20 @@ def objects(rows: pl.DataFrame, names: Sequence[str], zone: str) -> pl.Series:
         >>> objects(pl.DataFrame({"k": ['a"'], "x": [None], "l": [[1.5]]}), ["k", "l"], "UTC")[0]
         '{"k":"a\\"","l":[1.5]}'
     """
-    texts = _Texts(zone, far=any(map(_may_be_far, (rows[name] for name in names))))
+    texts = _Texts(_zone(zone), far=any(map(_may_be_far, (rows[name] for name in names))))
     fields = ((name, texts.of(pl.col(name), rows.schema[name])) for name in names)
     return rows.select(_object(fields).alias("json"))["json"]
 
 
 def moments(rows: pl.DataFrame, name: str, zone: str) -> pl.Series:
     """A column of times as ISO text, with six digits."""
-    texts = _Texts(zone, far=_may_be_far(rows[name]))
+    texts = _Texts(_zone(zone), far=_may_be_far(rows[name]))
     return rows.select(texts.time(pl.col(name), rows.schema[name]))[name]
+
+
+def _zone(name: str) -> SessionZone:
+    # In UTC it is the same moment.
+    return session_zone(name) or SessionZone()
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class _Texts:
         far: Whether there may be times that Polars doesn't write.
     """
 
-    zone: str
+    zone: SessionZone
     far: bool
 
     def of(self, value: pl.Expr, kind: Any) -> pl.Expr:
@@ -124,23 +126,7 @@ class _Texts:
         """Times as a clock of the zone shows them, and how the offset is written."""
         if kind.time_zone is None:
             return value, ""
-        known = _OFFSET.fullmatch(self.zone)
-        if known is None:
-            return value.dt.convert_time_zone(_named(self.zone)), "%:z"
-        sign, hours, minutes = known[1], int(known[2]), int(known[3] or 0)
-        micros = (hours * 3600 + minutes * 60) * SECOND * (-1 if sign == "-" else 1)
-        local = value.dt.convert_time_zone("UTC") + pl.duration(microseconds=micros)
-        return local, f"{sign}{hours:02}:{minutes:02}"
-
-
-@lru_cache(maxsize=100)
-def _named(zone: str) -> str:
-    """A zone that Polars knows: UTC, which is the same moment, for Java's own names (``PST``)."""
-    try:
-        pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(zone)
-    except pl.exceptions.PolarsError:
-        return "UTC"
-    return zone
+        return self.zone.local(value)
 
 
 def _written(shown: pl.Expr, end: str, year: str = "%Y") -> pl.Expr:

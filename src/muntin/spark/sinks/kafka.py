@@ -17,6 +17,7 @@ from muntin.engine import columns
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.pipeline import quoted
 from muntin.spark.host.plan import REJECTED
+from muntin.spark.session_zone import ZONE_SETTING
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.kafka_messages import VALUE, Encoding, Sender
 from muntin.spark.sinks.unstorable import ROW, WHY
@@ -101,7 +102,7 @@ class KafkaSink:
             made = Encoding(_as_named(identity or (), there), tuple(there), tuple(own))
             gone = batch.keys is not None and columns.EMISSION in there
             made = replace(made, vanish=gone)
-        zone = str(batch.emitted.sparkSession.conf.get("spark.sql.session.timeZone"))
+        zone = str(batch.emitted.sparkSession.conf.get(ZONE_SETTING))
         return replace(made, batch=batch.number, zone=zone, by_spark=self.form == "avro")
 
     def _with_value(self, frame: DataFrame, names: Sequence[str]) -> DataFrame:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.engine.utf8 import text
+from muntin.spark.session_zone import SessionZone
 from muntin.spark.sources.text_values import sound, typed
 
 # A field, up to the comma behind it or to the end: quoted, or without any quote at its start.
@@ -32,7 +33,7 @@ class CsvPayloads:
     """
 
     columns: dict[str, pl.DataType]
-    zone: str
+    zone: SessionZone
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """Payloads as columns.

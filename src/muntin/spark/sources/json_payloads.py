@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
+from muntin.spark.session_zone import SessionZone
 from muntin.spark.sources.text_values import REAL, WHOLE, sound, spread, typed
 
 # A block this small is sorted out message by message.
@@ -36,7 +37,7 @@ class JsonPayloads:
     """
 
     columns: dict[str, pl.DataType]
-    zone: str
+    zone: SessionZone
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """Payloads as columns.
@@ -53,7 +54,7 @@ class JsonPayloads:
 
 
 def _decode(
-    values: Sequence[bytes | None], schema: Mapping[str, pl.DataType], zone: str
+    values: Sequence[bytes | None], schema: Mapping[str, pl.DataType], zone: SessionZone
 ) -> tuple[pl.DataFrame, pl.Series]:
     lines = [value for value in values if value]
     given = np.arange(len(values))

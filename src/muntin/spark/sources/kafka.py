@@ -20,6 +20,7 @@ from muntin.model.errors import MissingExtraError, OptionError
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.redaction import hide_secrets
+from muntin.spark.session_zone import ZONE_SETTING, session_zone
 from muntin.spark.sources.avro_payloads import AvroPayloads
 from muntin.spark.sources.avro_registry import RegisteredAvro, Registry, registry_at
 from muntin.spark.sources.avro_schema import UnreadableError, record
@@ -163,7 +164,7 @@ class Kafka:
     def _columnar(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         client, lossy = of_librdkafka(self.servers, self.options)
         topics = Topics(self.topics, starting_of(self.starting), self.per_batch, client, lossy)
-        payload = self._payloads(str(spark.conf.get("spark.sql.session.timeZone")))
+        payload = self._payloads(str(spark.conf.get(ZONE_SETTING)))
         schema = self._schema()
         wanted = dict(polars_schema(schema))
         reader = KafkaReader(client, payload, wanted, Flags(None, None, None), lossy)
@@ -179,7 +180,12 @@ class Kafka:
             return RegisteredAvro(self.registry, record(str(self.schema)), columns)
         if self.form == "avro":
             return AvroPayloads(record(str(self.schema)), columns)
-        return (JsonPayloads if self.form == "json" else CsvPayloads)(columns, zone)
+        known = session_zone(zone)
+        if known is None:
+            problem = "is a zone that isn't in the time zone database"
+            hint = "set one that is, as 'America/Los_Angeles', or give reader='spark'"
+            raise OptionError(ZONE_SETTING, zone, problem, hint)
+        return (JsonPayloads if self.form == "json" else CsvPayloads)(columns, known)
 
     def _struct(self) -> StructType | None:
         """A payload's columns, as workers read them."""

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from muntin.spark.session_zone import SessionZone
+
 WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
 REAL = (pl.Float32, pl.Float64)
 _ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z")
@@ -27,7 +29,7 @@ def readable(dtype: pl.DataType) -> bool:
 
 
 def typed(
-    found: pl.DataFrame, schema: Mapping[str, pl.DataType], zone: str
+    found: pl.DataFrame, schema: Mapping[str, pl.DataType], zone: SessionZone
 ) -> tuple[pl.DataFrame, pl.Series]:
     """Texts, or what is a value already, as columns; a text that is no such value is null.
 
@@ -61,7 +63,7 @@ def spread(found: pl.DataFrame, rows: Any, count: int) -> pl.DataFrame:
     return found.select(pl.all().gather(place.set(place < 0, None)))
 
 
-def _cast(column: pl.Series, dtype: pl.DataType, zone: str) -> pl.Series:
+def _cast(column: pl.Series, dtype: pl.DataType, zone: SessionZone) -> pl.Series:
     if isinstance(dtype, pl.Date):
         return column.str.to_date("%Y-%m-%d", strict=False)
     if isinstance(dtype, pl.Datetime):
@@ -71,7 +73,9 @@ def _cast(column: pl.Series, dtype: pl.DataType, zone: str) -> pl.Series:
     return column.cast(dtype, strict=False)
 
 
-def _times(text: pl.Series, formats: Sequence[str], dtype: pl.Datetime, zone: str) -> pl.Series:
+def _times(
+    text: pl.Series, formats: Sequence[str], dtype: pl.Datetime, zone: SessionZone
+) -> pl.Series:
     """Times out of ISO 8601, down to the minute or the day; null where it is none."""
     found = pl.Series(text.name, [None], dtype=dtype).new_from_index(0, len(text))
     for form in (*_likely(text, dtype), *formats):
@@ -83,8 +87,7 @@ def _times(text: pl.Series, formats: Sequence[str], dtype: pl.Datetime, zone: st
             form, time_unit="us", time_zone="UTC" if zoned else None, strict=False
         )
         if not zoned and dtype.time_zone is not None:
-            read = read.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-            read = read.dt.convert_time_zone("UTC")
+            read = zone.moments(read)
         found = read.cast(dtype) if left.all() else found.scatter(left.arg_true(), read.cast(dtype))
     return found.alias(text.name)
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muntin.spark.session_zone import SessionZone
 from muntin.spark.sources.csv_payloads import CsvPayloads
 
 SCHEMA: dict[str, pl.DataType] = {
@@ -22,7 +23,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "paid": pl.Boolean(),
 }
 NOTHING = dict.fromkeys(SCHEMA)
-PAYLOADS = CsvPayloads(SCHEMA, "UTC")
+PAYLOADS = CsvPayloads(SCHEMA, SessionZone())
 MALFORMED = [
     None,
     b"",
@@ -91,7 +92,9 @@ def test_a_message_is_the_same_whatever_it_is_read_with(values: list[bytes | Non
 
 
 def test_a_single_column_may_be_null_only_where_it_is_quoted() -> None:
-    found, bad = CsvPayloads({"note": pl.String()}, "UTC").decode([b"a", b"", b'""', b"a,b"])
+    found, bad = CsvPayloads({"note": pl.String()}, SessionZone()).decode(
+        [b"a", b"", b'""', b"a,b"]
+    )
     assert found["note"].to_list() == ["a", None, "", None]
     assert bad.to_list() == [False, True, False, True]
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muntin.spark.session_zone import SessionZone
 from muntin.spark.sources.json_payloads import JsonPayloads
 from muntin.spark.sources.text_values import readable
 
@@ -84,7 +85,7 @@ TAKEN: list[tuple[bytes, dict[str, Any]]] = [
 
 def rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
     """What each payload becomes; ``None`` where it can't be read."""
-    found, bad = JsonPayloads(SCHEMA, "Europe/Berlin").decode(values)
+    found, bad = JsonPayloads(SCHEMA, SessionZone("Europe/Berlin")).decode(values)
     assert found.schema == pl.Schema(SCHEMA)
     assert len(found) == len(bad) == len(values)
     return [None if wrong else row for row, wrong in zip(found.to_dicts(), bad, strict=True)]
@@ -93,7 +94,7 @@ def rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
 @pytest.mark.parametrize("value", MALFORMED, ids=lambda v: repr(v)[:40])
 def test_what_isnt_the_columns_is_malformed(value: bytes | None) -> None:
     assert rows([value]) == [None]
-    found, _ = JsonPayloads(SCHEMA, "UTC").decode([value])
+    found, _ = JsonPayloads(SCHEMA, SessionZone()).decode([value])
     assert found.to_dicts() == [NOTHING]
 
 
