@@ -20,7 +20,6 @@ from muntin.explain.flows import summary
 from muntin.model.axis import moment
 from muntin.model.counts import rejections_in_words
 from muntin.model.pipeline import Table, Windowing
-from muntin.sql import door
 
 if TYPE_CHECKING:
     from muntin.sql.script import Question
@@ -82,6 +81,8 @@ class Shell:
         until_quiet: bool = False,
         form: RowFormat = RowFormat.TABLE,
     ) -> None:
+        from muntin.sql import door
+
         self.console = console
         self.until_quiet = until_quiet
         self.form = form
@@ -109,6 +110,8 @@ class Shell:
         Raises:
             MuntinError: When one can't be run; those before it have been.
         """
+        from muntin.sql import door
+
         for statement in door.split(text):
             command = statement.strip().rstrip(";").strip().lower()
             if command == "tables":
@@ -116,10 +119,9 @@ class Shell:
             elif command == "help":
                 self.console.print(_HELP, highlight=False, markup=False)
             else:
-                self._one(statement)
+                self._one(door.step(statement, self.session))
 
-    def _one(self, statement: str) -> None:
-        question = door.step(statement, self.session)
+    def _one(self, question: Question | None) -> None:
         if question is None:
             return
         if question.explain:

@@ -10,7 +10,6 @@ from typing import Any
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.pipeline import Pipeline
 from muntin.model.placeholders import names
-from muntin.sql import door
 
 SUFFIXES = (".sql", ".toml")
 
@@ -45,6 +44,8 @@ def read(path: Path, given: Mapping[str, str], *, whole: bool = True) -> Pipelin
         raise OptionError("--set", None, f"lacks {', '.join(missing)}", hint)
     known = {name: f"${{{name}}}" for name in missing} | dict(given)
     if path.suffix == ".sql":
+        from muntin.sql import door
+
         return door.pipeline(text, known)
     _need()
     from muntin.pipelines.toml import pipeline

@@ -40,7 +40,6 @@ from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.tables import Surroundings, read
 from muntin.spark.window_plan import Request, build
 from muntin.spark.windowed import WindowedAggregate
-from muntin.sql import door
 
 if TYPE_CHECKING:
     from muntin.sql.script import Question
@@ -79,6 +78,8 @@ def sql(
         ...     clicks=clicks,
         ... )  # doctest: +SKIP
     """
+    from muntin.sql import door
+
     given = dict(tables)
     spark: SparkSession | None
     if isinstance(source, Mapping):

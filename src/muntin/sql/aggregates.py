@@ -175,7 +175,15 @@ class _Reader:
 
 
 def alone(text: str) -> Aggregate:
-    """An aggregate that stands by itself."""
+    """An aggregate that stands by itself.
+
+    Raises:
+        SqlError: When it isn't one.
+
+    Example:
+        >>> str(alone("quantile(delay, 0.95)"))
+        'quantile(delay, q=0.95, k=200)'
+    """
 
     def one(cursor: Cursor) -> Any:
         return cursor.scalar("an aggregate")

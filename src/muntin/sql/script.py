@@ -121,7 +121,27 @@ def _period(text: str, value: str, span: Span) -> int:
 
 
 def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
-    """A text of ``CREATE``, ``SET`` and ``INSERT INTO`` statements as a pipeline."""
+    """A text of ``CREATE``, ``SET`` and ``INSERT INTO`` statements as a pipeline.
+
+    Args:
+        text: The statements.
+        given: What ``${name}`` is replaced by.
+
+    Raises:
+        SqlError: When it can't be run, at the place.
+
+    Example:
+        >>> made = pipeline('''
+        ...     CREATE TABLE clicks (page STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts - 30 SECONDS)
+        ...     WITH (connector = 'json', path = 'clicks/');
+        ...     CREATE TABLE views WITH (connector = 'parquet', path = 'views/');
+        ...     INSERT INTO views SELECT page, count(*) AS n
+        ...     FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10 MINUTES))
+        ...     GROUP BY page, window_start, window_end
+        ... ''')
+        >>> str(made.flows[0].query.spec.windows)
+        'tumbling 10 minutes'
+    """
     statements, cursor = read(text, GRAMMAR, given)
     made = session()
     inserts: list[Insert] = []
@@ -199,7 +219,11 @@ def _lowered(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered:
 def question(
     text: str, given: Mapping[str, str] | None = None, made: Session | None = None
 ) -> Question:
-    """The one query of a text, with what is defined before it."""
+    """The one query of a text, with what is defined before it.
+
+    Raises:
+        SqlError: When there is none, or it can't be run, at the place.
+    """
     statements, cursor = read(text, GRAMMAR, given)
     made = made or session()
     asked: Select | None = None
@@ -241,6 +265,10 @@ def split(text: str) -> list[str]:
     """The statements of a text, each with its semicolon.
 
     A quote that doesn't end is left to whoever reads the statement.
+
+    Example:
+        >>> split("SET a = ';'; SELECT 1")
+        ["SET a = ';';", ' SELECT 1']
     """
     found, start = [], 0
     for end in semicolons(text):
