@@ -33,18 +33,13 @@ BlobBytes = Mapping[int, bytes]
 """A shard's blobs by number; only those that ``wanted`` names are needed."""
 
 
-def key_of(spec: WindowSpec, given: Sequence[str]) -> pl.DataFrame:
-    """A key that was given as text, in the types of its columns: one row."""
-    return key_from_text(spec.keys, spec.types, given)
-
-
 def key_from_text(
     names: Sequence[str], types: Mapping[str, str], given: Sequence[str]
 ) -> pl.DataFrame:
-    r"""The same for any key columns.
+    r"""A key that was given as text, in the types of its columns: one row.
 
     Args:
-        names: The columns.
+        names: The key columns.
         types: Their types, in words.
         given: Their values as text; ``\N`` is NULL, as in the files of PostgreSQL and Hive.
     """

@@ -35,6 +35,32 @@ class Output:
     pending: int = 0
     rows: int = 0
 
+    @classmethod
+    def together(
+        cls,
+        emitted: Sequence[Output],
+        nothing: pl.DataFrame,
+        rejected: Sequence[pl.DataFrame],
+        counts: dict[str, int],
+    ) -> Output:
+        """What several partitions emit, whose watermarks have nothing in common.
+
+        Args:
+            emitted: What each emits.
+            nothing: Results without a row.
+            rejected: What was rejected before it came to a partition.
+            counts: Messages so far, of all.
+        """
+        return cls(
+            pl.concat([nothing, *(one.results for one in emitted)]),
+            pl.concat([*rejected, *(one.rejected for one in emitted)], how="diagonal"),
+            None,
+            None,
+            counts,
+            sum(one.pending for one in emitted),
+            sum(one.rows for one in emitted),
+        )
+
 
 class Shard(Protocol):
     """The windows of some keys.

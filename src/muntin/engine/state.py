@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from muntin.engine.arrival import Arrival
 from muntin.model.axis import FARTHEST
 from muntin.model.counts import summed
-from muntin.state.blobs import Blobs
+from muntin.state.blobs import Blobs, PartBlobs
 from muntin.state.manifest import Manifest, Run, StateKind, load
 from muntin.state.offsets import Offsets
 
@@ -42,7 +42,7 @@ class State:
         tables: What each table's ``entries`` were.
         taken: The source offsets taken so far, by input; none where it has no offsets.
         extra: What else the kind of shard keeps; plain JSON.
-        parts: The manifests of partitions that are kept apart, as text.
+        partitions: What is kept of each partition apart, where each is an axis of its own.
         written_by: The spec that wrote the store, as plain JSON; ``None`` where none did.
         moving: The inputs whose messages have moved a watermark since it was cleared; not stored.
 
@@ -69,7 +69,8 @@ class State:
             self.written_by = found.spec
             spec.check_same(found.spec)
         self.watermark, self.wall, self.counts = found.watermark, found.wall, found.counts
-        self.tables, self.extra, self.parts = found.tables, found.extra, found.parts
+        self.tables, self.extra = found.tables, found.extra
+        self.partitions = {name: PartBlobs(blobs, text) for name, text in found.parts}
         self.moving: set[str] = set()
         self.taken = {name: Offsets(found.offsets.get(name, ())) for name in inputs}
 
@@ -80,8 +81,15 @@ class State:
 
     def numbers(self) -> set[int]:
         """The numbers of all blobs that the manifest named when it was read."""
-        read = Manifest(self.kind, tables=self.tables, parts=self.parts)
+        read = Manifest(self.kind, tables=self.tables, parts=self._parts())
         return {run.number for run in read.runs()}
+
+    def partition(self, name: Any) -> PartBlobs:
+        """What is kept of a partition, which may be new."""
+        return self.partitions.setdefault(name, PartBlobs(self.blobs, None))
+
+    def _parts(self) -> list[tuple[Any, str]]:
+        return [(name, one.manifest) for name, one in self.partitions.items() if one.manifest]
 
     def clock(self, arrivals: Iterable[Arrival], wall: int) -> int:
         """The wall clock of this step: the messages' own where they have one, and never back."""
@@ -142,6 +150,6 @@ class State:
             {name: known for name, taken in self.taken.items() if (known := taken.dumps())},
             {name: table.entries() for name, table in tables.items()},
             self.extra,
-            self.parts,
+            self._parts(),
         )
         self.blobs.save(manifest.dumps())

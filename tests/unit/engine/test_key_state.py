@@ -23,7 +23,7 @@ def test_the_shard_of_a_query_without_a_key(buckets: int) -> None:
     combined = query.combine(messages([("a", 1, 1), ("b", 2, 1)]), None)
     (owner,) = split(combined.cells, query.keys, buckets)
     facts = query.spec
-    assert key_state.bucket_of(facts, key_state.key_of(facts, [])) == owner
+    assert key_state.bucket_of(facts, key_state.key_from_text(facts.keys, facts.types, [])) == owner
 
 
 def test_the_shard_of_a_key() -> None:
@@ -31,7 +31,10 @@ def test_the_shard_of_a_key() -> None:
     facts = query.spec
     for key in "abcdef":
         (owner,) = split(pl.DataFrame({"k0": [key]}), ["k0"], 7)
-        assert key_state.bucket_of(facts, key_state.key_of(facts, [key])) == owner
+        assert (
+            key_state.bucket_of(facts, key_state.key_from_text(facts.keys, facts.types, [key]))
+            == owner
+        )
 
 
 def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
@@ -42,7 +45,7 @@ def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
         one.step(batch(query, one.state.watermark, *rows), 0)
     manifest = loads(store.load() or "")
     named = key_state.wanted(facts, manifest.tables, None, None)
-    key = key_state.key_of(facts, ["a"])
+    key = key_state.key_from_text(facts.keys, facts.types, ["a"])
     return key_state.known(facts, named, store.blobs, key, (None, None), manifest)
 
 

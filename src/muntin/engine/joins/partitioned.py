@@ -21,7 +21,7 @@ from muntin.engine.output import Output
 from muntin.engine.state import State
 from muntin.model.counts import summed
 from muntin.model.joins import SIDES, SideName
-from muntin.state.blobs import Blobs, PartBlobs
+from muntin.state.blobs import Blobs
 from muntin.state.offsets import OffsetRange
 from muntin.state.runs import FrameCache
 
@@ -34,12 +34,10 @@ class PartitionedJoinShard:
     def __init__(self, joiner: Joiner, blobs: Blobs, cache: FrameCache) -> None:
         self.joiner = joiner
         self.spec = joiner.spec
-        self.blobs = blobs
         self.cache = cache
         self.state = State(blobs, self.spec, "join", SIDES)
         extra = self.state.extra
         self.starts: Starts = {side: dict(extra.get("starts", {}).get(side, ())) for side in SIDES}
-        self.partitions = {name: PartBlobs(blobs, manifest) for name, manifest in self.state.parts}
 
     def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
         """See ``JoinShard``."""
@@ -55,38 +53,28 @@ class PartitionedJoinShard:
         begun = [partition for side in SIDES for partition in self.starts[side]]
         emitted = [
             self._partition_step(p, parts, wall, final)
-            for p in dict.fromkeys([*self.partitions, *begun])
+            for p in dict.fromkeys([*self.state.partitions, *begun])
         ]
         self.state.wall = wall
         starts = {side: list(self.starts[side].items()) for side in SIDES}
         self.state.extra["starts"] = starts
-        self.state.parts = [(p, one.manifest) for p, one in self.partitions.items() if one.manifest]
         self.state.save({})
-        return Output(
-            pl.concat([self.joiner.nothing_emitted(), *(t.results for t in emitted)]),
-            pl.concat([self.joiner.nothing_rejected, *rejected, *(t.rejected for t in emitted)]),
-            None,
-            None,
-            summed([self.state.counts, *(one.counts for one in emitted)]),
-            sum(t.pending for t in emitted),
-            sum(t.rows for t in emitted),
-        )
+        counts = summed([self.state.counts, *(one.counts for one in emitted)])
+        aside = [self.joiner.nothing_rejected, *rejected]
+        return Output.together(emitted, self.joiner.nothing_emitted(), aside, counts)
 
     @property
     def counts(self) -> dict[str, int]:
         """Messages so far, by what became of them."""
-        partitions = (JoinShard(self.joiner, one, self.cache) for one in self.partitions.values())
-        return summed([self.state.counts, *(one.counts for one in partitions)])
+        parts = self.state.partitions.values()
+        opened = (JoinShard(self.joiner, one, self.cache) for one in parts)
+        return summed([self.state.counts, *(one.counts for one in opened)])
 
     def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
         """Each partition that a side has shown, with its start offset there and its messages."""
         for partition, start in self.starts[side].items():
-            if partition in self.partitions:
-                yield (
-                    partition,
-                    start,
-                    JoinShard(self.joiner, self.partitions[partition], self.cache),
-                )
+            if (one := self.state.partitions.get(partition)) is not None:
+                yield partition, start, JoinShard(self.joiner, one, self.cache)
 
     def _lost(self, side: SideName, messages: pl.DataFrame) -> list[pl.DataFrame]:
         """Messages that lie nowhere, since their partition or offset is missing."""
@@ -130,7 +118,7 @@ class PartitionedJoinShard:
     def _partition_step(
         self, partition: Any, parts: Mapping[SideName, dict[Any, Arrived]], wall: int, final: bool
     ) -> Output:
-        one = self.partitions.setdefault(partition, PartBlobs(self.blobs, None))
+        one = self.state.partition(partition)
         shard = JoinShard(self.joiner, one, self.cache)
         # The shard may be new, or idle for some batches; the clock has advanced.
         shard.state.wall = self.state.wall

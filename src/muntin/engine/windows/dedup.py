@@ -21,7 +21,7 @@ from muntin.engine.results import no_results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.each import EachShard
-from muntin.state.blobs import Blobs, PartBlobs
+from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
 MakeShard = Callable[[Combiner, Blobs, FrameCache], Shard]
@@ -68,11 +68,9 @@ class PartitionedShard:
     ) -> None:
         self.combiner = combiner
         self.spec = combiner.spec
-        self.blobs = blobs
         self.cache = cache
         self.make = make
         self.state = State(blobs, self.spec)
-        self.partitions = {name: PartBlobs(blobs, manifest) for name, manifest in self.state.parts}
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         """See ``Shard``."""
@@ -97,19 +95,25 @@ class PartitionedShard:
             for partition in self._asked(parts, before, final)
         ]
         state.wall = wall
-        state.parts = [(p, one.manifest) for p, one in self.partitions.items() if one.manifest]
         state.save({})
-        return self._together(emitted, aside)
+        nothing, counts = no_results(self.combiner), dict(state.counts)
+        made = Output.together(emitted, nothing, [aside], counts)
+        made.results = made.results.sort(self._order, maintain_order=True)
+        return made
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """See ``Shard``."""
-        inner = [self.make(self.combiner, one, self.cache) for one in self.partitions.values()]
+        parts = self.state.partitions.values()
+        inner = [self.make(self.combiner, one, self.cache) for one in parts]
         held = [no_results(self.combiner).drop(columns.EMISSION, columns.REVISION)]
         held += [shard.snapshot(start, end, only) for shard in inner]
-        order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
-        return pl.concat(held).sort(order, maintain_order=True)
+        return pl.concat(held).sort(self._order, maintain_order=True)
+
+    @property
+    def _order(self) -> list[str]:
+        return [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
 
     def _by_partition(self, taken: pl.DataFrame) -> dict[Any, pl.DataFrame]:
         assert self.spec.offset is not None
@@ -123,7 +127,7 @@ class PartitionedShard:
         self, parts: dict[Any, pl.DataFrame], before: dict[Any, int], final: bool
     ) -> list[Any]:
         """The partitions in which something may happen."""
-        partitions = dict.fromkeys([*self.partitions, *parts])
+        partitions = dict.fromkeys([*self.state.partitions, *parts])
         firing = self.spec.firing
         if final or firing.on_wall_clock:
             return list(partitions)
@@ -138,8 +142,7 @@ class PartitionedShard:
         wall: int,
         final: bool,
     ) -> Output:
-        one = self.partitions.setdefault(partition, PartBlobs(self.blobs, None))
-        inner = self.make(self.combiner, one, self.cache)
+        inner = self.make(self.combiner, self.state.partition(partition), self.cache)
         # The shard may be new, or idle for some batches; its partition and the clock have advanced.
         inner.state.watermark, inner.state.wall = before, self.state.wall
         if messages is None:
@@ -153,19 +156,6 @@ class PartitionedShard:
         new = {name: n - counted.get(name, 0) for name, n in emitted.counts.items()}
         self.state.count({name: n for name, n in new.items() if n})
         return emitted
-
-    def _together(self, emitted: Sequence[Output], aside: pl.DataFrame) -> Output:
-        results = pl.concat([no_results(self.combiner), *(t.results for t in emitted)])
-        order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
-        return Output(
-            results.sort(order, maintain_order=True),
-            pl.concat([aside, *(t.rejected for t in emitted)], how="diagonal"),
-            None,
-            None,
-            dict(self.state.counts),
-            sum(t.pending for t in emitted),
-            sum(t.rows for t in emitted),
-        )
 
 
 def each_of(shard: Shard) -> EachShard | None:

@@ -222,7 +222,7 @@ def _words(table: Mapping[str, Any]) -> str:
 
 def _window_rows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str]) -> list[Report]:
     # What is computed doesn't matter here, and may need a function that isn't at hand.
-    asked = key_state.key_of(spec, key)
+    asked = key_state.key_from_text(spec.keys, spec.types, key)
     if spec.axis == "rows":
         # Partitions have no watermark in common, so that windows have no stage.
         return _plain_rows(OpenWindows(opened, spec).fetch(asked.row(0)).tail(_ROWS))

@@ -68,7 +68,7 @@ def _place(at: str, axis: Axis) -> int:
 
 
 def _of_windows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str], at: int) -> Iterator[str]:
-    asked = key_state.key_of(spec, key)
+    asked = key_state.key_from_text(spec.keys, spec.types, key)
     slot = slots(spec.buckets or 1)[key_state.bucket_of(spec, asked)]
     manifest = opened.read.get(slot)
     if manifest is None:
