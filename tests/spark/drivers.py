@@ -14,14 +14,15 @@ from pathlib import Path
 
 from tests.spark.feed import Feed, at
 
+VICTIM = Path(__file__).with_name("victim.py")
 Victims = list[subprocess.Popen[bytes]]
 
 
 def kill_again_and_again(
-    program: Path, folder: Path, victims: Victims, chance: random.Random, kills: int
+    query: str, folder: Path, victims: Victims, chance: random.Random, kills: int
 ) -> None:
     """Start a driver and kill it, mostly within a batch; then let it come to its end."""
-    command, log = [sys.executable, str(program), str(folder)], folder / "log"
+    command, log = [sys.executable, str(VICTIM), query, str(folder)], folder / "log"
     checkpoint = folder / "checkpoint"
     within_a_batch = 0
     for _ in range(kills):

@@ -13,9 +13,6 @@ from tests.spark.drivers import Victims, fill, kill, kill_again_and_again
 from tests.spark.feed import Feed, at, emitted, rows
 
 KILLS, FILES, MESSAGES = 10, 64, 40
-VICTIM = Path(__file__).with_name("victim.py")
-JOINING = Path(__file__).with_name("join_victim.py")
-CHAINED = Path(__file__).with_name("chain_victim.py")
 KILLS_OF_A_JOIN, FILES_OF_A_JOIN = 5, 32
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -33,7 +30,7 @@ def test_kills(tmp_path: Path, victims: Victims) -> None:
     chance = random.Random(20260101)
     feed = Feed(tmp_path / "source")
     too_late = fill(feed, chance, FILES, MESSAGES)
-    kill_again_and_again(VICTIM, tmp_path, victims, chance, KILLS)
+    kill_again_and_again("windows", tmp_path, victims, chance, KILLS)
 
     out = tmp_path / "out.duckdb"
     assert emitted(out) == feed.windows(30, 10, but=too_late)
@@ -69,9 +66,9 @@ def test_kills_of_a_join(tmp_path: Path, victims: Victims) -> None:
         too_late[side] = fill(feed, chance, FILES_OF_A_JOIN, MESSAGES)
         # Nobody can come any more after this, so that all unmatched are emitted.
         feed.add(("z", at(60 * (FILES + 100)), 0))
-    kill_again_and_again(JOINING, tmp_path, victims, chance, KILLS_OF_A_JOIN)
+    kill_again_and_again("join", tmp_path, victims, chance, KILLS_OF_A_JOIN)
 
-    pairs, rejected = (f"read_parquet('{tmp_path}/{n}/*/*.parquet')" for n in ("pairs", "rejected"))
+    pairs, rejected = (f"read_parquet('{tmp_path}/{n}/*/*.parquet')" for n in ("out", "rejected"))
     database = duckdb.connect()
     for side, late in too_late.items():
         found = database.sql(f"SELECT id, reason FROM {rejected} WHERE side = '{side}' ORDER BY id")
@@ -104,7 +101,7 @@ def test_kills_of_a_chain(tmp_path: Path, victims: Victims) -> None:
     too_late = fill(feed, chance, FILES_OF_A_JOIN, MESSAGES)
     # Behind it all windows of the others are full; its own never are.
     feed.add(("z", at(60 * (FILES + 100)), 0))
-    kill_again_and_again(CHAINED, tmp_path, victims, chance, KILLS_OF_A_JOIN)
+    kill_again_and_again("chain", tmp_path, victims, chance, KILLS_OF_A_JOIN)
 
     inner = [window for window in feed.windows(30, 10, but=too_late) if window[0] != "z"]
     database = duckdb.connect()

@@ -12,10 +12,9 @@ from pathlib import Path
 import duckdb
 import pytest
 from tests.services.s3 import S3
-from tests.spark.drivers import Victims, batches, fill, kill, start, wait_for_batch
+from tests.spark.drivers import VICTIM, Victims, batches, fill, kill, start, wait_for_batch
 from tests.spark.feed import Feed
 
-VICTIM = Path(__file__).with_name("s3_victim.py")
 FILES, MESSAGES = 26, 40
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -43,7 +42,8 @@ def test_a_query_in_a_bucket_is_killed_and_cut_off(
     too_late = fill(feed, chance, FILES, MESSAGES)
     s3.upload(feed.folder, "bucket/source")
     checkpoint, log, figures = bucket / "checkpoint", tmp_path / "log", tmp_path / "figures.json"
-    command = [sys.executable, str(VICTIM), "s3a://bucket", json.dumps(s3.settings), str(figures)]
+    settings = json.dumps(s3.settings)
+    command = [sys.executable, str(VICTIM), "windows", "s3a://bucket", settings, str(figures)]
 
     for _ in range(2):
         victims.append(start(command, log))

@@ -1,42 +1,81 @@
-"""A driver that is killed: streams a folder of files into DuckDB until there are no more.
+"""A driver that is killed: runs a query over folders of files until there are no more.
 
-Usage: victim.py FOLDER
+Usage: victim.py QUERY FOLDER [SETTINGS FIGURES], where QUERY is a function of this module, FOLDER
+has the sources and gets all else (it may be in a bucket), SETTINGS are the session's as JSON, and
+FIGURES is the file for what was counted.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
 
 import muntin as mt
-from muntin.spark.session import session
 
-COLUMNS = "id long, key string, at timestamp, value long"
+Read = Callable[[str], DataFrame]
+"""Streams a folder by its name, one file a batch."""
 
 
-def main(folder: Path) -> None:
-    # It lives for seconds, so the second compiler would only cost.
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    spark = session("victim", master="local[2]", spark__driver__extraJavaOptions=quick)
-    files = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
-    query = (
-        mt.windowed(files.parquet(f"{folder}/source"), key="key", time="at", lateness="5 seconds")
+def windows(read: Read) -> Any:
+    return (
+        mt.windowed(read("source"), key="key", time="at", lateness="5 seconds")
         .hopping("30 seconds", slide="10 seconds")
         .early(each=True)
         .late(grace="10 minutes", each=True)
         .agg(n=mt.count(), total=mt.sum("value"), most=mt.max("value"))
-        .start(
-            checkpoint=f"{folder}/checkpoint",
-            results=mt.to_duckdb(f"{folder}/out.duckdb", "windows", history="history"),
-            rejected=mt.to_parquet(f"{folder}/rejected"),
-            available_now=True,
-        )
     )
-    query.await_end()
-    progress = {"counts": query.progress.counts, "adds_up": query.progress.adds_up()}
-    (folder / "figures.json").write_text(json.dumps(progress))
+
+
+def join(read: Read) -> Any:
+    left, right = (
+        mt.windowed(read(side), time="at", lateness="3 minutes") for side in ("left", "right")
+    )
+    return mt.join(left, right, on="key", within=("5 seconds", "2 seconds"), how="full")
+
+
+def chain(read: Read) -> Any:
+    inner = (
+        mt.windowed(read("source"), key="key", time="at", lateness="3 minutes")
+        .hopping("30 seconds", slide="10 seconds")
+        .agg(n=mt.count(), total=mt.sum("value"))
+    )
+    return (
+        mt.windowed(inner, key="key", time="window_end", lateness="1 minute")
+        .tumbling("2 minutes")
+        .early(each=True)
+        .agg(windows=mt.count(), n=mt.sum("n"), most=mt.max("total"))
+    )
+
+
+def main(query: str, folder: str, settings: str = "{}", figures: str | None = None) -> None:
+    # It lives for seconds, so the second compiler would only cost.
+    quick = {"spark__driver__extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    spark = mt.session("victim", master="local[2]", **quick, **json.loads(settings))
+    columns = "id long, key string, at timestamp, value long"
+    files = spark.readStream.schema(columns).option("maxFilesPerTrigger", 1)
+    results: Any = mt.to_parquet(f"{folder}/out")
+    if query != "join" and "://" not in folder:
+        results = mt.to_duckdb(f"{folder}/out.duckdb", "windows", history="history")
+    defined = {"windows": windows, "join": join, "chain": chain}[query]
+    running = defined(lambda name: files.parquet(f"{folder}/{name}")).start(
+        checkpoint=f"{folder}/checkpoint",
+        results=results,
+        rejected=mt.to_parquet(f"{folder}/rejected"),
+        available_now=True,
+    )
+    running.await_end()
+    progress = {"counts": running.progress.counts, "adds_up": running.progress.adds_up()}
+    if query == "chain":
+        progress["inner"] = running.progress.inner.counts
+    if query == "windows":
+        progress["held"] = len(mt.open_state(f"{folder}/checkpoint").fetch())
+    Path(figures or f"{folder}/figures.json").write_text(json.dumps(progress))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*sys.argv[1:])

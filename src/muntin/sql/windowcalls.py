@@ -40,15 +40,12 @@ _PLACES = {
     "FLOOR": ("SIZE",),
     "CEIL": ("SIZE",),
 }
+# Table functions, and what they take by name alone.
 _NAMED = {
-    "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET", "ORIGIN", "ZONE"),
-    "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET", "ORIGIN", "ZONE"),
-    "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET", "ORIGIN"),
-    "SESSION": ("DATA", "TIMECOL", "GAP", "CLOSED"),
-    "WINDOW": ("SIZE", "SLIDE", "OFFSET"),
-    "SESSION_WINDOW": ("GAP",),
-    "FLOOR": ("SIZE",),
-    "CEIL": ("SIZE",),
+    "TUMBLE": ("ORIGIN", "ZONE"),
+    "HOP": ("ORIGIN", "ZONE"),
+    "CUMULATE": ("ORIGIN",),
+    "SESSION": ("CLOSED",),
 }
 _ROUNDED = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
 _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
@@ -204,12 +201,13 @@ class _Placed:
         self.name = name
         self.call = call
         self.by_label: dict[str, Argument] = {}
-        places = list(_PLACES[name])
+        places, table = list(_PLACES[name]), ("DATA", "TIMECOL")
+        known = (*(table if name in _NAMED else ()), *places, *_NAMED.get(name, ()))
         for argument in call.arguments:
             label = argument.label or self._place(argument, places)
-            if label not in _NAMED[name] and label not in ("DATA", "TIMECOL"):
-                known = ", ".join(_NAMED[name])
-                self._fail(argument.span, f"{name} has no argument {label}", f"it has {known}")
+            if label not in (*table, *known):
+                hint = f"it has {', '.join(known)}"
+                self._fail(argument.span, f"{name} has no argument {label}", hint)
             if label in self.by_label:
                 self._fail(argument.span, f"{label} is given twice", f"write {FORMS[name]}")
             self._check(label, argument)

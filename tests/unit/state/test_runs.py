@@ -11,6 +11,7 @@ from tests.unit.engine.queries import CountingBlobs
 
 from muntin.engine.state import State
 from muntin.model.errors import StateCorruptedError
+from muntin.state.blobs import PartBlobs
 from muntin.state.frames import encode
 from muntin.state.manifest import Manifest, Run
 from muntin.state.runs import MOST_RUNS, FrameCache, Runs, join_runs
@@ -353,7 +354,7 @@ def test_a_manifest_names_its_blobs_also_those_of_manifests_within() -> None:
     inner = Manifest("windows", tables={"cells": runs.entries()}).dumps()
     spec = SimpleNamespace(to_dict=dict, check_same=lambda stored: None)
     state = State(CountingBlobs(), spec)
-    state.tables, state.parts = {"cells": runs.entries()}, []
+    state.tables = {"cells": runs.entries()}
     assert set(store.blobs) <= state.numbers()
-    state.tables, state.parts = {}, [("p", inner)]
+    state.tables, state.partitions = {}, {"p": PartBlobs(store, inner)}
     assert set(store.blobs) <= state.numbers()
