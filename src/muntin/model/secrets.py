@@ -15,7 +15,9 @@ NAMES = (
 )
 # The user of an address, and what stands between it and the host. A port isn't a password; in the
 # address of a database, everything before the last @ is one.
-_USER = r"://(?:\$\{[^}]*\}|[^:@/\s'\"])*:"
+# Java recurses where a group is repeated: long text without an end would overflow its stack.
+_PLAIN, _REFERENCE = r"[^:@/\s'\"$]*", r"(?:\$\{[^}]*\}|\$)"
+_USER = rf"://{_PLAIN}(?:{_REFERENCE}{_PLAIN}){{0,100}}:"
 _DATABASE = r"(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|redis|amqps?|jdbc:\w+)"
 _ADDRESS = rf"\b{_DATABASE}{_USER}([^\s'\"]+)@|{_USER}([^/@\s'\"]+)@"
 _PARAMETER = r"\bpass(?:word|wd)\s*=\s*'?([^\s'&]+)"
