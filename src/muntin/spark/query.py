@@ -334,7 +334,7 @@ def launch(
         prepare(sinks)
     check_workers(handle.spark)
     post = Post(session_of(handle.spark)) if remote else None
-    write = Writer(outputs, sinks, checkpoint, post or handle, shards)
+    write = Writer(outputs, sinks, checkpoint, post or handle, shards, remote)
     writer = emitted.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     writer = _triggered(writer.outputMode("append"), every, available_now)
     writer = writer if name is None else writer.queryName(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from muntin.spark.sinks.unstorable import DeadLetters, Letters
 
 # So many bytes of rows, over all shards, come with the progress: fetching them costs no job then.
 _FEW = 1 << 22
+# After so many batches of few rows Spark isn't asked to keep the next one's.
+_IN_A_ROW = 16
+# How many batches are kept after one that turned out to be large, and had to be run twice.
+_WARY = 1000
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,7 @@ class Writer:
         checkpoint: str,
         report: BatchListener,
         shards: int,
+        remote: bool = False,
     ) -> None:
         self._outputs = tuple(outputs)
         self._sinks = tuple(sinks)
@@ -73,18 +79,16 @@ class Writer:
         self._dead = DeadLetters(checkpoint)
         self._report = report
         self._few = _FEW // shards
+        # A client of Spark Connect that watches is shown all that was emitted.
+        self._few_in_a_row = -math.inf if remote else 0
 
     def __call__(self, emitted: DataFrame, number: int) -> None:
         """Write a batch."""
-        # The shards' blobs are few and small rows to Spark: keeping them costs little, and
-        # without it each sink would run the whole batch again.
         with self._report.writing(emitted, number):
-            emitted.persist()
             kept = Kept(emitted.unpersist)
             try:
                 with self._watched(number, "in a worker"):
-                    found = number, emitted, self._outputs, self._checkpoint
-                    lines, batches = fetched(*found, few=self._few)
+                    lines, batches = self._fetched(emitted, number)
                 for batch, target in zip(batches, self._sinks, strict=True):
                     if target is not None:
                         with self._watched(number, f"the sink of {batch.kind}"):
@@ -93,6 +97,25 @@ class Writer:
                 self._report.written(Written(number, emitted, lines, batches, aside, kept))
             finally:
                 kept.done()
+
+    def _fetched(self, emitted: DataFrame, number: int) -> tuple[list[str], list[Batch]]:
+        """Run a batch; what it emits is kept where more than its figures and few rows may be asked.
+
+        Without that each sink would run the whole batch again. It costs a plan and a copy, though,
+        which shows in the latency of small batches.
+        """
+        found = number, emitted, self._outputs, self._checkpoint
+        keeps = self._few_in_a_row < _IN_A_ROW
+        if keeps:
+            emitted.persist()
+        lines, batches = fetched(*found, few=self._few)
+        few = all(batch.blobs is not None for batch in batches)
+        if not few and not keeps:
+            self._few_in_a_row = -_WARY
+            emitted.persist()
+            return fetched(*found, few=self._few)
+        self._few_in_a_row = self._few_in_a_row + 1 if few else min(self._few_in_a_row, 0)
+        return lines, batches
 
     @contextmanager
     def _watched(self, number: int, part: str) -> Iterator[None]:

@@ -127,10 +127,13 @@ def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
         batch: The batch.
         most: How many at most. They are taken from one shard's rows, so that little is fetched.
     """
-    blobs = batch.emitted.where(F.col("kind") == batch.kind).select("blob").take(1)
+    blobs = batch.blobs
+    if blobs is None:
+        found = batch.emitted.where(F.col("kind") == batch.kind).select("blob").take(1)
+        blobs = tuple(row[0] for row in found)
     if not blobs:
         return []
-    rows = pa.ipc.open_stream(blobs[0][0]).read_all()
+    rows = pa.ipc.open_stream(blobs[0]).read_all()
     last = rows.slice(max(0, rows.num_rows - most))
     shown = [[plain(one) for one in values(column, _milliseconds)] for column in last.columns]
     return [dict(zip(last.column_names, row, strict=True)) for row in zip(*shown, strict=True)]

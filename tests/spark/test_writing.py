@@ -1,0 +1,80 @@
+"""Rows that come with a batch's figures aren't kept by Spark; other batches run twice at most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.storagelevel import StorageLevel
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+from muntin.spark import writing
+from muntin.spark.query import WindowedQuery
+
+MANY = 5
+
+
+def fill(feed: Feed) -> None:
+    for number in range(8):
+        keys = 400 if number == MANY else 3
+        rows = [(f"key {k}", at(10 * number + k % 10), k) for k in range(keys)]
+        feed.add(*rows, (None, at(10 * number), 0))
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """Which batches were fetched, and whether Spark kept them."""
+    found, really = [], writing.fetched
+
+    def spy(number: int, emitted: DataFrame, *rest: Any, **named: Any) -> Any:
+        found.append((number, emitted.storageLevel != StorageLevel.NONE))
+        return really(number, emitted, *rest, **named)
+
+    monkeypatch.setattr(writing, "fetched", spy)
+    monkeypatch.setattr(writing, "_IN_A_ROW", 2)
+    monkeypatch.setattr(writing, "_FEW", 6000)
+    return found
+
+
+def run(stream: DataFrame, folder: Path, found: list[Any], rejected: list[Any]) -> WindowedQuery:
+    windows = mt.windowed(stream, key="key", time="at").tumbling("10 seconds").early(each=True)
+    query = windows.agg(n=mt.count(), total=mt.sum("value"), most=mt.max("value")).start(
+        checkpoint=str(folder / "checkpoint"),
+        results=lambda frame, number: found.extend(frame.collect()),
+        rejected=lambda frame, number: rejected.extend(frame.collect()),
+        available_now=True,
+    )
+    assert query.await_end(timeout=200)
+    return query
+
+
+def test_a_batch_of_many_rows_after_small_ones_is_kept(
+    spark: SparkSession, tmp_path: Path, kept: list[tuple[int, bool]]
+) -> None:
+    feed, found, rejected = Feed(tmp_path / "in"), [], []
+    fill(feed)
+    query = run(feed.stream(spark), tmp_path, found, rejected)
+    early = [r for r in found if r.emission == "early"]
+    rows = [(r.key, round(r.window_start.timestamp() * 1e6), r.n, r.total, r.most) for r in early]
+    # Each window has its messages in one batch, so that it emits early once.
+    expected = feed.windows(10, 10, but=[i for i in range(feed.ids) if i in nulls(feed)])
+    assert sorted(rows) == expected
+    assert len(rejected) == 8
+    assert query.progress.adds_up()
+    assert query.progress.counts["counted"] == 7 * 3 + 400
+    before = [entry for entry in kept if entry[0] < MANY]
+    assert before == [(0, True), (1, True), (2, False), (3, False), (4, False)]
+    assert [k for n, k in kept if n == MANY] == [False, True]
+    assert all(k for n, k in kept if n > MANY)
+
+
+def nulls(feed: Feed) -> set[int]:
+    """The numbers of the messages without a key."""
+    ends, found = 0, set()
+    for number in range(8):
+        ends += (400 if number == MANY else 3) + 1
+        found.add(ends - 1)
+    return found
