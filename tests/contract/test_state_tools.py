@@ -1,7 +1,8 @@
 """What looks at a query's state works for every kind of query, or says by name that it can't.
 
 ``open_state`` and ``open_table``, their ``changes``, ``inspect``, ``why``, ``rescale`` and limits
-of rows, over windows, joins and tables of each kind and over the windowing application.
+of rows, over windows, joins and tables of each kind, over each operator of chains of them, and over
+the windowing application.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.contract.chains import CHAINS, Link
 from tests.contract.checkpoints import (
     BATCHES,
     BOUNDS,
@@ -32,7 +34,7 @@ from tests.unit.apps.windowing.machine import Machine, tuples
 
 from muntin.engine.windows.operator import shard
 from muntin.model.errors import OptionError, SpecChangedError
-from muntin.model.joins import HOWS, SIDES, How
+from muntin.model.joins import HOWS, SIDES, How, JoinSpec
 from muntin.model.policies import EveryRows, Firing
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.inspect.checkpoints import report_of
@@ -75,19 +77,50 @@ def rows(frame: pl.DataFrame) -> Counter[Any]:
     return Counter(map(str, frame.rows()))
 
 
+def held_by(state: OpenWindows, stores: list[MemoryBlobs]) -> pl.DataFrame:
+    """What the shards say themselves."""
+    query = state._reader.combiner
+    found = [shard(query, store, FrameCache()).snapshot(None, None) for store in stores]
+    return pl.concat(found).select(*state.spec.keys, "n", "sum")
+
+
+def check_changes(then: OpenWindows, now: OpenWindows) -> pl.DataFrame:
+    """See that changes lead from one batch to another; returns them."""
+    changes = now.changes(then.batch)
+    identity = [*now.spec.keys, "window_start", "window_end"]
+    # What is gone because it expired is no change.
+    there = pl.concat([now.fetch(), changes.filter(pl.col("change") == "gone").drop("change")])
+    before = then.fetch().join(there, on=identity, how="semi", nulls_equal=True)
+    stays = before.join(changes, on=identity, how="anti", nulls_equal=True)
+    new = changes.filter(pl.col("change") != "gone").drop("change")
+    assert rows(pl.concat([stays, new])) == rows(now.fetch())
+    return changes
+
+
+def inspected(checkpoint: MemoryCheckpoint, key: list[str] | None = None) -> dict[str, Any]:
+    """What ``inspect`` says, whose sums are those of the state."""
+    report = report_of(checkpoint, key or ())
+    runs = [run for one in checkpoint.read.values() for run in one.runs()]
+    blobs = sum(len(mine) for mine in checkpoint.sizes().values())
+    assert sum(table["rows"] for table in report["tables"]) == sum(run.rows for run in runs)
+    assert sum(table["runs"] for table in report["tables"]) == blobs == len(runs)
+    assert sum(table["bytes"] for table in report["tables"]) == sum(
+        bucket["bytes"] for bucket in report["buckets"]
+    )
+    return report
+
+
 class TestWindows:
     @pytest.mark.parametrize("kind", WINDOWS)
     def test_open_state_says_what_the_shards_hold(self, kind: str) -> None:
         run = windows_run(window_spec(kind))
         run.take(BATCHES)
         state = OpenWindows(run.opened(), window_spec(kind))
-        query = state._reader.combiner
-        held = [shard(query, store, FrameCache()).snapshot(None, None) for store in run.stores]
         found = state.fetch()
         # A window that ends with its message is full at once, and isn't kept.
         assert len(found) or kind == "rows that slide"
-        names = [*window_spec(kind).keys, "n", "sum"]
-        assert rows(found.select(names)) == rows(pl.concat(held).select(names))
+        held = held_by(state, run.stores)
+        assert rows(found.select(held.columns)) == rows(held)
         key: Any = (0, "a") if "offsets" in kind else "a"
         assert set(state.fetch(key)["key"]) <= {"a"}
         assert len(state.fetch(key)) == len(found.filter(pl.col("key") == "a"))
@@ -97,25 +130,13 @@ class TestWindows:
         run = windows_run(window_spec(kind))
         run.take(BATCHES)
         then, now = (OpenWindows(run.opened(n), window_spec(kind)) for n in (1, 3))
-        changes = now.changes(1)
-        identity = [*window_spec(kind).keys, "window_start", "window_end"]
-        stays = then.fetch().join(changes, on=identity, how="anti")
-        new = changes.filter(pl.col("change") != "gone").drop("change")
-        assert rows(pl.concat([stays, new])) == rows(now.fetch())
+        changes = check_changes(then, now)
         assert "new" in changes["change"] or kind == "rows that slide"
 
     @pytest.mark.parametrize("kind", WINDOWS)
     def test_inspect_counts_what_is_kept(self, kind: str) -> None:
-        checkpoint = opened(kind).checkpoint
-        report = report_of(checkpoint)
-        runs = [run for one in checkpoint.read.values() for run in one.runs()]
+        report = inspected(opened(kind).checkpoint)
         assert report["kind"] == "windows"
-        assert sum(table["rows"] for table in report["tables"]) == sum(run.rows for run in runs)
-        blobs = sum(len(mine) for mine in checkpoint.sizes().values())
-        assert sum(table["runs"] for table in report["tables"]) == blobs == len(runs)
-        assert sum(table["bytes"] for table in report["tables"]) == sum(
-            bucket["bytes"] for bucket in report["buckets"]
-        )
         assert report["counts"]["seen"] == sum(map(len, BATCHES))
 
     @pytest.mark.parametrize("kind", WINDOWS)
@@ -196,12 +217,9 @@ class TestJoins:
 
     @pytest.mark.parametrize("kind", BOUNDS)
     def test_inspect_counts_what_is_kept(self, kind: str) -> None:
-        checkpoint = joined(kind).checkpoint
-        report = report_of(checkpoint, ["a"])
-        runs = [run for one in checkpoint.read.values() for run in one.runs()]
+        report = inspected(joined(kind).checkpoint, ["a"])
         assert report["kind"] == "join"
         assert report["counts"]["seen"] == 2 * sum(map(len, BATCHES))
-        assert sum(table["rows"] for table in report["tables"]) == sum(run.rows for run in runs)
         assert {row["side"] for row in report["key"]} == set(SIDES)
 
     @pytest.mark.parametrize("kind", BOUNDS)
@@ -264,6 +282,100 @@ def messages_of_joins() -> list[list[Any]]:
             ]
         )
     return found
+
+
+@pytest.fixture(scope="module", params=CHAINS)
+def chain(request: pytest.FixtureRequest) -> Link:
+    """A chain that has taken some messages."""
+    made = CHAINS[request.param]()
+    made.take(messages_of_joins()[:7])
+    return made
+
+
+class TestChains:
+    def test_open_state_and_changes_of_each_operator(self, chain: Link) -> None:
+        for link in chain.chain():
+            then, now = link.opened(4), link.opened()
+            assert spec_of(now) == link.spec
+            if isinstance(link.spec, JoinSpec):
+                for side in SIDES:
+                    one, other = (OpenJoin(at, link.spec).fetch(side) for at in (then, now))
+                    came = OpenJoin(now, link.spec).changes(side, 4)
+                    assert rows(came) == rows(other) - rows(one)
+                    assert len(came)
+                continue
+            state = OpenWindows(now, link.spec)
+            held = held_by(state, link.stores)
+            assert rows(state.fetch().select(held.columns)) == rows(held)
+            changes = check_changes(OpenWindows(then, link.spec), state)
+            assert {"new"} <= {*changes["change"]}
+
+    def test_inspect_and_why_of_each_operator(self, chain: Link) -> None:
+        for link in chain.chain():
+            reports = [inspected(link.opened(), [f"key {n}"]) for n in range(3)]
+            assert {report["kind"] for report in reports} == {link.spec.KIND}
+            assert any(report["key"] for report in reports)
+            found = said(link.opened(), ["key 0"], "1970-01-01 00:00:00.000070")
+            head = "join full, on key partners" if link.spec.KIND == "join" else "windows"
+            assert found.startswith(f"key key 0 {head} ")
+            late = said(link.opened(), ["key 0"], "1970-01-01")
+            assert "rejected as late" in late or "takes nothing" in late
+
+    @pytest.mark.parametrize("name", CHAINS)
+    def test_it_goes_on_in_other_shards(self, name: str) -> None:
+        batches, one = messages_of_joins()[:7], CHAINS[name]()
+        given = one.take(batches[:3])
+        for cut, buckets in ((3, 3), (5, 1)):
+            one = one.moved(buckets)
+            given += one.take(batches[cut : cut + 2])
+        assert given == CHAINS[name]().take(batches)
+        assert given[-1]
+
+    @pytest.mark.parametrize("name", CHAINS)
+    def test_it_goes_on_with_other_policies_of_an_operator(self, name: str) -> None:
+        """Only the last may emit early, so that nothing in between counts more than once."""
+        batches = messages_of_joins()[:6]
+
+        def full(found: list[list[Any]]) -> Counter[Any]:
+            emitted = (row for batch in found for row in batch)
+            if CHAINS[name]().spec.KIND == "join":
+                return Counter(emitted)
+            return Counter(row[:-1] for row in emitted if row[-2] == "full")
+
+        wanted = full(CHAINS[name]().take(batches))
+        assert wanted
+        for number, link in enumerate(CHAINS[name]().chain()):
+            if isinstance(link.spec, JoinSpec):
+                continue
+
+            def change(spec: Any, number: int = number) -> Any:
+                early = spec.firing.early if number else EveryRows(2)
+                firing = replace(spec.firing, early=early, retention=2 * spec.firing.retention)
+                return replace(spec, firing=firing)
+
+            one = CHAINS[name]()
+            given = one.take(batches[:3])
+            other = one.changed(change, number)
+            given += other.take(batches[3:])
+            assert full(given) == wanted
+            assert spec_of(other.chain()[number].opened()) == change(link.spec)
+
+    @pytest.mark.parametrize("name", CHAINS)
+    def test_what_may_not_change_is_refused_with_the_operator(self, name: str) -> None:
+        for number, link in enumerate(CHAINS[name]().chain()):
+
+            def change(spec: Any) -> Any:
+                if isinstance(spec, JoinSpec):
+                    return spec.with_side("left", change(spec.left))
+                firing = replace(spec.firing, grace=spec.firing.grace + 1, retention=900)
+                return replace(spec, firing=firing)
+
+            one = CHAINS[name]()
+            one.take(messages_of_joins()[:2])
+            other = one.changed(change, number)
+            with pytest.raises(SpecChangedError, match="grace: was ") as refusal:
+                other.take(messages_of_joins()[2:3])
+            assert f") than {link.spec.title}; go back to it" in str(refusal.value)
 
 
 CHANGED = Firing(early=EveryRows(2), late=EveryRows(2))

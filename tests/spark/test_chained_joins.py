@@ -207,6 +207,8 @@ def look_at_each_operator(spark: SparkSession, folder: Path) -> None:
         for side in ("left", "right"):
             one, other = (state.fetch(side) for state in states)
             assert Counter(map(repr, one.rows())) == Counter(map(repr, other.rows()))
+            came = states[0].changes(side, states[0].checkpoint.oldest)
+            assert 0 < len(came) <= len(one)
         columns = set(states[0].spec.side("left").types)
         assert ("value_right" in columns) == (operator == 0)
         assert inspect(spark, new, operator=operator, key=["z"])["kind"] == "join"

@@ -154,6 +154,38 @@ def test_windows_that_emit_again_are_refused(spark: SparkSession, tmp_path: Path
     assert daily(restless(feed.frame(spark))).results.collect()[0]["n"] == 1
 
 
+@pytest.mark.slow
+def test_what_may_change_in_a_chain(spark: SparkSession, tmp_path: Path) -> None:
+    """Policies of each operator, but for ticks; and no operator comes or goes."""
+    feed = Feed(tmp_path / "source")
+    fill(feed, 5)
+
+    def inner(**early: Any) -> DataFrame:
+        made = mt.windowed(feed.stream(spark), key="key", time="at", lateness="2 seconds")
+        made = made.tumbling("5 seconds").keep("1 hour" if early else "1 minute")
+        made = made.early(**early) if early else made
+        return made.agg(n=mt.count(), value=mt.sum("value")).full
+
+    def outer(frame: DataFrame, **early: Any) -> WindowedAggregate:
+        made = mt.windowed(frame, key="key", time="window_end").tumbling("20 seconds")
+        return made.early(**early).agg(n=mt.sum("n"), most=mt.max("value"))
+
+    seen = Ran(outer(inner(), each=True), tmp_path).progress.counts["seen"]
+    feed.add(("a", at(200), 1))
+    ran = Ran(outer(inner(rows=2), rows=2), tmp_path)
+    assert ran.progress.adds_up()
+    assert ran.progress.counts["seen"] > seen
+    ticks = r"\(early: was every 2 rows, is every 1 second of wall clock"
+    with pytest.raises(mt.SpecChangedError, match=rf"{ticks}\), which Spark can't"):
+        Ran(outer(inner(rows=2), every="1 second"), tmp_path)
+    with pytest.raises(mt.SpecChangedError, match=rf"{ticks}, of tumbling 5 seconds by key\)"):
+        Ran(outer(inner(every="1 second"), rows=2), tmp_path)
+    feed.add(("a", at(300), 1))
+    more = mt.windowed(outer(inner(rows=2), rows=2).full, time="window_end").tumbling("1 hour")
+    with pytest.raises(mt.SpecChangedError, match=r"a chain of 2 operators .* this query has 3"):
+        Ran(more.agg(windows=mt.count()), tmp_path)
+
+
 def test_windows_over_windows_in_sql(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source")
     for second in (1, 2, 11, 31, 95, 150):

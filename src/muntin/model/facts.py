@@ -59,6 +59,11 @@ class QuerySpec(JsonDataclass, ABC):
     def _plain(self) -> dict[str, Any]:
         return super().to_dict()
 
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The query in a few words, among others of a chain."""
+
     @abstractmethod
     def facts(self) -> dict[str, Fact]:
         """What state depends on, by name."""
@@ -87,7 +92,7 @@ class QuerySpec(JsonDataclass, ABC):
             raise SpecChangedError(
                 "the checkpoint was written by another spec ("
                 + "; ".join(lines)
-                + "); go back to it, or start with a new checkpoint folder"
+                + f") than {self.title}; go back to it, or start with a new checkpoint folder"
             )
 
 

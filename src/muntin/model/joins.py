@@ -264,6 +264,11 @@ class JoinSpec(QuerySpec):
         large = self.axis == "time" and self.bound.reach >= LARGE
         return "keys" if large and not self.marked else "time"
 
+    @property
+    def title(self) -> str:
+        """See ``QuerySpec``."""
+        return f"{self.how} join {self.bound}"
+
     def facts(self) -> dict[str, Fact]:
         """See ``QuerySpec``."""
         facts = {"join": fact(self.how), "partners": fact(self.bound)}

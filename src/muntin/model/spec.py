@@ -136,6 +136,11 @@ class WindowSpec(QuerySpec):
             hint = f"let the first key be {offset[0]!r}"
             raise OptionError("key", self.keys, "doesn't begin with the partition", hint)
 
+    @property
+    def title(self) -> str:
+        """See ``QuerySpec``."""
+        return f"{self.windows} by {', '.join(self.keys)}" if self.keys else str(self.windows)
+
     def facts(self) -> dict[str, Fact]:
         """See ``QuerySpec``."""
         windows, firing = self.windows, self.firing

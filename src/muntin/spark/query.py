@@ -28,6 +28,7 @@ from muntin.model.errors import (
 )
 from muntin.spark.explain import noted
 from muntin.spark.failures import Failure
+from muntin.spark.host.internals.checkpoints import changed_operators
 from muntin.spark.host.internals.jvm import is_connected, session_of
 from muntin.spark.host.plan import REJECTED, RESULTS, Plan
 from muntin.spark.host.progress import Progress, Totals
@@ -266,7 +267,13 @@ class WindowedQuery:
 
 
 def _as_ours(error: PySparkException) -> MuntinError | None:
-    """The error of muntin that a worker's traceback ends with, if it does."""
+    """The error of muntin that a worker's traceback ends with, or that Spark's own stands for."""
+    if (counts := changed_operators(str(error))) is not None:
+        return SpecChangedError(
+            f"the checkpoint was written by a chain of {counts[0]} operators that keep state, and "
+            f"this query has {counts[1]}: none can be put into a chain or taken out of it; go back "
+            "to them, or start with a new checkpoint folder"
+        )
     for kind in (PartitionError, SinkError, SourceError, SpecChangedError, StateCorruptedError):
         _, found, rest = str(error).partition(f"{kind.__name__}: ")
         if found:
@@ -294,7 +301,7 @@ def start(
     # Where nobody takes rejected messages, the columns that only they would show need not travel.
     shown = rejected is not None or results is None or _SHOWN.get()
     emitted = plan.emitted if shown else plan.counting
-    check_ticks(emitted, checkpoint, plan.spec)
+    check_ticks(emitted, checkpoint, plan.specs)
     outputs = [
         Destination(RESULTS, plan.results, plan.keys, results),
         Destination(REJECTED, plan.rejected, None, rejected),

@@ -100,3 +100,17 @@ def test_two_zones_are_named_where_messages_depend_on_them() -> None:
     with pytest.raises(SpecChangedError, match="right zone: was UTC, is America/New_York"):
         right.check_same(left.to_dict())
     JOIN.check_same(left.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "than"),
+    [
+        (replace(SPEC, lateness=1), SPEC, "tumbling 1 minute by k"),
+        (SPEC, replace(SPEC, keys=()), "tumbling 1 minute"),
+        (SPEC, JOIN, "inner join from 5 microseconds before to 5 microseconds after"),
+    ],
+)
+def test_what_is_refused_is_named_among_others_of_a_chain(then: Any, now: Any, than: str) -> None:
+    with pytest.raises(SpecChangedError) as refusal:
+        now.check_same(then.to_dict())
+    assert f") than {than}; go back to it" in str(refusal.value)

@@ -264,7 +264,7 @@ class AgentsOnSpark:
         buckets = known or self.buckets
         emitted = self._emitted(frozenset(wanted), buckets)
         if emitted.isStreaming:
-            check_ticks(emitted, checkpoint, None)
+            check_ticks(emitted, checkpoint)
         return launch(emitted, outputs, checkpoint, buckets, name, every, available_now)
 
     def explain(self) -> str:

@@ -28,6 +28,7 @@ VARIABLE = "blobs"
 _OPERATOR = "transformWithState"
 _NAMED = ("key.slot", "user_map_key.number", "user_map_value.blob")
 _START = "give the folder that start(checkpoint=…) got, after its first batch"
+_NAME = "; Spark's reader of state finds none with a space or % in its name: copy it to another one"
 
 
 class Checkpoint:
@@ -78,7 +79,9 @@ class Checkpoint:
         return len(known), max(0, oldest), newest
 
     def _refused(self, said: str) -> OptionError:
-        return OptionError("CHECKPOINT", self.given, f"holds no windows ({said})", _START)
+        # Spark's reader of state looks for such a folder under the name that URLs have for it.
+        hint = _START + _NAME if {" ", "%"} & {*self.path} else _START
+        return OptionError("CHECKPOINT", self.given, f"holds no windows ({said})", hint)
 
     def known(self, option: str, batch: int) -> int:
         """A batch that can be read.

@@ -155,6 +155,11 @@ class Plan:
         return tuple(one for one in given if one is not None)
 
     @property
+    def specs(self) -> tuple[WindowSpec | JoinSpec, ...]:
+        """This query and those before it in its chain, as Spark numbers their operators."""
+        return (self.spec, *(spec for fed in self.fed for spec in fed.plan.specs))
+
+    @property
     def results(self) -> StructType:
         """The columns of results."""
         return self.stage.schemas[RESULTS]

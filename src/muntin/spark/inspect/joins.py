@@ -43,7 +43,7 @@ class OpenJoin:
         self._types = {side: types_of(spec.side(side).types) for side in SIDES}
 
     def __repr__(self) -> str:
-        return f"<{self.spec.how} join {self.spec.bound} at batch {self.batch}>"
+        return f"<{self.spec.title} at batch {self.batch}>"
 
     @property
     def watermarks(self) -> dict[SideName, datetime | None]:

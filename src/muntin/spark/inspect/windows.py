@@ -98,7 +98,7 @@ class OpenWindows:
         self._reader = StateReader(self.spec)
 
     def __repr__(self) -> str:
-        return f"<{self.spec.windows} by {', '.join(self.spec.keys)} at batch {self.batch}>"
+        return f"<{self.spec.title} at batch {self.batch}>"
 
     @cached_property
     def schema(self) -> StructType:

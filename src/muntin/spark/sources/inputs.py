@@ -241,20 +241,27 @@ def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
     return beats.select(F.explode(every).alias("slot"), F.col("tick").alias(WALL))
 
 
-def check_ticks(emitted: DataFrame, checkpoint: str, spec: QuerySpec | None) -> None:
+def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] = ()) -> None:
     """Refuse a checkpoint that has ticks where the query has none, or the other way round.
 
     Ticks are a source of their own, and Spark goes on from a checkpoint only with as many sources
     as it has; what it says otherwise names no policy.
+
+    Args:
+        emitted: What the query's shards emit.
+        checkpoint: The folder.
+        specs: The query, and of a chain all of its operators as Spark numbers them.
     """
     had = _had_ticks(emitted, checkpoint)
     if had is None or had == (has := reads(emitted, NAME)):
         return
-    lines = []
-    with suppress(MuntinError):  # there may be no state yet, or state that isn't of windows
-        then = spec_of(Checkpoint(emitted.sparkSession, checkpoint)).facts()
-        now = {} if spec is None else spec.facts()
-        lines = differences(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
+    lines: list[str] = []
+    for number, spec in enumerate(specs):
+        with suppress(MuntinError):  # there may be no state yet, or state that isn't of windows
+            opened = Checkpoint(emitted.sparkSession, checkpoint, operator=number)
+            then, now = spec_of(opened).facts(), spec.facts()
+            found = differences(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
+            lines += [f"{line}, of {spec.title}" if number else line for line in found]
     words = ("goes by nothing that ticks", "goes by the machine's clock")
     raise SpecChangedError(
         f"the checkpoint was written by a query that {words[had]}, and this one {words[has]}"

@@ -74,6 +74,20 @@ def _offsets_read(spark: SparkSession, checkpoint: str) -> list[str] | None:
     return None if newest is None else str(found[newest]).split("\n")
 
 
+def changed_operators(error: str) -> tuple[int, int] | None:
+    """How many operators a checkpoint has, and how many its query now.
+
+    Args:
+        error: What Spark says of a query that ended.
+
+    Returns:
+        The numbers; ``None`` where that isn't why it ended.
+    """
+    _, found, rest = error.partition("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")
+    was, _, now = rest.partition("Stateful operators in current batch:")
+    return (was.count("OperatorId:"), now.count("OperatorId:")) if found else None
+
+
 def query_of(spark: SparkSession, checkpoint: str) -> str:
     """By what Spark knows the query of a checkpoint, through all its starts.
 
