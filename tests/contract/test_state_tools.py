@@ -232,13 +232,41 @@ class TestJoins:
         found = said(checkpoint, ["a"], place.format(1))
         assert f"key a join full, on key partners {BOUNDS[kind]}" in found
         at = "row 2" if kind == "offsets" else "1970-01-01 00:00:00.000002"
-        assert f"has 1 partners that are kept: at {at} right watermark" in found
+        assert f"has 1 partners that are kept: at {at} right " in found
         alone = said(checkpoint, ["d"], place.format(3))
         assert "has no partner among what is kept: no right message of this key is kept" in alone
         assert "Then the left side's unmatched messages are emitted" in alone
         assert "no message of this key is kept at" in said(checkpoint, ["d"], place.format(4))
         null = said(checkpoint, [r"\N"], place.format(1))
         assert "left a message with NULL in its key has no partner: it is rejected" in null
+
+    @pytest.mark.parametrize("how", HOWS)
+    @pytest.mark.parametrize("kind", ["distance", "offsets"])
+    def test_why_a_message_had_partners_that_are_gone(self, kind: str, how: How) -> None:
+        """What is noted of a message is known, and nothing else."""
+        run = join_run(join_spec(kind, how=how), apart=True)
+        # Left: even values, right: odd ones. By the last left one all of the right ones go.
+        early = [("a", 1, 1), ("b", 2, 3), ("c", 2, 4), ("a", 3, 2)]
+        run.take([early, [("d", 200, 2)], [("b", 3, 5)]])
+        checkpoint = run.opened()
+        spec = spec_of(checkpoint)
+        assert isinstance(spec, JoinSpec)
+        assert not len(OpenJoin(checkpoint, spec).fetch("right", "a"))
+        had, none = (
+            said(checkpoint, [key], place if kind == "offsets" else f"{AT[:-2]}0{place}").split(
+                " right watermark"
+            )[0]
+            for key, place in (("a", "3"), ("c", "2"))
+        )
+        if how == "semi":
+            assert "one that has found a partner was emitted then, and isn't kept" in had
+        elif "left" in spec.marked:
+            assert "have gone; it had a partner among them, or several" in had
+            assert had.endswith("leaves no room for a partner, and has had a partner")
+        else:
+            assert "have gone, and whether it had partners among them isn't known" in had
+        assert "has no partner among what is kept: no right message of this key" in none
+        assert ("have gone; it had no partner among them" in none) == ("left" in spec.marked)
 
     def test_why_a_message_is_late(self) -> None:
         found = said(joined("window").checkpoint, ["a"], "1970-01-01 00:00:00.000001")

@@ -27,6 +27,8 @@ from muntin.state.manifest import Manifest, numbers
 from muntin.state.runs import FrameCache
 
 CHANGE, NEW = "change", "new"
+# Of kept messages: whether they wait for their policy to let them in, and have found a partner.
+WAITS, MATCHED = "waits", "__muntin_matched"
 
 
 class StateReader:
@@ -132,17 +134,30 @@ def kept_messages(
     manifest: Manifest,
     side: str,
     blobs: Mapping[int, bytes] | None = None,
+    *,
+    partners: bool = False,
 ) -> tuple[list[int], list[pl.DataFrame]]:
     """The messages that a shard of a join keeps of one side, as they were written.
 
+    Args:
+        manifest: The shard's.
+        side: The side.
+        blobs: The blobs by number; none where only their numbers are asked for.
+        partners: Whether to look for those that are noted to have found a partner.
+
     Returns:
-        The numbers of the blobs, and a frame for each kind of table that holds messages, with a
-        column ``waits``: whether they wait for their policy to let them in.
+        The numbers of the blobs, and a frame for each kind of table that holds messages, with the
+        columns ``WAITS`` and ``MATCHED``.
     """
     wanted: list[int] = []
     found: list[pl.DataFrame] = []
     for one in manifest.each():
         place = one.extra.get("from", {}).get(side)
+        noted = numbers(one.tables.get(f"{side} matched", ())) if partners else []
+        wanted += noted
+        matched = pl.Series(ID, [], pl.Int64)
+        if blobs is not None and noted:
+            matched = pl.concat([decode(blobs[number])[ID] for number in noted])
         for name in ("messages", "held", "waiting"):
             mine = numbers(one.tables.get(f"{side} {name}", ()))
             wanted += mine
@@ -156,9 +171,9 @@ def kept_messages(
             axis = LAST if LAST in rows.columns else columns.TIME
             if place is not None and name == "messages":
                 rows = rows.filter(pl.col(axis) >= place)
-            found.append(
-                rows.with_columns(waits=pl.lit(name == "waiting")).drop(HASH, strict=False)
-            )
+            waits = pl.lit(name == "waiting").alias(WAITS)
+            rows = rows.with_columns(waits, rows[ID].is_in(matched.implode()).alias(MATCHED))
+            found.append(rows.drop(HASH, strict=False))
     return wanted, found
 
 

@@ -18,12 +18,14 @@ class SideSeen:
         kept_from: The first place that is kept; ``None`` where all are.
         places: Where the key's messages lie that are kept.
         waiting: Those of them that wait for their policy to let them in.
+        matched: Those of them that have found a partner, where the join notes that.
     """
 
     watermark: int | None
     kept_from: int | None
     places: Sequence[int]
     waiting: Sequence[int] = ()
+    matched: Sequence[int] = ()
 
 
 Seen = Mapping[SideName, SideSeen]
@@ -78,17 +80,22 @@ def _of_side(
             shown = ", ".join(word(p, OTHER[side]) for p in partners[:3])
             shown += f" and {len(partners) - 3:,} more" if len(partners) > 3 else ""
             yield f"           {here} has {len(partners):,} partners that are kept: at {shown}"
+            yield from _gone(spec, seen, side, at, lambda place: word(place, OTHER[side]))
         else:
             why = _missing(spec, other, side)
             yield f"           {here} has no partner among what is kept: {why}"
             yield from _reach(spec, side, at, lambda place: word(place, OTHER[side]))
-            yield f"           {_patience(spec, side)}"
+            yield from _gone(spec, seen, side, at, lambda place: word(place, OTHER[side]))
+            yield f"           {_patience(spec, side, at in mine.matched)}"
         return
     yield f"           no message of this key is kept at {word(at)}"
+    if spec.how == "semi" and side == "left":
+        yield "           one that has found a partner was emitted then, and isn't kept"
     if mine.kept_from is not None and not isinstance(spec.bound, Joint) and at < mine.kept_from:
         yield (
-            f"           all before {word(mine.kept_from)} have gone: no {OTHER[side]} message can "
-            f"come that would be their partner. {_unmatched(spec, side)}"
+            f"           all before {word(mine.kept_from)} have gone, and which there were isn't "
+            f"known: no {OTHER[side]} message can come that would be their partner, or keep() has "
+            f"let them go. {_unmatched(spec, side)}"
         )
     edge = _edge(spec, seen, side, at)
     if edge is None:
@@ -153,11 +160,30 @@ def _reach(spec: JoinSpec, side: SideName, at: int, word: Word) -> Iterator[str]
         yield f"           partners lie from {word(low)} to {word(high)}, both included"
 
 
-def _patience(spec: JoinSpec, side: SideName) -> str:
+def _gone(spec: JoinSpec, seen: Seen, side: SideName, at: int, word: Word) -> Iterator[str]:
+    """What is known of partners of a message that aren't kept any more."""
+    place = seen[OTHER[side]].kept_from
+    # A session goes as a whole, on both sides.
+    if isinstance(spec.bound, Joint) or place is None:
+        return
+    if spec.bound.partners(side, at, at)[0] >= place:
+        return
+    gone = f"{OTHER[side]} messages before {word(place)} have gone"
+    if side in spec.marked and at not in seen[side].matched:
+        yield f"           {gone}; it had no partner among them"
+    elif side in spec.marked and not _partners(spec, seen, side, at):
+        yield f"           {gone}; it had a partner among them, or several"
+    else:
+        yield f"           {gone}, and whether it had partners among them isn't known"
+
+
+def _patience(spec: JoinSpec, side: SideName, matched: bool) -> str:
     if isinstance(spec.bound, Joint):
         until = "until its session ends on both sides"
     else:
         until = f"until the {OTHER[side]} side's watermark leaves no room for a partner"
+    if matched:
+        return f"it is kept {until}, and has had a partner"
     return f"it is kept {until}. {_unmatched(spec, side)}"
 
 

@@ -13,7 +13,15 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
-from muntin.engine.state_reader import CHANGE, NEW, kept_messages, key_of, types_of
+from muntin.engine.state_reader import (
+    CHANGE,
+    MATCHED,
+    NEW,
+    WAITS,
+    kept_messages,
+    key_of,
+    types_of,
+)
 from muntin.model.axis import position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
@@ -24,8 +32,6 @@ from muntin.spark.inspect.reader import View, changed, fetched, framed, held
 from muntin.state.lookup import matched
 from muntin.state.manifest import loads
 from muntin.state.shards import owners
-
-WAITS = "waits"
 
 
 class OpenJoin:
@@ -81,8 +87,8 @@ class OpenJoin:
         return fetched(self.checkpoint, self._view(side, key, start, end))
 
     def held(self, side: SideName, key: Any) -> pl.DataFrame:
-        """The same as the engine has them: with their places, and without an order for people."""
-        return held(self.checkpoint, self._view(side, key))
+        """The same as the engine has them: with their places, and who has found a partner."""
+        return held(self.checkpoint, self._view(side, key, partners=True))
 
     def frame(self, side: SideName, key: Any = None) -> DataFrame:
         """The same as a Spark DataFrame, in no order."""
@@ -114,14 +120,23 @@ class OpenJoin:
         found = changed(self.checkpoint, self._view(side), since)
         return found.filter(pl.col(CHANGE) == NEW).drop(CHANGE)
 
-    def _view(self, side: SideName, key: Any = None, start: Any = None, end: Any = None) -> View:
+    def _view(
+        self,
+        side: SideName,
+        key: Any = None,
+        start: Any = None,
+        end: Any = None,
+        *,
+        partners: bool = False,
+    ) -> View:
         if side not in SIDES:
             raise OptionError("side", side, "isn't one", f"give one of {', '.join(SIDES)}")
         types, own, only, slot = self._types[side], self.spec.side(side), None, None
         fields = from_arrow_schema(pl.DataFrame(schema=types).to_arrow().schema).fields
         schema = StructType([*fields, StructField(WAITS, BooleanType(), False)])
-        beside = {columns.TIME: pl.Int64(), ID: pl.Int64(), WAITS: pl.Boolean()}
-        nothing = pl.DataFrame(schema={**types, **beside})
+        beside = {columns.TIME: pl.Int64(), ID: pl.Int64()}
+        flags = dict.fromkeys([WAITS, MATCHED], pl.Boolean())
+        nothing = pl.DataFrame(schema={**types, **beside, **flags})
         if key is not None:
             only, slot = key_of(own.keys, types, key), self.slot(key, side)
             only = only.rename(dict(zip(only.columns, own.keys, strict=True)))
@@ -132,7 +147,7 @@ class OpenJoin:
             inside.append(place <= high)
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
-            frames = kept_messages(loads(manifest), side, blobs)[1]
+            frames = kept_messages(loads(manifest), side, blobs, partners=partners)[1]
             found = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
             found = found if only is None else matched(found, only, own.keys, "semi")
             return found.filter(*inside) if inside else found
@@ -143,7 +158,7 @@ class OpenJoin:
             schema,
             nothing,
             identity,
-            lambda manifest: kept_messages(manifest, side)[0],
+            lambda manifest: kept_messages(manifest, side, partners=partners)[0],
             rows,
             (columns.TIME, ID),
             slot,

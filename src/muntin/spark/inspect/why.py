@@ -8,6 +8,7 @@ import polars as pl
 from pyspark.sql import SparkSession
 
 from muntin.engine import columns, key_state
+from muntin.engine.state_reader import MATCHED, WAITS
 from muntin.explain.why import Clocks, about, of_arrivals, of_sessions, of_windows
 from muntin.explain.why_joins import SideSeen, about_join, of_join, of_null_key
 from muntin.explain.why_tables import TableSeen, of_table
@@ -18,7 +19,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.host.shards import slots
-from muntin.spark.inspect.joins import WAITS, OpenJoin
+from muntin.spark.inspect.joins import OpenJoin
 from muntin.spark.inspect.tables import OpenTable, one_table
 from muntin.state.manifest import Manifest, loads
 
@@ -142,6 +143,7 @@ def _sides(held: dict[SideName, pl.DataFrame], manifest: Manifest) -> dict[SideN
             kept.get(side),
             found[columns.TIME].to_list(),
             found.filter(pl.col(WAITS))[columns.TIME].to_list(),
+            found.filter(pl.col(MATCHED))[columns.TIME].to_list(),
         )
         for side, found in held.items()
     }
