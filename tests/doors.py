@@ -286,7 +286,7 @@ class OperatorRun:
 def as_arguments(spec: WindowSpec, message: dict[str, Any]) -> dict[str, Any]:
     """A message as ``add_message`` takes it."""
     partition, offset = spec.offset or (None, None)
-    own = [key for key in spec.keys if key not in (partition, offset)]
+    own = [key for key in spec.key_columns if key not in (partition, offset)]
     fields = {n: v for n, v in message.items() if n not in (*own, spec.time, partition, offset)}
     key = tuple(message[name] for name in own)
     arguments: dict[str, Any] = {"value": fields}

@@ -79,7 +79,7 @@ class SparkDoor:
             for plan, (*_, spec) in zip(inner, cases, strict=True):
                 full = WindowedAggregate(plan).full
                 given = Input(full, spec.time, fed=fed_by(full))
-                plans.append(build(Request(given, spec.keys, replace(spec, types={}))))
+                plans.append(build(Request(given, spec.key_columns, replace(spec, types={}))))
             batches = _batches(plans, cases[0][1][-1], folder)
         found = []
         for number, (_, steps, spec) in enumerate(cases):
@@ -115,7 +115,7 @@ class SparkDoor:
     def _plan(self, spec: WindowSpec, frame: DataFrame) -> Plan:
         bare = replace(spec, types={})
         read = Input(frame, spec.time, _TAKE, _CLOCK, spec.max_ahead, spec.offset)
-        return build(Request(read, spec.keys, bare))
+        return build(Request(read, spec.key_columns, bare))
 
 
 def numbered(number: int, plan: Any) -> DataFrame:

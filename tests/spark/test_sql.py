@@ -522,3 +522,32 @@ def test_partners_within_a_time_as_ksqldb_says_it(spark: SparkSession) -> None:
         shipments=shipments,
     )
     assert sorted(row["id"] for row in pairs.results.collect()) == [1, 3]
+
+
+def test_grouping_sets_are_those_of_spark_sql(spark: SparkSession, feed: Feed) -> None:
+    frame = feed.frame(spark).selectExpr(
+        "upper(key) AS a", "value % 3 AS b", "value AS v", "at AS ts"
+    )
+    frame.createOrReplaceTempView("sets_of_messages")
+    ours = mt.sql(
+        spark,
+        """
+        SELECT lower(a) AS low, b, GROUPING(b) AS without, sum(v) AS total,
+            GROUPING_ID(b, lower(a)) AS back
+        FROM messages GROUP BY TUMBLE(ts, INTERVAL '20' SECONDS), CUBE (lower(a), b)
+        HAVING count(*) > 0
+        """,
+        messages=frame,
+    )
+    # To Spark the window is one column more, which is in every set.
+    theirs = spark.sql(
+        """
+        SELECT lower(a) AS low, b, GROUPING(b) AS without, sum(v) AS total,
+            GROUPING(b) * 2 + GROUPING(lower(a)) AS back, grouping_id() DIV 2 AS grouping_id,
+            window.start AS window_start
+        FROM sets_of_messages GROUP BY CUBE (lower(a), b), window(ts, '20 seconds')
+        """
+    )
+    names = ("low", "b", "without", "total", "back", "grouping_id", "window_start")
+    assert emitted(ours.results, *names) == emitted(theirs, *names)
+    assert ours.results.schema["grouping_id"].nullable is False

@@ -20,6 +20,7 @@ it states something that is not so, and a run of it must be found failing. The s
   ``every 1 minute``, ``every 3 rows or 1 minute`` or ``every 1 minute, at least 3 rows``;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
+- ``sets``: grouping sets, ``rollup``, ``cube`` or ``(region key) (region) ()``;
 - ``time: none``: there is no column of event times (else it is ``time``).
 
 A step has the ``wall`` clock, ``messages``, ``final`` where the input ends, and what must come of
@@ -50,6 +51,7 @@ from tests.doors import Batch
 from muntin.model import aggregates, cumulating, days, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, micros, rows
+from muntin.model.grouping_sets import GROUPING_ID, sets_of
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery
 from muntin.model.spec import WindowSpec
@@ -123,10 +125,16 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
     options |= {"idle", "grace", "keep", "rows", "accumulate", "early", "late", "repeat", "nulls"}
+    options |= {"sets"}
     only_known(item, options)
     offset = item.get("offset", "").split()
+    keys = tuple(item.get("keys", "key").split())
+    sets = None
+    if "sets" in item:
+        named = re.findall(r"\((.*?)\)", item["sets"])
+        sets = sets_of(tuple(tuple(one.split()) for one in named) or item["sets"], keys)
     return WindowSpec(
-        keys=tuple(item.get("keys", "key").split()),
+        keys=keys if sets is None else (*keys, GROUPING_ID),
         time=None if item.get("time") == "none" else "time",
         windows=read_windows(item["windows"]),
         aggregates={name: _aggregate(text) for name, text in dict(item["aggregates"]).items()},
@@ -137,6 +145,7 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
         types={name: kind for name, kind in columns.items() if name != "time"},
         offset=(offset[0], offset[1]) if offset else None,
         nulls=item.get("nulls", "reject"),
+        sets=sets,
     )
 
 
@@ -258,7 +267,8 @@ def read_cell(text: str, kind: str) -> Any:
 
 def _firing(row: str, spec: WindowSpec, columns: dict[str, str]) -> dict[str, Any]:
     cells = iter(row.split())
-    firing = {name: read_cell(next(cells), columns[name]) for name in spec.keys}
+    kinds = {**columns, GROUPING_ID: "long"}
+    firing = {name: read_cell(next(cells), kinds[name]) for name in spec.keys}
     start, _, end = next(cells).partition("..")
     bound = read_time if spec.axis == "time" else int
     firing |= {"window_start": bound(start), "window_end": bound(end)}

@@ -9,7 +9,14 @@ import polars as pl
 from muntin.engine import columns
 from muntin.model.axis import FARTHEST
 
-FLAGS = (columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, columns.ALL)
+FLAGS = (
+    columns.KEEP,
+    columns.MALFORMED,
+    columns.FUTURE,
+    columns.CLOCK,
+    columns.ALL,
+    columns.COUNTS,
+)
 
 
 def admit(

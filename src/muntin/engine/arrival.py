@@ -94,14 +94,26 @@ def fresh(
     for arrival, sent in zip(arrivals, messages, strict=True):
         count(arrival.counts)
         if sent is not None and len(sent) and offset is not None:
-            again = taken.known(sent, *offset)
-            count(_repeated(again))
+            again = _known(sent, offset, taken)
+            copies = columns.COUNTS in sent.columns
+            count(_repeated(again & sent[columns.COUNTS].to_numpy() if copies else again))
             sent = sent.filter(~again)
         new += [sent] if sent is not None and len(sent) else []
         latest += [arrival.latest, taken.latest(arrival.times)]
         clocks += [arrival.clock, taken.latest(arrival.clocks)]
         taken.add(arrival.offsets)
     return new, {"latest": _greatest(latest), "clock": _greatest(clocks)}
+
+
+def _known(sent: pl.DataFrame, offset: tuple[str, str], taken: Offsets) -> NDArray[np.bool_]:
+    """Which messages were here before; the copies of one for grouping sets aren't repetitions."""
+    if columns.GROUPING not in sent.columns:
+        return taken.known(sent, *offset)
+    found = np.zeros(len(sent), dtype=np.bool_)
+    for number in sent[columns.GROUPING].unique():
+        rows = np.flatnonzero((sent[columns.GROUPING] == number).to_numpy())
+        found[rows] = taken.known(sent[rows], *offset)
+    return found
 
 
 def _repeated(again: NDArray[np.bool_]) -> dict[str, int]:

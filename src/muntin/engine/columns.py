@@ -13,6 +13,10 @@ KEEP = "__muntin_keep"
 CLOCK = "__muntin_clock"
 # The same in all messages: the key of a query that has none.
 ALL = "__muntin_all"
+# What grouping sets are grouped by, and which copy of a message is counted.
+SET_KEY = "__muntin_set_key"
+GROUPING = "__muntin_grouping"
+COUNTS = "__muntin_counts"
 
 # In frames of partials and of windows.
 PANE = "pane"
@@ -37,6 +41,8 @@ def keys(spec: WindowSpec) -> list[str]:
 
 def message_keys(spec: WindowSpec) -> list[str]:
     """The key columns of messages; there is always one."""
+    if spec.sets is not None:
+        return [*(f"{SET_KEY}{i}" for i in range(len(spec.key_columns))), GROUPING]
     return list(spec.keys) or [ALL]
 
 

@@ -81,7 +81,10 @@ def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
         return combiner.nothing_rejected
     spec, start = combiner.spec, _starts(bad, combiner)
     reason = pl.lit("overflow").alias(columns.REASON)
-    rows = bad.with_columns(reason).select(*_named_keys(combiner), columns.REASON)
+    named = zip(combiner.keys, spec.key_columns, strict=False)
+    rows = bad.with_columns(reason).select(
+        *(pl.col(key).alias(name) for key, name in named), columns.REASON
+    )
     if spec.axis == "time":
         rows = rows.with_columns(start.alias(columns.TIME))
     elif spec.offset is not None:

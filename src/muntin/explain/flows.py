@@ -86,7 +86,7 @@ def _known(
         f"{source},{chosen}".rstrip(","),
         target,
         # What a table holds isn't known before it is read.
-        made.spec.keys,
+        made.spec.key_columns,
     )
 
 

@@ -10,6 +10,7 @@ from muntin.explain.cautions import cautions
 from muntin.explain.ruler import ruler
 from muntin.explain.size import Rates, amount, estimate, memory
 from muntin.model.axis import phrase, spell
+from muntin.model.grouping_sets import words
 from muntin.model.policies import Every, Policy
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
@@ -56,7 +57,9 @@ def story(spec: WindowSpec, known: Circumstances | None = None) -> str:
 def windows_of(spec: WindowSpec) -> list[str]:
     """The lines that say which windows, with a ruler."""
     place = f"on {spec.time}" if spec.axis == "time" else _rows_place(spec)
-    whose = f"by {', '.join(spec.keys)}" if spec.keys else "of all messages"
+    whose = f"by {', '.join(spec.key_columns)}" if spec.keys else "of all messages"
+    if spec.sets is not None:
+        whose = f"by each of the sets {words(spec.sets, spec.key_columns)}"
     drawn = (" " * _INDENT + line for line in ruler(spec.windows))
     text = [*titled("windows", f"{spec.windows}, {whose} {place}"), "", *drawn, ""]
     return [line.rstrip() for line in text]

@@ -15,6 +15,7 @@ from muntin.model import cumulating, days, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, instant, measure
 from muntin.model.errors import OptionError
+from muntin.model.grouping_sets import GROUPING_ID, Sets, read_sets, sets_of
 from muntin.model.joins import (
     How,
     JoinNulls,
@@ -44,6 +45,7 @@ class Sentence:
     _idle: int | None = None
     _offset: tuple[str, str] | None = None
     _nulls: Nulls = "reject"
+    _sets: Sets | None = None
     _windows: Kind | None = None
     _firing: Firing = Firing()
     # On which axis these are measured is known when the windows are.
@@ -57,6 +59,20 @@ class Sentence:
         check_nulls(self._nulls)
         for name in self._offset or ():
             check_name("offset", name)
+
+    def sets(self, *sets: str | Sequence[str]) -> Self:
+        """Windows by several choices of the key columns at once, as ``GROUPING SETS`` in SQL.
+
+        Results have a key more, ``grouping_id``, which says of which set a row is: a bit for each
+        key column, 1 where it isn't in the set; and the columns that aren't in it are NULL. A
+        message counts once, though it is in a window of each set.
+
+        Args:
+            *sets: Lists of key columns, ``sets(["region", "product"], ["region"], [])``; or
+                ``"rollup"``: all of them, then always one less from the right; or ``"cube"``: every
+                choice.
+        """
+        return self._once("sets", sets, _sets=read_sets(sets))
 
     def tumbling(self, size: Length, *, origin: Origin = None, zone: str | None = None) -> Self:
         """Windows of one size, one after the other.
@@ -248,8 +264,9 @@ class Sentence:
             )
         if not aggregates:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
+        sets = self._grouped(keys)
         return WindowSpec(
-            keys=keys,
+            keys=keys if sets is None else (*keys, GROUPING_ID),
             time=self._time,
             windows=self._windows,
             aggregates=aggregates,
@@ -259,13 +276,20 @@ class Sentence:
             idle=self._idle,
             offset=self._offset,
             nulls=self._nulls,
+            sets=sets,
         )
+
+    def _grouped(self, keys: Sequence[object]) -> tuple[int, ...] | None:
+        """The grouping sets over these key columns."""
+        return None if self._sets is None else sets_of(self._sets, keys)
 
     def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
         """What was said, as one side of a join."""
         if self._nulls != "reject":
             hint = 'omit it: NULL has no partner; join(nulls="unmatched") emits it without one'
             raise OptionError("nulls", self._nulls, "isn't done by a join", hint)
+        if self._sets is not None:
+            raise OptionError("sets", self._sets, "aren't those of a join", "omit them")
         firing = firing_of(self.firing_on(axis))
         lateness, ahead, offset = self._lateness, self._max_ahead, self._offset
         said = (keys, self._time, self._windows, firing, lateness, ahead, offset)

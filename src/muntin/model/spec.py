@@ -14,6 +14,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, phrase, spell
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, QuerySpec, fact, length, named, names
+from muntin.model.grouping_sets import GROUPING_ID, words
 from muntin.model.json_dataclass import read_by
 from muntin.model.kinds import KINDS, Kind
 from muntin.model.policies import Firing
@@ -52,6 +53,8 @@ class WindowSpec(QuerySpec):
             the key like any other.
         idle: After how long without messages the watermark moves on with the wall clock,
             microseconds; ``None`` is never.
+        sets: The numbers of grouping sets; the last key is ``grouping_id`` then. ``None``: windows
+            are by all keys alone.
     """
 
     KIND: ClassVar[str] = "windows"
@@ -69,6 +72,7 @@ class WindowSpec(QuerySpec):
     zone: str | None = None
     nulls: Nulls = "reject"
     idle: int | None = None
+    sets: tuple[int, ...] | None = field(default=None, metadata=read_by(tuple))
 
     @property
     def axis(self) -> Axis:
@@ -83,7 +87,12 @@ class WindowSpec(QuerySpec):
     @property
     def required(self) -> tuple[str, ...]:
         """The keys without which a message is rejected."""
-        return self.keys if self.nulls == "reject" else ()
+        return self.key_columns if self.nulls == "reject" else ()
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The keys that messages have."""
+        return self.keys if self.sets is None else self.keys[:-1]
 
     def __post_init__(self) -> None:
         check_nulls(self.nulls)
@@ -99,6 +108,8 @@ class WindowSpec(QuerySpec):
         self._check_axis()
         own = {"window_start", "window_end", "emission", "revision"}
         for position, key in enumerate(self.keys):
+            if key == GROUPING_ID and self.sets is not None and position < len(self.keys) - 1:
+                raise OptionError("key", key, "says of which set a row is", "rename it")
             if key in own or key in self.keys[:position]:
                 raise OptionError("key", key, "is a column of the output already", "rename it")
         for name in self.aggregates:
@@ -107,6 +118,9 @@ class WindowSpec(QuerySpec):
 
     def _check_axis(self) -> None:
         windows, firing = self.windows, self.firing
+        if self.sets is not None and (self.axis == "rows" or windows.retracts):
+            hint = "measure windows of one length in time, or write a query for each set"
+            raise OptionError("sets", windows, "are others for each set of keys", hint)
         if self.axis == "time" and self.time is None:
             hint = "name the column of event times, or measure windows in muntin.rows(N)"
             raise OptionError("time", None, f"is missing for {windows}", hint)
@@ -167,6 +181,8 @@ class WindowSpec(QuerySpec):
             facts["zone"] = fact(self.zone)
         if self.keys:
             facts["nulls"] = fact(self.nulls)
+        if self.sets is not None:
+            facts["sets"] = Fact(self.sets, words(self.sets, self.key_columns))
         if self.buckets is not None:
             facts["buckets"] = fact(self.buckets)
         facts |= {_of(name): fact(aggregate) for name, aggregate in self.aggregates.items()}

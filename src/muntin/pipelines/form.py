@@ -85,6 +85,9 @@ class QueryForm(_Part):
     nulls: Literal["reject", "group"] = Field(
         "reject", description="Whether NULL in a key is rejected, or a value like any other."
     )
+    sets: Literal["rollup", "cube"] | list[list[Text]] | None = Field(
+        None, description="Windows by several choices of the key columns, as GROUPING SETS."
+    )
     windows: WindowsForm
     early: PolicyForm | None = None
     full: FullForm | None = None

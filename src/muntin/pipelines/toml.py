@@ -155,7 +155,7 @@ class _Reader:
         windowing = Windowing(
             relation,
             spec,
-            tuple(Column(key, quoted(key)) for key in spec.keys),
+            tuple(Column(key, quoted(key)) for key in spec.key_columns),
             query.where and self._filled(query.where),
             self._shown(spec) if query.having else None,
             query.having and self._filled(query.having),
@@ -209,6 +209,8 @@ def _sentence(query: QueryForm, marks: Table) -> Sentence:
     )
     if said._windows is not None and said._windows.axis == "rows":
         said = replace(said, _time=None, _lateness=0, _idle=None)
+    if query.sets is not None:
+        said = said.sets(*([query.sets] if isinstance(query.sets, str) else query.sets))
     if query.early is not None:
         said = said.early(**query.early.model_dump())
     if query.full is not None:

@@ -15,6 +15,7 @@ from muntin.engine.windows.operator import WindowOperator
 from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
+from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import chained
 from muntin.spark.host.plan import OperatorInput, Plan
@@ -58,6 +59,8 @@ def build(request: Request) -> Plan:
     # What an operator before depends on is its own.
     zone = zone_of(source.messages, time, whole=given.fed is None)
     buckets = buckets_of(frame.sparkSession, request.buckets)
+    if request.spec.sets is not None:
+        keys, types[GROUPING_ID] = (*keys, GROUPING_ID), "Int64"
     whole = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=types)
     spec = replace(whole, buckets=buckets, zone=zone)
     used = frozenset((*spec.types, *(spec.offset or ())))

@@ -57,9 +57,11 @@ class Windowed(Sentence):
             OptionError: Naming what can't work: a column, a type, a size.
             SettingError: When the session lacks a setting that state needs.
         """
-        spec = self._spec(aggregates, unnamed=unnamed)
+        # Which sets there are depends on the keys, which are named with the frame.
+        spec = replace(self, _sets=None)._spec(aggregates, unnamed=unnamed)
         require(self._frame.sparkSession)
         keys = self._all_keys(self._keys)
+        spec = replace(spec, sets=self._grouped(keys))
         request = Request(self.input, keys, spec, self._buckets)
         return WindowedAggregate(build(request))
 
@@ -87,6 +89,9 @@ class Windowed(Sentence):
         """
         from muntin.spark.top import top_messages
 
+        if self._sets is not None:
+            hint = "leave out sets(), or write a query for each set"
+            raise OptionError("sets", self._sets, "aren't taken by top()", hint)
         spec = self._spec({ROWS: count()})
         return top_messages(self.input, self._all_keys(self._keys), spec, n, by, ascending)
 

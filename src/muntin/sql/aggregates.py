@@ -23,7 +23,7 @@ TAKEN = (*_BY_NAME, *_WITHIN)
 # Spark's other aggregates: named, so that they aren't taken for scalar functions.
 _OTHERS = {
     "ANY", "ANY_VALUE", "BIT_AND", "BIT_OR", "BIT_XOR", "CORR", "COUNT_MIN_SKETCH", "COVAR_POP",
-    "COVAR_SAMP", "GROUPING", "GROUPING_ID", "HISTOGRAM_NUMERIC", "HLL_SKETCH_AGG", "KURTOSIS",
+    "COVAR_SAMP", "HISTOGRAM_NUMERIC", "HLL_SKETCH_AGG", "KURTOSIS",
     "LISTAGG", "PERCENTILE", "PERCENTILE_CONT", "REGR_SLOPE", "SKEWNESS", "STDDEV_POP",
     "STRING_AGG", "TRY_AVG", "TRY_SUM", "VAR_POP",
 }  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from muntin.model.grouping_sets import GROUPING_ID, number_of
 from muntin.model.pipeline import quoted
 from muntin.sql import ksql
 from muntin.sql.aggregates import call, name_of
@@ -18,6 +19,7 @@ from muntin.sql.syntax import Item, Select, WindowCall
 # The last moment of a window, as Flink's functions and Spark's give it.
 _ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
 _WINDOW_TIME = f"({END} - INTERVAL '0.000001' SECOND)"
+_ASKS_FOR_SET = ("grouping", "grouping_id")
 _STRUCT = f"named_struct('start', {START}, 'end', {END})"
 
 
@@ -74,10 +76,36 @@ class Grouping(SelectList):
         if not bounds and self.select.window is None:
             hint = f"add {self._form()} to GROUP BY"
             self.scope.fail(self.select.group_span, "the query isn't grouped by windows", hint)
+        if self.select.sets is not None:
+            self.sets = self._numbered(self.select.sets, bounds)
         missing = [name for name in (START, END) if name not in bounds]
         if self.from_call and missing:
             hint = f"add {', '.join(missing)} to GROUP BY"
             self.scope.fail(self.select.group_span, "windows aren't grouped by their bounds", hint)
+
+    def _numbered(
+        self, sets: Sequence[Sequence[exp.Expr]], bounds: set[str]
+    ) -> tuple[int, ...] | None:
+        """The numbers of grouping sets, of which each has all bounds of the windows."""
+        found: list[int] = []
+        span = self.select.group_span
+        for written in sets:
+            mine: set[str | None] = set()
+            keys: set[str | None] = set()
+            for node in map(self._meant, written):
+                bound = self._bound(node)
+                if bound is None:
+                    keys.add(self.key_of(node))
+                else:
+                    mine |= {START, END} if bound == _STRUCT else {bound}
+            if mine != bounds:
+                hint = "put them beside the sets, or into each of them"
+                self.scope.fail(span, "the bounds of windows aren't in each grouping set", hint)
+            number = number_of([key.name in keys for key in self.keys])
+            if number in found:
+                self.scope.fail(span, "two grouping sets are the same", "leave one out")
+            found.append(number)
+        return None if found == [0] else tuple(found)
 
     def _form(self) -> str:
         if self.from_call:
@@ -191,6 +219,8 @@ class Grouping(SelectList):
         bound = self._bound(node)
         if bound is not None:
             return bound
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _ASKS_FOR_SET:
+            return self._set_bits(node)
         if isinstance(node, exp.Window):
             hint = "compute it from the table that you write to"
             self.scope.fail(self.scope.span(node), "OVER can't stand beside GROUP BY", hint)
@@ -198,6 +228,27 @@ class Grouping(SelectList):
             asked = call(self.scope, node)
             return quoted(self.computed(asked, self.scope.standing(node)))
         return self._reference(node) if isinstance(node, exp.Column) else None
+
+    def _set_bits(self, node: exp.Anonymous) -> str:
+        """``GROUPING(a)`` and ``GROUPING_ID(a, b)``: which of these columns aren't in the set."""
+        if self.select.sets is None:
+            hint = "group by ROLLUP, CUBE or GROUPING SETS, or leave it out"
+            self.scope.fail(self.scope.span(node), "there are no grouping sets", hint)
+        names = [key.name for key in self.keys]
+        asked = [self.key_of(self._meant(one)) for one in node.expressions] or list(names)
+        places = [names.index(name) for name in asked if name is not None]
+        if len(places) < len(asked):
+            hint = f"give some of {', '.join(names)}"
+            self.scope.fail(self.scope.span(node), "this isn't a column of the sets", hint)
+        if self.sets is None:
+            return "0L"
+        if asked == names:
+            return GROUPING_ID
+        bits = (
+            f"shiftright({GROUPING_ID}, {len(names) - 1 - place}) % 2 * {2**worth}"
+            for worth, place in enumerate(reversed(places))
+        )
+        return f"({' + '.join(bits)})"
 
     def _reference(self, node: exp.Column) -> str:
         own = self.scope.own(node)

@@ -7,8 +7,8 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.sql import clauses, ksql
-from muntin.sql.cursor import KINDS, Cursor, Span
+from muntin.sql import clauses, groupby, ksql
+from muntin.sql.cursor import KINDS, Cursor
 from muntin.sql.syntax import CreateView, Item, Join, Select, Source
 from muntin.sql.windowcalls import FORMS, read_call
 
@@ -64,7 +64,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     joins = _joins(cursor, source.span[1])
     window = ksql.window(cursor)
     where = cursor.scalar("a condition") if cursor.takes_kind(TokenType.WHERE) else None
-    group, group_span = _group(cursor, head)
+    group, sets, group_span = groupby.group(cursor, head)
     having = cursor.scalar("a condition") if cursor.takes_kind(TokenType.HAVING) else None
     named = _named_windows(cursor)
     qualify = cursor.scalar("a condition") if cursor.takes_kind(TokenType.QUALIFY) else None
@@ -90,6 +90,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
         views,
         window,
         qualify,
+        sets,
     )
 
 
@@ -232,16 +233,6 @@ def _over(cursor: Cursor) -> exp.Window | None:
         cursor.fail(cursor.since(start), "this is no OVER (...)", "write OVER (ROWS 3 PRECEDING)")
     found.meta["span"] = cursor.since(start)
     return found
-
-
-def _group(cursor: Cursor, head: Span) -> tuple[tuple[exp.Expr, ...], Span]:
-    start = cursor.here
-    if not cursor.takes_kind(TokenType.GROUP_BY):
-        return (), head
-    if cursor.word in ("ALL", "ROLLUP", "CUBE", "GROUPING"):
-        cursor.fail(None, f"GROUP BY {cursor.word} isn't taken", "name the columns")
-    found = cursor.several(lambda: cursor.scalar("a column"))
-    return tuple(found), cursor.since(start)
 
 
 def _named_windows(cursor: Cursor) -> dict[str, exp.Window]:

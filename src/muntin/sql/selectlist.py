@@ -8,6 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from muntin.model.aggregates import Aggregate, count
+from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.pipeline import Column, quoted
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
@@ -31,6 +32,7 @@ class SelectList(ABC):
         self.outputs: list[Column] = []
         self.having: str | None = None
         self.spans: dict[str, Span] = {}
+        self.sets: tuple[int, ...] | None = None
         self._named: list[tuple[exp.Expr, str]] = []
 
     def key(self, node: exp.Expr, span: Span) -> None:
@@ -96,6 +98,8 @@ class SelectList(ABC):
             self.scope.fail(item.span, f"two columns are called {name}", hint)
         mine = {key.name.lower(): quoted(key.name) for key in self.keys}
         mine |= {START: START, END: END, **{own: own for own in OWN}}
+        if self.sets is not None:
+            mine[GROUPING_ID] = GROUPING_ID
         if name.lower() in mine and text != mine[name.lower()]:
             self.scope.fail(item.span, f"{name} is a column of the output already", hint)
         self.outputs.append(Column(name, text))
@@ -111,21 +115,27 @@ class SelectList(ABC):
     def spec(self, meant: Meant, firing: Firing, **options: Any) -> WindowSpec:
         """The query in the model's words; NULL is a group, as ``GROUP BY`` has it."""
         return WindowSpec(
-            keys=tuple(key.name for key in self.keys),
+            keys=self._identity,
             time=meant.time,
             windows=meant.windows,
             aggregates=dict(self.aggregates),
             firing=firing,
             nulls="group",
+            sets=self.sets,
             **options,
         )
+
+    @property
+    def _identity(self) -> tuple[str, ...]:
+        """The keys, and what says of which grouping set a row is."""
+        return (*(key.name for key in self.keys), *(() if self.sets is None else (GROUPING_ID,)))
 
     def shown(self) -> tuple[Column, ...] | None:
         """What is shown of a firing; ``None`` where that is how it is emitted anyway.
 
         What identifies a window is always shown, in front of the first column that doesn't.
         """
-        identity = [*(key.name for key in self.keys), START, END]
+        identity = [*self._identity, START, END]
         default = [*identity, *self.aggregates, *OWN]
         chosen = {column.name for column in self.outputs}
         missing = [Column(name, quoted(name)) for name in identity if name not in chosen]

@@ -167,6 +167,7 @@ class Select:
     views: tuple[CreateView, ...] = ()
     window: WindowClause | None = None
     qualify: exp.Expr | None = None
+    sets: tuple[tuple[exp.Expr, ...], ...] | None = None
 
 
 Existing = Literal["refuse", "replace", "keep"]

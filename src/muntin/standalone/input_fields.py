@@ -44,13 +44,13 @@ class InputFields:
             >>> InputFields.of_query(spec).needed
             (('key', 'shop'), ('time', 'at'), ('agg best', 'price'))
         """
-        needed = [("key", key) for key in spec.keys]
+        needed = [("key", key) for key in spec.key_columns]
         needed += [("time", spec.time)] if spec.time is not None else []
         needed += [("offset", name) for name in spec.offset or ()]
         for name, aggregate in spec.aggregates.items():
             needed += [(f"agg {name}", str(field)) for field in aggregate.columns]
         return cls(
-            spec.keys,
+            spec.key_columns,
             spec.required,
             spec.time,
             spec.offset,

@@ -63,7 +63,10 @@ class StoredAggregation:
         """
         assert builder.columns is not None
         schema = dict(builder.schema)
-        read = [*self.spec.keys, *(c for a in self.spec.aggregates.values() for c in a.columns)]
+        read = [
+            *self.spec.key_columns,
+            *(c for a in self.spec.aggregates.values() for c in a.columns),
+        ]
         spec = replace(self.spec, types={name: str(schema[name]) for name in read})
         self._visible = list(builder.columns)
         self._moment = builder.moment
@@ -139,7 +142,8 @@ class StoredAggregation:
     ) -> pl.DataFrame:
         """What the windows hold that reach into a stretch; see ``Shard.snapshot``."""
         if only is not None:
-            types = {key: self.combiner.schema[key] for key in self.spec.keys}
+            named = zip(self.spec.keys, self.combiner.message_keys, strict=False)
+            types = {key: self.combiner.schema[name] for key, name in named}
             only = only.cast(types).rename(dict(zip(types, self.combiner.keys, strict=True)))  # type: ignore[arg-type]
         return self._timed(self.shard.snapshot(start, end, only))
 

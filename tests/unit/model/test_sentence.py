@@ -80,3 +80,37 @@ def test_names_are_asked_for(option: str, begin: Callable[[], Any]) -> None:
     with pytest.raises(OptionError, match=r"name|aggregate") as refusal:
         begin()
     assert refusal.value.option == option
+
+
+def test_sets_of_keys_are_numbered() -> None:
+    said = windowed(key=["a", "b"], time="t").tumbling("10 s")
+    spec = said.sets(["b"], []).agg(n=aggregates.count())
+    assert (spec.keys, spec.sets) == (("a", "b", "grouping_id"), (2, 3))
+    assert (spec.key_columns, spec.facts()["sets"].words) == (("a", "b"), "(b), ()")
+    assert type(spec).from_dict(spec.to_dict()) == spec
+    assert said.sets("rollup").agg(n=aggregates.count()).differences(spec) == [
+        "sets: was (b), (), is (a, b), (a), ()"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda w: w.sets("all"), "aren't sets of key columns"),
+        (lambda w: w.sets("a", "b"), "aren't sets of key columns"),
+        (lambda w: w.sets(), "aren't sets of key columns"),
+        (lambda w: w.sets(["c"]), "isn't a key column"),
+        (lambda w: w.sets(["a"], ["a"]), "is there twice"),
+        (lambda w: w.sets("cube").sets("rollup"), "comes after another"),
+        (lambda w: windowed(time="t").sets("cube").tumbling("1 s"), "needs key columns"),
+        (lambda w: windowed(key="a", time="t").sets("cube").session("1 s"), "are others for each"),
+        (lambda w: windowed(key="a").sets("cube").tumbling(rows(3)), "are others for each"),
+        (
+            lambda w: windowed(key=list("abcdefg"), time="t").sets("cube").tumbling("1 s"),
+            "would be 128 sets",
+        ),
+    ],
+)
+def test_sets_that_cannot_be(make: Callable[[Any], Any], problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        make(windowed(key=["a", "b"], time="t").tumbling("10 s")).agg(n=aggregates.count())

@@ -281,3 +281,17 @@ def test_what_is_given_fits_the_file(tmp_path):
     assert read(path, {"data": "d", "not": "n"}).flows[0].query.where == "k <> 'n'"
     with pytest.raises(OptionError, match="isn't a file"):
         read(tmp_path / "nowhere.sql", {})
+
+
+@pytest.mark.parametrize(
+    ("sets", "numbers"),
+    [('"rollup"', (0, 1, 3)), ('"cube"', (0, 1, 2, 3)), ('[["user"], []]', (2, 3))],
+)
+def test_grouping_sets(sets, numbers):
+    text = TWO.replace('key = "k"', f'key = ["k", "user"]\nsets = {sets}')
+    flow, _ = pipeline(text).flows
+    assert (flow.query.spec.keys, flow.query.spec.sets) == (
+        ("k", "user", "grouping_id"),
+        numbers,
+    )
+    assert [key.name for key in flow.query.keys] == ["k", "user"]

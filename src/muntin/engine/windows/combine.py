@@ -17,6 +17,7 @@ from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.registry import algebras
 from muntin.engine.arrival import Arrival, numbered
 from muntin.engine.order import Code, code_of
+from muntin.engine.windows import grouped
 from muntin.engine.windows.dense import Scatter
 from muntin.engine.windows.panes import closed_before, pane_of
 from muntin.model.errors import OptionError
@@ -47,8 +48,8 @@ class Combiner:
 
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
         self.spec = spec
-        self.schema = schema if spec.keys else pl.Schema({**schema, columns.ALL: pl.Int8()})
         self.keys, self.message_keys = columns.keys(spec), columns.message_keys(spec)
+        self.schema = pl.Schema({**schema, **self._added(schema)})
         self.algebras: list[Algebra] = algebras(spec, schema)
         # What is kept of messages: what is computed, and where a session begins and ends.
         self.lifted: list[Algebra] = [*self.algebras, *self._bounds()]
@@ -64,13 +65,19 @@ class Combiner:
         self.nothing_rejected = empty.select(
             *self._input_columns(), pl.lit(None, dtype=pl.String).alias(columns.REASON)
         )
-        for key in spec.keys:
+        for key in spec.key_columns:
             if schema[key].is_nested() or schema[key].is_float():
                 hint = "use strings, integers, dates, timestamps, booleans or decimals as keys"
                 raise OptionError("key", key, f"has type {schema[key]}", hint)
 
     def _bounds(self) -> Sequence[Algebra]:
         return []
+
+    def _added(self, schema: pl.Schema) -> dict[str, pl.DataType]:
+        """The columns that messages get beside their own."""
+        if self.spec.sets is not None:
+            return grouped.tagged(pl.DataFrame(schema=schema), self.spec).schema
+        return {} if self.spec.keys else {columns.ALL: pl.Int8()}
 
     @property
     def numbered(self) -> Numbered:
@@ -112,7 +119,7 @@ class Combiner:
             return Combined(self.no_cells, messages, rejected=self.nothing_rejected, clock=clock)
         before, axis = taken or Offsets(), self.spec.axis
         new, known = numbered(messages, offset, before, self.spec.required, axis)
-        return Combined(self.no_cells, new, rejected=self.nothing_rejected, **known)
+        return Combined(self.no_cells, self._sent(new), rejected=self.nothing_rejected, **known)
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """Classify and lift one frame of messages.
@@ -125,7 +132,7 @@ class Combiner:
         messages = self._keyed(messages)
         taken, rejected = self.part(messages, watermark)
         combined = self._combined(messages, taken, rejected, self.lift(taken))
-        partly = self._partly_late(taken, watermark)
+        partly = self._partly_late(grouped.counted(taken), watermark)
         if partly:
             combined.counts[PARTLY_LATE] = partly
         return combined
@@ -140,10 +147,16 @@ class Combiner:
         taken, rejected = self.part(messages, None)
         combined = self._combined(messages, taken, rejected, self.no_cells)
         del combined.counts["counted"]
-        return combined, taken
+        return combined, self._sent(taken)
+
+    def _sent(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """What shards get of messages: one for each grouping set, since each has its own shard."""
+        return messages if self.spec.sets is None else grouped.copied(messages, self.spec)
 
     def _keyed(self, messages: pl.DataFrame) -> pl.DataFrame:
         """A query without keys has one that is the same in all messages."""
+        if self.spec.sets is not None:
+            return grouped.tagged(messages, self.spec)
         if self.spec.keys or columns.ALL in messages.columns:
             return messages
         return messages.with_columns(pl.lit(0, dtype=pl.Int8).alias(columns.ALL))
@@ -155,10 +168,11 @@ class Combiner:
         rejected: Sequence[pl.DataFrame],
         cells: pl.DataFrame,
     ) -> Combined:
+        aside = [one for frame in rejected if len(one := grouped.counted(frame))]
         return Combined(
             cells,
-            rejected=self.set_aside(rejected),
-            counts=admission.counts(messages, taken, rejected),
+            rejected=self.set_aside(aside),
+            counts=admission.counts(grouped.counted(messages), grouped.counted(taken), aside),
             latest=admission.latest(taken, rejected),
             clock=admission.clock(messages),
         )
@@ -169,7 +183,8 @@ class Combiner:
         return pl.concat([self.nothing_rejected, *aside])
 
     def _input_columns(self) -> list[str]:
-        return [c for c in self.schema.names() if c not in admission.FLAGS]
+        own = admission.FLAGS if self.spec.sets is None else (*admission.FLAGS, *self.message_keys)
+        return [c for c in self.schema.names() if c not in own]
 
     def part(
         self, messages: pl.DataFrame, watermark: int | None
@@ -202,6 +217,13 @@ class Combiner:
 
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
         """One row per key and pane, out of messages that all count."""
+        cells = self._lifted(messages)
+        if self.spec.sets is not None and grouped.stand_for_all(messages):
+            every = grouped.by_sets(cells, self.keys, self.spec.sets)
+            return self.merge([every], by=[*self.keys, columns.PANE])
+        return cells
+
+    def _lifted(self, messages: pl.DataFrame) -> pl.DataFrame:
         code = self._code(messages)
         if code and self._scatters and Scatter.worthwhile(code.size, len(messages)):
             cells = self._scatter(messages, code)

@@ -35,7 +35,12 @@ class EachShard(PanedShard):
     def takes_each(self, wall: int) -> bool:
         """Whether the policies, and what waits for them, allow it at this time."""
         slides = all(algebra.slides for algebra in self.combiner.algebras)
-        return slides and all(self._allows(waiting, wall) for waiting in (self.early, self.late))
+        # The copies of a message for grouping sets are one step together.
+        return (
+            self.spec.sets is None
+            and slides
+            and all(self._allows(waiting, wall) for waiting in (self.early, self.late))
+        )
 
     def _allows(self, waiting: Waiting, wall: int) -> bool:
         policy, last = waiting.policy, self.state.wall

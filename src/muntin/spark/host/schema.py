@@ -24,6 +24,7 @@ from muntin.engine.results import no_results
 from muntin.engine.windows.combine import Combiner
 from muntin.model.aggregates.entry import LIST, SAME
 from muntin.model.errors import OptionError
+from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.shapes import Shape
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.internals.versions import arrow_schema
@@ -97,7 +98,11 @@ def result_schema(source: StructType, combiner: Combiner) -> StructType:
             types[name] = nullable(source[str(aggregate.column)].dataType)
         elif aggregate.entry.gives == LIST:
             types[name] = ArrayType(nullable(source[str(aggregate.column)].dataType))
-    fields = [StructField(k, source[k].dataType, _has_null(source[k], spec)) for k in spec.keys]
+    fields = [
+        StructField(k, source[k].dataType, _has_null(source[k], spec)) for k in spec.key_columns
+    ]
+    if spec.sets is not None:
+        fields.append(StructField(GROUPING_ID, LongType(), False))
     bound = LongType() if spec.axis == "rows" else moment_type(source, spec.time)
     fields += [StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]
     fields += [StructField(name, types[name]) for name in spec.aggregates]
@@ -111,7 +116,8 @@ def result_schema(source: StructType, combiner: Combiner) -> StructType:
 def _has_null(key: StructField, spec: WindowSpec) -> bool:
     """Whether a key may be NULL in results; no result has a partition that isn't known."""
     placed = spec.axis == "rows" and spec.offset is not None and key.name == spec.offset[0]
-    return key.nullable and key.name not in spec.required and not placed
+    some = key.nullable and key.name not in spec.required and not placed
+    return some or spec.sets is not None
 
 
 def rejected_schema(source: StructType, time: str | None) -> StructType:

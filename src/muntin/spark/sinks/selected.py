@@ -54,11 +54,10 @@ class Shape:
         """The shape of a query; ``None`` where firings are shown as they are emitted."""
         if windowing.columns is None:
             return None
-        keys = [key.name for key in windowing.keys]
         return cls(
             windowing.columns,
             windowing.having,
-            (*keys, columns.WINDOW_START, columns.WINDOW_END, columns.REVISION),
+            (*windowing.spec.keys, columns.WINDOW_START, columns.WINDOW_END, columns.REVISION),
             windowing.spec.firing.accumulate,
             windowing.spec.windows.retracts,
         )

@@ -54,7 +54,7 @@ class Watermarks:
     def place(self, message: Message) -> Placed:
         """Say where a message stands that nothing is wrong with, and move the mark past it."""
         spec = self.spec
-        key = tuple(message[name] for name in spec.keys)
+        key = tuple(message[name] for name in spec.key_columns)
         if spec.axis == "time":
             assert spec.time is not None
             time = message[spec.time]

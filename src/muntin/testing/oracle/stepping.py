@@ -14,7 +14,7 @@ from muntin.testing.oracle.emitting import Ending, firings, row
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
 from muntin.testing.oracle.sessions import SessionPlacing
-from muntin.testing.oracle.window import Message, Position, Window
+from muntin.testing.oracle.window import Message, Placed, Position, Window
 
 COUNTS = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
 
@@ -52,7 +52,7 @@ class Oracle:
         self._placing = _placing(spec)
         self._wall: int | None = None
         self._offsets: set[tuple[Any, ...]] = set()
-        known = (*spec.keys, *(spec.offset or ()), spec.time)
+        known = (*spec.key_columns, *(spec.offset or ()), spec.time)
         self._columns: dict[str, None] = {name: None for name in known if name is not None}
 
     def step(self, messages: Sequence[Message], wall: int, final: bool = False) -> Step:
@@ -97,7 +97,10 @@ class Oracle:
             if reasons[-1] is None:
                 placed.append(after.place(message))
         after.pass_time(bool(placed), wall, self._wall)
-        outcome = self._placing.take(placed, self._marks)
+        first, *others = _by_sets(self._spec, placed)
+        outcome = self._placing.take(first, self._marks)
+        for copies in others:  # which are late alike
+            self._placing.take(copies, self._marks)
         result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
         for message, reason in zip(new, reasons, strict=True):
@@ -151,7 +154,7 @@ class Oracle:
         """A message that stands for a window: its key, and its start where there is a column."""
         spec = self._spec
         blank: Message = dict.fromkeys(self._columns)
-        blank |= dict(zip(spec.keys, window.key, strict=True))
+        blank |= dict(zip(spec.key_columns, window.key, strict=False))
         if spec.axis == "time":
             assert spec.time is not None
             blank[spec.time] = window.start
@@ -166,6 +169,25 @@ class Oracle:
             for place, window in self._placing.windows.items()
             if window.over + grace > self._marks.of(window.key)
         }
+
+
+def _by_sets(spec: WindowSpec, placed: Sequence[Placed]) -> list[list[Placed]]:
+    """Messages as each grouping set has them: without the keys that aren't in it."""
+    if spec.sets is None:
+        return [list(placed)]
+    return [
+        [
+            one._replace(
+                key=(
+                    *(None if bit == "1" else k for bit, k in zip(bits, one.key, strict=True)),
+                    number,
+                )
+            )
+            for one in placed
+        ]
+        for number in spec.sets
+        for bits in [f"{number:0{len(spec.key_columns)}b}"]
+    ]
 
 
 def _placing(spec: WindowSpec) -> Placing:

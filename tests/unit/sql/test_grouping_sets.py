@@ -1,0 +1,80 @@
+"""``GROUPING SETS``, ``ROLLUP`` and ``CUBE``: what they are lowered to, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.twins import lowered, refused, sentence
+
+import muntin as mt
+
+HOUR = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
+AB = sentence(key=["a", "b"], time="ts")
+
+
+def statement(group: str, shown: str = "a, b") -> str:
+    return f"SELECT {shown}, count(*) AS n FROM {HOUR} GROUP BY {group}"
+
+
+@pytest.mark.parametrize(
+    ("group", "twin"),
+    [
+        ("window_start, window_end, ROLLUP (a, b)", AB.sets("rollup")),
+        ("window_start, window_end, CUBE (a, b)", AB.sets("cube")),
+        ("ROLLUP (1, b), window_start, window_end", AB.sets("rollup")),
+        ("window_start, window_end, GROUPING SETS ((a, b), (a), ())", AB.sets("rollup")),
+        ("window_start, window_end, GROUPING SETS ((a, b), a)", AB.sets(["a", "b"], ["a"])),
+        ("window_start, window_end, GROUPING SETS (a, b)", AB.sets(["a"], ["b"])),
+        ("window_start, window_end, GROUPING SETS (ROLLUP (a, b))", AB.sets("rollup")),
+        ("window_start, window_end, ROLLUP ((a, b))", AB.sets(["a", "b"], [])),
+        ("window_start, window_end, a, ROLLUP (b)", AB.sets(["a", "b"], ["a"])),
+        ("window_start, window_end, ROLLUP (a), ROLLUP (b)",
+         AB.sets(["a", "b"], ["a"], ["b"], [])),
+        ("GROUPING SETS ((window_start, window_end, a), (b, window_end, window_start))",
+         AB.sets(["a"], ["b"])),
+    ],
+)  # fmt: skip
+def test_sets(group, twin):
+    assert lowered(statement(group)).spec == twin.tumbling("1 hour").spec(n=mt.count())
+
+
+def test_one_set_of_all_columns_is_none():
+    found = lowered(statement("window_start, window_end, GROUPING SETS ((a, b))", "GROUPING(a)"))
+    assert found.spec == AB.tumbling("1 hour").spec(n=mt.count())
+    assert found.columns is not None
+    assert {column.name: column.text for column in found.columns}["grouping(a)"] == "0L"
+
+
+def test_which_columns_are_not_in_the_set():
+    asked = "GROUPING(b) AS g, GROUPING_ID(b, a) AS back, GROUPING_ID(a, b) AS both, grouping_id()"
+    found = lowered(statement("window_start, window_end, CUBE (a, b)", asked))
+    assert found.columns is not None
+    texts = {column.name: column.text for column in found.columns}
+    assert list(texts)[:5] == ["a", "b", "grouping_id", "window_start", "window_end"]
+    assert texts["g"] == "(shiftright(grouping_id, 0) % 2 * 1)"
+    assert (
+        texts["back"] == "(shiftright(grouping_id, 1) % 2 * 1 + shiftright(grouping_id, 0) % 2 * 2)"
+    )
+    assert texts["both"] == "grouping_id"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (statement("ROLLUP (window_start, window_end, a, b)"), "aren't in each grouping set"),
+        (statement("window_start, window_end, GROUPING SETS ((a, b), (b, a))"), "are the same"),
+        (statement("window_start, window_end, a, CUBE (a, b)"), "are the same"),
+        (statement("window_start, window_end, CUBE (a, b, c, d, e, f, g)"), "too many"),
+        (statement("window_start, window_end, a, b", "GROUPING(a)"), "there are no grouping sets"),
+        (statement("window_start, window_end, ROLLUP (a, b)", "GROUPING(c)"), "isn't a column of"),
+        (
+            "SELECT a, count(*) FROM t GROUP BY SESSION(ts, 1 HOUR), ROLLUP (a)",
+            "are others for each set of keys",
+        ),
+        (
+            "SELECT grouping_id, count(*) FROM t GROUP BY TUMBLE(ts, 1 HOUR), ROLLUP (grouping_id)",
+            "grouping_id is a column of the output already",
+        ),
+    ],
+)
+def test_what_is_refused(text, problem):
+    assert problem in refused(text)[0]
