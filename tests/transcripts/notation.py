@@ -17,7 +17,8 @@ it states something that is not so, and a run of it must be found failing. The s
   messages of past windows are kept), ``accumulate``, ``repeat`` (of full firings); on the rows axis
   grace and keep are ``2 rows``;
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows``,
-  ``every 1 minute``, ``every 3 rows or 1 minute`` or ``every 1 minute, at least 3 rows``;
+  ``every 1 minute``, ``every 3 rows or 1 minute``, ``every 1 minute, at least 3 rows`` or
+  ``when sum > 10``;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
 - ``sets``: grouping sets, ``rollup``, ``cube`` or ``(region key) (region) ()``;
@@ -53,7 +54,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, micros, rows
 from muntin.model.grouping_sets import GROUPING_ID, sets_of
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery
+from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery, When
 from muntin.model.spec import WindowSpec
 
 _SECONDS = re.compile(r"-?\d+(\.\d+)?")
@@ -210,6 +211,8 @@ def read_length(text: str) -> Length:
 def read_policy(text: str) -> Policy:
     if text == "each":
         return Each()
+    if text.startswith("when "):
+        return When(text.removeprefix("when "))
     period = text.removeprefix("every ")
     assert period != text, text
     count, either, other = period.partition(" rows or ")

@@ -21,9 +21,10 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Axis, phrase
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
+from muntin.model.grouping_sets import words
 from muntin.model.joins import SIDES, Bound, JoinSpec, Joint, SideName, Together, Within
 from muntin.model.kinds import Kind
-from muntin.model.policies import Every, Firing, Policy
+from muntin.model.policies import Every, Firing, Policy, When
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
@@ -56,13 +57,15 @@ def _columns(spec: WindowSpec, steps: Sequence[Batch]) -> dict[str, str]:
     """The columns that messages have, with their types, in the order of a row's cells."""
     names = next((list(m) for step in steps for m in step.messages), [*spec.types])
     kinds = {**spec.types, **({spec.time: "timestamp"} if spec.time else {})}
-    names += [name for name in (*spec.keys, spec.time) if name and name not in names]
+    names += [name for name in (*spec.key_columns, spec.time) if name and name not in names]
     return {name: kinds[name] for name in names}
 
 
 def _spec(spec: WindowSpec, columns: Mapping[str, str]) -> Iterator[str]:
     yield f"columns: {_columns_text(columns)}"
-    yield f"keys: {_scalar(' '.join(spec.keys))}"
+    yield f"keys: {_scalar(' '.join(spec.key_columns))}"
+    if spec.sets is not None:
+        yield f"sets: {words(spec.sets, spec.key_columns).replace(',', '')}"
     if spec.time is None:
         yield "time: none"
     if spec.offset is not None:
@@ -143,6 +146,8 @@ def _made_by(make: Any, agg: Aggregate) -> bool:
 
 
 def _policy(policy: Policy) -> str:
+    if isinstance(policy, When):
+        return str(policy)
     said = [] if policy.rows is None else [f"{policy.rows} rows"]
     said += [] if policy.period is None else [phrase(policy.period)]
     least = policy.least if isinstance(policy, Every) else 1

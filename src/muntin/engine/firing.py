@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.conditions import column
 from muntin.engine.state import State
 from muntin.model.kinds import Kind
-from muntin.model.policies import Every, Policy
+from muntin.model.policies import Every, Policy, When
 from muntin.model.spec import WindowSpec
 
 # Beyond every window number that a time can have.
@@ -77,7 +78,9 @@ def due_by_clock(policy: Policy | None, moment: BatchClock) -> bool:
 
 
 def due(policy: Policy, moment: BatchClock, unemitted: str = columns.MESSAGES) -> pl.Expr:
-    """Which rows of changed windows are due."""
+    """Which rows of changed windows are due; where a condition says so, they are marked by it."""
+    if isinstance(policy, When):
+        return pl.col(column(policy.condition))
     by_clock = due_by_clock(policy, moment)
     if by_clock and isinstance(policy, Every):
         return pl.col(unemitted) >= policy.least

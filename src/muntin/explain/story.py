@@ -11,7 +11,7 @@ from muntin.explain.ruler import ruler
 from muntin.explain.size import Rates, amount, estimate, memory
 from muntin.model.axis import phrase, spell
 from muntin.model.grouping_sets import words
-from muntin.model.policies import Every, Policy
+from muntin.model.policies import Every, Policy, When
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
@@ -131,6 +131,8 @@ def _emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
 def policy(chosen: Policy) -> str:
     """When a window emits, as part of a sentence."""
     text = []
+    if isinstance(chosen, When):
+        return f"after each batch that changed it, if {chosen.condition}"
     if chosen.rows is not None:
         text.append(f"after {chosen.rows:,} new messages")
     if chosen.period is not None:

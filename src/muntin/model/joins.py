@@ -20,7 +20,7 @@ from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, QuerySpec, fact, length, named, names
 from muntin.model.json_dataclass import JsonDataclass, read_by
 from muntin.model.kinds import KINDS, Kind
-from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy
+from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy, by_change
 from muntin.model.spec import check_idle, zones
 
 __all__ = [
@@ -146,7 +146,7 @@ class JoinSpec(QuerySpec):
     def _check(self, name: SideName, side: Side) -> None:
         for option, policy in (("early", side.firing.early), ("late", side.firing.late)):
             least = isinstance(policy, Every) and policy.least > 1
-            if policy is not None and (least or policy.rows is not None):
+            if least or by_change(policy):
                 hint = f"give {option}(each=True) or {option}(every=DURATION)"
                 raise OptionError(option, f"{policy} on the {name}", "isn't for joins", hint)
         if not side.firing.repeat:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from muntin.model.axis import SECOND, Duration, micros, phrase
+from muntin.model.conditions import read
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import Family, JsonDataclass, read_by
 
@@ -76,10 +77,34 @@ class RowsOrEvery(JsonDataclass):
         return f"{EveryRows(self.rows)} or {Every(self.period)}"
 
 
-Policy = Each | EveryRows | Every | RowsOrEvery
+@dataclass(frozen=True, slots=True)
+class When(JsonDataclass):
+    """Emit after each batch that changed the window, if a condition of what it holds is true.
+
+    Attributes:
+        condition: Comparisons of aggregates and keys; see ``muntin.model.conditions``.
+    """
+
+    KIND: ClassVar[str] = "when"
+    rows: ClassVar[None] = None
+    period: ClassVar[None] = None
+
+    condition: str
+
+    def __str__(self) -> str:
+        return f"when {self.condition}"
+
+
+Policy = Each | EveryRows | Every | RowsOrEvery | When
 """Has ``rows`` where it goes by new messages, and ``period`` where it goes by the wall clock."""
 
-POLICIES: Family[Policy] = Family(Each, EveryRows, Every, RowsOrEvery)
+POLICIES: Family[Policy] = Family(Each, EveryRows, Every, RowsOrEvery, When)
+
+
+def by_change(policy: Policy | None) -> bool:
+    """Whether windows that have changed may wait, and are looked up when they change again."""
+    return policy is not None and (policy.rows is not None or isinstance(policy, When))
+
 
 # What late messages wait for where nothing is said; a join knows it by identity.
 DEFAULT_LATE = Every(10 * SECOND)
@@ -122,10 +147,17 @@ def policy(
     rows: int | None,
     every: Duration | None,
     at_least: int | None = None,
+    when: str | None = None,
 ) -> Policy:
     """Make the policy that was asked for."""
+    if when is not None:
+        if each or any(given is not None for given in (rows, every, at_least)):
+            hint = "leave the others out: the condition is looked at after each batch"
+            raise OptionError("when", when, "says so alone when a window emits", hint)
+        read(when)
+        return When(when)
     if each == (rows is not None or every is not None):
-        hint = "give each=True, or rows=N, every=DURATION or both: whichever comes first"
+        hint = "give each=True, or rows=N, every=DURATION or both, or when=CONDITION"
         problem = "asks for each message and for more" if each else "asks for no policy"
         raise OptionError(option, (each, rows, every), problem, hint)
     if rows is not None and rows < 1:

@@ -152,6 +152,7 @@ class Sentence:
         rows: int | None = None,
         every: Duration | None = None,
         at_least: int | None = None,
+        when: str | None = None,
     ) -> Self:
         """Let current windows emit before they are full (``emission`` is ``early``).
 
@@ -163,8 +164,11 @@ class Sentence:
             every: When the wall clock passes a multiple of this, also without input.
             at_least: Beside ``every``: only windows with so many new messages; others wait for
                 the next time.
+            when: After each batch that changed the window, if this holds of what the window holds
+                then: comparisons of aggregates and keys with numbers and texts,
+                ``"worst > 100 AND NOT region = 'north'"``.
         """
-        chosen = policy("early", each, rows, every, at_least)
+        chosen = policy("early", each, rows, every, at_least, when)
         return self._once("early", chosen, _firing=replace(self._firing, early=chosen))
 
     def full(self, *, repeat: bool) -> Self:
@@ -185,6 +189,7 @@ class Sentence:
         rows: int | None = None,
         every: Duration | None = None,
         at_least: int | None = None,
+        when: str | None = None,
     ) -> Self:
         """Take late messages for a while after a window's end, and emit again for them.
 
@@ -195,14 +200,15 @@ class Sentence:
             rows: Emit after so many late messages in the window.
             every: Emit when the wall clock passes a multiple of this; 10 seconds by default.
             at_least: Beside ``every``: only windows with so many new messages.
+            when: Emit after each batch that changed the window, if this holds of it; see ``early``.
 
         With ``rows`` and ``every`` a window emits by whichever comes first; one that closes with
         something not yet emitted emits once more.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late
-        if each or any(given is not None for given in (rows, every, at_least)):
-            chosen = policy("late", each, rows, every, at_least)
+        if each or any(given is not None for given in (rows, every, at_least, when)):
+            chosen = policy("late", each, rows, every, at_least, when)
         return self._once("late", grace, _firing=replace(self._firing, late=chosen), _grace=grace)
 
     def keep(self, retention: Length, *, rows: int | None = None) -> Self:

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
+from muntin.model.aggregates.entry import LIST
 from muntin.model.axis import Axis, phrase, spell
+from muntin.model.conditions import read
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, QuerySpec, fact, length, named, names
 from muntin.model.grouping_sets import GROUPING_ID, words
 from muntin.model.json_dataclass import read_by
 from muntin.model.kinds import KINDS, Kind
-from muntin.model.policies import Firing
+from muntin.model.policies import Firing, When
 
 Nulls = Literal["reject", "group"]
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
@@ -106,6 +108,8 @@ class WindowSpec(QuerySpec):
                 f"keep at least {grace}",
             )
         self._check_axis()
+        if self.keys:
+            self.check_conditions()
         own = {"window_start", "window_end", "emission", "revision"}
         for position, key in enumerate(self.keys):
             if key == GROUPING_ID and self.sets is not None and position < len(self.keys) - 1:
@@ -115,6 +119,18 @@ class WindowSpec(QuerySpec):
         for name in self.aggregates:
             if name in own or name in self.keys:
                 raise OptionError("agg", name, "is a column of the output already", "rename it")
+
+    def check_conditions(self) -> None:
+        """Refuse policies' conditions of what a window doesn't have."""
+        for policy in (self.firing.early, self.firing.late):
+            for name in read(policy.condition).names if isinstance(policy, When) else ():
+                aggregate = self.aggregates.get(name)
+                if aggregate is not None and aggregate.entry.gives == LIST:
+                    hint = "compare a number or a text, such as a count"
+                    raise OptionError("when", name, "is a list of values", hint)
+                if aggregate is None and name not in self.keys:
+                    hint = f"give some of {', '.join([*self.keys, *self.aggregates])}"
+                    raise OptionError("when", name, "is no aggregate and no key", hint)
 
     def _check_axis(self) -> None:
         windows, firing = self.windows, self.firing

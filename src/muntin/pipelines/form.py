@@ -50,6 +50,9 @@ class PolicyForm(_Part):
     at_least: int | None = Field(
         None, ge=1, description="Beside every: only windows with so many new messages."
     )
+    when: Text | None = Field(
+        None, description="After each batch that changed it, if this holds: worst > 100."
+    )
 
 
 class FullForm(_Part):

@@ -10,7 +10,7 @@ from muntin.model.pipeline import AHEAD
 from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span
-from muntin.sql.syntax import Emit, Watermark
+from muntin.sql.syntax import Emit, Watermark, WhenClause
 
 _EMIT = (
     "write EMIT with some of EARLY EVERY 5 SECONDS, LATE EVERY 10 SECONDS, GRACE 1 HOUR, "
@@ -18,7 +18,7 @@ _EMIT = (
 )
 _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
-    "EVERY 5 SECONDS AT LEAST 100 ROWS, or EACH"
+    "EVERY 5 SECONDS AT LEAST 100 ROWS, WHEN count(*) > 5, or EACH"
 )
 _WATERMARK = (
     "write WATERMARK FOR ts AS ts - INTERVAL '30' SECOND, "
@@ -91,7 +91,10 @@ def _retain(cursor: Cursor) -> dict[str, Any]:
     return found
 
 
-def _policy(cursor: Cursor) -> Policy:
+def _policy(cursor: Cursor) -> Policy | WhenClause:
+    start = cursor.here
+    if cursor.takes("WHEN"):
+        return WhenClause(cursor.scalar("a condition"), cursor.since(start))
     if cursor.takes("EACH"):
         cursor.takes("MESSAGE") or cursor.takes("ROW")
         return Each()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from sqlglot import exp
+
 from muntin.model.axis import Axis
-from muntin.model.errors import SqlError
-from muntin.model.policies import Each, Firing
+from muntin.model.conditions import read
+from muntin.model.errors import OptionError, SqlError
+from muntin.model.policies import Each, Firing, Policy, When
 from muntin.sql.cursor import Span
 from muntin.sql.lengths import Length
-from muntin.sql.syntax import Emit
+from muntin.sql.syntax import Emit, WhenClause
 
 
 def emit_spans(emit: Emit | None) -> dict[str, Span]:
@@ -18,11 +22,29 @@ def emit_spans(emit: Emit | None) -> dict[str, Span]:
     for theirs, ours in (("keep", "retain"), ("deltas", "deltas")):
         if ours in spans:
             spans[theirs] = spans[ours]
+    for part in () if emit is None else (emit.early, emit.late):
+        if isinstance(part, WhenClause):
+            spans["when"] = part.span
     return spans
 
 
-def firing(text: str, emit: Emit | None, axis: Axis, *, join: bool = False) -> Firing:
-    """The policies that ``EMIT`` asks for, as the sentence would set them."""
+def firing(
+    text: str,
+    emit: Emit | None,
+    axis: Axis,
+    over_results: Callable[[exp.Expr], str] | None = None,
+    *,
+    join: bool = False,
+) -> Firing:
+    """The policies that ``EMIT`` asks for, as the sentence would set them.
+
+    Args:
+        text: The whole text.
+        emit: What it asks for.
+        axis: What windows are measured on.
+        over_results: An expression by the names that results have; ``None`` where there are none.
+        join: Whether they are those of a join.
+    """
     made = Firing()
     if emit is None:
         return made
@@ -37,7 +59,7 @@ def firing(text: str, emit: Emit | None, axis: Axis, *, join: bool = False) -> F
     if emit.late is not None and emit.grace is None:
         hint = "add for example GRACE 1 HOUR"
         raise SqlError(text, spans["late"], "without a grace nothing is late, but rejected", hint)
-    early = Each() if emit.changes else emit.early
+    early = Each() if emit.changes else _policy(text, emit.early, over_results)
     if not emit.repeat and early is None:
         hint = "add for example EARLY EVERY 10 SECONDS"
         problem = "without early firings each window emits once"
@@ -45,11 +67,31 @@ def firing(text: str, emit: Emit | None, axis: Axis, *, join: bool = False) -> F
     made = replace(made, early=early, accumulate=not emit.deltas, repeat=emit.repeat)
     if emit.grace is not None:
         grace = _along(text, emit.grace, axis, "grace")
-        late = emit.late or (Each() if emit.changes else made.late)
+        late = _policy(text, emit.late, over_results)
+        late = late or (Each() if emit.changes else made.late)
         made = replace(made, late=late, grace=grace, retention=grace)
     if emit.retain is not None:
         made = replace(made, retention=_along(text, emit.retain, axis, "RETAIN"))
     return replace(made, rows=emit.retain_rows)
+
+
+def _policy(
+    text: str,
+    given: Policy | WhenClause | None,
+    over_results: Callable[[exp.Expr], str] | None,
+) -> Policy | None:
+    if not isinstance(given, WhenClause):
+        return given
+    if over_results is None:
+        hint = "write for example EARLY EVERY 10 SECONDS"
+        raise SqlError(text, given.span, "there are no aggregates to look at here", hint)
+    condition = over_results(given.condition)
+    try:
+        read(condition)
+    except OptionError as error:
+        hint = "compare aggregates and keys with numbers and texts, with AND, OR and NOT"
+        raise SqlError(text, given.span, "WHEN compares, and no more", hint) from error
+    return When(condition)
 
 
 def _along(text: str, found: Length, axis: Axis, what: str) -> int:

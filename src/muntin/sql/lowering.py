@@ -314,17 +314,19 @@ def finished(
     if select.where is not None:
         spans["where"] = scope.span(select.where)
     try:
+        # It may compute aggregates that nothing else shows.
+        policies = firing(scope.text, select.emit, axis, grouping.over_results)
         grouping.finish(offset if axis == "rows" else None)
         spec = grouping.spec(
             meant,
-            firing(scope.text, select.emit, axis),
+            policies,
             lateness=marks.lateness if axis == "time" else 0,
             max_ahead=marks.max_ahead,
             offset=offset,
             idle=marks.idle if axis == "time" else None,
         )
     except OptionError as error:
-        named = error.value if error.option in ("agg", "key") else error.option
+        named = error.value if error.option in ("agg", "key", "when") else error.option
         at = place_of(spans, error)
         raise SqlError(scope.text, at, f"{named} {error.problem}", error.hint) from error
     windowing = Windowing(

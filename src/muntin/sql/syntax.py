@@ -135,11 +135,19 @@ class Item:
 
 
 @dataclass(frozen=True)
+class WhenClause:
+    """``WHEN max(price) > 100``, behind ``EARLY`` or ``LATE``."""
+
+    condition: exp.Expr
+    span: Span
+
+
+@dataclass(frozen=True)
 class Emit:
     """``EMIT ...``: when windows emit."""
 
-    early: Policy | None = None
-    late: Policy | None = None
+    early: Policy | WhenClause | None = None
+    late: Policy | WhenClause | None = None
     grace: Length | None = None
     retain: Length | None = None
     retain_rows: int | None = None

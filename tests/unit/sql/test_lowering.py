@@ -429,3 +429,18 @@ def test_aggregates_over_a_time_before_slide_too_once_a_key_and_time():
     twin = AT.sliding("2 minutes").spec(__muntin_at=mt.last("ts"), m=mt.mean("x"))
     assert found.spec == twin
     assert found.having == "window_end = __muntin_at"
+
+
+def test_policies_by_a_condition():
+    found = lowered(
+        select(
+            "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))",
+            "EMIT EARLY WHEN n >= 3 OR max(v) > 100 LATE WHEN k = 'a' GRACE 1 HOUR",
+        )
+    )
+    twin = AT.tumbling("1 hour").early(when="(`n`) >= 3 OR `__muntin_a1` > 100")
+    twin = twin.late(grace="1 hour", when="`k` = 'a'")
+    assert found.spec == twin.spec(n=mt.count(), __muntin_a1=mt.max("v"))
+    assert [column.name for column in found.columns or ()] == [
+        "k", "window_start", "window_end", "n", "emission", "revision",
+    ]  # fmt: skip

@@ -85,6 +85,21 @@ CASES = [
         "window_start",
     ),
     ("SELECT k FROM t EMIT CHANGES", "rows without windows aren't emitted", "EMIT CHANGES"),
+    (
+        f"SELECT k, max(v) AS m FROM {HOUR} {G} EMIT EARLY WHEN m IS NULL",
+        "compares, and no more",
+        "WHEN m IS NULL",
+    ),
+    (
+        f"SELECT k, max(v) AS m FROM {HOUR} {G} EMIT EARLY WHEN window_end > 3",
+        "no aggregate and no",
+        "WHEN window_end > 3",
+    ),
+    (
+        "SELECT * FROM a JOIN b WITHIN 1 HOUR ON a.id = b.id EMIT EARLY WHEN n > 3",
+        "no aggregates",
+        "WHEN n > 3",
+    ),
     ("SELECT DISTINCT k FROM t", "DISTINCT would remember every row", "SELECT DISTINCT k"),
     (f"SELECT k, count(*) FROM {HOUR} GROUP BY k", "add window_start, window_end", "GROUP BY k"),
     (

@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
+from muntin.engine.conditions import marked, unmarked
 from muntin.engine.firing import BatchClock, due, due_by_clock, whole_from
 from muntin.engine.output import Output
 from muntin.engine.results import described, overflows, results
@@ -280,8 +281,12 @@ class SessionShard:
             .alias(columns.EMISSION)
         )
         emits = pl.col(columns.EMISSION).is_not_null()
-        silent = silent.with_columns(emission)
-        rows = pl.concat([changed.with_columns(emission), silent.filter(emits)], how="diagonal")
+        policies = (self.spec.firing.early, self.spec.firing.late)
+        changed, silent = (
+            unmarked(marked(rows, policies, self.combiner).with_columns(emission), policies)
+            for rows in (changed, silent)
+        )
+        rows = pl.concat([changed, silent.filter(emits)], how="diagonal")
         emitted = rows.filter(emits).with_columns(pl.col(FIRED).alias(columns.REVISION))
         once = emits.cast(pl.Int64)
         rows = rows.with_columns(pl.col(FIRED) + once, pl.col(UNEMITTED) * (1 - once))

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import admission, columns
+from muntin.engine.conditions import marked, unmarked
 from muntin.engine.firing import BatchClock, due, due_by_clock
 from muntin.engine.output import Output
 from muntin.engine.results import described, overflows, results
@@ -194,6 +195,7 @@ class ArrivalShard:
         counts = changes.select(*self._identity, FIRED, unemitted=columns.MESSAGES)
         windows = matched(windows, counts, self._identity, "left")
         early = pl.lit(False)
+        windows = marked(windows, [self._early], self.combiner)
         if self._early is not None:
             early = (pl.col("unemitted") > 0) & due(self._early, moment, "unemitted")
         full = pl.lit("full")
@@ -205,6 +207,7 @@ class ArrivalShard:
         windows = windows.with_columns(
             emission.alias(columns.EMISSION), pl.col(FIRED).fill_null(0).alias(columns.REVISION)
         ).filter(pl.col(columns.EMISSION).is_not_null())
+        windows = unmarked(windows, [self._early])
         emitted = windows.drop("__full", "unemitted", FIRED)
         if self.spec.firing.accumulate or self._early is None:
             return emitted

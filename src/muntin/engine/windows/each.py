@@ -21,7 +21,7 @@ from muntin.engine.windows.overlap import in_windows
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.prefixes import Prefixes
 from muntin.engine.windows.waiting import BEFORE, Waiting
-from muntin.model.policies import Each, Policy
+from muntin.model.policies import Each, Policy, When
 from muntin.state.lookup import matched
 from muntin.state.runs import ranged
 
@@ -44,6 +44,8 @@ class EachShard(PanedShard):
 
     def _allows(self, waiting: Waiting, wall: int) -> bool:
         policy, last = waiting.policy, self.state.wall
+        if isinstance(policy, When):
+            return False
         if isinstance(policy, Each):
             # What another policy has left goes with the next message.
             return waiting.table.low is None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.conditions import check
 from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
 from muntin.engine.output import Output, Shard
 from muntin.engine.parts import parts_of, progress_of
@@ -129,7 +130,9 @@ def _alike(frames: list[pl.DataFrame]) -> pl.DataFrame:
 
 def combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
     """What lifts the messages of a query."""
-    return _COMBINERS.get(type(spec.windows), Combiner)(spec, schema)
+    made = _COMBINERS.get(type(spec.windows), Combiner)(spec, schema)
+    check(made)
+    return made
 
 
 def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
-from muntin.engine import columns
+from muntin.engine import columns, conditions
 from muntin.engine.firing import BatchClock, whole_from
 from muntin.engine.output import Output
 from muntin.engine.results import described, overflows, results
@@ -21,6 +22,7 @@ from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import kept_from
 from muntin.engine.windows.waiting import Waiting
+from muntin.model.policies import Policy, When, by_change
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
@@ -82,7 +84,7 @@ class PanedShard:
             asked = self._by_key
         else:
             policy = self._policies[name]
-            asked = policy is not None and policy.rows is not None
+            asked = by_change(policy)
         complete = self.combiner.complete if name == "cells" else None
         axis = columns.PANE
         if name != "cells":
@@ -248,10 +250,27 @@ class PanedShard:
     ) -> pl.DataFrame:
         """The changed windows that are due, early or late; the others wait."""
         waiting = self.late if emission == "late" else self.early
-        emitting = waiting.take(changes, moment)
+        emitting = waiting.take(changes, moment, partial(self._marked, fresh, waiting.policy))
         if not len(emitting):
             return self._no_windows()
         return self._emit(emission, emitting, fresh, marks)
+
+    def _marked(
+        self, fresh: list[Ranged], policy: Policy | None, windows: pl.DataFrame
+    ) -> pl.DataFrame:
+        """Windows, and whether a policy's condition holds of what they hold."""
+        if not isinstance(policy, When):
+            return windows
+        held = self._no_windows()
+        if len(windows):
+            low, high = _bounds(windows, columns.WINDOW)
+            held = self._compose(fresh, low, high, windows.select(self.keys).unique())
+            held = matched(held, windows, self._identity, "semi")
+        name = conditions.column(policy.condition)
+        known = conditions.marked(held, [policy], self.combiner).select(*self._identity, name)
+        return matched(windows, known, self._identity, "left").with_columns(
+            pl.col(name).fill_null(False)
+        )
 
     def _emit(
         self,

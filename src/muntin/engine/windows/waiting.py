@@ -8,18 +8,19 @@ only what is new, the table is written anew when some window emits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.firing import BatchClock, due, due_by_clock, may_be_due
-from muntin.model.policies import Policy
+from muntin.model.policies import Policy, by_change
 from muntin.state.lookup import matched
 from muntin.state.manifest import Run
 from muntin.state.runs import Merge, Runs, join_runs
 
-BEFORE = "__muntin_before"
+BEFORE, _READY = "__muntin_before", "__muntin_ready"
+Mark = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 class Waiting:
@@ -50,7 +51,7 @@ class Waiting:
         self._identity = list(identity)
         # Only where windows are looked up by key it is known which of them are new here.
         self.counted = None
-        if policy is not None and policy.rows is not None:
+        if by_change(policy):
             self.counted = 0 if table.low is None else counted
 
     @property
@@ -76,8 +77,13 @@ class Waiting:
         frames = self.table.read(low, high)
         return join_runs(frames, columns.WINDOW, self.merge) if frames else nothing
 
-    def take(self, changes: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def take(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
         """Take the changes of a batch in.
+
+        Args:
+            changes: Each changed window once, with its new messages.
+            moment: Where the watermark and the clock are.
+            mark: Says of windows whether the policy's condition holds of them, if it has one.
 
         Returns:
             The windows that emit now, with all that is new since they last did.
@@ -89,8 +95,8 @@ class Waiting:
             self.table.append(changes)
             return changes.clear()
         if self.counted is None or due_by_clock(self.policy, moment):
-            return self._of_all(changes, moment)
-        return self._of_changed(changes, moment)
+            return self._of_all(changes, moment, mark)
+        return self._of_changed(changes, moment, mark)
 
     def take_each(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Take messages in of which each is a step, while no clock passes and nothing closes.
@@ -134,22 +140,21 @@ class Waiting:
         lows = [self.table.low, changes[columns.WINDOW].min() if len(changes) else None]
         return self.late and any(low is not None and low <= moment.closed_after for low in lows)  # type: ignore[operator]
 
-    def _of_all(self, changes: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def _of_all(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
         """Look at all that waits, and write anew what goes on waiting."""
         assert self.policy is not None
         waiting = self.merge([self.read(None, None, changes.clear()), changes])
         # Beside what waits the table may hold windows whose time has passed.
         over = moment.closed_before if self.late else moment.after
         waiting = waiting.filter(pl.col(columns.WINDOW) > over)
-        ready = self._ready(moment)
-        emitting, rest = waiting.filter(ready), waiting.filter(~ready)
+        emitting, rest = self._parted(waiting, moment, mark)
         if self.table.low is not None or len(rest):
             self.table.rewrite(rest)
-        if self.policy.rows is not None:
+        if by_change(self.policy):
             self.counted = len(rest)
         return emitting
 
-    def _of_changed(self, changes: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def _of_changed(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
         """Look at the changed windows, and at those that the watermark has just passed."""
         assert self.counted is not None
         if not self.late:
@@ -157,12 +162,11 @@ class Waiting:
         before = self._stored(changes)
         now = _summed([before, self._slim(changes)], self._identity)
         passed = matched(self._passed(changes.clear(), moment), changes, self._identity, "anti")
-        ready = self._ready(moment)
-        emitting, waits = now.filter(ready), now.filter(~ready)
+        emitting, waits = self._parted(now, moment, mark)
         if self.late:
             emitting = pl.concat([emitting, passed])
         if len(emitting) and not self.additive:
-            return self._of_all(changes, moment)
+            return self._of_all(changes, moment, mark)
         self.counted += len(waits) - len(before) - len(passed)
         rest = matched(changes, emitting, self._identity, "anti")
         done = matched(before, emitting, self._identity, "semi")
@@ -170,10 +174,17 @@ class Waiting:
         self.table.append(pl.concat([rest, back], how="diagonal") if len(back) else rest)
         return emitting
 
-    def _ready(self, moment: BatchClock) -> pl.Expr:
+    def _parted(
+        self, windows: pl.DataFrame, moment: BatchClock, mark: Mark
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The windows that emit, and those that go on waiting."""
         assert self.policy is not None
         ready = due(self.policy, moment)
-        return ready | (pl.col(columns.WINDOW) <= moment.closed_after) if self.late else ready
+        if self.late:
+            ready = ready | (pl.col(columns.WINDOW) <= moment.closed_after)
+        both = mark(windows).with_columns(ready.alias(_READY))
+        emitting, rest = both.filter(_READY), both.filter(pl.col(_READY).not_())
+        return emitting.select(windows.columns), rest.select(windows.columns)
 
     def _stored(self, changes: pl.DataFrame) -> pl.DataFrame:
         """How many messages the windows that have changed had new before."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery
+from muntin.model.conditions import read
+from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery, When
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.values import overflows, value
@@ -73,11 +74,11 @@ def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:
         return None
     if window.over <= before:
         closes = window.over + firing.grace <= after
-        return "late" if closes or _is_due(firing.late, window, ending) else None
-    return "early" if _is_due(firing.early, window, ending) else None
+        return "late" if closes or _is_due(spec, firing.late, window, ending) else None
+    return "early" if _is_due(spec, firing.early, window, ending) else None
 
 
-def _is_due(policy: Policy | None, window: Window, ending: Ending) -> bool:
+def _is_due(spec: WindowSpec, policy: Policy | None, window: Window, ending: Ending) -> bool:
     match policy:
         case Each():
             return True
@@ -89,7 +90,11 @@ def _is_due(policy: Policy | None, window: Window, ending: Ending) -> bool:
             return passed and len(window.unemitted) >= least
         case RowsOrEvery(rows, period):
             either = (EveryRows(rows), Every(period))
-            return any(_is_due(one, window, ending) for one in either)
+            return any(_is_due(spec, one, window, ending) for one in either)
+        case When(condition):
+            held = {name: value(agg, window.messages) for name, agg in spec.aggregates.items()}
+            held |= dict.fromkeys(_overflown(spec, held))
+            return read(condition).holds(held | dict(zip(spec.keys, window.key, strict=True)))
     return False
 
 

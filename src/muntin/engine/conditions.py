@@ -1,0 +1,73 @@
+"""Conditions of what windows hold, computed of all windows of a frame at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from muntin.engine.windows.combine import Combiner
+from muntin.model.conditions import COMPARE, Name, Part, read
+from muntin.model.errors import OptionError
+from muntin.model.policies import Policy, When
+
+
+def marked(
+    windows: pl.DataFrame, policies: Sequence[Policy | None], combiner: Combiner
+) -> pl.DataFrame:
+    """Windows, as partials of all that they hold, and whether policies' conditions hold of them."""
+    asked = {p.condition for p in policies if isinstance(p, When)}
+    found = [_holding(windows, text, combiner).alias(column(text)) for text in sorted(asked)]
+    return windows.with_columns(found)
+
+
+def unmarked(windows: pl.DataFrame, policies: Sequence[Policy | None]) -> pl.DataFrame:
+    """The same windows without what ``marked`` has added."""
+    return windows.drop(*(column(p.condition) for p in policies if isinstance(p, When)))
+
+
+def column(text: str) -> str:
+    """What says whether a condition holds."""
+    return f"__muntin_holds {text}"
+
+
+def check(combiner: Combiner) -> None:
+    """Refuse conditions that can't be computed."""
+    combiner.spec.check_conditions()
+    firing, nothing = combiner.spec.firing, combiner.no_cells
+    for policy in (firing.early, firing.late):
+        try:
+            marked(nothing, [policy], combiner)
+        except pl.exceptions.PolarsError as error:
+            assert isinstance(policy, When)
+            hint = "compare numbers with numbers, texts with texts"
+            problem = "compares values of different types"
+            raise OptionError("when", policy.condition, problem, hint) from error
+
+
+def _holding(windows: pl.DataFrame, text: str, combiner: Combiner) -> pl.Series:
+    condition, spec = read(text), combiner.spec
+    named = zip(spec.aggregates, combiner.algebras, strict=True)
+    values = {name: algebra.lower(windows) for name, algebra in named if name in condition.names}
+    keys = dict(zip(spec.keys, combiner.keys, strict=False))
+    values |= {name: windows[keys[name]] for name in condition.names if name in keys}
+    frame = pl.DataFrame([series.alias(name) for name, series in values.items()])
+    return frame.select(_expression(condition.tree).fill_null(False)).to_series()
+
+
+def _expression(node: Any) -> pl.Expr:
+    if isinstance(node, Name):
+        return pl.col(node.name)
+    if not isinstance(node, Part):
+        return pl.lit(node)
+    parts = [_expression(part) for part in node.parts]
+    match node.sign:
+        case "AND":
+            return pl.all_horizontal(parts)
+        case "OR":
+            return pl.any_horizontal(parts)
+        case "NOT":
+            return ~parts[0]
+    compared: pl.Expr = COMPARE[node.sign](*parts)
+    return compared

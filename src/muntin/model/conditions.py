@@ -1,0 +1,220 @@
+"""Conditions of what a window holds: ``worst > 100 AND (n >= 10 OR NOT closed)``.
+
+Each door can say them, and each engine can compute them: comparisons of aggregates and keys with
+numbers and texts, in the three values of SQL. NaN is equal to itself and greater than any number,
+as Spark SQL has it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, NoReturn
+
+from muntin.model.errors import OptionError
+
+Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)
+      | (?P<text>'(?:[^']|'')*')
+      | (?P<quoted>`(?:[^`]|``)+`)
+      | (?P<word>[^\W\d]\w*)
+      | (?P<sign><=|>=|<>|!=|==|=|<|>|\(|\))
+    )""",
+    re.VERBOSE,
+)
+_HINT = 'write for example "worst > 100" or "n >= 10 AND worst > 100"'
+
+
+@dataclass(frozen=True)
+class Name:
+    """An aggregate, or a key."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A node: ``AND``, ``OR``, ``NOT``, a comparison, or a name that is true or false."""
+
+    sign: str
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition that was read.
+
+    Attributes:
+        tree: What it says.
+        names: The aggregates and keys in it, each once.
+    """
+
+    tree: Part
+    names: tuple[str, ...]
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether it holds of some values; where NULL leaves it open, it doesn't.
+
+        Example:
+            >>> read("worst > 100 OR NOT n = 3").holds({"worst": None, "n": 4})
+            True
+        """
+        return _value(self.tree, values) is True
+
+
+@cache
+def read(text: str) -> Condition:
+    """Read a condition.
+
+    Raises:
+        OptionError: When it can't be read.
+
+    Example:
+        >>> read("worst > 100 AND n <> 3").names
+        ('worst', 'n')
+    """
+    tree = _Reader(text).read()
+    return Condition(tree, tuple(dict.fromkeys(_names(tree))))
+
+
+def _names(node: Any) -> Iterator[str]:
+    if isinstance(node, Name):
+        yield node.name
+    elif isinstance(node, Part):
+        for part in node.parts:
+            yield from _names(part)
+
+
+def _value(node: Any, values: Mapping[str, Any]) -> Any:
+    if isinstance(node, Name):
+        return values[node.name]
+    if not isinstance(node, Part):
+        return node
+    parts = [_value(part, values) for part in node.parts]
+    if node.sign == "AND":
+        return False if False in parts else None if None in parts else True
+    if node.sign == "OR":
+        return True if True in parts else None if None in parts else False
+    if node.sign == "NOT":
+        return None if parts[0] is None else not parts[0]
+    if None in parts:
+        return None
+    one, other = (_ordered(part) for part in parts)
+    return COMPARE[node.sign](one, other)
+
+
+def _ordered(value: Any) -> Any:
+    nan = isinstance(value, float) and math.isnan(value)
+    return (nan, 0 if nan else value) if not isinstance(value, str) else value
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = list(self._tokens())
+        self.at = 0
+
+    def _tokens(self) -> Iterator[tuple[str, str]]:
+        at, end = 0, len(self.text.rstrip())
+        while at < end:
+            found = _TOKEN.match(self.text, at)
+            if found is None:
+                self._fail(f"can't be read at {self.text[at:].strip()!r}")
+            assert found.lastgroup is not None
+            yield found.lastgroup, found[found.lastgroup]
+            at = found.end()
+
+    def _fail(self, problem: str) -> NoReturn:
+        raise OptionError("when", self.text, problem, _HINT)
+
+    def read(self) -> Part:
+        found = self._either()
+        if self.at < len(self.tokens):
+            self._fail(f"can't be read at {self.tokens[self.at][1]!r}")
+        if isinstance(found, Name):
+            return Part("=", (found, True))
+        if not isinstance(found, Part):
+            self._fail("isn't a condition")
+        return found
+
+    def _takes(self, *words: str) -> str | None:
+        if self.at < len(self.tokens):
+            kind, text = self.tokens[self.at]
+            if kind in ("word", "sign") and text.upper() in words:
+                self.at += 1
+                return text.upper()
+        return None
+
+    def _either(self) -> Any:
+        parts = [self._both()]
+        while self._takes("OR"):
+            parts.append(self._both())
+        return parts[0] if len(parts) == 1 else Part("OR", tuple(map(self._bare, parts)))
+
+    def _both(self) -> Any:
+        parts = [self._not()]
+        while self._takes("AND"):
+            parts.append(self._not())
+        return parts[0] if len(parts) == 1 else Part("AND", tuple(map(self._bare, parts)))
+
+    def _not(self) -> Any:
+        return Part("NOT", (self._bare(self._not()),)) if self._takes("NOT") else self._compared()
+
+    def _bare(self, node: Any) -> Part:
+        """A part of a condition, of which a name alone is one that is true or false."""
+        if isinstance(node, Name):
+            return Part("=", (node, True))
+        return node if isinstance(node, Part) else self._fail(f"has no comparison at {node!r}")
+
+    def _compared(self) -> Any:
+        one = self._operand()
+        sign = self._takes(*COMPARE, "!=", "==")
+        if sign is None:
+            return one
+        sign = {"!=": "<>", "==": "="}.get(sign, sign)
+        other = self._operand()
+        if isinstance(one, Part) or isinstance(other, Part):
+            self._fail("compares a condition")
+        if not isinstance(one, Name):
+            one, other, sign = other, one, _MIRRORED.get(sign, sign)
+        if not isinstance(one, Name):
+            self._fail("compares two constants")
+        return Part(sign, (one, other))
+
+    def _operand(self) -> Any:
+        if self._takes("("):
+            found = self._either()
+            if not self._takes(")"):
+                self._fail("lacks a closing parenthesis")
+            return found
+        if self.at >= len(self.tokens):
+            self._fail("ends too soon")
+        kind, text = self.tokens[self.at]
+        self.at += 1
+        match kind:
+            case "number":
+                return int(text) if text.lstrip("-").isdigit() else float(text)
+            case "text":
+                return text[1:-1].replace("''", "'")
+            case "quoted":
+                return Name(text[1:-1].replace("``", "`"))
+            case "word" if text.upper() in ("TRUE", "FALSE"):
+                return text.upper() == "TRUE"
+            case "word" if text.upper() not in ("AND", "OR", "NOT"):
+                return Name(text)
+        return self._fail(f"can't be read at {text!r}")
