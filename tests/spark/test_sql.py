@@ -551,3 +551,38 @@ def test_grouping_sets_are_those_of_spark_sql(spark: SparkSession, feed: Feed) -
     names = ("low", "b", "without", "total", "back", "grouping_id", "window_start")
     assert emitted(ours.results, *names) == emitted(theirs, *names)
     assert ours.results.schema["grouping_id"].nullable is False
+
+
+FIVE = (
+    "SELECT key, window, sum(value) AS total FROM messages_around "
+    "GROUP BY key, window(at, '5 seconds')"
+)
+AS_SPARK_SAYS = [
+    # A query around windows, windows over windows, and queries within WHERE.
+    (
+        f"SELECT w.key, w.window.start AS since, total + 1 AS more FROM ({FIVE}) w WHERE total > 4",
+        ("key", "since", "more"),
+    ),
+    (
+        f"SELECT key, window(window, '20 seconds').start AS since, sum(total) AS whole "
+        f"FROM ({FIVE}) GROUP BY key, window(window, '20 seconds')",
+        ("key", "since", "whole"),
+    ),
+    *(
+        (
+            f"SELECT l.key, l.value FROM messages_around l WHERE {member} "
+            "(SELECT * FROM (SELECT * FROM messages_around WHERE value > 4) r WHERE r.key = l.key "
+            "AND r.at BETWEEN l.at - INTERVAL '9' SECOND AND l.at) AND l.value < 8",
+            ("key", "value"),
+        )
+        for member in ("EXISTS", "NOT EXISTS")
+    ),
+]
+
+
+def test_statements_of_spark_sql_give_its_rows(spark: SparkSession, feed: Feed) -> None:
+    feed.frame(spark).createOrReplaceTempView("messages_around")
+    for text, names in AS_SPARK_SAYS:
+        theirs = emitted(spark.sql(text), *names)
+        assert emitted(mt.sql(spark, text).results, *names) == theirs
+        assert len(theirs) > 1

@@ -31,6 +31,11 @@ _ROW_FUNCTIONS = {
     "CUME_DIST", "DENSE_RANK", "LAG", "LEAD", "NTH_VALUE", "NTILE", "PERCENT_RANK", "RANK",
     "ROW_NUMBER",
 }  # fmt: skip
+_INSTEAD = {
+    "LATEST_BY_OFFSET": "write last(x), which goes by event time",
+    "EARLIEST_BY_OFFSET": "write first(x), which goes by event time",
+    "COUNT_DISTINCT": "write count(DISTINCT x)",
+}
 _KNOWN = "the aggregates are " + ", ".join(name.lower() for name in TAKEN)
 
 
@@ -43,7 +48,7 @@ def name_of(node: exp.Expr) -> str:
         return "" if isinstance(node.parent, exp.Like | exp.ILike) else "ANY"
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
-        return name if name in TAKEN or name in _OTHERS or name in _ROW_FUNCTIONS else ""
+        return name if name in {*TAKEN, *_OTHERS, *_INSTEAD, *_ROW_FUNCTIONS} else ""
     if isinstance(node, exp.AggFunc):
         return type(node).__name__.upper()
     return ""
@@ -70,7 +75,8 @@ def call(scope: Scope, node: exp.Expr) -> Aggregate:
         hint = "give an aggregate over a frame, or number rows in the table that you write to"
         scope.fail(span, f"{name.lower()} numbers rows of a whole partition", hint)
     if name not in TAKEN or not isinstance(node, exp.Anonymous):
-        scope.fail(span, f"{name.lower()} isn't computed in windows", _KNOWN)
+        hint = _INSTEAD.get(name, _KNOWN)
+        scope.fail(span, f"{name.lower()} isn't computed in windows", hint)
     for part in node.expressions:
         for inner in walk(part):
             if name_of(inner):

@@ -196,7 +196,8 @@ class Cursor(SparkParser):
             self.fail(None, f"{shown} isn't {what}", f"write {what} here")
         query = found.find(exp.Query)
         if query is not None:
-            self.fail(self.since(start), "a query within an expression isn't taken", "join instead")
+            hint = "write it first in WHERE, as EXISTS (SELECT ...) or IN (SELECT ...), or join"
+            self.fail(self.since(start), "a query within an expression isn't taken", hint)
         if isinstance(found, exp.Identifier | exp.DataType | exp.Interval | exp.Tuple | exp.Star):
             self.fail(
                 self.since(start), f"this isn't {what}", "write a column, or a function of it"

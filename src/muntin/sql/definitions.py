@@ -9,7 +9,7 @@ from sqlglot.tokens import TokenType
 
 from muntin.sql import clauses, lengths
 from muntin.sql.cursor import Cursor, Grammar, Span
-from muntin.sql.queries import query
+from muntin.sql.queries import column_names, named, query
 from muntin.sql.syntax import (
     CreateTable,
     CreateView,
@@ -65,12 +65,19 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
     if cursor.takes("VIEW"):
         existing = _existing(cursor, replaces)
         name, span = cursor.name("a view")
+        names = column_names(cursor)
         cursor.needs("AS", hint=f"write CREATE VIEW {name} AS SELECT ...")
-        return CreateView(name, query(cursor), span, existing)
+        return CreateView(name, named(cursor, query(cursor), names), span, existing)
+    if cursor.word == "STREAM":
+        hint = "write CREATE TABLE ... WITH (...), or CREATE VIEW ... AS SELECT for a query"
+        cursor.fail(None, "CREATE STREAM isn't taken", hint)
     cursor.takes("STREAMING")
     cursor.needs("TABLE", hint=_TABLE)
     existing = _existing(cursor, replaces)
     name, _ = cursor.name("a table")
+    if cursor.word == "AS":
+        hint = f"write CREATE TABLE {name} WITH (...) for a sink, and INSERT INTO {name} SELECT ..."
+        cursor.fail(None, "CREATE TABLE ... AS SELECT isn't taken: it doesn't say where to", hint)
     parts = _Parts()
     if cursor.takes_kind(TokenType.L_PAREN):
         cursor.several(lambda: _part(cursor, parts))

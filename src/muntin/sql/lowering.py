@@ -12,6 +12,7 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import Column, Derived, Query, Windowing
 from muntin.sql import ksql, overs, ranked
 from muntin.sql.aggregates import name_of
+from muntin.sql.around import around
 from muntin.sql.catalog import Catalog, Marks, Resolved
 from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
 from muntin.sql.expressions import Scope, walk
@@ -56,8 +57,10 @@ def place_of(spans: Mapping[str, Span], error: OptionError) -> Span:
     return spans.get(max(named, key=len, default=error.option)) or spans["select"]
 
 
-def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolved:
-    """Lower a query.
+def lower(
+    cursor: Cursor, select: Select, catalog: Catalog, *, outermost: bool = False
+) -> Lowered | Resolved:
+    """Lower a query; of the outermost one the rows are emitted.
 
     Returns:
         A windowed query, rows that are chosen and computed one by one, or a join.
@@ -93,7 +96,10 @@ def lower(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered | Resolve
         return _over(scope, select, resolved)
     found = call or _grouped_by(scope, select)
     if found is None:
-        return _rows(scope, select, resolved)
+        chosen_rows = _rows(scope, select, resolved)
+        if outermost and isinstance(resolved.relation, Windowing):
+            return _lowered(scope, select, around(scope, select, resolved.relation))
+        return chosen_rows
     return _windowed(scope, select, resolved, found, from_call=call is not None)
 
 
@@ -252,12 +258,21 @@ def _windowed(
 ) -> Lowered:
     if select.distinct:
         scope.fail(select.span, "DISTINCT isn't needed: a group is one row", "leave it out")
-    meant = meaning(scope.text, call)
+    meant = _over_windows(meaning(scope.text, call), resolved)
     grouping = Grouping(scope, select, call, from_call, meant.partition)
     if from_call:
         _check_order(scope, select, resolved, meant, grouping)
     spans = {**meant.spans, **grouping.spans, **emit_spans(select.emit)}
     return finished(scope, select, resolved, meant, grouping, spans)
+
+
+def _over_windows(meant: Meant, resolved: Resolved) -> Meant:
+    """Windows over the ``window`` of others, as Spark has it, go by its last moment."""
+    inner = resolved.relation.columns if isinstance(resolved.relation, Windowing) else None
+    shown = {column.name.lower(): column.text for column in inner or ()}
+    if shown.get((meant.time or "").lower(), "").startswith("named_struct("):
+        return replace(meant, time="window_time")
+    return meant
 
 
 def _check_order(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.sql import clauses, groupby, ksql
-from muntin.sql.cursor import KINDS, Cursor
+from muntin.sql import clauses, groupby, ksql, membership
+from muntin.sql.cursor import KINDS, Cursor, Span
 from muntin.sql.syntax import CreateView, Item, Join, Select, Source
 from muntin.sql.windowcalls import FORMS, read_call
 
@@ -43,10 +44,32 @@ def query(cursor: Cursor) -> Select:
 
 def _view(cursor: Cursor) -> CreateView:
     name, span = cursor.name("a view")
+    names = column_names(cursor)
     cursor.needs("AS", "(", hint=f"write WITH {name} AS (SELECT ...)")
-    made = CreateView(name, query(cursor), span)
+    made = CreateView(name, named(cursor, query(cursor), names), span)
     cursor.closes("WITH")
     return made
+
+
+def column_names(cursor: Cursor) -> list[tuple[str, Span]]:
+    """Read ``(a, b)`` behind a view's name, if it comes next."""
+    if not cursor.takes_kind(TokenType.L_PAREN):
+        return []
+    found = cursor.several(lambda: cursor.name("a column"))
+    cursor.closes("the list of columns")
+    return found
+
+
+def named(cursor: Cursor, select: Select, names: list[tuple[str, Span]]) -> Select:
+    """A query whose columns have the names that its view gives them."""
+    if not names:
+        return select
+    if len(names) != len(select.items) or any(item.scalar is None for item in select.items):
+        span = (names[0][1][0], names[-1][1][1])
+        hint = "name the columns of the query one by one, as many as there"
+        cursor.fail(span, "these names aren't those of the query's columns", hint)
+    pairs = zip(select.items, names, strict=True)
+    return replace(select, items=tuple(replace(item, alias=name) for item, (name, _) in pairs))
 
 
 def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
@@ -63,7 +86,9 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     source = _source(cursor)
     joins = _joins(cursor, source.span[1])
     window = ksql.window(cursor)
-    where = cursor.scalar("a condition") if cursor.takes_kind(TokenType.WHERE) else None
+    where, member = membership.where(cursor, source, query)
+    if member is not None:
+        joins = (*joins, member)
     group, sets, group_span = groupby.group(cursor, head)
     having = cursor.scalar("a condition") if cursor.takes_kind(TokenType.HAVING) else None
     named = _named_windows(cursor)
@@ -148,6 +173,9 @@ def _source(cursor: Cursor) -> Source:
     elif cursor.word in KINDS and cursor.second == "(":
         item = _table_function(cursor)
     elif cursor.takes_kind(TokenType.L_PAREN):
+        if cursor.word == "VALUES":
+            hint = "make a DataFrame of the rows, and give it by its name"
+            cursor.fail(None, "VALUES isn't taken: these rows are no stream", hint)
         item = query(cursor)
         cursor.closes("the query")
     else:
@@ -160,6 +188,9 @@ def _source(cursor: Cursor) -> Source:
             cursor.fail(None, f"{item} isn't a function that gives rows", hint)
     del streamed  # `STREAM t` says what every table here is.
     mark, offset = clauses.watermark_of_source(cursor), clauses.offset_columns(cursor)
+    if cursor.word.startswith("FOR") and "SYSTEM" in f"{cursor.word} {cursor.second}":
+        hint = "join within a time, as in ON a.id = b.id AND b.ts BETWEEN ... AND a.ts"
+        cursor.fail(None, "FOR SYSTEM_TIME AS OF isn't taken: no versions of rows are kept", hint)
     alias = None
     if cursor.word != "MATCH_RECOGNIZE":
         alias = _alias(cursor, "a table")

@@ -209,7 +209,7 @@ def _with_buckets(lowered: Lowered, made: Session) -> Lowered:
 
 
 def _lowered(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered:
-    found = lower(cursor, select, catalog)
+    found = lower(cursor, select, catalog, outermost=True)
     if isinstance(found, Resolved):
         hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
         raise SqlError(cursor.sql, select.span, "this query has no windows", hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -137,12 +138,17 @@ class SelectList(ABC):
         """
         identity = [*self._identity, START, END]
         default = [*identity, *self.aggregates, *OWN]
-        chosen = {column.name for column in self.outputs}
-        missing = [Column(name, quoted(name)) for name in identity if name not in chosen]
-        lead = 0
-        while lead < len(self.outputs) and self.outputs[lead].name in identity:
-            lead += 1
-        own = [Column(name, name) for name in OWN if name not in chosen]
-        whole = [*self.outputs[:lead], *missing, *self.outputs[lead:], *own]
+        whole = complete(self.outputs, identity)
         plain = all(column.bare for column in whole) and self.having is None
-        return None if plain and [c.name for c in whole] == default else tuple(whole)
+        return None if plain and [c.name for c in whole] == default else whole
+
+
+def complete(outputs: Sequence[Column], identity: Sequence[str]) -> tuple[Column, ...]:
+    """What is shown of a firing: what was chosen, and what identifies it and its version."""
+    chosen = {column.name for column in outputs}
+    missing = [Column(name, quoted(name)) for name in identity if name not in chosen]
+    lead = 0
+    while lead < len(outputs) and outputs[lead].name in identity:
+        lead += 1
+    own = [Column(name, name) for name in OWN if name not in chosen]
+    return (*outputs[:lead], *missing, *outputs[lead:], *own)

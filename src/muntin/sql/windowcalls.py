@@ -112,6 +112,10 @@ def _argument(
     if lengths.starts(cursor):
         return Argument("length", lengths.length(cursor), cursor.since(start), label)
     scalar = cursor.scalar(f"an argument of {name}")
+    timed = isinstance(scalar, exp.Anonymous) and scalar.name.lower() == "window_time"
+    if timed and len(scalar.expressions) == 1 and isinstance(scalar.expressions[0], exp.Column):
+        # Windows over windows go by their last moments, whether or not that is said.
+        scalar = scalar.expressions[0]
     return Argument("scalar", scalar, cursor.since(start), label)
 
 

@@ -65,7 +65,7 @@ def _first_in_list(lists: Expr, agg: Aggregate) -> Expr:
     gives=LIST,
     empty=[],
     skips_nan=True,
-    sql=Sql(("TOP_K",), "whole number"),
+    sql=Sql(("TOP_K", "TOPK"), "whole number"),
     size=lambda agg, messages: 8 * min(messages, float(agg.option("k"))),
     value=_first_of,
     formula=Formula(lift=_first, merge=_first, lower=_first_in_list),

@@ -1,0 +1,78 @@
+"""Queries around windows: what they come to, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.twins import lowered, refused
+
+from muntin.model.pipeline import Choice, Column
+
+HOUR = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
+BY = "GROUP BY k, window_start, window_end"
+INNER = f"SELECT k, count(*) AS n, max(v) - min(v) AS width FROM {HOUR} {BY}"
+PLAIN = f"SELECT k, count(*) AS n FROM {HOUR} {BY}"
+
+
+def shown(text: str) -> dict[str, str]:
+    columns = lowered(text).columns
+    assert columns is not None
+    return {column.name: column.text for column in columns}
+
+
+def test_columns_are_those_that_windows_emit():
+    assert shown(f"SELECT w.n * width AS area, window_end AS until FROM ({INNER}) w") == {
+        "k": "`k`",
+        "window_start": "`window_start`",
+        "window_end": "`window_end`",
+        "area": "`n` * (`__muntin_a1` - `__muntin_a2`)",
+        "until": "`window_end`",
+        "emission": "emission",
+        "revision": "revision",
+    }
+
+
+def test_a_condition_holds_of_firings():
+    inner = f"{PLAIN} HAVING count(*) < 9 EMIT EARLY EACH"
+    found = lowered(f"SELECT * FROM ({inner}) WHERE n > 3 AND k <> 'a'")
+    assert found.having == "(`n` < 9) AND (`n` > 3 AND `k` <> 'a')"
+    assert found.spec == lowered(inner).spec
+    assert [column.name for column in found.columns or ()] == [
+        "k", "window_start", "window_end", "n", "emission", "revision",
+    ]  # fmt: skip
+
+
+def test_views_name_their_columns():
+    view = f"CREATE VIEW w (page, views, spread) AS {INNER}; SELECT page, views FROM w"
+    assert list(shown(view)) == [
+        "page", "window_start", "window_end", "views", "emission", "revision",
+    ]  # fmt: skip
+    within = f"WITH w (page, views, spread) AS ({INNER}) SELECT page, views FROM w"
+    assert shown(within) == shown(view)
+
+
+def test_rows_of_windows():
+    found = lowered(f"SELECT k FROM (SELECT * FROM {HOUR}) WHERE v > 3")
+    assert found.ranking is not None
+    assert found.ranking.choices == (
+        Choice(None, "v > 3"),
+        Choice((Column("k", "k"),)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"SELECT other FROM ({PLAIN})", "the inner query has no such column"),
+        (f"SELECT n AS k FROM ({PLAIN})", "k is a column of the output already"),
+        (f"SELECT n, n FROM ({PLAIN})", "n is a column of the output already"),
+        (f"SELECT n FROM ({PLAIN}) EMIT CHANGES", "rows without windows aren't emitted"),
+        (f"SELECT sum(n) FROM ({PLAIN})", "so this needs windows"),
+        (f"CREATE VIEW w (a, b) AS {INNER}; SELECT a FROM w", "aren't those of the query's"),
+        (
+            f"SELECT k FROM (SELECT * FROM {HOUR} EMIT EARLY EACH) WHERE v > 3",
+            "a row that was emitted may hold no more",
+        ),
+    ],
+)
+def test_what_is_refused(text, problem):
+    assert problem in refused(text)[0]

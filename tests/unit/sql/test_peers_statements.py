@@ -1,0 +1,533 @@
+"""The statements that peers' own documentation prints of windows, over tables of ours.
+
+Each is taken, some of them with the rows that it gives, or refused by name. How many there are of
+each stands in ``docs/coming-from.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from muntin.model.aggregates import Aggregate
+from muntin.model.errors import SqlError
+from muntin.model.pipeline import Expression, Windowing
+from muntin.model.sessions import Sessions
+from muntin.sql.door import question
+from muntin.standalone import SessionAggregator, WindowedAggregator
+
+DOCS = Path(__file__).parents[3] / "docs" / "coming-from.md"
+TABLES = """
+    CREATE TABLE bids (item STRING, seller STRING, price DECIMAL(10, 2), ts TIMESTAMP,
+        WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE) WITH (connector = 'json', path = 'bids');
+    CREATE TABLE asks (item STRING, buyer STRING, wish DECIMAL(10, 2), ts TIMESTAMP,
+        WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE) WITH (connector = 'json', path = 'asks');
+    CREATE TABLE goods (item STRING, kind STRING)
+        WITH (connector = 'json', path = 'goods', mode = 'batch');
+"""
+BIDS = [
+    ("pen", "ann", 4, "08:05"),
+    ("ink", "bob", 2, "08:07"),
+    ("pen", "ann", 5, "08:09"),
+    ("ink", "bob", 3, "08:11"),
+    ("pen", "cat", 1, "08:13"),
+    ("ink", "dan", 6, "08:17"),
+]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A statement.
+
+    Attributes:
+        text: The statement.
+        rows: What it gives of ``BIDS``: keys, where windows start, aggregates; ``None`` where only
+            the statement is read.
+        refused: What it is refused for.
+    """
+
+    text: str
+    rows: list[tuple[Any, ...]] | None = None
+    refused: str | None = None
+
+
+def no(text: str, refused: str) -> Printed:
+    return Printed(text, refused=refused)
+
+
+def yes(text: str, *rows: tuple[Any, ...]) -> Printed:
+    return Printed(text, list(rows) or None)
+
+
+TUMBLE = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTES))"
+ASKED = "TABLE(TUMBLE(TABLE asks, DESCRIPTOR(ts), INTERVAL '10' MINUTES))"
+HOP = "TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTES, INTERVAL '10' MINUTES))"
+CUMULATE = (
+    "TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES))"
+)
+SESSION = "TABLE(SESSION(TABLE bids{by}, DESCRIPTOR(ts), INTERVAL '5' MINUTES))"
+BY_NAME = "DATA => TABLE bids{by}, TIMECOL => DESCRIPTOR(ts)"
+SHIFTED = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTES, INTERVAL '1' MINUTES))"
+TOTAL = "SELECT window_start, window_end, SUM(price) AS total FROM {}"
+BOUNDS = "GROUP BY window_start, window_end"
+SAME = "l.window_start = r.window_start AND l.window_end = r.window_end"
+NUMBERED = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY {}) AS rownum"
+ROWS = "ts, price, item, seller, window_start, window_end"
+BY_SELLER = [
+    (None, 1, "08:00", 11), ("ann", 0, "08:00", 9), ("bob", 0, "08:00", 2),
+    (None, 1, "08:10", 10), ("bob", 0, "08:10", 3), ("cat", 0, "08:10", 1), ("dan", 0, "08:10", 6),
+]  # fmt: skip
+HOUR = "RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW"
+IN_L = "SELECT * FROM (SELECT * FROM {}) l WHERE"
+OF_R = "FROM (SELECT * FROM {}) r WHERE"
+
+FLINK_FUNCTIONS = [
+    yes(f"SELECT * FROM {TUMBLE}"),
+    yes(f"SELECT * FROM TABLE(TUMBLE({BY_NAME}, SIZE => INTERVAL '10' MINUTES))".format(by="")),
+    yes(f"{TOTAL.format(TUMBLE)} {BOUNDS}", ("08:00", 11), ("08:10", 10)),
+    yes(f"SELECT * FROM {HOP}"),
+    yes(
+        f"SELECT * FROM TABLE(HOP({BY_NAME}, SLIDE => INTERVAL '5' MINUTES, "
+        "SIZE => INTERVAL '10' MINUTES))".replace("{by}", "")
+    ),
+    yes(
+        f"{TOTAL.format(HOP)} {BOUNDS}",
+        ("08:00", 11), ("08:05", 15), ("08:10", 10), ("08:15", 6),
+    ),
+    yes(f"SELECT * FROM {CUMULATE}"),
+    yes(
+        f"SELECT * FROM TABLE(CUMULATE({BY_NAME}, STEP => INTERVAL '2' MINUTES, "
+        "SIZE => INTERVAL '10' MINUTES))".replace("{by}", "")
+    ),
+    yes(
+        f"{TOTAL.format(CUMULATE)} {BOUNDS}",
+        ("08:00", 4), ("08:00", 6), ("08:00", 11),
+        ("08:10", 3), ("08:10", 4), ("08:10", 4), ("08:10", 10), ("08:10", 10),
+    ),
+    yes(f"SELECT * FROM {SESSION.format(by=' PARTITION BY item')}"),
+    yes(
+        f"SELECT * FROM TABLE(SESSION({BY_NAME}, GAP => INTERVAL '5' MINUTES))".format(
+            by=" PARTITION BY item"
+        )
+    ),
+    yes(
+        f"SELECT window_start, window_end, item, SUM(price) AS total "
+        f"FROM {SESSION.format(by=' PARTITION BY item')} GROUP BY item, window_start, window_end",
+        ("pen", "08:05", 10), ("ink", "08:07", 5), ("ink", "08:17", 6),
+    ),
+    yes(f"SELECT * FROM {SESSION.format(by='')}"),
+    yes(f"{TOTAL.format(SESSION.format(by=''))} {BOUNDS}", ("08:05", 21)),
+    yes(f"SELECT * FROM {SHIFTED}"),
+    yes(
+        f"SELECT * FROM TABLE(TUMBLE({BY_NAME}, SIZE => INTERVAL '10' MINUTES, "
+        "OFFSET => INTERVAL '1' MINUTES))".replace("{by}", "")
+    ),
+    yes(f"{TOTAL.format(SHIFTED)} {BOUNDS}", ("08:01", 11), ("08:11", 10)),
+]  # fmt: skip
+FLINK_WINDOWS = [
+    yes(
+        f"SELECT window_start, window_end, seller, SUM(price) AS total FROM {TUMBLE} "
+        f"{BOUNDS}, GROUPING SETS ((seller), ())",
+        *BY_SELLER,
+    ),
+    yes(
+        f"SELECT window_start, window_end, seller, SUM(price) AS total FROM {TUMBLE} "
+        f"{BOUNDS}, ROLLUP (seller)",
+        *BY_SELLER,
+    ),
+    yes(
+        f"SELECT window_start, window_end, item, seller, SUM(price) AS total FROM {TUMBLE} "
+        f"{BOUNDS}, CUBE (seller, item)"
+    ),
+    yes(
+        "CREATE VIEW five AS SELECT window_start AS five_start, window_end AS five_end, "
+        "window_time AS rowtime, SUM(price) AS part "
+        f"FROM {TUMBLE.replace('10', '5')} GROUP BY seller, window_start, window_end, window_time; "
+        "SELECT window_start, window_end, SUM(part) AS total "
+        f"FROM TABLE(TUMBLE(TABLE five, DESCRIPTOR(rowtime), INTERVAL '10' MINUTES)) {BOUNDS}"
+    ),
+    # Top-N and deduplication.
+    yes(
+        f"SELECT * FROM (SELECT *, {NUMBERED.format('price DESC')} FROM (SELECT window_start, "
+        f"window_end, seller, SUM(price) AS price, COUNT(*) AS cnt FROM {TUMBLE} {BOUNDS}, seller"
+        ")) WHERE rownum <= 3"
+    ),
+    yes(
+        f"SELECT * FROM (SELECT {ROWS}, {NUMBERED.format('price DESC')} FROM {TUMBLE}) "
+        "WHERE rownum <= 3"
+    ),
+    yes(
+        f"SELECT * FROM (SELECT {ROWS}, {NUMBERED.format('ts DESC')} FROM {TUMBLE}) "
+        "WHERE rownum <= 1"
+    ),
+    no(
+        "SELECT item, price, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY ts "
+        "ASC) AS row_num FROM bids) WHERE row_num = 1",
+        "these rows are in no windows of time",
+    ),
+    # Group windows.
+    yes(
+        "SELECT seller, TUMBLE_START(ts, INTERVAL '1' DAY) AS w_start, SUM(price) FROM bids "
+        "GROUP BY TUMBLE(ts, INTERVAL '1' DAY), seller",
+        ("ann", "00:00", 9), ("bob", "00:00", 5), ("cat", "00:00", 1), ("dan", "00:00", 6),
+    ),
+    yes(
+        "SELECT HOP_ROWTIME(ts, INTERVAL '12' HOUR, INTERVAL '1' DAY) AS rt, SUM(price) FROM bids "
+        "GROUP BY HOP(ts, INTERVAL '12' HOUR, INTERVAL '1' DAY)",
+        ("12:00", 21), ("00:00", 21),
+    ),
+    yes(
+        "SELECT seller, SESSION_START(ts, INTERVAL '3' MINUTE) AS s, "
+        "SESSION_ROWTIME(ts, INTERVAL '3' MINUTE) AS e, SUM(price) FROM bids "
+        "GROUP BY SESSION(ts, INTERVAL '3' MINUTE), seller",
+        ("ann", "08:05", 4), ("bob", "08:07", 2), ("ann", "08:09", 5), ("bob", "08:11", 3),
+        ("cat", "08:13", 1), ("dan", "08:17", 6),
+    ),
+    no("SELECT COUNT(*) FROM bids", "a stream doesn't end, so this needs windows"),
+    no(
+        "SELECT seller, SUM(price) FROM bids GROUP BY GROUPING SETS ((seller), ())",
+        "a stream doesn't end, so this needs windows",
+    ),
+]  # fmt: skip
+FLINK_JOINS = [
+    *(
+        yes(
+            "SELECT l.item AS l_item, r.item AS r_item, "
+            "COALESCE(l.window_start, r.window_start) AS window_start "
+            f"FROM (SELECT * FROM {TUMBLE}) l {how} JOIN (SELECT * FROM {ASKED}) r "
+            f"ON l.item = r.item AND {SAME}"
+        )
+        for how in ("", "LEFT", "RIGHT", "FULL")
+    ),
+    yes(f"{IN_L.format(TUMBLE)} l.item IN (SELECT item {OF_R.format(ASKED)} {SAME})"),
+    yes(f"{IN_L.format(TUMBLE)} EXISTS (SELECT * {OF_R.format(ASKED)} l.item = r.item AND {SAME})"),
+    no(
+        f"{IN_L.format(TUMBLE)} l.item NOT IN (SELECT item {OF_R.format(ASKED)} {SAME})",
+        "NOT IN is unknown where a value is NULL",
+    ),
+    yes(
+        f"{IN_L.format(TUMBLE)} NOT EXISTS (SELECT * {OF_R.format(ASKED)} l.item = r.item AND "
+        f"{SAME})"
+    ),
+    yes(
+        "SELECT * FROM bids b, asks a WHERE b.item = a.item AND b.ts BETWEEN a.ts - "
+        "INTERVAL '4' HOUR AND a.ts"
+    ),
+    no("SELECT * FROM bids b INNER JOIN asks a ON b.item = a.item", "nothing bounds a pair"),
+    no("SELECT * FROM bids b LEFT JOIN asks a ON b.item = a.item", "nothing bounds a pair"),
+    no(
+        "SELECT b.item, b.price, r.wish FROM bids b LEFT JOIN asks FOR SYSTEM_TIME AS OF b.ts AS r "
+        "ON b.item = r.item",
+        "FOR SYSTEM_TIME AS OF isn't taken",
+    ),
+    no(
+        "SELECT b.item, g.kind FROM bids AS b JOIN goods FOR SYSTEM_TIME AS OF b.proc_time AS g "
+        "ON b.item = g.item",
+        "FOR SYSTEM_TIME AS OF isn't taken",
+    ),
+    no(
+        "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY item ORDER BY ts MEASURES a.price AS p "
+        "PATTERN (a b) DEFINE a AS a.price > 1) AS m",
+        "MATCH_RECOGNIZE isn't taken",
+    ),
+    # OVER.
+    no(
+        "SELECT item, ts, price, SUM(price) OVER (PARTITION BY item ORDER BY ts "
+        f"{HOUR}) AS one_hour FROM bids",
+        "write SELECT DISTINCT",
+    ),
+    no(
+        "SELECT item, ts, price, SUM(price) OVER (PARTITION BY item ORDER BY ts "
+        "ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS ten FROM bids",
+        "ROWS counts rows as they arrive",
+    ),
+    no(
+        "SELECT item, ts, price, SUM(price) OVER w AS total, AVG(price) OVER w AS mean FROM bids "
+        f"WINDOW w AS (PARTITION BY item ORDER BY ts {HOUR})",
+        "write SELECT DISTINCT",
+    ),
+]
+HOURLY = "GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), item"
+COUNTED = (
+    "SELECT STREAM TUMBLE_END(ts, INTERVAL '1' HOUR) AS rowtime, item, COUNT(*) AS c, "
+    f"SUM(price) AS su FROM bids {HOURLY}"
+)
+BOTH = [("ink", "08:00", 3, 11), ("pen", "08:00", 3, 10)]
+OFTEN = "WHERE c > 3 OR su > 10"
+CALCITE = [
+    no("SELECT STREAM * FROM bids", "this query has no windows"),
+    no("SELECT * FROM bids", "this query has no windows"),
+    no("SELECT STREAM * FROM goods", "this query has no windows"),
+    no("SELECT STREAM * FROM bids WHERE price > 3", "this query has no windows"),
+    no("SELECT STREAM ts, item, price FROM bids", "this query has no windows"),
+    yes(
+        "SELECT STREAM CEIL(ts TO HOUR) AS rowtime, item, COUNT(*) AS c, SUM(price) AS su "
+        "FROM bids GROUP BY CEIL(ts TO HOUR), item",
+        *BOTH,
+    ),
+    yes(
+        "SELECT STREAM FLOOR(ts TO HOUR) AS rowtime, item, COUNT(*) AS c, SUM(price) AS su "
+        "FROM bids GROUP BY FLOOR(ts TO HOUR), item",
+        *BOTH,
+    ),
+    yes(COUNTED, *BOTH),
+    yes(
+        "SELECT STREAM TUMBLE_END(ts, INTERVAL '30' MINUTE, TIME '0:12') AS rowtime, item, "
+        "COUNT(*) AS c FROM bids GROUP BY TUMBLE(ts, INTERVAL '30' MINUTE, TIME '0:12'), item",
+        ("ink", "07:42", 2), ("pen", "07:42", 2), ("ink", "08:12", 1), ("pen", "08:12", 1),
+    ),
+    yes(
+        "SELECT STREAM HOP_END(ts, INTERVAL '1' HOUR, INTERVAL '3' HOUR) AS rowtime, "
+        "COUNT(*) AS c, SUM(price) AS su FROM bids "
+        "GROUP BY HOP(ts, INTERVAL '1' HOUR, INTERVAL '3' HOUR)",
+        ("06:00", 6, 21), ("07:00", 6, 21), ("08:00", 6, 21),
+    ),
+    yes(
+        "SELECT STREAM HOP_END(ts, INTERVAL '1:30' HOUR TO MINUTE, INTERVAL '2' HOUR, "
+        "TIME '0:12') AS rowtime, COUNT(*) AS c FROM bids "
+        "GROUP BY HOP(ts, INTERVAL '1:30' HOUR TO MINUTE, INTERVAL '2' HOUR, TIME '0:12')",
+        ("06:12", 4), ("07:42", 6),
+    ),
+    yes(
+        "SELECT STREAM TUMBLE_END(ts, INTERVAL '1' HOUR) AS rowtime, item FROM bids "
+        f"{HOURLY} HAVING COUNT(*) > 3 OR SUM(price) > 10"
+    ),
+    yes(f"SELECT STREAM rowtime, item FROM ({COUNTED}) {OFTEN}"),
+    yes(
+        f"CREATE VIEW hourly (at, thing, c, su) AS {COUNTED}; "
+        f"SELECT STREAM at, thing FROM hourly {OFTEN}"
+    ),
+    yes(
+        f"WITH hourly (at, thing, c, su) AS ({COUNTED}) "
+        f"SELECT STREAM at, thing FROM hourly {OFTEN}"
+    ),
+    no(
+        "SELECT STREAM ts, item, SUM(price) OVER (ORDER BY ts RANGE INTERVAL '1' HOUR PRECEDING) "
+        "AS last_hour FROM bids",
+        "write SELECT DISTINCT",
+    ),
+    no(
+        "SELECT STREAM ts, item, AVG(price) OVER product AS m10, AVG(price) OVER week AS m7 "
+        "FROM bids WINDOW product AS (PARTITION BY item ORDER BY ts "
+        "RANGE INTERVAL '10' MINUTE PRECEDING), week AS (PARTITION BY item ORDER BY ts "
+        "RANGE INTERVAL '7' DAY PRECEDING)",
+        "a query has frames of one kind",
+    ),
+    no(
+        "SELECT STREAM ts, item, SUM(price) OVER (PARTITION BY FLOOR(ts TO HOUR)) AS s FROM bids",
+        "without a frame every row would be kept",
+    ),
+    no(f"{COUNTED} ORDER BY rowtime", "ORDER BY would never end"),
+    no("SELECT STREAM * FROM bids ORDER BY ts", "ORDER BY would never end"),
+    no(
+        "SELECT STREAM ts, item FROM bids UNION ALL SELECT STREAM ts, item FROM asks",
+        "UNION isn't taken",
+    ),
+    no(
+        "SELECT STREAM o.ts, o.item, p.kind FROM bids AS o JOIN goods AS p ON o.item = p.item",
+        "nothing bounds a pair",
+    ),
+    yes(
+        "SELECT STREAM o.ts, o.item, s.ts AS shiptime FROM bids AS o JOIN asks AS s "
+        "ON o.item = s.item AND s.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"
+    ),
+    no("SELECT STREAM * FROM (VALUES (1, 'a'))", "VALUES isn't taken"),
+]  # fmt: skip
+LATE = "RETENTION 7 DAYS, GRACE PERIOD 30 MINUTES"
+EACH_ONE = [
+    ("ann", "08:05", 1), ("bob", "08:07", 1), ("ann", "08:09", 1), ("bob", "08:11", 1),
+    ("cat", "08:13", 1), ("dan", "08:17", 1),
+]  # fmt: skip
+NEAR = "SELECT b.item, b.price, a.wish FROM bids b {} ON b.item = a.item EMIT CHANGES"
+KSQLDB = [
+    yes(
+        "SELECT item, COUNT(*) AS n FROM bids WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY item "
+        "EMIT CHANGES",
+        ("ink", "08:00", 3), ("pen", "08:00", 3),
+    ),
+    yes(
+        f"SELECT seller, TOPK(price, 5) FROM bids WINDOW TUMBLING (SIZE 1 HOUR, {LATE}) "
+        "GROUP BY seller EMIT CHANGES",
+        ("ann", "08:00", [5, 4]), ("bob", "08:00", [3, 2]), ("cat", "08:00", [1]),
+        ("dan", "08:00", [6]),
+    ),
+    yes(
+        "SELECT seller, COUNT(*) FROM bids WINDOW HOPPING (SIZE 30 SECONDS, ADVANCE BY 10 SECONDS) "
+        "WHERE UCASE(item) = 'PEN' AND LCASE(seller) LIKE '%_6' GROUP BY seller EMIT CHANGES"
+    ),
+    yes(
+        "SELECT seller, COUNT(*) FROM bids WINDOW HOPPING (SIZE 30 SECONDS, ADVANCE BY 10 SECONDS, "
+        f"{LATE}) GROUP BY seller EMIT CHANGES"
+    ),
+    yes(
+        "SELECT seller, COUNT(*) FROM bids WINDOW SESSION (60 SECONDS) GROUP BY seller "
+        "EMIT CHANGES",
+        *EACH_ONE,
+    ),
+    yes(
+        f"SELECT seller, COUNT(*) FROM bids WINDOW SESSION (60 SECONDS, {LATE}) GROUP BY seller "
+        "EMIT CHANGES",
+        *EACH_ONE,
+    ),
+    yes(
+        "SELECT seller, WINDOWSTART AS wstart, WINDOWEND AS wend, COUNT(*) AS n FROM bids "
+        "WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD 1 DAY) GROUP BY seller EMIT FINAL",
+        ("ann", "08:00", 2), ("bob", "08:00", 2), ("cat", "08:00", 1), ("dan", "08:00", 1),
+    ),
+    yes(
+        "SELECT seller, COUNT(*) AS n FROM bids WINDOW TUMBLING (SIZE 5 MINUTES) WHERE price > 1 "
+        "GROUP BY seller HAVING COUNT(*) > 3 EMIT CHANGES"
+    ),
+    no(
+        "SELECT seller, LATEST_BY_OFFSET(price) AS x FROM bids WINDOW TUMBLING (SIZE 1 HOUR) "
+        "GROUP BY seller EMIT CHANGES",
+        "write last(x), which goes by event time",
+    ),
+    no(
+        "SELECT seller, COUNT_DISTINCT(item) AS items FROM bids WINDOW TUMBLING (SIZE 1 HOUR) "
+        "GROUP BY seller EMIT CHANGES",
+        "write count(DISTINCT x)",
+    ),
+    no(
+        "CREATE TABLE totals AS SELECT seller, SUM(price) AS total FROM bids "
+        "WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY seller EMIT CHANGES",
+        "CREATE TABLE ... AS SELECT isn't taken",
+    ),
+    yes(NEAR.format("INNER JOIN asks a WITHIN 7 DAYS")),
+    yes(NEAR.format("LEFT JOIN asks a WITHIN (1 HOUR, 2 HOURS) GRACE PERIOD 15 MINUTES")),
+    yes(NEAR.format("FULL OUTER JOIN asks a WITHIN 1 HOUR GRACE PERIOD 15 MINUTES")),
+    no(
+        f"CREATE STREAM both AS {NEAR.format('INNER JOIN asks a WITHIN 7 DAYS')}",
+        "CREATE STREAM isn't taken",
+    ),
+    no(
+        "SELECT b.item, g.kind FROM bids b LEFT JOIN goods g ON b.item = g.item EMIT CHANGES",
+        "nothing bounds a pair",
+    ),
+    no("SELECT seller, COUNT(*) FROM bids GROUP BY seller EMIT CHANGES", "so this needs windows"),
+]  # fmt: skip
+PER_ITEM = "SELECT item, {0}.start, {0}.end, count(*) AS cnt FROM bids GROUP BY item, {1}"
+WITHIN = "ON b.item = a.item AND a.ts >= b.ts AND a.ts <= b.ts + interval 1 hour"
+SPARK = [
+    yes(
+        PER_ITEM.format("window", "window(ts, '5 minutes')"),
+        ("ink", "08:05", 1), ("pen", "08:05", 2), ("ink", "08:10", 1), ("pen", "08:10", 1),
+        ("ink", "08:15", 1),
+    ),
+    yes(
+        PER_ITEM.format("window", "window(ts, '10 minutes', '5 minutes')"),
+        ("ink", "08:00", 1), ("pen", "08:00", 2), ("ink", "08:05", 2), ("pen", "08:05", 3),
+        ("ink", "08:10", 2), ("pen", "08:10", 1), ("ink", "08:15", 1),
+    ),
+    yes(
+        PER_ITEM.format("window", "window(ts, '1 hour', '1 hour', '15 minutes')"),
+        ("ink", "07:15", 2), ("pen", "07:15", 3), ("ink", "08:15", 1),
+    ),
+    yes(
+        PER_ITEM.format("session_window", "session_window(ts, '5 minutes')"),
+        ("pen", "08:05", 3), ("ink", "08:07", 2), ("ink", "08:17", 1),
+    ),
+    yes(
+        "SELECT count(*) FROM bids GROUP BY window(ts, '10 minutes'), item",
+        ("ink", "08:00", 1), ("pen", "08:00", 2), ("ink", "08:10", 2), ("pen", "08:10", 1),
+    ),
+    yes(
+        "SELECT window.start AS since, window.end AS until, item, cnt "
+        "FROM (SELECT item, window, count(*) AS cnt FROM bids "
+        "GROUP BY item, window(ts, '5 minutes'))",
+        ("ink", "08:05", 1), ("pen", "08:05", 2), ("ink", "08:10", 1), ("pen", "08:10", 1),
+        ("ink", "08:15", 1),
+    ),
+    yes(
+        "SELECT window(window, '1 hour') AS w, sum(cnt) FROM (SELECT window, count(*) AS cnt "
+        "FROM bids GROUP BY window(ts, '5 minutes')) GROUP BY window(window, '1 hour')"
+    ),
+    yes(
+        "SELECT window(window_time(window), '1 hour') AS w, sum(cnt) FROM (SELECT window, "
+        "count(*) AS cnt FROM bids GROUP BY window(ts, '5 minutes')) "
+        "GROUP BY window(window_time(window), '1 hour')"
+    ),
+    no(
+        PER_ITEM.format(
+            "session_window",
+            "session_window(ts, CASE WHEN item = 'pen' THEN '5 minutes' ELSE '1 minute' END)",
+        ),
+        "SESSION_WINDOW can't take this",
+    ),
+    no(
+        f"{PER_ITEM.format('window', 'window(ts, $)').replace('$', repr('5 minutes'))} "
+        "ORDER BY item",
+        "ORDER BY would never end",
+    ),
+    yes(f"SELECT * FROM bids b JOIN asks a {WITHIN}"),
+    yes(f"SELECT * FROM bids b LEFT JOIN asks a {WITHIN}"),
+    yes(f"SELECT * FROM bids b LEFT SEMI JOIN asks a {WITHIN}"),
+    no("SELECT * FROM bids b JOIN goods g ON b.item = g.item", "nothing bounds a pair"),
+    no("SELECT item, count(*) FROM bids GROUP BY item", "so this needs windows"),
+    no("SELECT DISTINCT item FROM bids", "DISTINCT would remember every row"),
+]  # fmt: skip
+PEERS = {
+    "Flink's window functions": FLINK_FUNCTIONS,
+    "Flink's aggregates, first rows and group windows": FLINK_WINDOWS,
+    "Flink's joins and `OVER`": FLINK_JOINS,
+    "Calcite's streams": CALCITE,
+    "ksqlDB's windows and joins": KSQLDB,
+    "Spark's windows and joins": SPARK,
+}
+
+
+def each() -> Iterator[Any]:
+    for peer, statements in PEERS.items():
+        for number, printed in enumerate(statements):
+            yield pytest.param(printed, id=f"{peer.split(chr(39))[0]}-{number}")
+
+
+def emitted(windowing: Windowing) -> list[tuple[Any, ...]]:
+    """What an operator gives of the bids: keys, where windows start, and the aggregates."""
+    aggregates = {name: _plain(agg) for name, agg in windowing.spec.aggregates.items()}
+    spec = replace(windowing.spec, aggregates=aggregates, max_ahead=None)
+    made = SessionAggregator if isinstance(spec.windows, Sessions) else WindowedAggregator
+    operator = made(spec)
+    messages = [
+        {"item": item, "seller": seller, "price": price, "ts": datetime(2026, 1, 1, *at)}
+        for item, seller, price, clock in BIDS
+        for at in [tuple(map(int, clock.split(":")))]
+    ]
+    operator.add_messages(messages, final=True)
+    full = operator.get_result().filter(pl.col("emission") == "full")
+    start = pl.col("window_start").dt.strftime("%H:%M")
+    return full.with_columns(start).drop("window_end", "emission", "revision").rows()
+
+
+def _plain(aggregate: Aggregate) -> Aggregate:
+    column = aggregate.column
+    if not isinstance(column, Expression):
+        return aggregate
+    return replace(aggregate, column=column.text.strip("`"))
+
+
+@pytest.mark.parametrize("printed", list(each()))
+def test_what_becomes_of_a_statement(printed: Printed) -> None:
+    if printed.refused is not None:
+        with pytest.raises(SqlError, match=re.escape(printed.refused)):
+            question(TABLES + printed.text)
+        return
+    found = question(TABLES + printed.text).lowered.query
+    if printed.rows is not None:
+        assert isinstance(found, Windowing)
+        assert emitted(found) == printed.rows
+
+
+def test_the_documentation_counts_them() -> None:
+    lines = [
+        f"| {peer} | {len(printed)} | {sum(one.refused is None for one in printed)} |"
+        for peer, printed in PEERS.items()
+    ]
+    assert "\n".join(lines) in DOCS.read_text()
