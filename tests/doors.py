@@ -47,11 +47,13 @@ class Batch:
         messages: The columns of each message; times are microseconds, None, or unreadable text.
         wall: The wall clock, microseconds.
         final: Whether the input ends here.
+        reached: How far its time has come, though no message says so.
     """
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     wall: int = 0
     final: bool = False
+    reached: int | None = None
 
 
 class Door(Protocol):
@@ -90,7 +92,7 @@ class OracleDoor:
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
         """Run the oracle."""
         oracle = Oracle(spec)
-        return [oracle.step(step.messages, step.wall, step.final) for step in steps]
+        return [oracle.step(step.messages, step.wall, step.final, step.reached) for step in steps]
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,9 @@ class EngineDoor:
         # What comes before the shuffle doesn't know what was taken before a restart.
         taken = None if self.restart else shards[0].state.offsets
         parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
+        if step.reached is not None:
+            latest = max(p.latest or step.reached for p in parts)
+            parts[0].latest = max(latest, step.reached)
         split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
         nothing = messages.clear()
         raws = [nothing if p.raw is None else p.raw for p in parts]

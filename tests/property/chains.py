@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -77,18 +78,30 @@ def chains(draw: st.DrawFn, *, by_wall: bool = True) -> Chain:
     return Chain(inner, outer)
 
 
-def run(door: Door, chain: Chain) -> tuple[list[Step], list[Step]]:
-    """What both queries say, step by step."""
+def run(door: Door, chain: Chain, *, follows: bool = True) -> tuple[list[Step], list[Step]]:
+    """What both queries say, step by step.
+
+    Args:
+        door: Runs each of them.
+        chain: The queries.
+        follows: Whether the second one's time is as far as the first one's watermark.
+    """
     below = door.run(chain.inner.spec, chain.inner.steps)
-    return below, door.run(chain.outer, between(chain, below))
+    return below, door.run(chain.outer, between(chain, below, follows=follows))
 
 
-def between(chain: Chain, below: Sequence[Step]) -> list[Batch]:
+def between(chain: Chain, below: Sequence[Step], *, follows: bool) -> list[Batch]:
     """The steps of the second query: what the first emits in full in each of its own."""
     full = [[f for f in step.firings if f["emission"] == "full"] for step in below]
+    # Windows that are full later end behind the watermark.
+    marks = [step.watermark for step in below]
+    reached = [
+        round(mark) + 1 if follows and mark is not None and abs(mark) < math.inf else None
+        for mark in marks
+    ]
     return [
-        Batch([_message(chain, f) for f in firings], step.wall, step.final)
-        for firings, step in zip(full, chain.inner.steps, strict=True)
+        Batch([_message(chain, f) for f in firings], step.wall, step.final, until)
+        for firings, step, until in zip(full, chain.inner.steps, reached, strict=True)
     ]
 
 

@@ -46,12 +46,15 @@ class Task:
         number: Its number, by which shards put messages in the order of their arrival.
         shards: How many shards there are.
         judged: Asks for what the shards left for this batch's tasks; that costs something.
+        reached: Asks, when all messages were read, how far the input's event time has come though
+            none of them says so; ``None`` where nothing is known.
     """
 
     input: str
     number: int
     shards: int
     judged: Callable[[], Judged] = lambda: Judged(False, None)
+    reached: Callable[[], int | None] = lambda: None
 
 
 @dataclass

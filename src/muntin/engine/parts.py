@@ -9,19 +9,23 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.arrival import Arrival, known_of
-from muntin.engine.operator import REJECTED, Part
+from muntin.engine.operator import REJECTED, Part, Task
 from muntin.engine.output import Output
 
 
 def parts_of(
-    arrivals: Sequence[Arrival],
-    frames: Mapping[str, Mapping[int, pl.DataFrame]],
-    shards: int,
+    arrivals: Sequence[Arrival], frames: Mapping[str, Mapping[int, pl.DataFrame]], task: Task
 ) -> list[Part]:
     """A part for each shard, so that all know the greatest time of the whole task."""
     known = known_of(arrivals)
+    reached = task.reached()
+    if reached is not None:
+        latest = known["latest"]
+        known["latest"] = reached if latest is None else max(latest, reached)
     # The task's rejected messages and counts go to one shard, to be emitted once.
-    found = [Part(n, {"arrival": known | ({"counts": {}} if n else {})}) for n in range(shards)]
+    found = [
+        Part(n, {"arrival": known | ({"counts": {}} if n else {})}) for n in range(task.shards)
+    ]
     for name, by_shard in frames.items():
         for number, frame in by_shard.items():
             found[number].frames[name] = frame

@@ -45,7 +45,9 @@ def build_join(
         spec = replace(spec, buckets=count).with_side(side, own)
         time = [] if own.time is None else [own.time]
         used = frozenset((*own.keys, *(own.offset or ()), *time))
-        sources.append(replace(source, used=used, ordered=spec.axis == "rows"))
+        follows = spec.axis == "time" and own.idle is None
+        ordered = spec.axis == "rows"
+        sources.append(replace(source, used=used, ordered=ordered, follows=follows))
     make = partial(JoinOperator, spec, schemas, suffix, both_keys=both_keys)
     joiner = make().joiner
     chain = chained(tuple(sources), _rejected(joiner, inputs))

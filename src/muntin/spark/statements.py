@@ -29,7 +29,7 @@ from muntin.model.pipeline import (
     Windowing,
     quoted,
 )
-from muntin.spark.host.chain import fed_by, lag_of, marked, pairable, with_time
+from muntin.spark.host.chain import bounds_of, fed_by, lag_of, marked, pairable, with_time
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
 from muntin.spark.session import require
@@ -302,6 +302,14 @@ class _Chosen:
             return frame
         texts = ["*" if c.text == "*" else f"{c.text} AS {quoted(c.name)}" for c in shown]
         return frame.selectExpr(*texts, *(() if "*" in texts else beside))
+
+    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+        """See ``RowByRow``."""
+        shown = self.relation.columns
+        if shown is None:
+            return dict(known)
+        whole = known if any(c.text == "*" for c in shown) else {}
+        return {**whole, **bounds_of(((c.name, c.text) for c in shown), known)}
 
 
 def named(frame: DataFrame, name: str) -> str:

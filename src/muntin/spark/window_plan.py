@@ -64,7 +64,10 @@ def build(request: Request) -> Plan:
     whole = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=types)
     spec = replace(whole, buckets=buckets, zone=zone)
     used = frozenset((*spec.types, *(spec.offset or ())))
-    return _plan(request, spec, replace(source, used=used, ordered=spec.by_arrival), buckets)
+    # A watermark ahead of the newest row would be ahead of rows that are still to come.
+    follows = spec.axis == "time" and spec.idle is None and spec.lateness >= 0
+    source = replace(source, used=used, ordered=spec.by_arrival, follows=follows)
+    return _plan(request, spec, source, buckets)
 
 
 def _plan(request: Request, spec: WindowSpec, source: OperatorInput, buckets: int) -> Plan:

@@ -50,7 +50,7 @@ class JoinOperator:
             arrived.append(Arrived(joiner.no_messages(side), rejected=joiner.nothing_aside(side)))
         whole = pl.concat([part.messages for part in arrived])
         keys = list(joiner.spec.side(side).keys)
-        return parts_of(arrived, {_MESSAGES: split(whole, keys, task.shards)}, task.shards)
+        return parts_of(arrived, {_MESSAGES: split(whole, keys, task.shards)}, task)
 
     def open(self, state: ShardState) -> JoinStep:
         """See ``Operator``."""

@@ -59,7 +59,7 @@ class WindowOperator:
         frames = {_CELLS: split(cells, combiner.keys, task.shards)}
         if raw:
             frames[_RAW] = split(_alike(raw), combiner.message_keys, task.shards)
-        sent = parts_of(parts, frames, task.shards)
+        sent = parts_of(parts, frames, task)
         for part in sent:
             part.header |= {"known": judged.known, "judged": judged.watermark}
         return sent

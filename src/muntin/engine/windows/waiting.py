@@ -147,7 +147,7 @@ class Waiting:
         # Beside what waits the table may hold windows whose time has passed.
         over = moment.closed_before if self.late else moment.after
         waiting = waiting.filter(pl.col(columns.WINDOW) > over)
-        emitting, rest = self._parted(waiting, moment, mark)
+        emitting, rest = self._by_turn(waiting, moment, mark)
         if self.table.low is not None or len(rest):
             self.table.rewrite(rest)
         if by_change(self.policy):
@@ -162,7 +162,7 @@ class Waiting:
         before = self._stored(changes)
         now = _summed([before, self._slim(changes)], self._identity)
         passed = matched(self._passed(changes.clear(), moment), changes, self._identity, "anti")
-        emitting, waits = self._parted(now, moment, mark)
+        emitting, waits = self._by_turn(now, moment, mark)
         if self.late:
             emitting = pl.concat([emitting, passed])
         if len(emitting) and not self.additive:
@@ -174,7 +174,7 @@ class Waiting:
         self.table.append(pl.concat([rest, back], how="diagonal") if len(back) else rest)
         return emitting
 
-    def _parted(
+    def _by_turn(
         self, windows: pl.DataFrame, moment: BatchClock, mark: Mark
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The windows that emit, and those that go on waiting."""

@@ -9,12 +9,11 @@ own.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -30,25 +29,25 @@ from pyspark.sql.types import (
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE
+from muntin.model.axis import SECOND
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.spark.host.internals.plans import names, remember, remembered
-from muntin.spark.host.internals.versions import arrow_schema
-from muntin.spark.host.messages import BLOB, KIND, PASSED, PROGRESS
-from muntin.spark.host.plan import REJECTED, RESULTS, OperatorInput, Plan
-from muntin.spark.host.progress import STAGE
+from muntin.spark.host.messages import BLOB, INNER, KIND, PASSED, PROGRESS
+from muntin.spark.host.plan import OperatorInput, Plan
 from muntin.spark.host.task import Beside
+from muntin.spark.host.unpack import DEPTH, Unpack
 
 _PASSED = [
     StructField(KIND, StringType()),
     StructField(BLOB, BinaryType()),
     StructField(PROGRESS, StringType()),
 ]
-# Which of a chain of windows rejected a message: 1 for those that were there first.
-DEPTH = "stage"
 # What pairs of a join that windows rejected have for a side.
 _PAIR = "pair"
 WINDOW_TIME = "window_time"
+# A column, or a moment before it.
+_MOMENT = re.compile(r"\(?`?(?P<name>\w+)`?(?: - INTERVAL '(?P<before>[0-9.]+)' SECOND)?\)?")
 # Behind a column that an operator before has with another type.
 _RESULT = "_result"
 
@@ -65,6 +64,14 @@ class RowByRow(Protocol):
                 and are all kept.
         """
 
+    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+        """Which of the columns afterwards hold a window's end, or a moment beside it.
+
+        Args:
+            known: Which do before, and by how much the least value still to come exceeds the
+                watermark, microseconds.
+        """
+
 
 class _WithTime:
     """The last moment of each window as a column: its end is the first of the next one."""
@@ -73,6 +80,26 @@ class _WithTime:
         """See ``RowByRow``."""
         last = f"{columns.WINDOW_END} - INTERVAL '0.000001' SECOND"
         return frame.withColumn(WINDOW_TIME, F.expr(last))
+
+    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+        """See ``RowByRow``."""
+        end = known.get(columns.WINDOW_END)
+        return dict(known) if end is None else {**known, WINDOW_TIME: end - 1}
+
+
+def bounds_of(shown: Iterable[tuple[str, str]], known: Mapping[str, int]) -> dict[str, int]:
+    """``RowByRow.bounds`` of a select list.
+
+    Args:
+        shown: Each column's name and text.
+        known: See there.
+    """
+    found = {}
+    for name, text in shown:
+        column = _MOMENT.fullmatch(text)
+        if column is not None and column["name"] in known:
+            found[name] = known[column["name"]] - round(float(column["before"] or 0) * SECOND)
+    return found
 
 
 @dataclass(frozen=True)
@@ -107,6 +134,24 @@ class Upstream:
         """Which of its results count."""
         return f"{columns.EMISSION} = 'full'" if self.full else None
 
+    def ahead(self, time: str) -> int | None:
+        """By how much the least time still to come exceeds the watermark, microseconds.
+
+        Args:
+            time: The column that the next operator takes as the time.
+
+        Returns:
+            ``None`` where nobody can say.
+        """
+        spec = self.plan.spec
+        if isinstance(spec, JoinSpec) or spec.axis != "time":
+            return None
+        # A window is full when the watermark reaches its end: what comes later ends behind it.
+        known: Mapping[str, int] = {columns.WINDOW_END: 1}
+        for step in self.steps:
+            known = step.bounds(known)
+        return known.get(time)
+
     def then(self, step: RowByRow) -> Upstream:
         """The same, with more made of its results."""
         return replace(self, steps=(*self.steps, step))
@@ -125,7 +170,7 @@ class Upstream:
         """
         fields = [StructField(f.name, f.dataType) for f in self.plan.results.fields]
         schema = StructType([*fields, *_PASSED])
-        stage = side or ("join" if self.plan.joins else "inner")
+        stage = side or ("join" if self.plan.joins else INNER)
         rows = self.plan.emitted.mapInArrow(Unpack(schema, stage, side, rejected, named), schema)
         for step in self.steps:
             rows = step.of_frame(rows, PASSED)
@@ -247,91 +292,6 @@ class _Columns:
                 hint = "rename one of them"
                 raise OptionError("column", name, "is a column of two types", hint)
         return named
-
-
-class Unpack:
-    """The function given to ``mapInArrow``: blobs of results become rows, the others stay blobs.
-
-    Args:
-        schema: The results' columns, and those of ``PASSED``.
-        stage: What the operator is to the one behind it.
-        side: Which side of that one it is, if that is a join.
-        rejected: The columns of rejected messages of both.
-        named: Columns of its rejected messages that have another name there.
-    """
-
-    def __init__(
-        self,
-        schema: StructType,
-        stage: str,
-        side: str,
-        rejected: StructType,
-        named: Mapping[str, str],
-    ) -> None:
-        self.schema = schema
-        self.stage = stage
-        self.side = side
-        self.rejected = rejected
-        self.named = dict(named)
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Unpack what the shards emitted."""
-        target = arrow_schema(self.schema)
-        for batch in batches:
-            for row in batch.to_pylist():
-                if row["kind"] == RESULTS:
-                    yield from _fitted(_read(row["blob"]), target, {}).to_batches()
-                    continue
-                passed = {KIND: row["kind"], BLOB: row["blob"], PROGRESS: row["progress"]}
-                if row["kind"] == REJECTED:
-                    passed[BLOB] = self._widened(row["blob"])
-                else:
-                    passed[PROGRESS] = self._staged(row["progress"])
-                yield pa.RecordBatch.from_pylist([passed], schema=target)
-
-    def _staged(self, text: str) -> str:
-        """Figures with the way to their operator from the one behind this."""
-        progress = json.loads(text)
-        before = progress.get(STAGE)
-        return json.dumps({**progress, STAGE: f"{self.stage}/{before}" if before else self.stage})
-
-    def _widened(self, blob: bytes) -> bytes:
-        """Rejected messages with the columns that those of the next operator have."""
-        table = _read(blob)
-        table = table.rename_columns([self.named.get(name, name) for name in table.column_names])
-        if self.side:
-            table = self._sided(table)
-        # What has no stage yet was rejected by the first operator that it met.
-        table = _fitted(table, arrow_schema(self.rejected), {DEPTH: 1})
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        return sink.getvalue().to_pybytes()
-
-    def _sided(self, table: pa.Table) -> pa.Table:
-        """Rejected messages with the way to their side from the join behind this operator."""
-        before = [None] * len(table)
-        if SIDE in table.column_names:
-            before = table[SIDE].to_pylist()
-            table = table.drop_columns([SIDE])
-        sides = [f"{self.side}/{one}" if one else self.side for one in before]
-        return table.append_column(SIDE, pa.array(sides, pa.string()))
-
-
-def _read(blob: bytes) -> pa.Table:
-    return pa.ipc.open_stream(blob).read_all()
-
-
-def _fitted(table: pa.Table, schema: pa.Schema, values: Mapping[str, Any]) -> pa.Table:
-    """Rows with the columns of a schema; where they have none, a value, or null."""
-    there, size = set(table.column_names), len(table)
-    found = [
-        table[f.name].cast(f.type)
-        if f.name in there
-        else pa.array([values.get(f.name)] * size, f.type)
-        for f in schema
-    ]
-    return pa.table(found, schema=schema)
 
 
 # The name of a DataFrame, anywhere in a plan, whose rows are revisions of windows.

@@ -41,6 +41,8 @@ class OperatorInput:
             one isn't UTF-8.
         name: Which input it is.
         ordered: Whether the order of arrival counts.
+        follows: Whether its event time is as far as the watermark of the operator before, where
+            that follows from its time column; not where it goes by the clock when it is idle.
     """
 
     input: Input
@@ -49,6 +51,7 @@ class OperatorInput:
     used: frozenset[str] = frozenset()
     name: str = ""
     ordered: bool = False
+    follows: bool = False
 
     @classmethod
     def of(cls, given: Input, sent: Sent, name: str = "") -> OperatorInput:
@@ -96,7 +99,8 @@ def emitted(stage: Stage, sources: tuple[OperatorInput, ...], period: int | None
     for source in sources:
         reader, read = source.read
         going = source.input.frame.isStreaming
-        task = ShuffleTask(stage, source.name, reader, source.time, source.used, going)
+        ahead = source.input.ahead if source.follows else None
+        task = ShuffleTask(stage, source.name, reader, source.time, source.used, going, ahead)
         parts.append(read.mapInArrow(task, ROW))
     rows = reduce(DataFrame.unionByName, parts).withColumn(WALL, F.lit(None).cast("long"))
     streams = rows.isStreaming

@@ -10,12 +10,10 @@ from typing import Any
 
 from muntin.explain.glance import table_html
 from muntin.model.counts import accounted, summed
+from muntin.spark.host.messages import INNER, STAGE
 
-# In the figures of a shard: of which of several operators of a query they are; the last one doesn't
-# say.
-STAGE = "stage"
 # What an operator may be to the one behind it.
-_BEFORE = ("join", "inner", "left", "right")
+_BEFORE = ("join", INNER, "left", "right")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = (
     (end.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from muntin.engine.joins.joiner import SIDE
 from muntin.engine.operator import Operator, Part, Task
 from muntin.spark.host.handoff import in_force
-from muntin.spark.host.messages import KIND, PASSED, Reader, timed
+from muntin.spark.host.messages import INNER, KIND, PASSED, PROGRESS, STAGE, Reader, timed
 from muntin.state.frames import decode, encode
 
 # What a task sends to a shard: what it is to know, with the names of its frames; and what an
@@ -117,6 +117,8 @@ class ShuffleTask:
         time: The column that holds the event time as Spark sends it; ``None`` where there is none.
         used: The columns that something is computed with.
         streams: Whether the input goes on.
+        ahead: Where the messages are results of another operator: by how much the least time still
+            to come exceeds its watermark, microseconds; ``None`` where nobody can say.
     """
 
     stage: Stage
@@ -125,6 +127,7 @@ class ShuffleTask:
     time: str | None
     used: frozenset[str]
     streams: bool = False
+    ahead: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Have the operator prepare all messages of a task."""
@@ -139,10 +142,21 @@ class ShuffleTask:
         whole = messages if first is None else chain([first], messages)
         stage = self.stage
         judged = partial(in_force, stage.identity, self.streams)
-        task = Task(self.input, number, len(stage.slots), judged)
+        reached = partial(self._reached, passed)
+        task = Task(self.input, number, len(stage.slots), judged, reached)
         parts = stage.operator().prepare(whole, task)
         if parts:
             yield _rows(stage, task, parts, passed)
+
+    def _reached(self, passed: Sequence[pl.DataFrame]) -> int | None:
+        """How far the operator before has come, by what its shards say in this task."""
+        if self.ahead is None:
+            return None
+        said = [json.loads(text) for frame in passed for text in frame[PROGRESS].drop_nulls()]
+        # Those of operators that are farther before have a longer way.
+        marks = [one["watermark"] for one in said if one[STAGE] == (self.input or INNER)]
+        known = [mark for mark in marks if mark is not None]
+        return min(known) + self.ahead if known else None
 
     def _messages(
         self, batches: Iterator[pa.RecordBatch], passed: list[pl.DataFrame]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,10 @@ class RankedShape:
         for choice in self.ranking.choices:
             made, shown = self._chosen(made, shown, choice, beside)
         return made.selectExpr(*map(quoted, shown), *_OWN, *beside)
+
+    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+        """See ``RowByRow``; the bounds that are shown may be those of other windows."""
+        return {}
 
     def _numbered(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
         """Each row with all of its columns, and the names of those that ``*`` means."""

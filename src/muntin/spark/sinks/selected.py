@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Windowing, quoted
-from muntin.spark.host.chain import Upstream
+from muntin.spark.host.chain import Upstream, bounds_of
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.plan import RESULTS, Plan
 from muntin.spark.join import Joined
@@ -85,6 +85,10 @@ class Shape:
             *(self._shown(c, _HOLDS) for c in self.columns), *beside
         )
 
+    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+        """See ``RowByRow``."""
+        return bounds_of(((c.name, c.text) for c in self.columns), known)
+
     def _shown(self, column: Column, alive: str | None) -> str:
         name, text = quoted(column.name), column.text
         if alive is None or (column.bare and column.name in self.identity):
@@ -153,6 +157,10 @@ class PairShape:
             return whole.drop(*SIDE_COLUMNS)
         shown = [f"{c.text} AS {quoted(c.name)}" for c in self.columns if c.name != "emission"]
         return whole.selectExpr(*shown, columns.EMISSION, *beside)
+
+    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+        """See ``RowByRow``; pairs have no windows."""
+        return {}
 
 
 def _text(name: str) -> str:

@@ -70,6 +70,11 @@ class Input:
     rows: DataFrame | None = None
     stamped: bool = False
 
+    @property
+    def ahead(self) -> int | None:
+        """By how much the least time still to come exceeds the watermark of the operator before."""
+        return None if self.fed is None or self.time is None else self.fed.ahead(self.time)
+
     def with_shards(self, count: int) -> Input:
         """The same, where an operator before has so many shards if no number was asked for."""
         return self if self.fed is None else replace(self, fed=self.fed.with_shards(count))

@@ -55,7 +55,13 @@ class Oracle:
         known = (*spec.key_columns, *(spec.offset or ()), spec.time)
         self._columns: dict[str, None] = {name: None for name in known if name is not None}
 
-    def step(self, messages: Sequence[Message], wall: int, final: bool = False) -> Step:
+    def step(
+        self,
+        messages: Sequence[Message],
+        wall: int,
+        final: bool = False,
+        reached: Position | None = None,
+    ) -> Step:
         """Take one micro-batch and say what it makes the windows say.
 
         Args:
@@ -63,6 +69,7 @@ class Oracle:
                 could not be read as a time.
             wall: The wall clock, microseconds.
             final: Whether the input ends here, so that every window is closed.
+            reached: How far the input's time has come, though no message says so.
 
         Returns:
             The firings in order of window start, then key; the rejected in order of arrival.
@@ -70,6 +77,8 @@ class Oracle:
         result = Step([], [], dict.fromkeys(COUNTS, 0))
         after = self._marks.copy()
         vanished = self._take(messages, wall, after, result)
+        if reached is not None:
+            after.watermark = max(after.watermark, reached - self._spec.lateness)
         after.final = after.final or final
         ending = Ending(self._marks, after, wall, self._wall)
         for window, emission in firings(

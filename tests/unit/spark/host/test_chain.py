@@ -1,0 +1,31 @@
+"""Which column of what goes on into another operator is as far as the watermark."""
+
+from __future__ import annotations
+
+import pytest
+
+from muntin.spark.host.chain import bounds_of
+
+LAST = "window_end - INTERVAL '0.000001' SECOND"
+
+
+@pytest.mark.parametrize(
+    ("text", "ahead"),
+    [
+        ("window_end", 1),
+        ("`window_end`", 1),
+        (LAST, 0),
+        (f"({LAST})", 0),
+        ("(window_end - INTERVAL '0.001' SECOND)", -999),
+        ("window_start", None),
+        ("window_end + INTERVAL '1' SECOND", None),
+        ("window_end - INTERVAL '1' MINUTE", None),
+        ("max(window_end)", None),
+    ],
+)
+def test_columns_that_are_as_far_as_the_watermark(text: str, ahead: int | None) -> None:
+    assert bounds_of([("at", text)], {"window_end": 1}).get("at") == ahead
+
+
+def test_a_column_that_only_has_the_name() -> None:
+    assert bounds_of([("window_end", "window_start")], {"window_end": 1}) == {}

@@ -1,0 +1,75 @@
+"""What a task knows of how far the operator before it has come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from muntin.engine.operator import Part, Task
+from muntin.engine.parts import parts_of
+from muntin.engine.windows.combine import Combined
+from muntin.spark.host.messages import BLOB, INNER, KIND, PROGRESS, STAGE, as_sent
+from muntin.spark.host.task import ShuffleTask, Stage
+
+HERE, BEFORE = {STAGE: INNER}, {STAGE: f"{INNER}/{INNER}"}
+
+
+class Reached:
+    """Keeps how far each task has come, asked when its messages were read."""
+
+    def __init__(self) -> None:
+        self.found: list[int | None] = []
+
+    def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
+        assert sum(map(len, messages)) == 1
+        self.found.append(task.reached())
+        return []
+
+
+def passed(*figures: dict[str, Any]) -> pa.RecordBatch:
+    rows = [{"at": None, KIND: "progress", BLOB: None, PROGRESS: json.dumps(f)} for f in figures]
+    rows.append({"at": 5, KIND: None, BLOB: None, PROGRESS: None})
+    schema = {"at": pa.int64(), KIND: pa.string(), BLOB: pa.binary(), PROGRESS: pa.string()}
+    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(schema))
+
+
+@pytest.mark.parametrize(
+    ("figures", "ahead", "reached"),
+    [
+        ([{"watermark": 10} | HERE, {"watermark": 10} | HERE], 1, 11),
+        ([{"watermark": 10} | HERE], 0, 10),
+        ([{"watermark": 10} | HERE], -999, -989),
+        ([{"watermark": 10} | HERE], None, None),
+        ([{"watermark": None} | HERE], 1, None),
+        ([], 1, None),
+        # What is farther before has another time.
+        ([{"watermark": 99} | BEFORE, {"watermark": 10} | HERE], 1, 11),
+        ([{"watermark": 99} | BEFORE], 1, None),
+    ],
+)
+def test_how_far_the_operator_before_has_come(
+    figures: list[dict[str, Any]], ahead: int | None, reached: int | None
+) -> None:
+    operator = Reached()
+    stage = Stage(lambda: operator, (0,), {}, "", kept=False)  # type: ignore[arg-type,return-value]
+    task = ShuffleTask(stage, "", as_sent, "at", frozenset(), streams=True, ahead=ahead)
+    assert list(task(iter([passed(*figures)]))) == []
+    assert operator.found == [reached]
+
+
+@pytest.mark.parametrize(
+    ("latest", "reached", "known"),
+    [(None, None, None), (5, None, 5), (None, 0, 0), (5, 9, 9), (9, 5, 9)],
+)
+def test_the_latest_time_is_as_far_as_the_input(
+    latest: int | None, reached: int | None, known: int | None
+) -> None:
+    nothing = pl.DataFrame({"reason": []})
+    arrived = Combined(nothing, rejected=nothing, latest=latest)
+    parts = parts_of([arrived], {}, Task("", 0, 2, reached=lambda: reached))
+    assert [part.header["arrival"]["latest"] for part in parts] == [known, known]
