@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from pyspark.sql import DataFrame
@@ -85,7 +86,7 @@ class Writer:
     def __call__(self, emitted: DataFrame, number: int) -> None:
         """Write a batch."""
         with self._report.writing(emitted, number):
-            kept = Kept(emitted.unpersist)
+            kept = Kept(partial(_release, emitted))
             try:
                 with self._watched(number, "in a worker"):
                     lines, batches = self._fetched(emitted, number)
@@ -127,6 +128,12 @@ class Writer:
             if failure is not None:
                 self._report.failed(failure, error)
             raise
+
+
+def _release(emitted: DataFrame) -> None:
+    # Asking Spark to forget what it doesn't keep has it compare plans.
+    if emitted.is_cached:
+        emitted.unpersist()
 
 
 def fetched(
