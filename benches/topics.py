@@ -1,6 +1,6 @@
-"""Kafka: Spark native and muntin's two readers on one topic, everything at its defaults.
+"""Kafka: Spark native, muntin's two readers and Flink SQL on one topic, all at their defaults.
 
-    .venv/bin/python -m benches.topics [--works K1,K1a,P64] [--rounds 3] [--peers native,muntin]
+    .venv/bin/python -m benches.topics [--works K1,K1a,P64] [--peers native,muntin,flink]
 
 Starts a broker of its own on loopback (``make services`` installs it). Each peer runs alone, in a
 process of its own. Steady state is read from the batches' own times, the first third left out; a
@@ -24,8 +24,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benches.venvs import ensure
+
 ROOT = Path(__file__).resolve().parent.parent
-PEERS = ("native", "muntin", "connector")
+PEERS = ("native", "muntin", "connector", "flink")
 COLUMNS = "id long, at timestamp, k long, v long"
 KEYS, PER_SECOND, PARTITIONS = 10_000, 50_000, 4
 START = 1_767_225_600_000  # milliseconds
@@ -188,7 +190,7 @@ def muntin(reader: Any) -> Callable[..., Any]:
     return start
 
 
-STARTS = dict(zip(PEERS, (native, muntin(None), muntin("spark")), strict=True))
+STARTS = dict(zip(PEERS[:3], (native, muntin(None), muntin("spark")), strict=True))
 
 
 def run(work: str, peer: str, servers: str, topic: str) -> None:
@@ -217,7 +219,10 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
     Raises:
         RuntimeError: When its output is another than the formula's.
     """
-    command = [sys.executable, "-m", "benches.topics", "--run", work, peer, servers, topic]
+    program = [sys.executable, "-m", "benches.topics", "--run", work, peer]
+    if peer == "flink":
+        program = [str(ensure("flink")), "-m", "benches.peers.flink_topics", work]
+    command = [*program, servers, topic]
     # A user's Python keeps what it has compiled.
     around = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
@@ -228,13 +233,14 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
     line = json.loads(done.stdout.splitlines()[-1])
     if line["found"] != wanted:
         raise RuntimeError(f"{peer}: {line['found']} instead of {wanted}")
+    whole = {"first": line["first"], "whole": line["whole"]}
+    if peer == "flink":
+        rate, took = line["messages"] / line["seconds"], line["seconds"]
+        return {"rate": rate, "batches": 0, "seconds": took, **whole}
     # The last batch but one is whole; the last may hold a few messages.
     steady = line["took"][len(line["took"]) // 3 : -1]
     rate = WORKS[work].per_batch * len(steady) / sum(steady)
-    return {
-        "rate": rate, "batches": len(steady), "seconds": sum(steady), "first": line["first"],
-        "whole": line["whole"],
-    }  # fmt: skip
+    return {"rate": rate, "batches": len(steady), "seconds": sum(steady), **whole}
 
 
 def rounds_of(work: str, peers: Sequence[str], rounds: int) -> dict[str, list[dict[str, float]]]:

@@ -1,0 +1,123 @@
+"""Flink SQL over a topic: its own Kafka connector, windows, and the time at which each was emitted.
+
+Started by ``benches.topics``. Flink has no batches: its steady rate is the messages between two
+windows by the time between their results.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyflink.common import Configuration
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+from benches.topics import FAR, PER_SECOND, START, WORKS, Work
+from benches.venvs import jars
+
+MESSAGES = """
+CREATE TEMPORARY TABLE orders (
+    id BIGINT{null}, `at` TIMESTAMP_LTZ(3){null}, k BIGINT{null}, v BIGINT{null},
+    WATERMARK FOR `at` AS `at` - INTERVAL '1' SECOND
+) WITH (
+    'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}',
+    'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', {form}
+)
+"""
+# Its CSV takes no zone behind a time.
+FORMS = {
+    "json": "'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601'",
+    "avro": "'format' = 'avro', 'avro.timestamp_mapping.legacy' = 'false'",
+}
+RESULTS = """
+CREATE TEMPORARY TABLE answers (
+    began TIMESTAMP(3), n BIGINT, s BIGINT, m BIGINT, emitted TIMESTAMP(3)
+) WITH ('connector' = 'filesystem', 'path' = '{folder}', 'format' = 'csv')
+"""
+WINDOWS = """
+INSERT INTO answers
+SELECT window_start, COUNT(*), SUM(v), MAX(v), CAST(CURRENT_ROW_TIMESTAMP() AS TIMESTAMP(3))
+FROM TABLE({call}) GROUP BY k, window_start, window_end
+"""
+
+
+def environment(folder: Path) -> TableEnvironment:
+    """Two task slots, state on the heap, a checkpoint every two seconds."""
+    settings = {
+        "parallelism.default": "2",
+        "restart-strategy.type": "disable",
+        "taskmanager.numberOfTaskSlots": "2",
+        "state.backend.type": "hashmap",
+        "execution.checkpointing.interval": "2 s",
+        "execution.checkpointing.storage": "filesystem",
+        "execution.checkpointing.dir": (folder / "checkpoints").as_uri(),
+        "table.local-time-zone": "UTC",
+        "rest.port": "0",
+        "rest.bind-port": "0",
+        "pipeline.jars": ";".join(path.as_uri() for path in jars("flink")),
+    }
+    configuration = Configuration()
+    for name, value in settings.items():
+        configuration.set_string(name, value)
+    chosen = EnvironmentSettings.new_instance().in_streaming_mode()
+    return TableEnvironment.create(chosen.with_configuration(configuration).build())
+
+
+def call(work: Work) -> str:
+    """The windowing table function; a hop's slide comes first."""
+    size, slide = (f"INTERVAL '{seconds}' SECOND(3)" for seconds in (work.size, work.slide))
+    rows = "TABLE orders, DESCRIPTOR(`at`)"
+    if work.size == work.slide:
+        return f"TUMBLE({rows}, {size})"
+    return f"HOP({rows}, {slide}, {size})"
+
+
+def emitted(folder: Path) -> list[tuple[int, int, int, int, float]]:
+    """The rows of finished files: begin of the window in ms, count, sum, maximum, emission in s."""
+    found = []
+    for path in folder.rglob("part-*"):
+        with path.open(newline="") as lines:
+            for began, n, s, m, at in csv.reader(lines):
+                row = round(1000 * seconds(began)), int(n), int(s), int(m), seconds(at)
+                found.append(row)
+    return found
+
+
+def seconds(text: str) -> float:
+    """A time of Flink's, seconds since the epoch."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def main(work: Work, servers: str, topic: str) -> None:
+    """Run the insert to the end of the topic; prints its figures as JSON."""
+    started = time.time()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tables = environment(folder)
+        # Of columns that may be null Flink would make another schema of Avro's than the topic has.
+        null = " NOT NULL" if work.form == "avro" else ""
+        given = {"topic": topic, "servers": servers, "form": FORMS[work.form]}
+        tables.execute_sql(MESSAGES.format(**given, null=null))
+        tables.execute_sql(RESULTS.format(folder=(folder / "answers").as_uri()))
+        tables.execute_sql(WINDOWS.format(call=call(work))).wait()
+        ended = time.time()
+        rows = [row for row in emitted(folder / "answers") if row[0] < FAR - 1000 * work.size]
+    ends = {began: at for began, *_, at in sorted(rows, key=lambda row: row[-1])}
+    # As of batches: the first third is left out, and the last windows, which the topic's end emits.
+    starts = sorted(one for one in ends if START <= one < START + 1000 * work.rows // PER_SECOND)
+    one, two = starts[len(starts) // 3], starts[-1 - work.size // work.slide]
+    sums = [sum(row[i] for row in rows) for i in (1, 2, 3)]
+    print(json.dumps({
+        "found": [len(rows), *sums], "first": min(ends.values()) - started,
+        "whole": ended - started, "messages": (two - one) * PER_SECOND // 1000,
+        "seconds": ends[two] - ends[one],
+    }))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(WORKS[sys.argv[1]], *sys.argv[2:])
