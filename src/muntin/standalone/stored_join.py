@@ -80,14 +80,12 @@ class StoredJoin:
     @property
     def watermark(self) -> int | None:
         """Up to where both sides are complete; ``None`` on the rows axis."""
-        return None if isinstance(self.shard, PartitionedJoinShard) else self.shard.watermark
+        return self.shard.watermark
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:
         """The watermark of each side; ``None`` on the rows axis."""
-        if isinstance(self.shard, PartitionedJoinShard):
-            return dict.fromkeys(SIDES)
-        return {side: self.shard.marks[side] for side in SIDES}
+        return dict(self.shard.marks)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -97,13 +95,13 @@ class StoredJoin:
     @property
     def reached(self) -> dict[SideName, dict[Any, int]]:
         """For each side and partition the offset behind the last one taken."""
-        return {side: self._reached(side) for side in SIDES}
+        return {side: self.shard.state.taken[side].ends for side in SIDES}
 
     def take(self, pending: PendingMessages) -> list[StepRows]:
         """Take messages: a batch in one step, single ones as if each were a batch of its own."""
         if pending.order is None:
             return [self._step(pending.messages, pending.final)]
-        starts = {side: self._starts(side) for side in SIDES}
+        starts = self.reached if self.spec.axis == "rows" else self.shard.marks
         steps = one_by_one(pending.messages, pending.order, self.spec, starts)
         return [self._step(part, False) for part in _parts(pending.messages, steps)]
 
@@ -155,15 +153,6 @@ class StoredJoin:
             arrived[side] = [Arrived(nothing, rejected=aside, latest=moment)]
         made = self.shard.step(arrived, wall, final=final)
         return StepRows(self._shown(made.results), self._aside(made.rejected))
-
-    def _starts(self, side: SideName) -> Any:
-        """Where the watermark of a side stands, or on the rows axis that of each partition."""
-        if isinstance(self.shard, PartitionedJoinShard):
-            return self._reached(side)
-        return self.shard.marks[side]
-
-    def _reached(self, side: SideName) -> dict[Any, int]:
-        return self.shard.state.taken[side].ends
 
     def _typed(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
         kinds = self.joiner.schemas[side]

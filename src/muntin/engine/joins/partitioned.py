@@ -37,6 +37,9 @@ class PartitionedJoinShard:
         self.cache = cache
         self.state = State(blobs, self.spec, "join", SIDES)
         extra = self.state.extra
+        # Those of partitions have nothing in common.
+        self.marks: dict[SideName, int | None] = dict.fromkeys(SIDES)
+        self.watermark: int | None = None
         self.starts: Starts = {side: dict(extra.get("starts", {}).get(side, ())) for side in SIDES}
 
     def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:

@@ -46,12 +46,9 @@ def messages(
     joiner, offset = shard.joiner, shard.spec.side(side).offset
     found = [joiner.no_messages(side)]
     wanted = found[0].columns
-    if isinstance(shard, PartitionedJoinShard):
-        for _, start, opened in shard.opened(side):
-            held = opened.strategy.stored(side, *_ends(between, start), only)
-            found.append(held.with_columns(pl.col(columns.TIME) + start).select(wanted))
-    else:
-        found.append(shard.strategy.stored(side, *_ends(between), only).select(wanted))
+    for _, start, opened in shard.opened(side):
+        held = opened.strategy.stored(side, *_ends(between, start), only)
+        found.append(held.with_columns(pl.col(columns.TIME) + start).select(wanted))
     order = [columns.TIME, *(offset or ())[::-1]]
     return pl.concat(found).sort(order, maintain_order=True)
 
@@ -73,13 +70,10 @@ def windows(
     """
     kind, offset = windows_of(shard.spec, side), shard.spec.side(side).offset
     found = []
-    if isinstance(shard, PartitionedJoinShard):
-        for _, start, opened in shard.opened(side):
-            held = _held(opened, side, kind, _ends(between, start), only, offset)
-            bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
-            found.append(held.with_columns(bounds + start))
-    else:
-        found.append(_held(shard, side, kind, _ends(between), only, offset))
+    for _, start, opened in shard.opened(side):
+        held = _held(opened, side, kind, _ends(between, start), only, offset)
+        bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
+        found.append(held.with_columns(bounds + start))
     if not found:
         found = [_grouped(shard.joiner.no_messages(side), kind, offset)]
     order = [columns.WINDOW_START, columns.WINDOW_END, *(offset or ())[:1]]

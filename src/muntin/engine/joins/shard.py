@@ -9,7 +9,8 @@ Source: the Samza SQL window operator design, join windows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
@@ -92,6 +93,10 @@ class JoinShard:
         """Up to where both sides are believed complete."""
         marks = [mark for mark in self.marks.values() if mark is not None]
         return min(marks) if len(marks) == len(SIDES) else None
+
+    def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
+        """Each partition that is an axis of its own, where it begins, and its messages: one."""
+        yield None, 0, self
 
     def _admit(
         self, new: Mapping[SideName, Arrived]
