@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from muntin.cli.failure import reported
+from muntin.cli.checkpoint import session_for
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -34,22 +34,12 @@ def inspect(
 
     Reads what the query's last batch has committed; the query may be running.
     """
-    with reported():
-        if not checkpoint.is_dir():
-            from muntin.model.errors import OptionError
-
-            hint = "give the folder that start(checkpoint=…) got"
-            raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", hint)
-        import muntin as mt
+    console = Console(stderr=True)
+    with session_for("inspect", checkpoint, console, "Reading the state") as spark:
         from muntin.spark.inspect.checkpoints import inspect as looked
 
-        Console(stderr=True).print("Reading the state …", style="dim")
-        spark = mt.session("muntin inspect")
-        try:
-            path = str(checkpoint.resolve())
-            report = looked(spark, path, batch=batch, key=key or (), table=table, operator=operator)
-        finally:
-            spark.stop()
+        path = str(checkpoint.resolve())
+        report = looked(spark, path, batch=batch, key=key or (), table=table, operator=operator)
     if as_json:
         print(json.dumps(report, indent=1, ensure_ascii=False))
     else:

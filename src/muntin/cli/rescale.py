@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import reported
+from muntin.cli.checkpoint import session_for
 
 
 def rescale(
@@ -22,24 +22,12 @@ def rescale(
     The old checkpoint stays as it is. Start the query from the new one, with as many buckets.
     """
     console = Console()
-    with reported():
-        import muntin as mt
+    with session_for("rescale", checkpoint, console, "Moving the state") as spark:
         from muntin.apps.windowing.division import WindowingDivision
         from muntin.spark.inspect.rescale import rescale as moved
 
-        console.print("Moving the state …", style="dim")
-        spark = mt.session("muntin rescale")
-        try:
-            paths = str(checkpoint.resolve()), str(to.resolve())
-            made = moved(
-                spark,
-                paths[0],
-                buckets=buckets,
-                to=paths[1],
-                batch=batch,
-                more={"windowing": WindowingDivision},
-            )
-        finally:
-            spark.stop()
+        more = {"windowing": WindowingDivision}
+        old, new = str(checkpoint.resolve()), str(to.resolve())
+        made = moved(spark, old, buckets=buckets, to=new, batch=batch, more=more)
     text = f"{to} holds batch {made.batch} in {buckets} buckets; start the query from it"
     console.print(text, highlight=False, markup=False, soft_wrap=True)

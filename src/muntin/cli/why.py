@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import reported
+from muntin.cli.checkpoint import session_for
 
 
 def why(
@@ -32,22 +32,10 @@ def why(
     Reads what the query's last batch has committed; the query may be running.
     """
     console = Console()
-    with reported():
-        if not checkpoint.is_dir():
-            from muntin.model.errors import OptionError
-
-            hint = "give the folder that start(checkpoint=…) got"
-            raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", hint)
-        import muntin as mt
+    with session_for("why", checkpoint, console, "Reading the state") as spark:
         from muntin.spark.inspect.why import why as lines
 
-        console.print("Reading the state …", style="dim")
-        spark = mt.session("muntin why")
-        try:
-            found = lines(
-                spark, str(checkpoint.resolve()), key or [], at, table=table, operator=operator
-            )
-        finally:
-            spark.stop()
+        path = str(checkpoint.resolve())
+        found = lines(spark, path, key or [], at, table=table, operator=operator)
     for line in found:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

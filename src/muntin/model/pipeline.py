@@ -77,6 +77,28 @@ class Derived:
 
 
 @dataclass(frozen=True)
+class Marks:
+    """What a relation says about its messages' places.
+
+    Attributes:
+        time: The event-time column.
+        lateness: How far the watermark trails the greatest event time, microseconds.
+        max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
+        offset: The columns of a message's partition and of its offset in it.
+        clock: The column that says when a message arrived.
+        idle: After how long without messages the watermark moves on with the wall clock,
+            microseconds; ``None`` is never.
+    """
+
+    time: str | None = None
+    lateness: int = 0
+    max_ahead: int | None = AHEAD
+    offset: tuple[str, str] | None = None
+    clock: str | None = None
+    idle: int | None = None
+
+
+@dataclass(frozen=True)
 class Table:
     """A source or a sink.
 
@@ -86,14 +108,8 @@ class Table:
         columns: Names and types of what the source holds, as Spark's DDL.
         computed: Columns that are computed from those.
         options: Everything else, with ``${name}`` where a value is filled in.
-        time: The event-time column.
-        lateness: How far the watermark trails the greatest event time, microseconds.
-        max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
-        offset: The columns of a message's partition and of its offset in it.
-        clock: The column that says when a message arrived.
+        marks: Where its messages lie.
         stream: Whether it is read as a stream.
-        idle: After how long without messages the watermark moves on with the wall clock,
-            microseconds; ``None`` is never.
     """
 
     name: str
@@ -101,13 +117,8 @@ class Table:
     columns: str | None = None
     computed: tuple[Column, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
-    time: str | None = None
-    lateness: int = 0
-    max_ahead: int | None = AHEAD
-    offset: tuple[str, str] | None = None
-    clock: str | None = None
+    marks: Marks = Marks()
     stream: bool = True
-    idle: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

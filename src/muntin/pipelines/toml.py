@@ -12,7 +12,17 @@ from pydantic import ValidationError
 
 from muntin.model.axis import Length, micros, rows
 from muntin.model.errors import MuntinError, OptionError, SqlError
-from muntin.model.pipeline import Column, Derived, Flow, Pipeline, Reading, Table, Windowing, quoted
+from muntin.model.pipeline import (
+    Column,
+    Derived,
+    Flow,
+    Marks,
+    Pipeline,
+    Reading,
+    Table,
+    Windowing,
+    quoted,
+)
 from muntin.model.placeholders import check_secret, names
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
@@ -119,20 +129,22 @@ class _Reader:
         columns = None
         if table.columns is not None:
             columns = ", ".join(f"{quoted(n)} {kind}" for n, kind in table.columns.items())
-        ahead = None if table.max_ahead == "any" else micros("max_ahead", table.max_ahead)
+        marks = Marks(
+            table.time,
+            micros("lateness", table.lateness),
+            None if table.max_ahead == "any" else micros("max_ahead", table.max_ahead),
+            None if table.offset is None else (table.offset[0], table.offset[1]),
+            table.clock,
+            None if table.idle is None else micros("idle", table.idle, zero=False),
+        )
         return Table(
             name,
             table.connector,
             columns,
             tuple(Column(n, self._filled(e)) for n, e in table.computed.items()),
             options,
-            table.time,
-            micros("lateness", table.lateness),
-            ahead,
-            None if table.offset is None else (table.offset[0], table.offset[1]),
-            table.clock,
+            marks,
             table.mode == "stream",
-            None if table.idle is None else micros("idle", table.idle, zero=False),
         )
 
     def _flow(self, name: str, query: QueryForm) -> Flow:
@@ -145,7 +157,7 @@ class _Reader:
         keys = [query.key] if isinstance(query.key, str) else list(query.key)
         computed = {n: self._aggregate(name, n, text) for n, text in query.agg.items()}
         self.place = f"queries.{name}"
-        marks = source or Table(query.source, "")
+        marks = Marks() if source is None else source.marks
         said = _sentence(query, marks)
         spec = said._spec(computed, said._all_keys(tuple(keys)))
         relation: Reading | Derived = Reading(query.source)
@@ -194,7 +206,7 @@ def _length(text: str) -> Length:
     return rows(int(found.group(1))) if found else text
 
 
-def _sentence(query: QueryForm, marks: Table) -> Sentence:
+def _sentence(query: QueryForm, marks: Marks) -> Sentence:
     """What a query says, in the words of the Python sentence."""
     said = _windows(
         query.windows,

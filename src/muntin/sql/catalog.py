@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import (
-    AHEAD,
     Derived,
+    Marks,
     Reading,
     Relation,
     Table,
@@ -16,34 +16,28 @@ from muntin.model.pipeline import (
     tables_of,
 )
 from muntin.sql.cursor import Span
-from muntin.sql.syntax import Existing, Source
+from muntin.sql.syntax import Existing, Source, Watermark
 
 END = "window_end"
 
 
-@dataclass(frozen=True)
-class Marks:
-    """What a relation says about its messages' places."""
+def marks_of(known: Marks, text: str, source: Source) -> Marks:
+    """The marks of a source, with what the query itself says of it."""
+    mark = source.watermark
+    if source.offset is not None:
+        known = replace(known, offset=source.offset)
+    if mark is None:
+        return known
+    if known.time is not None:
+        hint = "leave this one away, or the one of the table"
+        raise SqlError(text, mark.span, f"{known.time} has a watermark already", hint)
+    return with_watermark(known, mark)
 
-    time: str | None = None
-    lateness: int = 0
-    max_ahead: int | None = AHEAD
-    offset: tuple[str, str] | None = None
-    clock: str | None = None
-    idle: int | None = None
 
-    def marked(self, text: str, source: Source) -> Marks:
-        """The same with what the query itself says of its source."""
-        if source.offset is not None:
-            return replace(self, offset=source.offset).marked(text, replace(source, offset=None))
-        mark = source.watermark
-        if mark is None:
-            return self
-        if self.time is not None:
-            hint = "leave this one away, or the one of the table"
-            raise SqlError(text, mark.span, f"{self.time} has a watermark already", hint)
-        marked = replace(self, time=mark.column, lateness=mark.lateness, max_ahead=mark.ahead)
-        return replace(marked, idle=mark.idle)
+def with_watermark(known: Marks, mark: Watermark) -> Marks:
+    """The same with a watermark."""
+    marks = replace(known, time=mark.column, lateness=mark.lateness, max_ahead=mark.ahead)
+    return replace(marks, idle=mark.idle)
 
 
 def end_of(relation: Relation) -> str | None:
@@ -130,6 +124,4 @@ class Catalog:
         table = self.tables.get(name.lower())
         if table is None:
             return Resolved(Reading(name), Marks(), names)
-        read = (table.time, table.lateness, table.max_ahead, table.offset, table.clock, table.idle)
-        marks = Marks(*read)
-        return Resolved(Reading(table.name), marks, names)
+        return Resolved(Reading(table.name), table.marks, names)

@@ -17,7 +17,7 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import Bound, How, JoinNulls, JoinSpec, Side, Within, firing_of
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 from muntin.model.policies import Firing
-from muntin.sql.catalog import Resolved, end_of
+from muntin.sql.catalog import Resolved, end_of, marks_of
 from muntin.sql.cursor import Cursor, Span, span_of
 from muntin.sql.expressions import Scope, Swaps, walk
 from muntin.sql.firings import emit_spans, firing
@@ -151,7 +151,7 @@ def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | N
         hint = "write (SELECT ...) AS one"
         raise SqlError(cursor.sql, source.span, "this side of the join has no name", hint)
     resolved = resolve(source.item, source.alias)
-    resolved = replace(resolved, marks=resolved.marks.marked(cursor.sql, source))
+    resolved = replace(resolved, marks=marks_of(resolved.marks, cursor.sql, source))
     name = source.alias or str(source.item).rpartition(".")[2]
     if over is None:
         return _Half(resolved, name, None, None, resolved.marks.time or end_of(resolved.relation))

@@ -9,11 +9,11 @@ from functools import partial
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import Column, Derived, Query, Windowing
+from muntin.model.pipeline import Column, Derived, Marks, Query, Windowing
 from muntin.sql import ksql, overs, ranked
 from muntin.sql.aggregates import name_of
 from muntin.sql.around import around
-from muntin.sql.catalog import Catalog, Marks, Resolved
+from muntin.sql.catalog import Catalog, Resolved, marks_of
 from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.firings import emit_spans, firing
@@ -203,7 +203,7 @@ def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCal
         resolved = replace(resolved, qualifiers=qualifiers)
     else:
         resolved = _resolved(cursor, catalog, item, source.alias)
-    return call, replace(resolved, marks=resolved.marks.marked(text, source))
+    return call, replace(resolved, marks=marks_of(resolved.marks, text, source))
 
 
 def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:

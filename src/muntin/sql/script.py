@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from muntin.model.axis import micros
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import AHEAD, Column, Flow, Pipeline, Table, sharded, tables_of
+from muntin.model.pipeline import Column, Flow, Marks, Pipeline, Table, sharded, tables_of
 from muntin.model.placeholders import names
-from muntin.sql.catalog import Catalog, Resolved
+from muntin.sql.catalog import Catalog, Resolved, with_watermark
 from muntin.sql.cursor import Cursor, Span, read, semicolons
 from muntin.sql.definitions import GRAMMAR
 from muntin.sql.expressions import Scope
@@ -290,7 +290,8 @@ def table(cursor: Cursor, made: CreateTable) -> Table:
     if mode not in ("stream", "batch"):
         hint = "write 'stream' or 'batch'"
         raise SqlError(cursor.sql, made.spans["mode"], f"mode {mode!r} isn't known", hint)
-    mark, scope = made.watermark, Scope(cursor, frozenset({made.name.lower()}))
+    marks = Marks(offset=made.offset, clock=made.clock)
+    scope = Scope(cursor, frozenset({made.name.lower()}))
     ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in made.columns)
     return Table(
         made.name,
@@ -298,11 +299,6 @@ def table(cursor: Cursor, made: CreateTable) -> Table:
         ddl or None,
         tuple(Column(name, scope.plain(node)) for name, node in made.computed),
         options,
-        mark.column if mark else None,
-        mark.lateness if mark else 0,
-        mark.ahead if mark else AHEAD,
-        made.offset,
-        made.clock,
+        marks if made.watermark is None else with_watermark(marks, made.watermark),
         mode == "stream",
-        mark.idle if mark else None,
     )
