@@ -35,7 +35,7 @@ from muntin.spark.join_plan import build_join
 from muntin.spark.session import require
 from muntin.spark.sinks.ranked import RankedShape
 from muntin.spark.sinks.ranked import rows_of as rows_in_window
-from muntin.spark.sinks.selected import PairShape, SelectedAggregate, SelectedJoin, Shape
+from muntin.spark.sinks.selected import PairShape, SelectedAggregate, SelectedJoin, WindowShape
 from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.tables import Surroundings, read
 from muntin.spark.window_plan import Request, build
@@ -162,7 +162,7 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
         bare = replace(bare, lateness=lag_of(fed))
     given = Input(frame, time, windowing.where, clock, spec.max_ahead, offset, fed)
     plan = build(Request(given, keys, bare, windowing.buckets))
-    shape: Shape | RankedShape | None = Shape.of(windowing)
+    shape: WindowShape | RankedShape | None = WindowShape.of(windowing)
     if windowing.ranking is not None:
         shape = RankedShape.of(windowing.ranking, plan.keys or ())
     if shape is None:

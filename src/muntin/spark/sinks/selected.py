@@ -32,7 +32,7 @@ _COLUMN = re.compile(rf"{_NAME}(?:\.{_NAME})*")
 
 
 @dataclass(frozen=True)
-class Shape:
+class WindowShape:
     """What is shown of firings.
 
     Attributes:
@@ -50,7 +50,7 @@ class Shape:
     retracts: bool
 
     @classmethod
-    def of(cls, windowing: Windowing) -> Shape | None:
+    def of(cls, windowing: Windowing) -> WindowShape | None:
         """The shape of a query; ``None`` where firings are shown as they are emitted."""
         if windowing.columns is None:
             return None
@@ -167,7 +167,7 @@ def _text(name: str) -> str:
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-AnyShape = Shape | RankedShape | PairShape
+AnyShape = WindowShape | RankedShape | PairShape
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class _Selected(QueryDefinition):
 class SelectedAggregate(_Selected, WindowedAggregate):
     """A windowed aggregation whose results have a shape of their own."""
 
-    shape: Shape | RankedShape
+    shape: WindowShape | RankedShape
 
     @cached_property
     def results(self) -> DataFrame:

@@ -12,7 +12,7 @@ import polars as pl
 
 from muntin.engine.utf8 import text
 from muntin.spark.host.schema import polars_schema
-from muntin.spark.sources.avro_schema import REQUIRED, AvroType, Field, UnreadableError
+from muntin.spark.sources.avro_schema import REQUIRED, AvroField, AvroType, UnreadableError
 
 _GROW = {
     ("int", "long"), ("int", "float"), ("int", "double"), ("long", "float"), ("long", "double"),
@@ -80,7 +80,7 @@ def _column(
     return found, bad | missing if reader.null is None else bad
 
 
-def _default(field: Field, dtype: pl.DataType, count: int) -> pl.Series:
+def _default(field: AvroField, dtype: pl.DataType, count: int) -> pl.Series:
     """What a field is where it wasn't written."""
     given: Any = field.default
     if given == REQUIRED:

@@ -75,7 +75,7 @@ class UnreadableError(ValueError):
 
 
 @dataclass(frozen=True)
-class Field:
+class AvroField:
     """A part of a record.
 
     Attributes:
@@ -111,7 +111,7 @@ class AvroType:
     logical: str = ""
     size: int = 0
     symbols: tuple[str, ...] = ()
-    fields: tuple[Field, ...] = ()
+    fields: tuple[AvroField, ...] = ()
     null: int | None = None
 
     def struct(self) -> StructType:
@@ -225,7 +225,7 @@ class _Names:
 
     def _record(self, given: Mapping[str, Any], space: str) -> AvroType:
         fields = tuple(
-            Field(
+            AvroField(
                 str(part["name"]),
                 self.type_of(part["type"], space),
                 part.get("default", REQUIRED),

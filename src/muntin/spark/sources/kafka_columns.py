@@ -110,7 +110,7 @@ class Columnar:
         wanted, payload = self.reader.wanted, self.reader.payload
         texts = {"key"} & (wanted.keys() - (payload.columns.keys() if payload else set()))
         reader = replace(self.reader, wanted={**wanted, **dict.fromkeys(texts, pl.Binary())})
-        frame = self.rows.mapInArrow(Messages(reader, schema), schema)
+        frame = self.rows.mapInArrow(MessageReader(reader, schema), schema)
         remember(frame, _MADE_OF, self)
         return frame
 
@@ -122,7 +122,7 @@ def columnar(frame: DataFrame) -> Columnar | None:
 
 
 @dataclass(frozen=True)
-class Messages:
+class MessageReader:
     """Gives messages to Spark, as rows of a DataFrame; for ``mapInArrow``."""
 
     read: KafkaReader
