@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,9 @@ def test_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
         mt.open_state(str(tmp_path / "own"))
     state = mt.open_state(str(tmp_path / "own"), aggregates={"mine": mine})
     assert state.fetch("a")["mine"].to_list() == [1]
+    shutil.copytree(tmp_path / "own", tmp_path / "my own")
+    with pytest.raises(mt.OptionError, match="finds none with a space or % in its name"):
+        mt.open_state(str(tmp_path / "my own"))
     for asked, said in (
         ({"key": 7}, "key=7 isn't a key"),
         ({"start": "soon"}, "start='soon' isn't a point in time"),
