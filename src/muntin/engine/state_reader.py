@@ -15,6 +15,7 @@ from muntin.engine import columns
 from muntin.engine.dtypes import dtype_of
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, MET, renamed
+from muntin.engine.key_state import wanted
 from muntin.engine.results import no_results
 from muntin.engine.windows.operator import combiner, shard
 from muntin.model.by_number import Moving
@@ -52,23 +53,10 @@ class StateReader:
         self, manifest: Manifest, start: int | None = None, end: int | None = None
     ) -> list[int]:
         """The blobs that ``snapshot`` needs for a stretch."""
-        low, high = self._panes(start, end)
-        found = []
-        for one in manifest.each():
-            found += numbers(one.tables.get("cells", ()), low, high)
-            found += numbers(one.tables.get("sessions", ()))
-        return found
-
-    def _panes(self, start: int | None, end: int | None) -> tuple[int | None, int | None]:
-        windows = self.spec.windows
-        if self.spec.by_arrival or isinstance(windows, Moving):
-            return None, None
-        low = high = None
-        if start is not None:
-            low = windows.first_pane(windows.first_window(windows.pane_of(start)))
-        if end is not None:
-            high = windows.last_pane(windows.last_window(windows.pane_of(end)))
-        return low, high
+        if self.spec.by_arrival or isinstance(self.spec.windows, Moving):
+            start = end = None
+        named = [wanted(self.spec, one.tables, start, end) for one in manifest.each()]
+        return [n for one in named for kind in ("cells", "sessions") for n in one.get(kind, ())]
 
     def snapshot(
         self,

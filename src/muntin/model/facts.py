@@ -38,6 +38,20 @@ def names(value: Sequence[str]) -> Fact:
     return Fact(tuple(value), ", ".join(map(named, value)))
 
 
+def of_source(
+    lateness: int, idle: int | None, offset: Sequence[str] | None, zone: str | None
+) -> dict[str, Fact]:
+    """What state depends on of how messages come; what wasn't asked for is no fact."""
+    found = {"lateness": length(lateness)}
+    if idle is not None:
+        found["idle"] = length(idle)
+    if offset is not None:
+        found["offset"] = names(offset)
+    if zone is not None:
+        found["zone"] = fact(zone)
+    return found
+
+
 def named(name: str) -> str:
     """A column's name within a sentence: quoted where it could be taken for something else.
 

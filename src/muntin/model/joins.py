@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, get_args
 from muntin.model.axis import Axis, phrase, spell
 from muntin.model.bounds import BOUNDS, Bound, Joint, SideName, Together, Within, bound_of, placed
 from muntin.model.errors import OptionError
-from muntin.model.facts import Fact, QuerySpec, fact, length, named, names
+from muntin.model.facts import Fact, QuerySpec, fact, length, named, names, of_source
 from muntin.model.json_dataclass import JsonDataclass, read_by
 from muntin.model.kinds import KINDS, Kind
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy, by_change
@@ -89,14 +89,8 @@ class Side(JsonDataclass):
             "grace": length(firing.grace, axis),
             "keep": length(firing.retention, axis),
             "keep rows": Fact(firing.rows, str(firing.rows or "any")),
-            "lateness": length(self.lateness),
+            **of_source(self.lateness, self.idle, self.offset, self.zone),
         }
-        if self.idle is not None:
-            facts["idle"] = length(self.idle)
-        if self.offset is not None:
-            facts["offset"] = names(self.offset)
-        if self.zone is not None:
-            facts["zone"] = fact(self.zone)
         facts |= {f"type of {column}": fact(kind) for column, kind in sorted(self.types.items())}
         return {f"{name} {label}": one for label, one in facts.items()}
 

@@ -15,7 +15,7 @@ from muntin.model.aggregates.entry import LIST
 from muntin.model.axis import Axis, phrase, spell
 from muntin.model.conditions import read
 from muntin.model.errors import OptionError
-from muntin.model.facts import Fact, QuerySpec, fact, length, named, names
+from muntin.model.facts import Fact, QuerySpec, fact, length, named, names, of_source
 from muntin.model.grouping_sets import GROUPING_ID, words
 from muntin.model.json_dataclass import read_by
 from muntin.model.kinds import KINDS, Kind
@@ -183,18 +183,12 @@ class WindowSpec(QuerySpec):
             "grace": length(firing.grace, self.axis),
             "keep": length(firing.retention, self.axis),
             "accumulate": fact(firing.accumulate),
-            "lateness": length(self.lateness),
+            **of_source(self.lateness, self.idle, self.offset, self.zone),
         }
         if not firing.repeat:
             facts["repeat"] = fact(firing.repeat)
         if firing.rows is not None:
             facts["keep rows"] = fact(firing.rows)
-        if self.idle is not None:
-            facts["idle"] = length(self.idle)
-        if self.offset is not None:
-            facts["offset"] = names(self.offset)
-        if self.zone is not None:
-            facts["zone"] = fact(self.zone)
         if self.keys:
             facts["nulls"] = fact(self.nulls)
         if self.sets is not None:
