@@ -115,13 +115,9 @@ class Intake:
         *,
         time: int | None = None,
     ) -> EventRow | None:
-        first = self._parts[0]
-        first.counts[reason] += 1
-        mark = self.marks.get(topic.name)
-        value, key = message.value, message.key
-        first.rejected.append(
-            Rejected(topic.name, reason, value, key, time, number, detail=detail, watermark=mark)
-        )
+        mark, given = self.marks.get(topic.name), (message.value, message.key, time, number)
+        event = Rejected(topic.name, reason, *given, detail=detail, watermark=mark)
+        self._parts[0].set_aside(event)
         return None
 
     def fill(self, inbox: Inbox, rows: Sequence[EventRow]) -> None:
@@ -147,13 +143,9 @@ class Intake:
             reason, detail = "malformed", f"group_by({inbox.by.name}): {error!r}"
         if key is not None:
             return value, key, time, judged, number, arrival
-        first = self._parts[0]
-        first.counts[reason] += 1
-        agent = inbox.cursor.agent
         mark = None if judged == BEGINNING else judged
-        first.rejected.append(
-            Rejected(inbox.topic, reason, value, old, time, number, agent, None, detail, mark)
-        )
+        event = (value, old, time, number, inbox.cursor.agent)
+        self._parts[0].set_aside(Rejected(inbox.topic, reason, *event, None, detail, mark))
         return None
 
 

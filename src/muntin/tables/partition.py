@@ -208,23 +208,15 @@ class Partition:
         judged: int | None = None,
     ) -> None:
         """Hand an event back; ``judged`` is the watermark, where it isn't that of its topic."""
-        self.counts[reason] += 1
         judged = cursor.judged if judged is None else judged
-        watermark = None if judged == BEGINNING else judged
-        self.rejected.append(
-            Rejected(
-                cursor.topic,
-                reason,
-                cursor.value,
-                cursor.key,
-                cursor.time,
-                cursor.offset,
-                cursor.agent,
-                table,
-                detail,
-                watermark,
-            )
-        )
+        mark = None if judged == BEGINNING else judged
+        event = (cursor.value, cursor.key, cursor.time, cursor.offset, cursor.agent)
+        self.set_aside(Rejected(cursor.topic, reason, *event, table, detail, mark))
+
+    def set_aside(self, event: Rejected) -> None:
+        """Count an event that is handed back, and keep it for whoever wants it."""
+        self.counts[event.reason] += 1
+        self.rejected.append(event)
 
     def return_all(self) -> None:
         """Store what agents changed inside of the values that they hold."""
