@@ -57,6 +57,7 @@ _UNITS = {
     "min": MINUTE,
     "minute": MINUTE,
     "h": HOUR,
+    "hr": HOUR,
     "hour": HOUR,
     "d": DAY,
     "day": DAY,
@@ -67,6 +68,8 @@ _PHRASE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 _ISO = re.compile(
     r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
 )
+# As SQL writes it: INTERVAL '10' MINUTE, INTERVAL 10 MINUTES.
+_INTERVAL = re.compile(r"\s*interval\s+'?(\d+(?:\.\d+)?)'?\s+([a-z]+)\s*")
 _HINT = 'write for example "10 minutes", "1 hour 30 minutes", "PT10M", or a timedelta'
 
 
@@ -108,7 +111,7 @@ def _parse(text: str) -> int | None:
         seconds = round(float(iso.group(5) or 0) * SECOND)
         return weeks * WEEK + days * DAY + hours * HOUR + minutes * MINUTE + seconds
     total, position = 0, 0
-    lowered = text.lower()
+    lowered = _INTERVAL.sub(r"\1 \2", text.lower())
     while position < len(lowered):
         phrase = _PHRASE.match(lowered, position)
         if phrase is None:

@@ -15,7 +15,7 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.chain import chained
 from muntin.spark.host.plan import OperatorInput, Plan
-from muntin.spark.host.schema import moment_type, nullable
+from muntin.spark.host.schema import nullable
 from muntin.spark.host.shards import buckets_of, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
@@ -94,6 +94,6 @@ def _rejected(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
             StructField(SIDE, StringType(), False),
             *(StructField(name, kind) for name, kind in kinds.items()),
             StructField(columns.REASON, StringType(), False),
-            StructField(columns.WATERMARK, moment_type(left.frame.schema, left.time)),
+            StructField(columns.WATERMARK, left.moments),
         ]
     )

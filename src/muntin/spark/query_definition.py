@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -64,7 +65,7 @@ class QueryDefinition:
     def start(
         self,
         *,
-        checkpoint: str,
+        checkpoint: str | PathLike[str],
         results: SinkLike | None = None,
         rejected: SinkLike | None = None,
         name: str | None = None,
@@ -90,4 +91,5 @@ class QueryDefinition:
         """
         from muntin.spark.query import start
 
-        return start(self.plan, checkpoint, results, rejected, name, every, available_now)
+        folder = fspath(checkpoint)
+        return start(self.plan, folder, results, rejected, name, every, available_now)

@@ -37,6 +37,7 @@ from muntin.spark.sinks.ranked import RankedShape
 from muntin.spark.sinks.ranked import rows_of as rows_in_window
 from muntin.spark.sinks.selected import PairShape, SelectedAggregate, SelectedJoin, WindowShape
 from muntin.spark.sources.inputs import Input
+from muntin.spark.sources.naming import time_of
 from muntin.spark.sources.tables import Surroundings, read
 from muntin.spark.window_plan import Request, build
 from muntin.spark.windowed import WindowedAggregate
@@ -150,17 +151,20 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     frame = rows(windowing.source, find)
     require(frame.sparkSession)
     keys = tuple(_key(frame, key) for key in windowing.keys)
-    time = None if spec.time is None else named(frame, spec.time)
     offset = spec.offset and (named(frame, spec.offset[0]), named(frame, spec.offset[1]))
     aggregates = {name: _reading(frame, agg) for name, agg in spec.aggregates.items()}
     if windowing.ranking is not None:
         aggregates = {ROWS: rows_in_window(frame, windowing.ranking)}
-    bare = replace(spec, keys=(), time=time, aggregates=aggregates, offset=offset)
     clock = None if windowing.clock is None else named(frame, windowing.clock)
+    time = None if spec.time is None else named(frame, spec.time)
     frame, fed = with_time(frame, fed_by(frame), time)
+    time, computed = time_of(frame, time)
+    bare = replace(spec, keys=(), time=time, aggregates=aggregates, offset=offset)
     if fed is not None and not bare.lateness:
         bare = replace(bare, lateness=lag_of(fed))
-    given = Input(frame, time, windowing.where, clock, spec.max_ahead, offset, fed)
+    given = Input(
+        frame, time, windowing.where, clock, spec.max_ahead, offset, fed, computed=computed
+    )
     plan = build(Request(given, keys, bare, windowing.buckets))
     shape: WindowShape | RankedShape | None = WindowShape.of(windowing)
     if windowing.ranking is not None:
@@ -322,11 +326,11 @@ def named(frame: DataFrame, name: str) -> str:
 
 def _key(frame: DataFrame, key: Column) -> SparkColumn | str:
     own = named(frame, key.name)
-    if key.bare:
+    if key.bare and (own in frame.columns or key.text != key.name or own.isidentifier()):
         return own if own == key.name else F.col(quoted(own)).alias(key.name)
-    if own in frame.columns:
-        hint = "give the key another name with AS"
-        raise OptionError("key", key.name, "is another column of the table", hint)
+    if own in frame.columns or set("`.") & set(key.name):
+        taken = "is another column of the table" if own in frame.columns else "is no column's name"
+        raise OptionError("key", key.name, taken, "give the key a name of its own with AS")
     return F.expr(key.text).alias(key.name)
 
 

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
@@ -19,11 +18,12 @@ from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import chained
 from muntin.spark.host.plan import OperatorInput, Plan
-from muntin.spark.host.schema import rejected_schema, result_schema, shape_of
+from muntin.spark.host.schema import polars_schema, rejected_schema, result_schema, shape_of
 from muntin.spark.host.shards import buckets_of, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.sources.inputs import Input, Sent, period_of
+from muntin.spark.sources.naming import field_of, name_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ def build(request: Request) -> Plan:
     for name, aggregate in aggregates.items():
         check(aggregate, shapes, words=f"{name}={request.spec.aggregates[name]}")
     read = [*keys, *(str(c) for a in aggregates.values() for c in a.columns)]
-    types = {c: str(source.schema[c]) for c in (read if time is None else [*read, time])}
+    known = source.schema | ({} if time is None else polars_schema(given.timed(time)))
+    types = {c: str(known[c]) for c in (read if time is None else [*read, time])}
     # What an operator before depends on is its own.
     zone = zone_of(source.messages, time, whole=given.fed is None)
     buckets = buckets_of(frame.sparkSession, request.buckets)
@@ -73,8 +74,11 @@ def build(request: Request) -> Plan:
 def _plan(request: Request, spec: WindowSpec, source: OperatorInput, buckets: int) -> Plan:
     given, firing = request.input, spec.firing
     make = partial(WindowOperator, spec, source.schema)
-    results = result_schema(source.messages.schema, make().combiner)
-    chain = chained((source,), rejected_schema(given.frame.schema, given.time))
+    known = source.messages.schema
+    if given.time is not None:
+        known = StructType([*known.fields, *given.timed(given.time).fields])
+    results = result_schema(known, make().combiner)
+    chain = chained((source,), rejected_schema(given.frame.schema, given.moments))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
     ticks = (firing.on_wall_clock or spec.idle is not None) and given.clock is None
     plan = Plan(
@@ -116,41 +120,11 @@ def _named(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> tupl
         if isinstance(key, str) and key in frame.columns:
             names.append(key)
             continue
-        expression = _field(frame, key) if isinstance(key, str) else key
-        name = _name_of(frame, expression)
+        expression = field_of(frame, "key", key) if isinstance(key, str) else key
+        name = name_of(frame, "key", expression, key)
         sent.setdefault(name, expression)
         names.append(name)
     return tuple(names)
-
-
-def _field(frame: DataFrame, path: str) -> Column:
-    """The field of a struct that a key names, as ``user.country``."""
-    kind: DataType = frame.schema
-    for name in path.split("."):
-        known = kind.names if isinstance(kind, StructType) else []
-        if name not in known:
-            break
-        assert isinstance(kind, StructType)
-        kind = kind[name].dataType
-    else:
-        return F.col(".".join(f"`{name}`" for name in path.split(".")))
-    hint = f'give some of {", ".join(frame.columns)}, or a field of a struct: "column.field"'
-    raise OptionError("key", path, "isn't a column", hint)
-
-
-def _name_of(frame: DataFrame, key: Column) -> str:
-    """What the output calls a key that is an expression: by its alias, as Spark does."""
-    selected = frame.select(key)
-    name: str = selected.columns[0]
-    if name in frame.columns:
-        own = F.col(f"`{name}`")
-        if not any(selected.sameSemantics(frame.select(one)) for one in (own, own.alias(name))):
-            hint = 'name the expression: .alias("…")'
-            raise OptionError("key", name, "is another column of the frame", hint)
-    elif set("`.") & set(name):
-        hint = 'name it: .alias("…"), without dots and backticks'
-        raise OptionError("key", name, "can't be the name of a column", hint)
-    return name
 
 
 def _with_columns(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, Aggregate]:
@@ -158,14 +132,13 @@ def _with_columns(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, A
     found = {}
     for i, (name, aggregate) in enumerate(spec.aggregates.items()):
         changes: dict[str, Any] = {}
+        paths: dict[str, Column] = {}
         for column in aggregate.columns:
             if isinstance(column, str) and column not in frame.columns:
-                hint = f"give one of {', '.join(frame.columns)}"
-                if not column.isidentifier():
-                    hint += f", or an expression: F.expr({column!r})"
-                raise OptionError("agg", f"{name}={aggregate}", "reads no such column", hint)
+                paths[column] = field_of(frame, "agg", column, f"{name}={aggregate}")
         for part in ("column", "by"):
             column = getattr(aggregate, part)
+            column = paths.get(column, column) if isinstance(column, str) else column
             if column is None or isinstance(column, str):
                 continue
             if not isinstance(column, Column):

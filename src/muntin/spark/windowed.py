@@ -27,6 +27,7 @@ from muntin.spark.host.chain import Upstream, fed_by, lag_of, marked, with_time
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
+from muntin.spark.sources.naming import time_of
 from muntin.spark.window_plan import Request, build
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Windowed(Sentence):
     _clock: str | None
     _buckets: int | None
     _fed: Upstream | None = None
+    _computed: Column | None = None
 
     def agg(self, *unnamed: Aggregate, **aggregates: Aggregate) -> WindowedAggregate:
         """Say what the windows compute; output name = aggregate.
@@ -117,6 +119,7 @@ class Windowed(Sentence):
             self._max_ahead,
             self._offset,
             self._fed,
+            computed=self._computed,
         )
 
 
@@ -202,7 +205,7 @@ def windowed(
     frame: DataFrame | Joined | WindowedAggregate,
     *,
     key: Key = (),
-    time: str | None = None,
+    time: Column | str | None = None,
     offset: tuple[str, str] | None = None,
     lateness: Duration | None = None,
     max_ahead: Duration | None = "1 day",
@@ -225,9 +228,11 @@ def windowed(
         key: The key columns, by name, as fields of structs (``"user.country"``, which the output
             calls ``country``), or as expressions with names of their own. Without any, the windows
             are those of all messages together, and one shard keeps them.
-        time: The event-time column: a timestamp, or a string to be parsed. Windows that are
-            measured in rows need none. Of other windows it may be ``window_time``, the last moment
-            of each: so windows that end together with a larger one are in it.
+        time: The event time, by the name of its column, as a field of structs (``"event.at"``) or
+            as an expression (``F.timestamp_millis("ms")``): a timestamp, a date (its midnight,
+            without a zone), or a string to be parsed, where what isn't a time is rejected. Windows
+            that are measured in rows need none. Of other windows it may be ``window_time``, the
+            last moment of each: so windows that end together with a larger one are in it.
         offset: The columns of a message's partition and of its offset in it. A message whose
             offset was taken before changes nothing, also after a restart. Windows that are
             measured in rows lie on the offsets of a partition then, and the partition is the
@@ -258,14 +263,10 @@ def windowed(
         raise OptionError("where", where, "isn't a condition", hint)
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
-    rows = frame.results if isinstance(frame, QueryDefinition) else frame
-    if not isinstance(rows, DataFrame):
-        hint = (
-            "give a DataFrame of Spark's (spark.createDataFrame(rows) makes one), windows or a join"
-        )
-        raise OptionError("frame", type(rows).__name__, "isn't a DataFrame", hint)
+    rows = _rows_of(frame)
     fed = fed_by(rows)
     rows, fed = with_time(rows, fed, time)
+    time, computed = time_of(rows, time)
     if lateness is None:
         lateness = timedelta(microseconds=0 if fed is None else lag_of(fed))
     return Windowed(
@@ -281,7 +282,18 @@ def windowed(
         _offset=offset,
         _nulls=nulls,
         _fed=fed,
+        _computed=computed,
     )
+
+
+def _rows_of(frame: object) -> DataFrame:
+    rows = frame.results if isinstance(frame, QueryDefinition) else frame
+    if not isinstance(rows, DataFrame):
+        hint = (
+            "give a DataFrame of Spark's (spark.createDataFrame(rows) makes one), windows or a join"
+        )
+        raise OptionError("frame", type(rows).__name__, "isn't a DataFrame", hint)
+    return rows
 
 
 def _keys_of(key: Key) -> tuple[Column | str, ...]:

@@ -215,7 +215,7 @@ def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
     if not calls:
         return None
     for other in calls[1:]:
-        if not same_call(calls[0], other, scope.text):
+        if not same_call(calls[0], other, scope.text, scope.qualifiers):
             hint = "give all of them the same column and lengths"
             scope.fail(other.span, "a query has windows of one kind", hint)
     found: WindowCall = calls[0]
@@ -258,7 +258,7 @@ def _windowed(
 ) -> Lowered:
     if select.distinct:
         scope.fail(select.span, "DISTINCT isn't needed: a group is one row", "leave it out")
-    meant = _over_windows(meaning(scope.text, call), resolved)
+    meant = _over_windows(meaning(scope.text, call, scope.qualifiers), resolved)
     grouping = Grouping(scope, select, call, from_call, meant.partition)
     if from_call:
         _check_order(scope, select, resolved, meant, grouping)

@@ -114,7 +114,7 @@ def _of_call(
     per: tuple[Column, ...],
     ranking: Ranking,
 ) -> tuple[Windowing, Meant]:
-    meant = meaning(scope.text, call)
+    meant = meaning(scope.text, call, scope.qualifiers)
     marks, axis = resolved.marks, meant.windows.axis
     if axis == "time" and marks.time is not None and marks.time != meant.time:
         hint = f"measure windows on {marks.time}, or give {meant.time} the watermark"

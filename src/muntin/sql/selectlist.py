@@ -41,7 +41,8 @@ class SelectList(ABC):
         node = node.unnest()
         text, meant = self.scope.plain(node), normal(node, self.scope)
         own = self.scope.own(node) if isinstance(node, exp.Column) else None
-        name = own or text
+        # A field of a struct is called as Spark calls it.
+        name = own or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
         for item in self.select.items:
             if item.alias and item.scalar and normal(item.scalar, self.scope) == meant:
                 name = item.alias

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -145,9 +145,17 @@ def _label(cursor: Cursor, name: str) -> str:
 
 def _descriptor(cursor: Cursor) -> tuple[str, ...]:
     cursor.takes("DESCRIPTOR", "(")
-    names = cursor.several(lambda: cursor.name("a column")[0])
+    names = cursor.several(lambda: _path(cursor))
     cursor.closes("DESCRIPTOR", "write DESCRIPTOR(ts)")
     return tuple(names)
+
+
+def _path(cursor: Cursor) -> str:
+    """A column, or a field of a struct: ``event.at``."""
+    found = cursor.name("a column")[0]
+    while cursor.takes_kind(TokenType.DOT):
+        found += f".{cursor.name('a field')[0]}"
+    return found
 
 
 @dataclass(frozen=True)
@@ -171,12 +179,15 @@ class Meant:
     spans: dict[str, Span]
 
 
-def meaning(text: str, call: WindowCall) -> Meant:
-    """The windows that a call means."""
+def meaning(text: str, call: WindowCall, qualifiers: Collection[str] = ()) -> Meant:
+    """The windows that a call means; columns may be named with some qualifiers before them."""
     name = call.name.rpartition("_")[0] if call.name in BOUNDS else call.name
     placed = _Placed(text, name, call)
     table = placed.of("DATA")
     time, offset = placed.axis_columns()
+    first, _, rest = (time or "").partition(".")
+    if rest and first.lower() in qualifiers:
+        time = rest
     spans = {label.lower(): a.span for label, a in placed.by_label.items()}
     for option in ("time", "offset"):
         if "timecol" in spans:
@@ -224,7 +235,7 @@ class _Placed:
             return "TIMECOL"
         if argument.kind == "scalar" and not {"TIMECOL"} & self.by_label.keys():
             found = argument.value
-            if isinstance(found, exp.Column) and "DATA" not in self.by_label:
+            if isinstance(found, exp.Expr) and "DATA" not in self.by_label:
                 # FROM TUMBLE(t, DESCRIPTOR(ts), ...) names the table so.
                 later = any(a.kind == "columns" for a in self.call.arguments)
                 return "DATA" if later else "TIMECOL"
@@ -260,11 +271,11 @@ class _Placed:
 
     def _column(self, argument: Argument) -> str:
         node = argument.value
-        if not isinstance(node, exp.Column) or len(node.parts) > 2:
-            hint = "compute it in a view first, and name its column here"
+        if not isinstance(node, exp.Column):
+            hint = "compute it first: WITH v AS (SELECT *, ... AS at FROM t), and name at here"
             self._fail(argument.span, "this isn't a column", hint)
         assert isinstance(node, exp.Column)
-        return node.name
+        return ".".join(part.name for part in node.parts)
 
     def axis_columns(self) -> tuple[str | None, tuple[str, str] | None]:
         """The event-time column, or the columns of partition and offset."""
@@ -336,9 +347,9 @@ class _Placed:
         return f"{error.option} {error.problem}"
 
 
-def same_call(one: WindowCall, other: WindowCall, text: str) -> bool:
+def same_call(one: WindowCall, other: WindowCall, text: str, qualifiers: Collection[str]) -> bool:
     """Whether two calls mean the same windows over the same column, whatever bound they ask for."""
-    first, second = meaning(text, one), meaning(text, other)
+    first, second = meaning(text, one, qualifiers), meaning(text, other, qualifiers)
     return (first.windows, first.time, first.offset) == (
         second.windows,
         second.time,

@@ -40,6 +40,10 @@ from muntin.model.errors import MuntinError, OptionError
         ("PT0.25S", 250_000),
         (timedelta(days=1, microseconds=1), DAY + 1),
         ("200000 days 1 us", 200_000 * DAY + 1),
+        ("INTERVAL '10' MINUTE", 10 * MINUTE),
+        ("interval 1 hour", HOUR),
+        ("INTERVAL '1' DAY INTERVAL '2' HOUR", DAY + 2 * HOUR),
+        ("1 hr", HOUR),
     ],
 )
 def test_durations(text: str | timedelta, expected: int) -> None:
@@ -47,7 +51,21 @@ def test_durations(text: str | timedelta, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["", " ", "minutes", "10", "10 fortnights", "ten minutes", "-1 s", "PT", "P", 10, None]
+    "value",
+    [
+        "",
+        " ",
+        "minutes",
+        "10",
+        "10 fortnights",
+        "ten minutes",
+        "-1 s",
+        "PT",
+        "P",
+        10,
+        None,
+        "INTERVAL '1 02' DAY TO HOUR",
+    ],
 )
 def test_what_is_no_duration(value: object) -> None:
     with pytest.raises(OptionError, match="isn't a duration; write for example"):

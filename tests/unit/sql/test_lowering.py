@@ -444,3 +444,19 @@ def test_policies_by_a_condition():
     assert [column.name for column in found.columns or ()] == [
         "k", "window_start", "window_end", "n", "emission", "revision",
     ]  # fmt: skip
+
+
+def test_a_time_may_be_a_field_of_a_struct() -> None:
+    call = "SELECT count(*) AS n FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR({}), 1 MINUTE)) {}"
+    grouped = "GROUP BY window_start, window_end"
+    for written, time in (("e.at", "e.at"), ("`e`.`a t`.x", "e.a t.x"), ("t.ts", "ts")):
+        assert lowered(call.format(written, grouped)).spec.time == time
+        spark = f"SELECT count(*) AS n FROM t GROUP BY window({written}, '1 minute')"
+        assert lowered(spark).spec.time == time
+    mixed = "SELECT window(t.ts, '1 hour') AS w, count(*) AS n FROM t GROUP BY window(ts, '1 hour')"
+    assert lowered(mixed).spec.time == "ts"
+
+
+def test_keys_that_are_computed_are_called_by_what_they_are() -> None:
+    found = lowered("SELECT count(*) AS n FROM t GROUP BY u.k, upper(k), window(ts, '1 hour')")
+    assert [(key.name, key.text) for key in found.keys] == [("k", "u.k"), ("upper(k)",) * 2]

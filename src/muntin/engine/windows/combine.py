@@ -68,6 +68,8 @@ class Combiner:
         for key in spec.key_columns:
             if schema[key].is_nested() or schema[key].is_float():
                 hint = "use strings, integers, dates, timestamps, booleans or decimals as keys"
+                if isinstance(kind := schema[key], pl.Struct):
+                    hint = f"give its fields: {', '.join(f'{key}.{f.name}' for f in kind.fields)}"
                 raise OptionError("key", key, f"has type {schema[key]}", hint)
 
     def _bounds(self) -> Sequence[Algebra]:

@@ -90,7 +90,7 @@ class WindowStep:
     def _rejected(self, made: Output) -> pl.DataFrame:
         frame, spec = made.rejected, self.combiner.spec
         time = spec.time if spec.axis == "time" else None
-        if time is not None and (frame[columns.REASON] == "overflow").any():
+        if time in frame.columns and (frame[columns.REASON] == "overflow").any():
             # Rows made here have only the engine's own time.
             dtype = frame.schema[time]
             moment = pl.col(columns.TIME).cast(dtype if dtype.is_temporal() else pl.Datetime("us"))

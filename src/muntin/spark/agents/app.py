@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -213,7 +214,7 @@ class AgentsOnSpark:
     def start(
         self,
         *,
-        checkpoint: str,
+        checkpoint: str | PathLike[str],
         tables: Mapping[str, SinkLike] | None = None,
         results: Mapping[str, SinkLike] | None = None,
         sent: Mapping[str, SinkLike] | None = None,
@@ -260,12 +261,13 @@ class AgentsOnSpark:
             Destination(kind, self._schema(kind), keys, sink)
             for kind, (sink, keys) in wanted.items()
         ]
-        known = None if self._asked is not None else remembered(self._spark, checkpoint)
+        folder = fspath(checkpoint)
+        known = None if self._asked is not None else remembered(self._spark, folder)
         buckets = known or self.buckets
         emitted = self._emitted(frozenset(wanted), buckets)
         if emitted.isStreaming:
-            check_ticks(emitted, checkpoint)
-        return launch(emitted, outputs, checkpoint, buckets, name, every, available_now)
+            check_ticks(emitted, folder)
+        return launch(emitted, outputs, folder, buckets, name, every, available_now)
 
     def explain(self) -> str:
         """The topics, how they are partitioned, and the tables, in words."""

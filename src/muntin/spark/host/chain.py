@@ -329,10 +329,10 @@ def fed_by(frame: DataFrame) -> Upstream | None:
 
 
 def with_time(
-    frame: DataFrame, upstream: Upstream | None, time: str | None
+    frame: DataFrame, upstream: Upstream | None, time: object
 ) -> tuple[DataFrame, Upstream | None]:
     """Results, with the last moment of each window where that is asked for as their time."""
-    if upstream is None or time != WINDOW_TIME:
+    if upstream is None or not isinstance(time, str) or time != WINDOW_TIME:
         return frame, upstream
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     timed = isinstance(kinds.get(columns.WINDOW_END), TimestampType | TimestampNTZType)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from os import PathLike, fspath
 from pathlib import PurePath
 
 from pyspark.errors import PySparkException
@@ -51,8 +52,13 @@ class Checkpoint:
     """
 
     def __init__(
-        self, spark: SparkSession, path: str, batch: int | None = None, operator: int = 0
+        self,
+        spark: SparkSession,
+        path: str | PathLike[str],
+        batch: int | None = None,
+        operator: int = 0,
     ) -> None:
+        path = fspath(path)
         self.spark = spark
         self.operator = operator
         self.given = path

@@ -9,6 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
+    DateType,
     IntegerType,
     LongType,
     MapType,
@@ -103,7 +104,8 @@ def result_schema(source: StructType, combiner: Combiner) -> StructType:
     ]
     if spec.sets is not None:
         fields.append(StructField(GROUPING_ID, LongType(), False))
-    bound = LongType() if spec.axis == "rows" else moment_type(source, spec.time)
+    time = None if spec.time is None or spec.axis == "rows" else source[spec.time].dataType
+    bound = LongType() if spec.axis == "rows" else moment_type(time)
     fields += [StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]
     fields += [StructField(name, types[name]) for name in spec.aggregates]
     fields += [
@@ -120,20 +122,20 @@ def _has_null(key: StructField, spec: WindowSpec) -> bool:
     return some or spec.sets is not None
 
 
-def rejected_schema(source: StructType, time: str | None) -> StructType:
+def rejected_schema(source: StructType, moment: DataType) -> StructType:
     """The columns of rejected messages: the input's, the reason, the watermark in force."""
     return StructType(
         [
             *(StructField(f.name, nullable(f.dataType)) for f in source.fields),
             StructField(columns.REASON, StringType(), False),
-            StructField(columns.WATERMARK, moment_type(source, time)),
+            StructField(columns.WATERMARK, moment),
         ]
     )
 
 
-def moment_type(source: StructType, time: str | None) -> DataType:
+def moment_type(time: DataType | None) -> DataType:
     """The type of moments that were not in the input, like that of its event times."""
-    zoneless = time is not None and isinstance(source[time].dataType, TimestampNTZType)
+    zoneless = isinstance(time, TimestampNTZType | DateType)
     return TimestampNTZType() if zoneless else TimestampType()
 
 

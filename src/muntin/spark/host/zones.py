@@ -30,16 +30,17 @@ def zone_of(messages: DataFrame, time: str | None = None, *, whole: bool = True)
 
     Args:
         messages: What is sent to the workers.
-        time: The column of event times, if there is one.
+        time: The column of event times, if there is one; it may be computed of others.
         whole: Whether all that it is made of counts, and not just its own columns.
     """
     zone: str = str(messages.sparkSession.conf.get(ZONE_SETTING))
     zone = "UTC" if zone in _UTC else zone
-    if time is not None and isinstance(messages.schema[time].dataType, StringType):
+    computed = time is not None and time not in messages.columns
+    if time is not None and not computed and isinstance(messages.schema[time].dataType, StringType):
         return zone
     plan = nodes(messages)
     if plan is None:
-        return None
+        return zone if computed else None
     depends = any(_expressions(plan if whole else plan[:1]))
     return zone if depends or (whole and any(map(_parses, sources(messages)))) else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import polars as pl
@@ -32,7 +33,7 @@ Between = tuple[int | None, int | None]
 
 
 def open_table(
-    checkpoint: str,
+    checkpoint: str | PathLike[str],
     name: str,
     *,
     batch: int | None = None,

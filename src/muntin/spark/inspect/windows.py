@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
+from os import PathLike
 from typing import Any
 
 import polars as pl
@@ -37,7 +38,7 @@ Given = datetime | str | int | None
 
 
 def open_state(
-    checkpoint: str,
+    checkpoint: str | PathLike[str],
     *,
     batch: int | None = None,
     aggregates: Mapping[str, Aggregate] | None = None,

@@ -13,6 +13,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from os import PathLike, fspath
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Protocol
@@ -133,9 +134,9 @@ def sink(given: SinkLike | None) -> Sink | None:
 class ParquetSink:
     """Parquet files, a folder a batch; see ``to_parquet``."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.tables = (path.rstrip("/"),)
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = fspath(path)
+        self.tables = (self.path.rstrip("/"),)
         self._begun = False
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
@@ -155,7 +156,7 @@ class ParquetSink:
         check_columns(names, None, self.path)
 
 
-def to_parquet(path: str) -> ParquetSink:
+def to_parquet(path: str | PathLike[str]) -> ParquetSink:
     """Keep every row in Parquet under ``path``, a folder a batch.
 
     A repeated batch replaces its folder. ``spark.read.parquet(path)`` shows all rows, with the
@@ -182,9 +183,9 @@ def _duckdb() -> Any:
 class DuckDBSink:
     """Tables in a DuckDB file; see ``to_duckdb``."""
 
-    def __init__(self, path: str, table: str, history: str | None) -> None:
+    def __init__(self, path: str | PathLike[str], table: str, history: str | None) -> None:
         _duckdb()
-        self.path = path
+        self.path = fspath(path)
         self.table = table
         self.history = history
         names = (table,) if history is None else (table, history)
@@ -333,7 +334,7 @@ class DuckDBSink:
         connection.execute(f"INSERT INTO {table} BY NAME {numbered}")
 
 
-def to_duckdb(path: str, table: str, *, history: str | None = None) -> DuckDBSink:
+def to_duckdb(path: str | PathLike[str], table: str, *, history: str | None = None) -> DuckDBSink:
     """Keep the newest state of every window in a DuckDB file on the driver.
 
     Results are upserted by keys and window, the greater revision wins, a batch in one transaction;

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from math import gcd
 from typing import TYPE_CHECKING
 
 import polars as pl
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from muntin.engine import columns
 from muntin.model.axis import SECOND
@@ -24,6 +32,7 @@ from muntin.spark.host.heartbeat import NAME, Heartbeat, is_tick
 from muntin.spark.host.internals.checkpoints import newest_offsets
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.messages import PASSED, Reader, as_sent
+from muntin.spark.host.schema import moment_type
 from muntin.spark.sources.flags import NOW, Flags
 from muntin.spark.sources.kafka_columns import columnar
 from muntin.spark.sources.kafka_ranges import KafkaRows
@@ -37,6 +46,8 @@ PARSED = "__muntin_parsed"
 MARKS_MALFORMED = "muntin.malformed"
 # The wall clock that a tick carries, microseconds.
 WALL = "wall"
+_MOST_DAYS = 106_000_000
+_TIMES = (TimestampType, TimestampNTZType, StringType)
 _POLICIES = {f"{side}{name}" for side in ("", "left ", "right ") for name in ("early", "late")}
 # What is sent of a message, by name: an expression, or ``None`` for the column as it is.
 Sent = dict[str, Column | None]
@@ -49,7 +60,7 @@ class Input:
 
     Attributes:
         frame: The input.
-        time: The event-time column's name, if there is one.
+        time: What the event time is called, if there is one.
         where: Which messages to take at all.
         clock: The column that says when a message arrived, in place of the machine's clock.
         max_ahead: How far ahead of the clock a message may be, microseconds; ``None`` is any.
@@ -58,6 +69,7 @@ class Input:
         rows: The frame's rows, with others among them that only pass through; the frame itself
             where there are none.
         stamped: Whether messages bring the batch's wall clock along, as ``NOW``.
+        computed: The event time where it is no column of the frame.
     """
 
     frame: DataFrame
@@ -69,6 +81,23 @@ class Input:
     fed: Upstream | None = None
     rows: DataFrame | None = None
     stamped: bool = False
+    computed: Column | None = None
+
+    @cached_property
+    def time_type(self) -> DataType | None:
+        """The type of the event time, as it is in the frame."""
+        if self.computed is not None:
+            return self.frame.select(self.computed).schema[0].dataType
+        return None if self.time is None else self.frame.schema[self.time].dataType
+
+    @property
+    def moments(self) -> DataType:
+        """The type of moments that are made here."""
+        return moment_type(self.time_type)
+
+    def timed(self, name: str) -> StructType:
+        """The event time, as a column of a name."""
+        return StructType([StructField(name, self.time_type or TimestampType())])
 
     @property
     def ahead(self) -> int | None:
@@ -99,9 +128,12 @@ class Input:
         """
         _check_names(self.frame)
         if self.time is not None:
-            _check_time(self.frame, "time", self.time)
+            if self.computed is None:
+                _check_column(self.frame, "time", self.time)
+            _check_time("time", self.time, self.time_type, DateType)
         if self.clock is not None:
-            _check_time(self.frame, "clock", self.clock)
+            _check_column(self.frame, "clock", self.clock)
+            _check_time("clock", self.clock, self.frame.schema[self.clock].dataType)
         _check_offset(self.frame, self.offset)
         return dict.fromkeys(self.frame.columns)
 
@@ -121,22 +153,27 @@ class Input:
             sent[columns.MALFORMED] = _own(name).isNotNull()
         if time is None:
             return None
-        time_column, kind = time, self.frame.schema[time].dataType
-        moment = _own(time)
-        if isinstance(kind, StringType):
-            time_column = PARSED
-            sent[PARSED] = moment = F.try_to_timestamp(_own(time))
-            wrong = _own(time).isNotNull() & moment.isNull()
+        given = _own(time) if self.computed is None else self.computed
+        moment = _moment(given, self.time_type)
+        if moment is not given:
+            wrong = given.isNotNull() & moment.isNull()
             unread = sent.get(columns.MALFORMED)
             sent[columns.MALFORMED] = wrong if unread is None else unread | wrong
-        wall = F.localtimestamp() if isinstance(kind, TimestampNTZType) else F.current_timestamp()
+        as_it_is = moment is given and self.computed is None
+        if not as_it_is:
+            sent[PARSED] = moment
+        wall = F.localtimestamp() if self._local else F.current_timestamp()
         if self.clock is not None:
             wall = _own(self.clock)
         if self.max_ahead is not None:
             ahead = F.expr(f"make_dt_interval(0, 0, 0, {self.max_ahead / SECOND:.6f})")
             # A message without an arrival time isn't thereby from the future.
             sent[columns.FUTURE] = F.coalesce(moment > wall + ahead, F.lit(False))
-        return time_column
+        return time if as_it_is else PARSED
+
+    @property
+    def _local(self) -> bool:
+        return isinstance(self.moments, TimestampNTZType)
 
     def read(
         self,
@@ -156,7 +193,7 @@ class Input:
         names = [name for name in self.frame.columns if name in schema]
         derived = set(messages.columns) - {*names, columns.CLOCK, columns.FUTURE, NOW}
         time = self.time
-        local = time is not None and isinstance(self.frame.schema[time].dataType, TimestampNTZType)
+        local = self._local
         # Spark writes a moment into the code that it generates, and then compiles that in every
         # batch.
         asked = self.stamped or (self.max_ahead is not None and self.clock is None)
@@ -179,6 +216,17 @@ class Input:
 
 def _own(name: str) -> Column:
     return F.col(f"`{name}`")
+
+
+def _moment(given: Column, kind: DataType | None) -> Column:
+    """An event time as a moment: texts are parsed, a day is its midnight, without a zone."""
+    if isinstance(kind, StringType):
+        return F.try_to_timestamp(given)
+    if isinstance(kind, DateType):
+        days = F.unix_date(given)
+        # Beyond, Spark ends the query.
+        return F.when(days.between(-_MOST_DAYS, _MOST_DAYS), given.cast("timestamp_ntz"))
+    return given
 
 
 def _batch_clock(*, zoneless: bool) -> Column:
@@ -216,12 +264,17 @@ def _check_offset(frame: DataFrame, offset: tuple[str, str] | None) -> None:
             raise OptionError("offset", column, f"has type {kind}", hint)
 
 
-def _check_time(frame: DataFrame, option: str, time: str) -> None:
-    if time not in frame.columns:
+def _check_column(frame: DataFrame, option: str, name: str) -> None:
+    if name not in frame.columns:
         hint = f"give one of {', '.join(frame.columns)}"
-        raise OptionError(option, time, "isn't a column", hint)
-    kind = frame.schema[time].dataType
-    if not isinstance(kind, TimestampType | TimestampNTZType | StringType):
+        if not name.isidentifier():
+            first = "" if option == "time" else "select it under a name first: "
+            hint += f", or an expression: {first}F.expr({name!r})"
+        raise OptionError(option, name, "isn't a column", hint)
+
+
+def _check_time(option: str, time: str, kind: DataType | None, *more: type[DataType]) -> None:
+    if kind is not None and not isinstance(kind, (*_TIMES, *more)):
         hint = "cast it first, for example with timestamp_seconds(), timestamp_millis() or cast()"
         raise OptionError(option, time, f"has type {kind.simpleString()}, not timestamp", hint)
 

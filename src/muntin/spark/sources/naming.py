@@ -1,0 +1,55 @@
+"""What users name in a frame: columns, fields of structs, and expressions."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from muntin.model.errors import OptionError
+
+
+def time_of(frame: DataFrame, time: Column | str | None) -> tuple[str | None, Column | None]:
+    """What the event time is called, and its expression where it is no column of the frame."""
+    if isinstance(time, Column):
+        name = name_of(frame, "time", time)
+        return name, None if name in frame.columns else time
+    if not isinstance(time, str) or "." not in time or time in frame.columns:
+        return time, None
+    return time, field_of(frame, "time", time)
+
+
+def field_of(frame: DataFrame, option: str, path: str, shown: str | None = None) -> Column:
+    """The field of a struct that is named, as ``user.country``."""
+    kind: DataType = frame.schema
+    for name in path.split("."):
+        known = kind.names if isinstance(kind, StructType) else []
+        if name not in known:
+            break
+        assert isinstance(kind, StructType)
+        kind = kind[name].dataType
+    else:
+        return F.col(".".join(f"`{name}`" for name in path.split(".")))
+    hint = f'give one of {", ".join(frame.columns)}, or a field of a struct: "column.field"'
+    if not path.replace(".", "").isidentifier():
+        hint += f", or an expression: F.expr({path!r})"
+    problem = "isn't a column" if shown is None else "reads no such column"
+    raise OptionError(option, shown or path, problem, hint)
+
+
+def name_of(frame: DataFrame, option: str, given: Column, written: Column | str = "") -> str:
+    """What an expression is called: by its alias, as Spark does."""
+    selected = frame.select(given)
+    name: str = selected.columns[0]
+    if name in frame.columns:
+        own = F.col(f"`{name}`")
+        if not any(selected.sameSemantics(frame.select(one)) for one in (own, own.alias(name))):
+            hint = f'give it a name of its own: .alias("{name}_2")'
+            if isinstance(written, str) and written:
+                alias = written.replace(".", "_")
+                hint = f'give it a name of its own: F.col("{written}").alias("{alias}")'
+            raise OptionError(option, name, "is another column of the frame", hint)
+    elif set("`.") & set(name):
+        hint = 'name it: .alias("…"), without dots and backticks'
+        raise OptionError(option, name, "can't be the name of a column", hint)
+    return name
