@@ -8,6 +8,7 @@ it states something that is not so, and a run of it must be found failing. The s
       tumbling 10 s         hopping 10 s by 4 s     cumulating 1 day by 6 hours
       tumbling 3 rows       hopping 4 rows by 2 rows
       days 1 in Europe/Berlin                       days 2 by 1 in Europe/Berlin
+      months 1 in Europe/Berlin                     months 3 by 1 in UTC
       sliding 10 s          sliding 3 rows
       session 10 s          session 10 s open       (``open``: a whole gap parts two messages)
 
@@ -49,7 +50,7 @@ from typing import Any
 import yaml
 from tests.doors import Batch
 
-from muntin.model import aggregates, cumulating, days, sessions, sliding, windows
+from muntin.model import aggregates, cumulating, days, months, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, micros, rows
 from muntin.model.grouping_sets import GROUPING_ID, sets_of
@@ -188,6 +189,11 @@ def read_windows(text: str) -> Kind:
         size, _, slide = grid.partition(" by ")
         hop = f"{slide} days" if slide else None
         return days.days(f"{size} days", zone, slide=hop, origin=start)
+    if kind == "months":
+        grid, _, zone = rest.partition(" in ")
+        size, _, slide = grid.partition(" by ")
+        hop = f"{slide} months" if slide else None
+        return months.months(f"{size} months", zone, slide=hop, origin=start)
     size, _, slide = rest.partition(" by ")
     match kind:
         case "tumbling":

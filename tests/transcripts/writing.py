@@ -18,12 +18,13 @@ from tests.join_oracle import JoinStep
 from tests.transcripts.notation import product, written
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import SECOND, Axis, phrase
+from muntin.model.axis import DAY, SECOND, Axis, phrase
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.grouping_sets import words
 from muntin.model.joins import SIDES, Bound, JoinSpec, Joint, SideName, Together, Within
 from muntin.model.kinds import Kind
+from muntin.model.months import Months
 from muntin.model.policies import Every, Firing, Policy, When
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
@@ -110,6 +111,9 @@ def _windows(windows: Kind) -> str:
     match windows:
         case Days(Windows(size, slide, origin), zone):
             by = f" by {slide}" if slide != size else ""
+            if isinstance(windows, Months):
+                first = f" from {_time(windows.midnight(origin) + DAY)}" if origin else ""
+                return f"months {size}{by} in {zone}{first}"
             noon = f" from {_time((24 * origin + 12) * 3600 * SECOND)}" if origin else ""
             return f"days {size}{by} in {zone}{noon}"
         case Windows(size, slide, origin):

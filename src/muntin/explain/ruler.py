@@ -10,6 +10,7 @@ from muntin.model.axis import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECON
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.kinds import Kind, Paned
+from muntin.model.months import Months
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
@@ -101,8 +102,11 @@ def _numbered(windows: Paned) -> Picture:
 
 
 def _days(windows: Days) -> Picture:
-    grid = Windows(windows.grid.size * DAY, windows.grid.slide * DAY)
-    note = f"whole days of {windows.zone}, 23 to 25 hours long"
+    months = windows.counts == "month"
+    unit = 30 * DAY if months else DAY
+    grid = Windows(windows.grid.size * unit, windows.grid.slide * unit)
+    lasts = "28 to 31 days" if months else "23 to 25 hours"
+    note = f"whole {windows.counts}s of {windows.zone}, {lasts} long"
     return replace(_numbered(grid), note=note)
 
 
@@ -146,6 +150,7 @@ def _sessions(windows: Sessions) -> Picture:
 _PICTURES: dict[type, Callable[[Any], Picture]] = {
     Cumulating: _cumulating,
     Days: _days,
+    Months: _days,
     Sliding: _sliding,
     Sessions: _sessions,
 }

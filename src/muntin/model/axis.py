@@ -70,6 +70,7 @@ _ISO = re.compile(
 )
 # As SQL writes it: INTERVAL '10' MINUTE, INTERVAL 10 MINUTES.
 _INTERVAL = re.compile(r"\s*interval\s+'?(\d+(?:\.\d+)?)'?\s+([a-z]+)\s*")
+_CALENDAR = re.compile(r"month|quarter|year")
 _HINT = 'write for example "10 minutes", "1 hour 30 minutes", "PT10M", or a timedelta'
 
 
@@ -92,6 +93,9 @@ def micros(option: str, value: Duration, *, zero: bool = True) -> int:
         result = value // timedelta(microseconds=1)
     elif isinstance(value, str):
         parsed = _parse(value)
+        if parsed is None and _CALENDAR.search(value.lower()):
+            hint = "give days or less; months and years are sizes of tumbling and hopping windows"
+            raise OptionError(option, value, "has no fixed length", hint)
         if parsed is None:
             raise OptionError(option, value, "isn't a duration", _HINT)
         result = parsed

@@ -41,6 +41,8 @@ class Days(ByNumber):
 
     KIND: ClassVar[str] = "days"
     even: ClassVar[bool] = False
+    # What the grid counts.
+    counts: ClassVar[str] = "day"
 
     grid: Windows = field(metadata=read_by(Windows.from_dict))
     zone: str
@@ -110,6 +112,10 @@ class Days(ByNumber):
             day -= int(position < self.midnight(day))
         return day + 1 if position >= self.midnight(day + 1) else day
 
+    def beside(self, day: int) -> int:
+        """The local day that is at most one from a day of UTC's."""
+        return day
+
     def start(self, window: int) -> int:
         return self.midnight(self.grid.start(window))
 
@@ -141,7 +147,7 @@ class Days(ByNumber):
         return self.grid.ended(self.day_of(position))
 
     def __str__(self) -> str:
-        return f"{str(self.grid).replace('row', 'day')} in {self.zone}"
+        return f"{str(self.grid).replace('row', self.counts)} in {self.zone}"
 
 
 def days(size: Length, zone: str, *, slide: Length | None = None, origin: int = 0) -> Days:
@@ -161,13 +167,19 @@ def days(size: Length, zone: str, *, slide: Length | None = None, origin: int = 
     step = length if slide is None else _whole("slide", slide)
     if step > length:
         raise OptionError("slide", slide, "is greater than the size", f"give {length} days or less")
+    known_zone(zone)
+    first = Days(Windows(1, 1), zone).day_of(origin)
+    return Days(Windows(length, step, first % step, "rows"), zone)
+
+
+def known_zone(zone: str) -> str:
+    """A time zone's name, if there is one of that name."""
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         hint = 'write an IANA name, for example "Europe/Berlin"'
         raise OptionError("zone", zone, "isn't a known time zone", hint) from error
-    first = Days(Windows(1, 1), zone).day_of(origin)
-    return Days(Windows(length, step, first % step, "rows"), zone)
+    return zone
 
 
 def _whole(option: str, value: Length) -> int:

@@ -28,6 +28,7 @@ from muntin.model.joins import (
     pairs_of,
 )
 from muntin.model.kinds import Kind
+from muntin.model.months import in_months, months
 from muntin.model.policies import Firing, policy
 from muntin.model.sessions import Closed
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
@@ -78,12 +79,16 @@ class Sentence:
         """Windows of one size, one after the other.
 
         Args:
-            size: Length of a window.
+            size: Length of a window; of calendar months where it is given in months, quarters or
+                years.
             origin: A moment (or a row's number) at which some window starts; the epoch where it
                 isn't given.
-            zone: A time zone, for windows of whole calendar days in it (23 to 25 hours long).
+            zone: A time zone, for windows of whole calendar days (23 to 25 hours long) or months
+                in it; months are UTC's otherwise.
         """
         start = _origin(origin)
+        if in_months(size) is not None:
+            return self._over(months(size, zone, origin=start))
         if zone is not None:
             return self._over(days.days(size, zone, origin=start))
         return self._over(windows.tumbling(size, origin=start))
@@ -105,9 +110,11 @@ class Sentence:
             slide: Distance between two starts, at most the size.
             origin: A moment (or a row's number) at which some window starts; the epoch where it
                 isn't given.
-            zone: A time zone, for windows of whole calendar days in it.
+            zone: A time zone, for windows of whole calendar days or months in it.
         """
         start = _origin(origin)
+        if in_months(size) is not None:
+            return self._over(months(size, zone, slide=slide, origin=start))
         if zone is not None:
             return self._over(days.days(size, zone, slide=slide, origin=start))
         return self._over(windows.hopping(size, slide, origin=start))

@@ -11,6 +11,7 @@ from sqlglot.tokens import TokenType
 
 from muntin.model import axis
 from muntin.model.errors import OptionError
+from muntin.model.months import in_months
 from muntin.sql.cursor import Cursor, Span
 
 HINT = "write for example INTERVAL '10' MINUTE, 10 MINUTES or 3 ROWS"
@@ -36,19 +37,23 @@ class Length:
     """A length and where it stands.
 
     Attributes:
-        value: Microseconds, or a number of rows.
+        value: Microseconds, or a number of rows or of calendar months.
         axis: What it is measured on; ``number`` where it doesn't say.
         span: Where it stands.
     """
 
     value: int
-    axis: Literal["time", "rows", "number"]
+    axis: Literal["time", "rows", "months", "number"]
     span: Span
 
     @property
     def said(self) -> str:
         """The length in words."""
-        return str(self.value) if self.axis == "number" else axis.spell(self.value, self.axis)
+        if self.axis == "number":
+            return str(self.value)
+        if self.axis == "months":
+            return f"{self.value} month{'s' if self.value != 1 else ''}"
+        return axis.spell(self.value, self.axis)
 
 
 def starts(cursor: Cursor) -> bool:
@@ -65,8 +70,8 @@ def starts(cursor: Cursor) -> bool:
 _ROWS = ("ROW", "ROWS")
 
 
-def length(cursor: Cursor) -> Length:
-    """Read a length."""
+def length(cursor: Cursor, *, months: bool = False) -> Length:
+    """Read a length; of calendar months, too, where those may be."""
     start = cursor.here
     if cursor.word in _ROWS:
         cursor.takes(cursor.word)
@@ -79,6 +84,9 @@ def length(cursor: Cursor) -> Length:
         count = _whole(cursor, start)
         cursor.takes(cursor.word)
         return Length(count, "rows", cursor.since(start))
+    written = _calendar(cursor) if months else None
+    if written is not None:
+        return Length(written, "months", cursor.since(start))
     total, bare = 0, False
     while cursor.sees_kind(TokenType.NUMBER) or cursor.sees_kind(TokenType.STRING):
         value, bare = _part(cursor, start)
@@ -91,6 +99,20 @@ def length(cursor: Cursor) -> Length:
     if bare:
         return Length(total, "number", cursor.since(start))
     return Length(total, "time", cursor.since(start))
+
+
+def _calendar(cursor: Cursor) -> int | None:
+    """Read ``'1' MONTH`` or ``'1 month'``, if that comes next."""
+    text = cursor.filled(cursor._curr.text, cursor.next_span).strip()
+    if cursor.sees_kind(TokenType.STRING) and in_months(text):
+        cursor.takes_kind(TokenType.STRING)
+        return in_months(text)
+    unit = cursor.second
+    if not text.isdigit() or unit.removesuffix("S") not in _CALENDAR:
+        return None
+    _ = cursor.takes_kind(TokenType.STRING) or cursor.takes_kind(TokenType.NUMBER)
+    cursor.takes(unit)
+    return in_months(f"{text} {unit}")
 
 
 def clock(cursor: Cursor) -> Length:

@@ -14,6 +14,7 @@ from muntin.model import windows as model
 from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, phrase
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind
+from muntin.model.months import in_months, months
 from muntin.sql import lengths
 from muntin.sql.cursor import BOUNDS, Cursor, Span, span_of
 from muntin.sql.lengths import Length
@@ -110,7 +111,7 @@ def _argument(
     if cursor.word == "TIME" and cursor.second[:1].isdigit():
         return Argument("length", lengths.clock(cursor), cursor.since(start), label)
     if lengths.starts(cursor):
-        return Argument("length", lengths.length(cursor), cursor.since(start), label)
+        return Argument("length", lengths.length(cursor, months=True), cursor.since(start), label)
     scalar = cursor.scalar(f"an argument of {name}")
     timed = isinstance(scalar, exp.Anonymous) and scalar.name.lower() == "window_time"
     if timed and len(scalar.expressions) == 1 and isinstance(scalar.expressions[0], exp.Column):
@@ -251,6 +252,10 @@ class _Placed:
         if wanted and argument.kind not in wanted:
             hint = lengths.HINT if label in _LENGTHS else f"write {FORMS[self.name]}"
             self._fail(argument.span, f"this is no {label.lower()} of {self.name}", hint)
+        calendar = isinstance(argument.value, Length) and argument.value.axis == "months"
+        if calendar and label not in ("SIZE", "SLIDE"):
+            hint = "give days or less; a size or a slide may have months"
+            self._fail(argument.span, f"as {label.lower()} a month has no fixed length", hint)
         if isinstance(argument.value, Length) and argument.value.axis == "number":
             self._fail(argument.span, "a length needs a unit", lengths.HINT)
 
@@ -302,6 +307,8 @@ class _Placed:
             self._fail(found.span, f"{label.lower()} is zero", "give more than nothing")
         if found.value.axis == "rows":
             return Rows(found.value.value)
+        if found.value.axis == "months":
+            return found.value.said
         return phrase(found.value.value)
 
     @property
@@ -336,6 +343,9 @@ class _Placed:
         if self.name == "CUMULATE":
             return cumulating.cumulating(size, self.length("STEP"), origin=origin)
         slide = self.length("SLIDE") if self.name == "HOP" or "SLIDE" in self.by_label else None
+        if in_months(size) is not None:
+            named = None if zone is None else str(zone.value)
+            return months(size, named, slide=slide, origin=origin)
         if zone is not None:
             return days.days(size, str(zone.value), slide=slide, origin=origin)
         if slide is None:

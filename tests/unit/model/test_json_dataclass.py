@@ -17,6 +17,7 @@ from muntin.model.days import Days
 from muntin.model.joins import HOWS, JoinSpec, Side
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.kinds import KINDS, Kind
+from muntin.model.months import Months
 from muntin.model.policies import POLICIES, Each, Every, EveryRows, Firing
 from muntin.model.recall import recalled
 from muntin.model.sessions import Sessions
@@ -54,7 +55,8 @@ def kinds(axis: Any) -> st.SearchStrategy[Kind]:
         st.builds(Sessions, LENGTHS, st.sampled_from(["both", "left"]), st.just(axis)),
     ]
     if axis == "time":
-        found.append(st.builds(Days, grids("rows"), st.sampled_from(["UTC", "Europe/Berlin"])))
+        zones = st.sampled_from(["UTC", "Europe/Berlin"])
+        found += [st.builds(Days, grids("rows"), zones), st.builds(Months, grids("rows"), zones)]
     return st.one_of(found)
 
 

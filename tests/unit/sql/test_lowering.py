@@ -460,3 +460,16 @@ def test_a_time_may_be_a_field_of_a_struct() -> None:
 def test_keys_that_are_computed_are_called_by_what_they_are() -> None:
     found = lowered("SELECT count(*) AS n FROM t GROUP BY u.k, upper(k), window(ts, '1 hour')")
     assert [(key.name, key.text) for key in found.keys] == [("k", "u.k"), ("upper(k)",) * 2]
+
+
+def test_windows_of_months() -> None:
+    call = "SELECT count(*) AS n FROM TABLE({}(TABLE t, DESCRIPTOR(ts), {})) {}"
+    grouped = "GROUP BY window_start, window_end"
+    for function, lengths, windows in (
+        ("TUMBLE", "INTERVAL '1' MONTH", "tumbling 1 month in UTC"),
+        ("TUMBLE", "1 YEAR, ZONE => 'Europe/Berlin'", "tumbling 12 months in Europe/Berlin"),
+        ("HOP", "INTERVAL 1 MONTH, '1 quarter'", "hopping 3 months by 1 month in UTC"),
+    ):
+        assert str(lowered(call.format(function, lengths, grouped)).spec.windows) == windows
+    spark = lowered("SELECT count(*) AS n FROM t GROUP BY window(ts, '1 month')")
+    assert str(spark.spec.windows) == "tumbling 1 month in UTC"

@@ -29,7 +29,7 @@ def in_columns(formula: Callable[[int], int]) -> Callable[[Numbers], Numbers]:
 
 
 def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
-    """The local day of each time, out of the midnights around the times that there are."""
+    """The local day (or month) of each time, out of the midnights around those that there are."""
 
     def found(times: pl.Series) -> pl.Series:
         if not len(times):
@@ -37,7 +37,8 @@ def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
         # Clocks are less than a day away from UTC. Times may lie thousands of years apart, so
         # only the days beside those that occur are looked at.
         there = (times // DAY).unique().to_numpy()
-        days = np.unique(np.concatenate([there - 1, there, there + 1]))
+        beside = np.array([windows.beside(day) for day in there.tolist()])
+        days = np.unique(np.concatenate([beside - 1, beside, beside + 1]))
         midnights = [windows.midnight(day) for day in days.tolist()]
         before = np.searchsorted(midnights, times.to_numpy(), side="right") - 1
         return pl.Series(days[before], dtype=pl.Int64)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.kinds import Paned
+from muntin.model.months import Months
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 from muntin.testing.oracle.marks import Watermarks
@@ -98,6 +99,7 @@ BOUNDS: dict[type, Callable[[Any, int], Iterator[tuple[int, int]]]] = {
     Windows: _hops,
     Cumulating: _steps,
     Days: _of_days,
+    Months: _of_days,
 }
 
 

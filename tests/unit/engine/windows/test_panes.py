@@ -16,6 +16,7 @@ from muntin.model.axis import HOUR, instant
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.kinds import Paned
+from muntin.model.months import Months
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 
@@ -59,9 +60,12 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("grid", [Windows(1, 1), Windows(3, 2, 1), Windows(2, 1)], ids=str)
+@pytest.mark.parametrize("kind", [Days, Months])
 @pytest.mark.parametrize(("zone", "change"), CHANGES)
-def test_days_in_columns_are_those_of_the_model(grid: Windows, zone: str, change: str) -> None:
-    windows, moment = Days(grid, zone), instant("change", change)
+def test_days_in_columns_are_those_of_the_model(
+    grid: Windows, kind: type[Days], zone: str, change: str
+) -> None:
+    windows, moment = kind(grid, zone), instant("change", change)
     times = [moment + quarter * HOUR // 4 for quarter in range(-300, 300)]
     edges = [windows.midnight(windows.day_of(moment) + day) for day in range(-3, 4)]
     times += [edge + off for edge in edges for off in (-1, 0, 1)]
@@ -79,8 +83,9 @@ def test_days_in_columns_are_those_of_the_model(grid: Windows, zone: str, change
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Pacific/Kiritimati"])
-def test_days_in_columns_at_the_ends_of_the_calendar(zone: str) -> None:
-    windows, today = Days(Windows(1, 1), zone), instant("today", "2026-03-29T01:00:00")
+@pytest.mark.parametrize("kind", [Days, Months])
+def test_days_in_columns_at_the_ends_of_the_calendar(kind: type[Days], zone: str) -> None:
+    windows, today = kind(Windows(1, 1), zone), instant("today", "2026-03-29T01:00:00")
     edges = [-62_135_596_800_000_000, 253_402_300_800_000_000]
     times = [
         edge + hour * HOUR + off for edge in edges for hour in range(-60, 60) for off in (-1, 0)
