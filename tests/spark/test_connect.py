@@ -110,6 +110,7 @@ def test_what_cannot_be_there_is_refused(connect: ConnectServer, tmp_path: Path)
     failed = "BatchError: ValueError: no batch 0 today (batch 0, the sink of results, "
     assert said["failing"].startswith(failed)
     assert "connected.py" in said["failing"]
+    assert said["delta"].startswith("SettingError: to_delta() needs Delta's SQL")
     assert said["windowing"].startswith("OptionError: spark='Spark Connect' needs")
     assert (
         "SpecChangedError: the checkpoint was written by a query that goes by nothing"

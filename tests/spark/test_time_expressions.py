@@ -39,7 +39,7 @@ def found(made: mt.WindowedAggregate) -> list[tuple[Any, ...]]:
 
 def test_times_in_all_forms_give_the_same_windows(messages: DataFrame) -> None:
     days = [("a", "2026-01-01 00:00:00", 2), ("b", "2026-01-02 00:00:00", 1)]
-    times = ["event.at", F.to_timestamp("s").alias("t"), "deep.text", "deep.day", F.to_date("s")]
+    times = ["event.at", F.to_timestamp("deep.text"), "deep.text", "deep.day", F.to_date("s")]
     made = [query(messages, key="k", time=time) for time in times]
     shown = [
         one.results.selectExpr(f"{n} AS form", "k", "cast(window_start AS string) AS at", "n")

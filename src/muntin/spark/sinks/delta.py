@@ -41,9 +41,6 @@ class DeltaSink:
         check_columns(schema.names, keys, self.table, self.history)
         for field in schema.fields:
             _check_column(field.name, field.dataType)
-
-    def prepare(self) -> None:
-        """Look whether the session can write Delta tables at all."""
         spark = SparkSession.getActiveSession()
         if spark is not None:
             _require(spark)
@@ -100,9 +97,8 @@ def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
 
 
 def _require(spark: SparkSession) -> None:
-    if is_connected(spark):
-        return  # its server has the jars, or says that it hasn't
-    if not has_class(spark, _EXTENSION):
+    # Which jars a server has isn't seen from here, and what it was started with is.
+    if not is_connected(spark) and not has_class(spark, _EXTENSION):
         raise SettingError(f"to_delta() needs Delta, which this session hasn't: {_START}")
     if _EXTENSION not in str(spark.conf.get("spark.sql.extensions", "")):
         raise SettingError(f"to_delta() needs Delta's SQL, which this session hasn't: {_START}")

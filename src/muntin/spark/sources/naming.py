@@ -49,7 +49,7 @@ def name_of(frame: DataFrame, option: str, given: Column, written: Column | str 
                 alias = written.replace(".", "_")
                 hint = f'give it a name of its own: F.col("{written}").alias("{alias}")'
             raise OptionError(option, name, "is another column of the frame", hint)
-    elif set("`.") & set(name):
+    elif option == "key" and set("`.") & set(name):
         hint = 'name it: .alias("…"), without dots and backticks'
         raise OptionError(option, name, "can't be the name of a column", hint)
     return name
