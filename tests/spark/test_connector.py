@@ -118,6 +118,8 @@ def test_a_folder_without_the_connector_is_named(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fresh = spark.newSession()
+    # Other tests may have added the connector to this JVM.
+    monkeypatch.setattr(connector, "has_class", lambda spark, name: False)
     monkeypatch.setenv(connector.FOLDER_VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(mt.SettingError, match="nowhere', which isn't a folder"):
         connector.connect(fresh)
@@ -126,9 +128,10 @@ def test_a_folder_without_the_connector_is_named(
         connector.connect(fresh)
 
 
-def test_without_maven_the_cure_is_told(
+def test_without_maven_it_says_what_to_do(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(connector, "has_class", lambda spark, name: False)
     monkeypatch.delenv(connector.FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
