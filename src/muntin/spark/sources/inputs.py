@@ -102,7 +102,9 @@ class Input:
     @property
     def ahead(self) -> int | None:
         """By how much the least time still to come exceeds the watermark of the operator before."""
-        return None if self.fed is None or self.time is None else self.fed.ahead(self.time)
+        if self.fed is None or self.time is None or self.computed is not None:
+            return None
+        return self.fed.ahead(self.time)
 
     def with_shards(self, count: int) -> Input:
         """The same, where an operator before has so many shards if no number was asked for."""
