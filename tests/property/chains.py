@@ -14,7 +14,7 @@ from tests.property.streams import Ground, Range, Stream, any_streams, specs
 from muntin.model import aggregates
 from muntin.model.axis import HOUR
 from muntin.model.days import Days
-from muntin.model.policies import Each, Every
+from muntin.model.policies import Each, Every, When
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle import Step
 
@@ -59,6 +59,12 @@ def chains(draw: st.DrawFn, *, by_wall: bool = True) -> Chain:
     ground = Ground(kind, "time", unit, 0, "UTC", False, False, False, False, False)
     drawn = draw(specs(ground))
     firing = drawn.firing
+    # The aggregates are others than those that conditions are drawn for.
+    firing = replace(
+        firing,
+        early=Each() if isinstance(firing.early, When) else firing.early,
+        late=Each() if isinstance(firing.late, When) else firing.late,
+    )
     if not by_wall:
         firing = replace(
             firing,

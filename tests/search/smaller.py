@@ -143,7 +143,7 @@ def _fewer_aggregates(stream: Any) -> Iterator[Any]:
     spec = stream.spec
     for kept in _without(list(spec.aggregates.items())):
         if kept:
-            yield replace(stream, spec=replace(spec, aggregates=dict(kept)))
+            yield from _possible(stream, lambda kept=kept: replace(spec, aggregates=dict(kept)))
 
 
 def _simpler_queries(stream: Any) -> Iterator[Any]:

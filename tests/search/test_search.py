@@ -68,7 +68,7 @@ def found(subject: Subject, seed: int = 1) -> Finding:
 
 
 def test_a_door_that_drops_a_message_is_found_out_by_three_messages() -> None:
-    finding = found(Windows([Forgetful()], 100, NARROW))
+    finding = found(Windows([Forgetful()], 100, NARROW), 2)
     assert any("seen 2, expected 3" in text for text in finding.differences)
     case = read_back(finding.subject.transcript("pasted", finding.case))
     assert [len(step.messages) for step in case.steps] == [3]

@@ -152,9 +152,6 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "aggregate that is a text": (
         lambda f: over(f).agg(n="count"), "agg", "'n=count'", "n=muntin.count()"
     ),
-    "time that is an expression": (
-        lambda f: over(f, time=F.col("at")), "time", "Column", "under a name first"
-    ),
     "clock that is an expression": (
         lambda f: over(f, clock=F.col("at")), "clock", "Column", "under a name first"
     ),

@@ -157,7 +157,7 @@ def policy(
         read(when)
         return When(when)
     if each == (rows is not None or every is not None):
-        hint = "give each=True, or rows=N, every=DURATION or both, or when=CONDITION"
+        hint = "give each=True, rows=N, every=DURATION or both, whichever comes first, or when=TEXT"
         problem = "asks for each message and for more" if each else "asks for no policy"
         raise OptionError(option, (each, rows, every), problem, hint)
     if rows is not None and rows < 1:

@@ -37,7 +37,7 @@ def test_a_policy(asked: tuple[Any, ...], expected: Policy, words: str) -> None:
     "asked", [(False, None, None), (True, 3, None), (True, None, "1 s"), (True, 3, "1 s")]
 )
 def test_no_policy_or_more_than_each_message(asked: tuple[Any, ...]) -> None:
-    with pytest.raises(OptionError, match=r"give each=True, or rows=N, every=DURATION or both"):
+    with pytest.raises(OptionError, match=r"rows=N, every=DURATION or both, whichever"):
         policy("late", *asked)
 
 
