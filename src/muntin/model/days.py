@@ -5,9 +5,10 @@ Source: the window model ("sizes of whole days may take a time zone").
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from muntin.model.axis import DAY, Axis, Length, Rows, micros
@@ -163,13 +164,28 @@ def days(size: Length, zone: str, *, slide: Length | None = None, origin: int = 
         >>> str(days("1 day", "America/New_York"))
         'tumbling 1 day in America/New_York'
     """
-    length = _whole("size", size)
-    step = length if slide is None else _whole("slide", slide)
+    return on_grid(Days, _whole, size, slide, zone, origin)
+
+
+Local = TypeVar("Local", bound=Days)
+
+
+def on_grid(
+    kind: type[Local],
+    whole: Callable[[str, Length], int],
+    size: Length,
+    slide: Length | None,
+    zone: str,
+    origin: int,
+) -> Local:
+    """Windows of whole local days, or of what else a kind counts."""
+    length = whole("size", size)
+    step = length if slide is None else whole("slide", slide)
     if step > length:
-        raise OptionError("slide", slide, "is greater than the size", f"give {length} days or less")
-    known_zone(zone)
-    first = Days(Windows(1, 1), zone).day_of(origin)
-    return Days(Windows(length, step, first % step, "rows"), zone)
+        hint = f"give {length} {kind.counts}s or less"
+        raise OptionError("slide", slide, "is greater than the size", hint)
+    first = kind(Windows(1, 1), known_zone(zone)).day_of(origin)
+    return kind(Windows(length, step, first % step, "rows"), zone)
 
 
 def known_zone(zone: str) -> str:

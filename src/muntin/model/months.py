@@ -12,9 +12,8 @@ from typing import ClassVar
 from zoneinfo import ZoneInfo
 
 from muntin.model.axis import DAY, Length
-from muntin.model.days import Days, known_zone
+from muntin.model.days import Days, on_grid
 from muntin.model.errors import OptionError
-from muntin.model.windows import Windows
 
 _SIZE = re.compile(r"(?:interval\s+)?'?(\d{1,6})'?\s*(month|quarter|year)s?|p(\d{1,6})([my])")
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "m": 1, "y": 12}
@@ -35,6 +34,7 @@ class Months(Days):
     year 9999, months are those of UTC.
 
     Example:
+        >>> from muntin.model.windows import Windows
         >>> berlin = Months(Windows(1, 1), "Europe/Berlin")
         >>> month = berlin.pane_of(1_772_319_600_000_000)  # 2026-02-28T23:00Z
         >>> (berlin.end(month) - berlin.start(month)) // 3_600_000_000 == 31 * 24 - 1
@@ -117,14 +117,7 @@ def months(
         >>> str(months("1 year", "Europe/Berlin"))
         'tumbling 12 months in Europe/Berlin'
     """
-    length = _whole("size", size)
-    step = length if slide is None else _whole("slide", slide)
-    if step > length:
-        hint = f"give {length} months or less"
-        raise OptionError("slide", slide, "is greater than the size", hint)
-    name = known_zone("UTC" if zone is None else zone)
-    first = Months(Windows(1, 1), name).day_of(origin)
-    return Months(Windows(length, step, first % step, "rows"), name)
+    return on_grid(Months, _whole, size, slide, "UTC" if zone is None else zone, origin)
 
 
 def _whole(option: str, value: Length) -> int:
