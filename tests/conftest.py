@@ -1,7 +1,7 @@
 """What all tests share: one Spark session, and how hard the property tests try.
 
-Tests may be spread over processes, of which each has a session of its own where it needs one: those
-of one file that need Spark stay together.
+Tests may be spread over processes; those that need Spark stay together in one of them, since a
+machine has room for one session only.
 
 In every run they try the same few examples; ``HYPOTHESIS_PROFILE=thorough`` searches among many
 more.
@@ -47,21 +47,21 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.spark)
 
 
-class FilesOnSpark(LoadScopeScheduling):
-    """Gives files whose tests need Spark to a process whole, other tests to whoever has time."""
+class OneSession(LoadScopeScheduling):
+    """Gives whatever needs Spark to one process, and the rest to whoever has time."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.partition("::")[0] if nodeid.startswith(ON_SPARK) else nodeid
+        return "spark" if nodeid.startswith(ON_SPARK) else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesOnSpark:
-    return FilesOnSpark(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession:
+    return OneSession(config, log)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The only Spark session of a process; made when the first test asks for it."""
+    """The only Spark session of a run; made when the first test asks for it."""
     import muntin as mt
 
     # A run is too short for the JVM's second compiler to pay: without it, tests cost half.
