@@ -103,7 +103,7 @@ class Writer:
         """Run a batch; what it emits is kept where more than its figures and few rows may be asked.
 
         Without that each sink would run the whole batch again. It costs a plan and a copy, though,
-        which shows in the latency of small batches.
+        which a query of small batches can spare its memory.
         """
         found = number, emitted, self._outputs, self._checkpoint
         keeps = self._few_in_a_row < _IN_A_ROW
