@@ -12,7 +12,7 @@ from muntin.engine import columns
 from muntin.model.errors import OptionError, SettingError, SinkError
 from muntin.spark.host.internals.jvm import JvmError, has_class, is_connected
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import BATCH, check_columns
+from muntin.spark.sinks.files import BATCH, TableSink
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -24,32 +24,26 @@ _START = (
 _UNNAMEABLE = set(" ,;{}()\n\t=")
 
 
-class DeltaSink:
+class DeltaSink(TableSink):
     """Delta tables; see ``to_delta``."""
 
     def __init__(self, table: str, history: str | None) -> None:
-        self.table = table
-        self.history = history
-        names = (table,) if history is None else (table, history)
-        self.tables = tuple(f"Delta {name.rstrip('/')}" for name in names)
-        self._begun = False
+        super().__init__(table, history, lambda name: f"Delta {name.rstrip('/')}")
 
     def __repr__(self) -> str:
         return f"DeltaSink({self.table!r}, {self.history!r})"
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        check_columns(schema.names, keys, self.table, self.history)
+        super().check(schema, keys)
         for field in schema.fields:
             _check_column(field.name, field.dataType)
         spark = SparkSession.getActiveSession()
         if spark is not None:
             _require(spark)
 
-    def write(self, batch: Batch) -> None:
-        if batch.empty and self._begun:
-            return
+    def _write(self, batch: Batch) -> None:
         try:
-            self._write(batch)
+            self._merge(batch)
         except JvmError as error:
             if "NoSuchMethod" not in str(error) and "NoClassDefFound" not in str(error):
                 raise
@@ -58,9 +52,8 @@ class DeltaSink:
                 f"Delta {self.table}: these jars of Delta aren't made for Spark {spark.version}; "
                 "take those of this Spark, or a Spark that Delta's newest release is made for"
             ) from error
-        self._begun = True
 
-    def _write(self, batch: Batch) -> None:
+    def _merge(self, batch: Batch) -> None:
         frame = batch.frame
         log = self.table if batch.identity is None else self.history
         if batch.identity is not None:

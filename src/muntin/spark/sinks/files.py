@@ -10,6 +10,7 @@ import logging
 import os
 import shutil
 import threading
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -131,29 +132,53 @@ def sink(given: SinkLike | None) -> Sink | None:
     return _Function(given)
 
 
-class ParquetSink:
-    """Parquet files, a folder a batch; see ``to_parquet``."""
+class TableSink(ABC):
+    """A sink that keeps rows in a table: the newest of each identity, or all of them by batch.
 
-    def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = fspath(path)
-        self.tables = (self.path.rstrip("/"),)
+    Args:
+        table: The table.
+        history: Another that keeps every row of what has an identity.
+        place: How a table is told from others, also those of other sinks.
+    """
+
+    def __init__(self, table: str, history: str | None, place: Callable[[str], str]) -> None:
+        self.table = table
+        self.history = history
+        self.tables = tuple(place(name) for name in (table, history) if name is not None)
         self._begun = False
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        self._check(schema.names)
+        self._check_names(schema.names, keys)
 
     def write(self, batch: Batch) -> None:
+        # The first batch makes the table, also without rows.
         if batch.empty and self._begun:
             return
-        frame = batch.frame
-        self._check(frame.columns)
-        target = f"{self.path.rstrip('/')}/{BATCH}={batch.number}"
-        frame.write.mode("overwrite").parquet(target)
+        self._write(batch)
         self._begun = True
 
-    def _check(self, names: Iterable[str]) -> None:
+    def _check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+        check_columns(names, keys, self.table, self.history)
+
+    @abstractmethod
+    def _write(self, batch: Batch) -> None:
+        """Write a batch, or make the table where it is empty."""
+
+
+class ParquetSink(TableSink):
+    """Parquet files, a folder a batch; see ``to_parquet``."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        super().__init__(fspath(path).rstrip("/"), None, str)
+
+    def _write(self, batch: Batch) -> None:
+        frame = batch.frame
+        self._check_names(frame.columns, None)
+        frame.write.mode("overwrite").parquet(f"{self.table}/{BATCH}={batch.number}")
+
+    def _check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
         # Who reads the folder would get its number in place of the column.
-        check_columns(names, None, self.path)
+        super()._check_names(names, None)
 
 
 def to_parquet(path: str | PathLike[str]) -> ParquetSink:
@@ -180,39 +205,30 @@ def _duckdb() -> Any:
     return duckdb
 
 
-class DuckDBSink:
+class DuckDBSink(TableSink):
     """Tables in a DuckDB file; see ``to_duckdb``."""
 
     def __init__(self, path: str | PathLike[str], table: str, history: str | None) -> None:
         _duckdb()
         self.path = fspath(path)
-        self.table = table
-        self.history = history
-        names = (table,) if history is None else (table, history)
-        self.tables = tuple(f"{Path(path).resolve()}, {name.lower()}" for name in names)
-        self._begun = False
-
-    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        check_columns(schema.names, keys, self.table, self.history)
+        file = Path(path).resolve()
+        super().__init__(table, history, lambda name: f"{file}, {name.lower()}")
 
     def prepare(self) -> None:
         """Have a folder for the file."""
         self._make_folder()
 
-    def write(self, batch: Batch) -> None:
-        if batch.empty and self._begun:
-            return
+    def _write(self, batch: Batch) -> None:
         rows = batch.table()
         # A user's own sink may write through this one without having checked before.
-        check_columns(rows.column_names, batch.keys, self.table, self.history)
+        self._check_names(rows.column_names, batch.keys)
         path = Path(self.path).resolve()
         with _TURNS[path]:
             self._make(path)
             with _duckdb().connect(self.path) as connection:
                 connection.execute("SET TimeZone = 'UTC'")
-                refused = self._write(connection, batch, rows)
+                refused = self._written(connection, batch, rows)
         set_aside(batch, rows, refused, self._place)
-        self._begun = True
 
     @property
     def _place(self) -> str:
@@ -249,7 +265,7 @@ class DuckDBSink:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _write(self, connection: Any, batch: Batch, rows: pa.Table) -> dict[int, str]:
+    def _written(self, connection: Any, batch: Batch, rows: pa.Table) -> dict[int, str]:
         """Write what can be written; give back what can't, by position, and why."""
         with suppress(RowsRefusedError):
             self._transaction(connection, batch, rows, "COMMIT")

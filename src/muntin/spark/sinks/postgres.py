@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SinkError
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import BATCH, check_columns, set_aside
+from muntin.spark.sinks.files import BATCH, TableSink, check_columns, set_aside
 from muntin.spark.sinks.postgres_link import Link, refusals
 from muntin.spark.sinks.postgres_types import column_type, values
 from muntin.spark.sinks.unstorable import RowsRefusedError, sift
@@ -76,7 +75,7 @@ class _Target:
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
 
-class PostgresSink:
+class PostgresSink(TableSink):
     """Tables in PostgreSQL; see ``to_postgres``."""
 
     def __init__(
@@ -87,25 +86,17 @@ class PostgresSink:
                 _check_name(option, name)
         self.link = link
         self.schema = schema
-        self.table = table
-        self.history = history
         self.create = create
-        names = (table,) if history is None else (table, history)
-        self.tables = tuple(f"{link.place}, {schema or 'public'}.{name}" for name in names)
-        self._begun = False
+        where = f"{link.place}, {schema or 'public'}"
+        super().__init__(table, history, lambda name: f"{where}.{name}")
 
     def __repr__(self) -> str:
         return f"PostgresSink({self.link.place!r}, {self.table!r})"
 
-    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        self._check(schema.names, keys)
-
-    def write(self, batch: Batch) -> None:
-        if batch.empty and self._begun:
-            return
+    def _write(self, batch: Batch) -> None:
         rows = batch.table()
         # A user's own sink may write through this one without having checked before.
-        self._check(rows.column_names, batch.keys)
+        self._check_names(rows.column_names, batch.keys)
         numbered = rows.append_column(BATCH, pa.array([batch.number] * len(rows), pa.int64()))
         log, identity = self._log(batch.keys), batch.identity
 
@@ -127,9 +118,8 @@ class PostgresSink:
         for target, refused in self.link.run(work):
             taken = target.rows.select(rows.column_names)
             set_aside(batch, taken, refused, self._place(target))
-        self._begun = True
 
-    def _check(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+    def _check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
         there = list(names)
         for name in there:
             _check_name("column", name)
