@@ -207,19 +207,10 @@ class SessionTableShard(TableShard):
                     key, TableSession(place, session.end, self.stored_copy(place, key, value))
                 )
 
-    def values(self, time: int, visibility: Visibility) -> dict[Any, Any]:
-        """Keys and values of all sessions that an event of some time would join."""
+    def joined_at(self, time: int, visibility: Visibility) -> dict[Any, TableSession]:
+        """By key, the sessions that an event of some time would join."""
         found = {key: self.at(key, time, visibility) for key in self._by_key()}
-        return {key: session.value for key, session in found.items() if session is not None}
-
-    def borrowed_values(self, time: int, visibility: Visibility) -> dict[Any, Any]:
-        """The same, borrowed."""
-        found = {key: self.at(key, time, visibility) for key in self._by_key()}
-        return {
-            key: self.borrow(session.start, key, session.value, visibility.feed)
-            for key, session in found.items()
-            if session is not None
-        }
+        return {key: session for key, session in found.items() if session is not None}
 
     def keys(self, visibility: Visibility) -> list[Any]:
         """All keys that have a session."""

@@ -52,11 +52,13 @@ class View:
     def _of(self, shard: Any, time: int, *, oldest: bool = False) -> Iterator[Any]:
         visibility = shard.visibility(self._table.relative)
         if isinstance(shard, SessionTableShard):
-            found = (
-                shard.borrowed_values(time, visibility)
-                if self._borrows
-                else shard.values(time, visibility)
-            )
+            sessions = shard.joined_at(time, visibility)
+            found = dict.fromkeys(sessions)
+            if self._borrows:
+                found = {
+                    key: shard.borrow(one.start, key, one.value, visibility.feed)
+                    for key, one in sessions.items()
+                }
             return iter([self._pick(key, value) for key, value in found.items()])
         pane = shard.windows.pane_of(time)
         window = (shard.windows.first_window if oldest else shard.windows.last_window)(pane)

@@ -7,7 +7,7 @@ value put together when it is asked for. Everything else is kept by window, as F
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from muntin.model.windows import Windows
@@ -291,14 +291,16 @@ class WindowTableShard(TableShard):
                 found[key] = self.default(key) + total
         return {key: value for key, value in found.items() if value != DELETED}
 
-    def live(self) -> list[int]:
-        """The windows that hold something, in order."""
-        found = set(self.whole.places())
+    def live(self, upto: int | None = None) -> list[int]:
+        """The windows that hold something and haven't expired, in order; all, or up to one."""
+        found = {window for window in self.whole.places(None, upto) if not self.has_expired(window)}
         if self.panes is not None:
-            for pane in self.panes.places():
-                first = self.windows.first_window(pane)
-                found.update(range(first, self.windows.last_window(pane) + 1))
-        return sorted(k for k in found if not self.has_expired(k))
+            low = BEGINNING if self.closed is None else self.closed + 1
+            high, last = (END, None) if upto is None else (upto, self.windows.last_pane(upto))
+            for pane in self.panes.places(None, last):
+                first, after = self.windows.first_window(pane), self.windows.last_window(pane) + 1
+                found.update(range(max(first, low), min(after, high + 1)))
+        return sorted(found)
 
     def held(self, visibility: Visibility) -> list[int]:
         """The same for the agent at work, with windows whose values were only changed in place."""
@@ -315,11 +317,14 @@ class WindowTableShard(TableShard):
         }
 
     def snapshot(self) -> Iterator[Emitted]:
-        """See ``TableShard``; by window, then key."""
-        for window in self.live():
+        return self._emitted(self.live(), closed=False)
+
+    def _emitted(self, windows: Iterable[int], *, closed: bool) -> Iterator[Emitted]:
+        """What windows hold, by window, then key."""
+        for window in windows:
             values = self.values(window)
             for key in in_order(values):
-                yield Emitted(key, self.window(window), values[key], False)
+                yield Emitted(key, self.window(window), values[key], closed)
 
     def expired(self, window: tuple[int, int]) -> bool:
         return self.closed is not None and window[0] <= self.windows.start(self.closed)
@@ -338,7 +343,7 @@ class WindowTableShard(TableShard):
             upto = self.windows.ended(self.watermark - self.spec.expires)
         if upto is None or (self.closed is not None and upto <= self.closed):
             return []
-        emitted = list(self._emitted(upto)) if emit else []
+        emitted = list(self._emitted(self.live(upto), closed=True)) if emit else []
         self.closed = upto
         self.whole.drop_through(upto)
         pane = self._closed_pane()
@@ -346,23 +351,6 @@ class WindowTableShard(TableShard):
             self.panes.drop_through(pane)
         self._slots = {}
         return emitted
-
-    def _emitted(self, upto: int) -> Iterator[Emitted]:
-        for window in self._holding(upto):
-            values = self.values(window)
-            for key in in_order(values):
-                yield Emitted(key, self.window(window), values[key], True)
-
-    def _holding(self, upto: int) -> list[int]:
-        """The windows up to one that hold something and haven't been closed."""
-        found = set(self.whole.places(None, upto))
-        if self.panes is not None:
-            for pane in self.panes.places(None, self.windows.last_pane(upto)):
-                first = self.windows.first_window(pane)
-                if self.closed is not None:
-                    first = max(first, self.closed + 1)
-                found.update(range(first, min(upto, self.windows.last_window(pane)) + 1))
-        return sorted(k for k in found if not self.has_expired(k))
 
     def changes(self) -> Iterator[Emitted]:
         touched = {window: set(values) for window, values in self.whole.changed()}
