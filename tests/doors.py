@@ -34,7 +34,7 @@ from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache
 from muntin.state.shards import split
 from muntin.stores import Image, KeyValue, memory, rocks
-from muntin.testing.oracle import Oracle, Step
+from muntin.testing.oracle import Oracle, OracleStep
 from muntin.testing.oracle.emitting import nulls_first
 from muntin.testing.oracle.stepping import COUNTS
 
@@ -61,7 +61,7 @@ class Door(Protocol):
 
     Attributes:
         name: How the tests call it.
-        tells_watermark: Whether ``Step.watermark`` is filled in.
+        tells_watermark: Whether ``OracleStep.watermark`` is filled in.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Door(Protocol):
         """Whether this door can take these steps."""
         ...
 
-    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         """Run a query from nothing through all of the steps; one answer for each.
 
         ``spec.types`` says what the columns hold: ``string``, ``long``, ``double`` or ``boolean``.
@@ -89,7 +89,7 @@ class OracleDoor:
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
         return True
 
-    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         """Run the oracle."""
         oracle = Oracle(spec)
         return [oracle.step(step.messages, step.wall, step.final, step.reached) for step in steps]
@@ -120,7 +120,7 @@ class EngineDoor:
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
         return True
 
-    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         """Run the engine."""
         combiner = lifting(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
         stores = [MemoryBlobs() for _ in range(self.buckets)]
@@ -137,7 +137,7 @@ class EngineDoor:
             emitted.append(self._step(combiner, shards, step))
         return emitted
 
-    def _step(self, combiner: Combiner, shards: list[Shard], step: Batch) -> Step:
+    def _step(self, combiner: Combiner, shards: list[Shard], step: Batch) -> OracleStep:
         spec = combiner.spec
         messages = frame(spec, step)
         half = len(messages) // 2
@@ -176,7 +176,7 @@ class EngineDoor:
         zeros = dict.fromkeys(COUNTS, 0)
         ends = step.final and spec.axis == "time"
         watermark = math.inf if ends else shards[0].state.watermark
-        return Step(firings, rejected, {**zeros, **counts}, watermark)
+        return OracleStep(firings, rejected, {**zeros, **counts}, watermark)
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class StandaloneDoor:
         times = [m[spec.time] for step in steps for m in step.messages if spec.time]
         return not self.tables or all(abs(time) < 10**16 for time in times if isinstance(time, int))
 
-    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         """Run an operator."""
         with tempfile.TemporaryDirectory() as folder:
             run = OperatorRun(self, spec, Path(folder), steps[0].wall if steps else 0)
@@ -237,7 +237,7 @@ class OperatorRun:
             store = rocks(self.folder / "state", sync=False)
         return made(self.spec, store, schema=types, clock=lambda: self.now)
 
-    def step(self, step: Batch) -> Step:
+    def step(self, step: Batch) -> OracleStep:
         operator = self.operator
         before = Counter(operator.counts)
         if self.door.single:
@@ -264,7 +264,7 @@ class OperatorRun:
             operator.close()
             self.operator = self.opened()
         zeros = dict.fromkeys(COUNTS, 0)
-        return Step(firings, rejected, {**zeros, **counts}, watermark)
+        return OracleStep(firings, rejected, {**zeros, **counts}, watermark)
 
     def _batch(self, step: Batch) -> Any:
         if not self.door.tables:

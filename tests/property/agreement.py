@@ -14,7 +14,7 @@ from tests.transcripts.comparison import row_differences, same_row, unordered_di
 
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.spec import DUPLICATES, WindowSpec
-from muntin.testing.oracle import Step
+from muntin.testing.oracle import OracleStep
 from muntin.testing.oracle.emitting import nulls_first
 
 Place = tuple[Any, ...]
@@ -26,7 +26,7 @@ def differences(door: Door, spec: WindowSpec, steps: Sequence[Batch]) -> list[st
 
 
 def differences_of_output(
-    door: Door, spec: WindowSpec, steps: Sequence[Batch], emitted: Sequence[Step]
+    door: Door, spec: WindowSpec, steps: Sequence[Batch], emitted: Sequence[OracleStep]
 ) -> list[str]:
     """Where what a door has emitted is something else than what the oracle says."""
     single = isinstance(door, StandaloneDoor) and door.single
@@ -42,14 +42,14 @@ def differences_of_output(
     return found
 
 
-def step_differences(step: Step, wanted: Step) -> list[str]:
+def step_differences(step: OracleStep, wanted: OracleStep) -> list[str]:
     """Firings in order, rejected messages in any, and the counts of messages."""
     found = row_differences("firing", step.firings, wanted.firings)
     found += unordered_differences("rejected", step.rejected, wanted.rejected)
     return found + count_differences(of_messages(step), of_messages(wanted))
 
 
-def _singles(step: Step, wanted: Step) -> list[str]:
+def _singles(step: OracleStep, wanted: OracleStep) -> list[str]:
     found = row_differences("firing", in_order(step.firings), in_order(wanted.firings))
     found += unordered_differences("rejected", of_rejected(step), of_rejected(wanted))
     return found + count_differences(of_messages(step), of_messages(wanted))
@@ -64,7 +64,7 @@ def count_differences(counts: dict[str, int], wanted: dict[str, int]) -> list[st
     ]
 
 
-def unaccounted(steps: Sequence[Batch], emitted: Sequence[Step]) -> list[str]:
+def unaccounted(steps: Sequence[Batch], emitted: Sequence[OracleStep]) -> list[str]:
     """Where messages in aren't messages counted, rejected, or taken before."""
     found = []
     for number, (batch, step) in enumerate(zip(steps, emitted, strict=True), start=1):
@@ -76,7 +76,7 @@ def unaccounted(steps: Sequence[Batch], emitted: Sequence[Step]) -> list[str]:
     return found
 
 
-def one_by_one(spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+def one_by_one(spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
     """What the oracle says of the steps when each message is one, and each clock too."""
     wall, parts, counts = steps[0].wall, [], []
     for step in steps:
@@ -89,10 +89,10 @@ def one_by_one(spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
     return [joined([next(emitted) for _ in range(n)]) for n in counts]
 
 
-def joined(emitted: list[Step]) -> Step:
+def joined(emitted: list[OracleStep]) -> OracleStep:
     """Some steps as one."""
     counts = {name: sum(step.counts[name] for step in emitted) for name in emitted[0].counts}
-    return Step(
+    return OracleStep(
         [row for step in emitted for row in step.firings],
         [row for step in emitted for row in step.rejected],
         counts,
@@ -106,14 +106,14 @@ def in_order(firings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(firings, key=lambda row: nulls_first(tuple(row.get(name) for name in names)))
 
 
-def of_rejected(step: Step) -> list[dict[str, Any]]:
+def of_rejected(step: OracleStep) -> list[dict[str, Any]]:
     """A window whose sum overflows isn't a message, and no message's watermark goes with it."""
     return [
         {**row, "watermark": None} if row["reason"] == "overflow" else row for row in step.rejected
     ]
 
 
-def of_messages(step: Step) -> dict[str, int]:
+def of_messages(step: OracleStep) -> dict[str, int]:
     """The counts of messages, without those of windows."""
     return {name: n for name, n in step.counts.items() if name != "overflow"}
 

@@ -16,7 +16,7 @@ from muntin.model.axis import HOUR
 from muntin.model.days import Days
 from muntin.model.policies import Each, Every, When
 from muntin.model.spec import WindowSpec
-from muntin.testing.oracle import Step
+from muntin.testing.oracle import OracleStep
 
 INNER = Range(("fixed", "cumulating", "days", "sliding", "sessions"), ("time",), replays=True)
 OUTER = ("fixed", "cumulating", "sliding", "sessions")
@@ -84,7 +84,9 @@ def chains(draw: st.DrawFn, *, by_wall: bool = True) -> Chain:
     return Chain(inner, outer)
 
 
-def run(door: Door, chain: Chain, *, follows: bool = True) -> tuple[list[Step], list[Step]]:
+def run(
+    door: Door, chain: Chain, *, follows: bool = True
+) -> tuple[list[OracleStep], list[OracleStep]]:
     """What both queries say, step by step.
 
     Args:
@@ -96,7 +98,7 @@ def run(door: Door, chain: Chain, *, follows: bool = True) -> tuple[list[Step], 
     return below, door.run(chain.outer, between(chain, below, follows=follows))
 
 
-def between(chain: Chain, below: Sequence[Step], *, follows: bool) -> list[Batch]:
+def between(chain: Chain, below: Sequence[OracleStep], *, follows: bool) -> list[Batch]:
     """The steps of the second query: what the first emits in full in each of its own."""
     full = [[f for f in step.firings if f["emission"] == "full"] for step in below]
     # Windows that are full later end behind the watermark.

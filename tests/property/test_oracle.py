@@ -26,7 +26,7 @@ from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
-from muntin.testing.oracle import Step
+from muntin.testing.oracle import OracleStep
 from muntin.testing.oracle.emitting import nulls_first
 
 Bounds = tuple[int, int]
@@ -123,7 +123,7 @@ def test_what_is_told_again_changes_nothing(stream: Stream) -> None:
         assert repr(step) == repr(alone)
 
 
-def steps_of(stream: Stream) -> list[Step]:
+def steps_of(stream: Stream) -> list[OracleStep]:
     return OracleDoor().run(stream.spec, stream.steps)
 
 

@@ -23,7 +23,7 @@ from tests.transcripts.test_writing import joins_read_back, read_back
 
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
-from muntin.testing.oracle import Step
+from muntin.testing.oracle import OracleStep
 
 NARROW = Range(("fixed", "sessions"))
 
@@ -34,7 +34,7 @@ class Forgetful(OracleDoor):
 
     name: str = "forgetful"
 
-    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         heard = [replace(s, messages=s.messages[:2] + s.messages[3:]) for s in steps]
         return super().run(spec, heard)
 
@@ -45,7 +45,7 @@ class Hasty(OracleDoor):
 
     name: str = "hasty"
 
-    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         if sum(len(step.messages) > 1 for step in steps) > 1:
             raise KeyError(spec.time)
         return super().run(spec, steps)

@@ -27,7 +27,7 @@ from muntin.spark.host.plan import Plan
 from muntin.spark.sources.inputs import Input
 from muntin.spark.window_plan import Request, build
 from muntin.spark.windowed import WindowedAggregate
-from muntin.testing.oracle import Step
+from muntin.testing.oracle import OracleStep
 from muntin.testing.oracle.stepping import COUNTS
 
 _CLOCK, _TAKE = "at_wall", "take"
@@ -50,10 +50,12 @@ class SparkDoor:
         """A stream doesn't end; a batch frame is one step."""
         return len(steps) == 1 or not any(step.final for step in steps)
 
-    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[Step]:
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         return self.run_all([(spec, steps)])[0]
 
-    def run_all(self, cases: Sequence[tuple[WindowSpec, Sequence[Batch]]]) -> list[list[Step]]:
+    def run_all(
+        self, cases: Sequence[tuple[WindowSpec, Sequence[Batch]]]
+    ) -> list[list[OracleStep]]:
         """Run some cases in one query: all of them streams, or all of them batch frames.
 
         A query has costs of its own, which some cases share. Shorter ones get steps of nothing.
@@ -167,7 +169,7 @@ def _text(time: int | str | None) -> str | None:
 
 def _step(
     plan: Plan, rows: list[Any], spec: WindowSpec, totals: dict[str, int], final: bool
-) -> Step:
+) -> OracleStep:
     firings = _firings(rows, spec)
     rejected = [row for blob in blobs(rows, "rejected") for row in rows_of(blob)]
     progress = [json.loads(row["progress"]) for row in rows if row["progress"]]
@@ -188,7 +190,7 @@ def _step(
         if spec.time:
             row[spec.time] = _micros(row[spec.time])
     ends = final and spec.axis == "time"
-    return Step(firings, rejected, zeros | new, math.inf if ends else marks.pop())
+    return OracleStep(firings, rejected, zeros | new, math.inf if ends else marks.pop())
 
 
 def _firings(rows: list[Any], spec: WindowSpec) -> list[dict[str, Any]]:

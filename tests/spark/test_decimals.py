@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
-from muntin.model.pipeline import Table
+from muntin.model.pipeline import DeclaredTable
 from muntin.spark.sources.kafka import MALFORMED
 from muntin.spark.sources.tables import Surroundings, read
 
@@ -102,7 +102,7 @@ def test_endless_numbers_in_files_are_null(spark: SparkSession, tmp_path: Path, 
         endless, sound = ["a,1e10000000", 'b,"1e-1000000000"'], ["1234e5678,1.23456", "e,2e3"]
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "part").write_text("\n".join([*endless, *sound]))
-    table = Table("t", form, columns, options={"path": f"{tmp_path}/in"}, stream=False)
+    table = DeclaredTable("t", form, columns, options={"path": f"{tmp_path}/in"}, stream=False)
     found = read(spark, table, Surroundings()).collect()
     rows = [row.asDict(recursive=True) for row in found]
     assert len(rows) == len(endless) + len(sound)
@@ -123,6 +123,6 @@ def test_a_text_of_any_length_is_read(spark: SparkSession, tmp_path: Path) -> No
     assert (len(sound.id), sound.amount, sound[MALFORMED]) == (len(text), Decimal("1.5"), None)
     assert bytes(endless[MALFORMED]) == payloads[1].encode()
     (tmp_path / "part").write_text("\n".join(payloads))
-    table = Table("t", "json", FLAT, options={"path": str(tmp_path)}, stream=False)
+    table = DeclaredTable("t", "json", FLAT, options={"path": str(tmp_path)}, stream=False)
     sizes = read(spark, table, Surroundings()).selectExpr("length(id)", "amount").collect()
     assert sizes == [(len(text), Decimal("1.5")), (len(text), None)]

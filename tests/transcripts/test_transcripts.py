@@ -11,7 +11,7 @@ from tests.transcripts.comparison import row_differences, unordered_differences
 from tests.transcripts.notation import Case, Expected, read_cases
 
 from muntin.model.spec import DUPLICATES
-from muntin.testing.oracle import Step
+from muntin.testing.oracle import OracleStep
 
 CASES = read_cases(Path(__file__).parent)
 RIGHT = [case for case in CASES if not case.wrong]
@@ -50,7 +50,7 @@ def differences(case: Case, door: Door) -> list[str]:
     return found
 
 
-def step_differences(step: Step, expected: Expected, door: Door) -> list[str]:
+def step_differences(step: OracleStep, expected: Expected, door: Door) -> list[str]:
     found = row_differences("firing", step.firings, expected.firings)
     found += unordered_differences("rejected", step.rejected, expected.rejected)
     knows = door.tells_watermark and expected.watermark is not ...

@@ -30,7 +30,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
 from muntin.model.windows import Windows
-from muntin.testing.oracle import Step
+from muntin.testing.oracle import OracleStep
 
 
 def transcript(name: str, spec: WindowSpec, steps: Sequence[Batch]) -> str:
@@ -168,7 +168,7 @@ def _duration(length: int) -> str:
 
 
 def _window_step(
-    spec: WindowSpec, columns: list[str], batch: Batch, step: Step
+    spec: WindowSpec, columns: list[str], batch: Batch, step: OracleStep
 ) -> Iterator[tuple[str, Any]]:
     yield "wall", _time(batch.wall)
     times = {spec.time}

@@ -19,7 +19,7 @@ from muntin.cli.rows import KEPT, LiveRows
 from muntin.explain.flows import summary
 from muntin.model.axis import moment
 from muntin.model.counts import rejections_in_words
-from muntin.model.pipeline import Table, Windowing
+from muntin.model.pipeline import DeclaredTable, Windowing
 
 if TYPE_CHECKING:
     from muntin.sql.script import Question
@@ -88,19 +88,19 @@ class Shell:
         self.form = form
         self._spark = spark
         self._ours = spark is None
-        self.session = door.session()
+        self.defined = door.definitions()
 
     @property
     def names(self) -> list[str]:
         """The names of tables and views."""
-        catalog = self.session.catalog
+        catalog = self.defined.catalog
         return [table.name for table in catalog.tables.values()] + list(catalog.views)
 
     @property
     def columns(self) -> list[str]:
         """The names of all tables' columns."""
         found: list[str] = []
-        for table in self.session.catalog.tables.values():
+        for table in self.defined.catalog.tables.values():
             found += _columns(table)
         return list(dict.fromkeys(found))
 
@@ -119,7 +119,7 @@ class Shell:
             elif command == "help":
                 self.console.print(_HELP, highlight=False, markup=False)
             else:
-                self._one(door.step(statement, self.session))
+                self._one(door.step(statement, self.defined))
 
     def _one(self, question: Question | None) -> None:
         if question is None:
@@ -206,7 +206,7 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _columns(table: Table) -> list[str]:
+def _columns(table: DeclaredTable) -> list[str]:
     declared = re.findall(r"(?:^|, )`((?:[^`]|``)+)` ", table.columns or "")
     return [*declared, *(column.name for column in table.computed)]
 

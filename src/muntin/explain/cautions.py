@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from muntin.explain.size import Rates, amount, estimate
 from muntin.model.axis import phrase
 from muntin.model.by_number import Moving
-from muntin.model.pipeline import Table
+from muntin.model.pipeline import DeclaredTable
 from muntin.model.policies import Each
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -99,7 +99,7 @@ def _output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
 
 
 def never_late_by(
-    spec: WindowSpec, clock: str | None = None, table: Table | None = None
+    spec: WindowSpec, clock: str | None = None, table: DeclaredTable | None = None
 ) -> str | None:
     """Why a column of event times can't be late, by what is known of it."""
     if spec.time is not None and spec.time == clock:

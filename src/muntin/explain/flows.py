@@ -11,13 +11,13 @@ from muntin.explain.size import Rates
 from muntin.explain.story import Circumstances, story
 from muntin.model.pipeline import (
     SIDE_COLUMNS,
+    DeclaredTable,
     Derived,
     Flow,
     Pipeline,
     Query,
     Reading,
     Relation,
-    Table,
     Windowing,
 )
 from muntin.model.placeholders import partly
@@ -36,7 +36,7 @@ def stories(
 
 def summary(
     made: Query,
-    tables: Mapping[str, Table],
+    tables: Mapping[str, DeclaredTable],
     rates: Rates | None = None,
     target: str | None = None,
 ) -> str:
@@ -45,7 +45,7 @@ def summary(
 
 
 def _summary(
-    made: Query, tables: Mapping[str, Table], rates: Rates | None, target: str | None
+    made: Query, tables: Mapping[str, DeclaredTable], rates: Rates | None, target: str | None
 ) -> Iterator[str]:
     sources = (made.source,) if isinstance(made, Windowing) else (made.left, made.right)
     for relation in sources:
@@ -70,7 +70,7 @@ def _summary(
 
 
 def _known(
-    made: Windowing, tables: Mapping[str, Table], rates: Rates | None, target: str | None
+    made: Windowing, tables: Mapping[str, DeclaredTable], rates: Rates | None, target: str | None
 ) -> Circumstances:
     name = _origin(made.source)
     table = tables.get(name.lower())
@@ -112,7 +112,7 @@ def _origin(relation: Relation) -> str:
     return "the windows above" if isinstance(relation, Windowing) else "the pairs above"
 
 
-def _placed(table: Table, given: Mapping[str, str]) -> Table:
+def _placed(table: DeclaredTable, given: Mapping[str, str]) -> DeclaredTable:
     """A table with its path as it was given."""
     path = table.options.get("path")
     if path is None:
@@ -120,7 +120,7 @@ def _placed(table: Table, given: Mapping[str, str]) -> Table:
     return replace(table, options={**table.options, "path": partly(path, given)})
 
 
-def _place(table: Table) -> str:
+def _place(table: DeclaredTable) -> str:
     path = table.options.get("path")
     return table.connector if path is None else f"{table.connector} at {path}"
 

@@ -99,7 +99,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Table:
+class DeclaredTable:
     """A source or a sink.
 
     Attributes:
@@ -279,7 +279,7 @@ class Pipeline:
         names: What ``--set`` may give: the names that the file asks for.
     """
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, DeclaredTable]
     flows: tuple[Flow, ...]
     checkpoint: str | None = None
     trigger: int | None = None

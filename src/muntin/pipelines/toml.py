@@ -14,12 +14,12 @@ from muntin.model.axis import Length, micros, rows
 from muntin.model.errors import MuntinError, OptionError, SqlError
 from muntin.model.pipeline import (
     Column,
+    DeclaredTable,
     Derived,
     Flow,
     Marks,
     Pipeline,
     Reading,
-    Table,
     Windowing,
     quoted,
 )
@@ -88,7 +88,7 @@ class _Reader:
     def __init__(self, form: PipelineForm, given: Mapping[str, str]) -> None:
         self.form = form
         self.given = given
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, DeclaredTable] = {}
         self.place = ""
 
     def pipeline(self, text: str) -> Pipeline:
@@ -122,7 +122,7 @@ class _Reader:
             problem = f"is written twice, first by queries.{flows[first.query].name}.{first.part}"
             raise OptionError(second.part, second.table, problem, HINT)
 
-    def _table(self, name: str, table: TableForm) -> Table:
+    def _table(self, name: str, table: TableForm) -> DeclaredTable:
         options = {key: _text(value) for key, value in table.options.items()}
         if table.path is not None:
             options["path"] = table.path
@@ -137,7 +137,7 @@ class _Reader:
             table.clock,
             None if table.idle is None else micros("idle", table.idle, zero=False),
         )
-        return Table(
+        return DeclaredTable(
             name,
             table.connector,
             columns,

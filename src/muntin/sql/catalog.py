@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import (
+    DeclaredTable,
     Derived,
     Marks,
     Reading,
     Relation,
-    Table,
     Windowing,
     quoted,
     tables_of,
@@ -78,7 +78,7 @@ class Catalog:
         used: The tables that a pipeline's queries read and write, in lower case.
     """
 
-    tables: dict[str, Table] = field(default_factory=dict)
+    tables: dict[str, DeclaredTable] = field(default_factory=dict)
     views: dict[str, Resolved] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
@@ -86,7 +86,9 @@ class Catalog:
         """A copy that may name more."""
         return Catalog(dict(self.tables), dict(self.views), set(self.used))
 
-    def add_table(self, text: str, span: Span, table: Table, existing: Existing = "refuse") -> None:
+    def add_table(
+        self, text: str, span: Span, table: DeclaredTable, existing: Existing = "refuse"
+    ) -> None:
         """Name a table."""
         name = table.name.lower()
         if self._stays(text, span, table.name, existing, name in self.tables):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from muntin.model.pipeline import Flow, Table
+from muntin.model.pipeline import DeclaredTable, Flow
 
 Part = Literal["into", "rejected"]
 HINT = "give each output a table of its own"
@@ -26,7 +26,9 @@ class Target:
     table: str
 
 
-def shared(flows: Sequence[Flow], tables: Mapping[str, Table]) -> tuple[Target, Target] | None:
+def shared(
+    flows: Sequence[Flow], tables: Mapping[str, DeclaredTable]
+) -> tuple[Target, Target] | None:
     """The first two outputs that go to one table; names are compared without case.
 
     A topic of Kafka may take the rejected messages of several queries: it is only added to, and a

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from muntin.model.axis import micros
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import Column, Flow, Marks, Pipeline, Table, sharded, tables_of
+from muntin.model.pipeline import Column, DeclaredTable, Flow, Marks, Pipeline, sharded, tables_of
 from muntin.model.placeholders import names
 from muntin.sql.catalog import Catalog, Resolved, with_watermark
 from muntin.sql.cursor import Cursor, Span, read, semicolons
@@ -34,7 +34,7 @@ class Question:
 
     text: str
     lowered: Lowered
-    tables: Mapping[str, Table]
+    tables: Mapping[str, DeclaredTable]
     explain: bool = False
     earlier: Mapping[str, tuple[str, Span]] = field(default_factory=dict)
 
@@ -47,7 +47,7 @@ class Question:
 
 
 @dataclass
-class Session:
+class Definitions:
     """Tables, views and settings that statements leave to those after them.
 
     Attributes:
@@ -107,9 +107,9 @@ class Session:
         return int(self.settings["buckets"]) if "buckets" in self.settings else None
 
 
-def session() -> Session:
+def definitions() -> Definitions:
     """Nothing defined yet."""
-    return Session(Catalog(), {})
+    return Definitions(Catalog(), {})
 
 
 def _period(text: str, value: str, span: Span) -> int:
@@ -143,7 +143,7 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
         'tumbling 10 minutes'
     """
     statements, cursor = read(text, GRAMMAR, given)
-    made = session()
+    made = definitions()
     inserts: list[Insert] = []
     flows: list[Flow] = []
     for one in statements:
@@ -172,7 +172,7 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
 
 
 def _check_outputs(
-    text: str, inserts: list[Insert], flows: list[Flow], tables: Mapping[str, Table]
+    text: str, inserts: list[Insert], flows: list[Flow], tables: Mapping[str, DeclaredTable]
 ) -> None:
     """Refuse two outputs in one table, at the second."""
     clash = shared(flows, tables)
@@ -185,7 +185,7 @@ def _check_outputs(
     raise SqlError(text, span, f"{second.table} is written twice", HINT)
 
 
-def _flow(cursor: Cursor, insert: Insert, made: Session) -> Flow:
+def _flow(cursor: Cursor, insert: Insert, made: Definitions) -> Flow:
     text = cursor.sql
     lowered = _lowered(cursor, insert.select, made.catalog)
     targets = [(insert.into, insert.into_span)]
@@ -202,7 +202,7 @@ def _flow(cursor: Cursor, insert: Insert, made: Session) -> Flow:
     return Flow(into, _with_buckets(lowered, made).query, into, rejected)
 
 
-def _with_buckets(lowered: Lowered, made: Session) -> Lowered:
+def _with_buckets(lowered: Lowered, made: Definitions) -> Lowered:
     if made.buckets is None:
         return lowered
     return replace(lowered, query=sharded(lowered.query, made.buckets))
@@ -217,7 +217,7 @@ def _lowered(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered:
 
 
 def question(
-    text: str, given: Mapping[str, str] | None = None, made: Session | None = None
+    text: str, given: Mapping[str, str] | None = None, made: Definitions | None = None
 ) -> Question:
     """The one query of a text, with what is defined before it.
 
@@ -225,7 +225,7 @@ def question(
         SqlError: When there is none, or it can't be run, at the place.
     """
     statements, cursor = read(text, GRAMMAR, given)
-    made = made or session()
+    made = made or definitions()
     asked: Select | None = None
     explain = False
     for one in statements:
@@ -246,7 +246,7 @@ def question(
     return Question(text, lowered, made.catalog.tables, explain, made.places)
 
 
-def step(text: str, made: Session, given: Mapping[str, str] | None = None) -> Question | None:
+def step(text: str, made: Definitions, given: Mapping[str, str] | None = None) -> Question | None:
     """One statement of several that come one by one.
 
     Returns:
@@ -278,7 +278,7 @@ def split(text: str) -> list[str]:
     return [one for one in found if one.strip(" ;\n\t\r")]
 
 
-def table(cursor: Cursor, made: CreateTable) -> Table:
+def table(cursor: Cursor, made: CreateTable) -> DeclaredTable:
     """A table as the pipeline knows it."""
     options = dict(made.options)
     connector = options.pop("connector", None)
@@ -293,7 +293,7 @@ def table(cursor: Cursor, made: CreateTable) -> Table:
     marks = Marks(offset=made.offset, clock=made.clock)
     scope = Scope(cursor, frozenset({made.name.lower()}))
     ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in made.columns)
-    return Table(
+    return DeclaredTable(
         made.name,
         connector,
         ddl or None,

@@ -13,6 +13,6 @@ Example:
     [('home', 0, 1)]
 """
 
-from muntin.testing.oracle import Oracle, Step
+from muntin.testing.oracle import Oracle, OracleStep
 
-__all__ = ["Oracle", "Step"]
+__all__ = ["Oracle", "OracleStep"]

@@ -58,7 +58,7 @@ def test_a_view_is_defined_anew():
     asked.run(TABLE + "CREATE VIEW home AS SELECT * FROM clicks WHERE page = 'home';")
     asked.run("CREATE OR REPLACE VIEW home AS SELECT * FROM clicks WHERE page = 'start';")
     assert asked.names == ["clicks", "home"]
-    assert asked.session.catalog.views["home"].relation.where == "page = 'start'"
+    assert asked.defined.catalog.views["home"].relation.where == "page = 'start'"
 
 
 def test_statements_come_from_the_command_line_and_from_the_standard_input():

@@ -10,7 +10,7 @@ from muntin.explain.cautions import cautions, never_late_by
 from muntin.explain.flows import stories
 from muntin.explain.size import Rates, amount, estimate, memory
 from muntin.explain.story import Circumstances, story
-from muntin.model.pipeline import Column, Table
+from muntin.model.pipeline import Column, DeclaredTable
 from muntin.sql.door import pipeline
 
 AT = sentence(key="k", time="ts", lateness="30 minutes")
@@ -112,8 +112,8 @@ def test_a_column_that_is_never_late_needs_no_lateness():
         .tumbling("1 hour")
         .spec(n=mt.count())
     )
-    rate, plain = Table("t", "rate"), Table("t", "parquet")
-    read = Table("t", "parquet", computed=(Column("timestamp", "current_timestamp()"),))
+    rate, plain = DeclaredTable("t", "rate"), DeclaredTable("t", "parquet")
+    read = DeclaredTable("t", "parquet", computed=(Column("timestamp", "current_timestamp()"),))
     assert never_late_by(spec, None, plain) is None
     for why in (never_late_by(spec, None, rate), never_late_by(spec, None, read)):
         assert why is not None

@@ -218,11 +218,11 @@ class Monitor:
         self._begun = self._since = now
 
     def take(self, batch: int, progress: Sequence[TableProgress], written: int) -> Maximum | None:
-        """Take in what a batch table.
+        """Take in what a batch emitted.
 
         Args:
             batch: Its number; one that was taken before is repeated, and changes nothing.
-            progress: What each bucket table.
+            progress: What each bucket emitted.
             written: When it was done, milliseconds since the epoch.
 
         Returns:

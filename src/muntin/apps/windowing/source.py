@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import Table
+from muntin.model.pipeline import DeclaredTable
 
 COLUMNS = "uuid string, val bigint, update_ts timestamp"
 RANDOM = "random"
@@ -11,7 +11,7 @@ _FILES = ("parquet", "json", "csv", "orc")
 _HINT = f"give {RANDOM}, {':FOLDER, '.join(_FILES)}:FOLDER, or kafka:HOST:PORT/TOPIC"
 
 
-def source(text: str) -> Table | None:
+def source(text: str) -> DeclaredTable | None:
     """What ``--source`` says.
 
     Args:
@@ -30,9 +30,9 @@ def source(text: str) -> Table | None:
         return None
     connector, _, place = text.partition(":")
     if connector in _FILES and place:
-        return Table(place, connector, COLUMNS, options={"path": place})
+        return DeclaredTable(place, connector, COLUMNS, options={"path": place})
     servers, _, topic = place.rpartition("/")
     if connector == "kafka" and servers and topic:
         options = {"bootstrap.servers": servers, "topic": topic, "startingOffsets": "earliest"}
-        return Table(topic, connector, COLUMNS, options=options)
+        return DeclaredTable(topic, connector, COLUMNS, options=options)
     raise OptionError("source", text, "isn't a source", _HINT)

@@ -28,7 +28,7 @@ from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.shards import slots
-from muntin.spark.inspect.reader import View, changed, fetched, framed, held
+from muntin.spark.inspect.reader import StateView, changed, fetched, framed, held
 from muntin.state.lookup import matched
 from muntin.state.manifest import loads
 from muntin.state.shards import owners
@@ -128,7 +128,7 @@ class OpenJoin:
         end: Any = None,
         *,
         partners: bool = False,
-    ) -> View:
+    ) -> StateView:
         if side not in SIDES:
             raise OptionError("side", side, "isn't one", f"give one of {', '.join(SIDES)}")
         types, own, only, slot = self._types[side], self.spec.side(side), None, None
@@ -154,7 +154,7 @@ class OpenJoin:
 
         # On the rows axis each partition numbers its own.
         identity = [ID, *(own.offset or ())[:1]]
-        return View(
+        return StateView(
             schema,
             nothing,
             identity,

@@ -1,6 +1,6 @@
 """State read from outside, whatever keeps it: fetched, read by the workers, or compared.
 
-What is asked of a query is a ``View``: it says which blobs of a shard it needs, and puts rows
+What is asked of a query is a ``StateView``: it says which blobs of a shard it needs, and puts rows
 together out of them. Everything else is the same for windows, joins and tables.
 """
 
@@ -24,7 +24,7 @@ from muntin.state.manifest import Manifest, loads
 
 
 @dataclass(frozen=True)
-class View:
+class StateView:
     """What is asked of a query's state; it is sent to workers.
 
     Attributes:
@@ -46,11 +46,11 @@ class View:
     rows: Callable[[str, Mapping[int, bytes]], pl.DataFrame]
     order: Sequence[str] = ()
     slot: int | None = None
-    touched: Callable[[View, Sequence[bytes]], View | None] = lambda view, written: view
+    touched: Callable[[StateView, Sequence[bytes]], StateView | None] = lambda view, written: view
     judged: Callable[[str, str], str] = lambda then, now: then
 
 
-def fetched(opened: Checkpoint, view: View) -> pl.DataFrame:
+def fetched(opened: Checkpoint, view: StateView) -> pl.DataFrame:
     """The rows of a view.
 
     Raises:
@@ -59,12 +59,12 @@ def fetched(opened: Checkpoint, view: View) -> pl.DataFrame:
     return shown(held(opened, view), view.schema)
 
 
-def held(opened: Checkpoint, view: View) -> pl.DataFrame:
+def held(opened: Checkpoint, view: StateView) -> pl.DataFrame:
     """The same as the engine has them, with columns that aren't shown."""
     return _rows(opened, view, _texts(opened, view))
 
 
-def framed(opened: Checkpoint, view: View) -> DataFrame:
+def framed(opened: Checkpoint, view: StateView) -> DataFrame:
     """The same as a Spark DataFrame, put together by the workers, in no order."""
     texts, schema = _texts(opened, view), view.schema
     numbers = [n for text in texts.values() for n in view.wanted(loads(text))]
@@ -78,7 +78,7 @@ def framed(opened: Checkpoint, view: View) -> DataFrame:
     return opened.state().where(asked).groupBy("slot").applyInArrow(rows_of, schema)
 
 
-def changed(opened: Checkpoint, view: View, since: int) -> pl.DataFrame:
+def changed(opened: Checkpoint, view: StateView, since: int) -> pl.DataFrame:
     """What has changed since an earlier batch, found by the change feed of the state.
 
     Returns:
@@ -110,14 +110,14 @@ def shown(rows: pl.DataFrame, schema: StructType) -> pl.DataFrame:
     return frame
 
 
-def _texts(opened: Checkpoint, view: View) -> dict[int, str]:
+def _texts(opened: Checkpoint, view: StateView) -> dict[int, str]:
     """The manifests of the shards that are asked."""
     texts = opened.manifests
     return texts if view.slot is None else {s: t for s, t in texts.items() if s == view.slot}
 
 
 def _rows(
-    opened: Checkpoint, view: View, texts: Mapping[int, str], batch: int | None = None
+    opened: Checkpoint, view: StateView, texts: Mapping[int, str], batch: int | None = None
 ) -> pl.DataFrame:
     wanted = {slot: view.wanted(loads(text)) for slot, text in texts.items()}
     blobs = opened.blobs(wanted, batch)
@@ -125,7 +125,7 @@ def _rows(
     return _sorted(pl.concat([view.nothing, *found], how="diagonal"), view)
 
 
-def _sorted(rows: pl.DataFrame, view: View) -> pl.DataFrame:
+def _sorted(rows: pl.DataFrame, view: StateView) -> pl.DataFrame:
     return rows.sort(view.order, maintain_order=True) if view.order else rows
 
 

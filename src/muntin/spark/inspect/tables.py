@@ -19,7 +19,7 @@ from muntin.spark.agents.rows import table_frame, table_schema
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.shards import slots
-from muntin.spark.inspect.reader import View, changed, framed, shown
+from muntin.spark.inspect.reader import StateView, changed, framed, shown
 from muntin.spark.inspect.windows import active
 from muntin.state.manifest import loads
 from muntin.tables.moments import BEGINNING
@@ -166,7 +166,7 @@ class OpenTable:
         view = self._view()
         return changed(self.checkpoint, view, since).sort(view.identity)
 
-    def _view(self, start: Given = None, end: Given = None) -> View:
+    def _view(self, start: Given = None, end: Given = None) -> StateView:
         between, spec, given, schema = _between(start, end), self.spec, self._given, self.schema
         name, *rest = given
 
@@ -174,7 +174,7 @@ class OpenTable:
             held = Opened(name, [manifest], lambda asked: {0: blobs}, *rest)
             return _frame(spec, between, held.snapshot())
 
-        return View(
+        return StateView(
             schema,
             _frame(spec, between, ()),
             [column for column in schema.names if column != "value"],

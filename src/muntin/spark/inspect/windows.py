@@ -30,7 +30,7 @@ from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.schema import result_schema
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.joins import OpenJoin
-from muntin.spark.inspect.reader import View, changed, fetched, framed
+from muntin.spark.inspect.reader import StateView, changed, fetched, framed
 from muntin.state.manifest import loads
 
 Given = datetime | str | int | None
@@ -194,11 +194,11 @@ class OpenWindows:
         """
         return changed(self.checkpoint, self._view(), since)
 
-    def _view(self, *asked: Any) -> View:
+    def _view(self, *asked: Any) -> StateView:
         low, high, only, slot = self._asked(*asked)
         order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
         reader = self._reader
-        return View(
+        return StateView(
             self.schema,
             reader.nothing,
             order,
@@ -222,7 +222,7 @@ class OpenWindows:
         return *ends, only, slot
 
 
-def _touched(reader: StateReader, view: View, written: Sequence[bytes]) -> View | None:
+def _touched(reader: StateReader, view: StateView, written: Sequence[bytes]) -> StateView | None:
     only = reader.touched(written)
     return None if only is None else replace(view, rows=partial(reader.snapshot, only=only))
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import Column, Table, quoted
+from muntin.model.pipeline import Column, DeclaredTable, quoted
 from muntin.model.placeholders import filled
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks.delta import to_delta
@@ -36,7 +36,7 @@ class Surroundings:
     given: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def options(self, table: Table) -> dict[str, str]:
+    def options(self, table: DeclaredTable) -> dict[str, str]:
         """A table's options with their placeholders replaced.
 
         Raises:
@@ -48,7 +48,7 @@ class Surroundings:
         }
 
 
-def read(spark: SparkSession, table: Table, around: Surroundings) -> DataFrame:
+def read(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> DataFrame:
     """The rows of a table."""
     options = around.options(table)
     hide_secrets(spark)
@@ -83,7 +83,7 @@ def read(spark: SparkSession, table: Table, around: Surroundings) -> DataFrame:
     return computed(frame, table.computed)
 
 
-def _in_text(table: Table, options: Mapping[str, str]) -> bool:
+def _in_text(table: DeclaredTable, options: Mapping[str, str]) -> bool:
     """Whether decimals are read as text first, so that no message takes the parser minutes.
 
     Not where somebody wants Spark to fail at what it can't parse, or writes numbers otherwise.
@@ -100,7 +100,7 @@ def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
     return frame.selectExpr("*", *(f"{c.text} AS {quoted(c.name)}" for c in columns))
 
 
-def _kafka(table: Table, options: dict[str, str]) -> Kafka:
+def _kafka(table: DeclaredTable, options: dict[str, str]) -> Kafka:
     """Topics out of a table's options; what isn't known here is the connector's own."""
     servers, topic = _taken(table, options, _SERVERS), _taken(table, options, _TOPIC)
     per_batch = options.pop("per_batch", None)
@@ -119,7 +119,7 @@ def _kafka(table: Table, options: dict[str, str]) -> Kafka:
     )
 
 
-def _taken(table: Table, options: dict[str, str], names: tuple[str, ...]) -> str:
+def _taken(table: DeclaredTable, options: dict[str, str], names: tuple[str, ...]) -> str:
     """An option under any of its names, taken out."""
     for name in names:
         if name in options:
@@ -128,7 +128,7 @@ def _taken(table: Table, options: dict[str, str], names: tuple[str, ...]) -> str
     raise OptionError(names[0], None, f"is missing for {table.name}", hint)
 
 
-def sink(table: Table, around: Surroundings) -> Sink:
+def sink(table: DeclaredTable, around: Surroundings) -> Sink:
     """What writes to a table."""
     options = around.options(table)
 
@@ -172,7 +172,7 @@ def names_of(text: str) -> list[str]:
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
 
 
-def _to_kafka(table: Table, options: dict[str, str]) -> KafkaSink:
+def _to_kafka(table: DeclaredTable, options: dict[str, str]) -> KafkaSink:
     servers, topic = _taken(table, options, _SERVERS), _taken(table, options, _TOPIC)
     key = options.pop("key", None)
     return to_kafka(

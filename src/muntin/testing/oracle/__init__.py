@@ -27,6 +27,6 @@ Example:
 
 from __future__ import annotations
 
-from muntin.testing.oracle.stepping import Oracle, Step
+from muntin.testing.oracle.stepping import Oracle, OracleStep
 
-__all__ = ["Oracle", "Step"]
+__all__ = ["Oracle", "OracleStep"]

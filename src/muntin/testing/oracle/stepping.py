@@ -20,7 +20,7 @@ COUNTS = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
 
 
 @dataclass
-class Step:
+class OracleStep:
     """What one step (one micro-batch) gives.
 
     Attributes:
@@ -61,7 +61,7 @@ class Oracle:
         wall: int,
         final: bool = False,
         reached: Position | None = None,
-    ) -> Step:
+    ) -> OracleStep:
         """Take one micro-batch and say what it makes the windows say.
 
         Args:
@@ -74,7 +74,7 @@ class Oracle:
         Returns:
             The firings in order of window start, then key; the rejected in order of arrival.
         """
-        result = Step([], [], dict.fromkeys(COUNTS, 0))
+        result = OracleStep([], [], dict.fromkeys(COUNTS, 0))
         after = self._marks.copy()
         vanished = self._take(messages, wall, after, result)
         if reached is not None:
@@ -91,7 +91,7 @@ class Oracle:
         return result
 
     def _take(
-        self, messages: Sequence[Message], wall: int, after: Watermarks, result: Step
+        self, messages: Sequence[Message], wall: int, after: Watermarks, result: OracleStep
     ) -> list[Window]:
         """Judge the messages and put them into windows; gives the windows that vanished."""
         new = [message for message in messages if not self._was_taken_before(message)]
@@ -150,7 +150,7 @@ class Oracle:
     def _rejected(self, message: Message, reason: str) -> dict[str, Any]:
         return {**message, "reason": reason, "watermark": self._marks.emitted}
 
-    def _fire(self, window: Window, emission: str, result: Step) -> None:
+    def _fire(self, window: Window, emission: str, result: OracleStep) -> None:
         emitted, overflown = row(self._spec, window, emission)
         if overflown:
             result.rejected.append(self._rejected(self._blank(window), "overflow"))
