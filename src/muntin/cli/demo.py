@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +16,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from muntin.cli.demo_run import conclude, run
 from muntin.cli.failure import reported
-from muntin.cli.watch import watch
 from muntin.cli.weather import OURS as OF_THE_WEATHER
 from muntin.cli.weather import weather
 from muntin.model.errors import OptionError
@@ -68,14 +69,12 @@ def demo(
             return
         replay = _prepare(console, out, flights, pieces)
         seconds, queries = _run(console, replay, out)
-        if queries is None:
-            raise typer.Exit(130)
         verdicts = _check(console, replay, out)
         page = _page(replay, out, seconds, queries, verdicts)
         _show_worst(console, out)
-        _say_where(console, verdicts, page, out, time.monotonic() - begun)
-    if not all(verdict.equal for verdict in verdicts):
-        raise typer.Exit(1)
+        places = {"page": page, "windows": out / "flights.duckdb"}
+        if not conclude(console, {str(one): one for one in verdicts}, places, begun):
+            raise typer.Exit(1)
 
 
 def _empty(out: Path) -> None:
@@ -106,20 +105,12 @@ def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> R
     return replay
 
 
-def _run(console: Console, replay: Replay, out: Path) -> tuple[float, list[Any] | None]:
-    """Run both queries; returns how long they ran, and no query after Ctrl-C."""
-    import muntin as mt
+def _run(console: Console, replay: Replay, out: Path) -> tuple[float, list[Any]]:
+    """Run both queries; returns how long they ran."""
     from muntin.apps.flights.pipeline import pipeline
 
-    with console.status("Starting Spark …"):
-        spark = mt.session("muntin demo")
-        begun = time.monotonic()
-        queries = pipeline(spark, str(replay.folder), str(out))
-    try:
-        whole = watch(queries, console, until_quiet=True, total=replay.flights)
-        return time.monotonic() - begun, queries if whole else None
-    finally:
-        spark.stop()
+    start = partial(pipeline, data=str(replay.folder), out=str(out))
+    return run(console, "muntin demo", start, replay.flights)
 
 
 def _check(console: Console, replay: Replay, out: Path) -> list[Verdict]:
@@ -163,19 +154,3 @@ def _show_worst(console: Console, out: Path) -> None:
             delays = [f"{minutes:,.0f} min" for minutes in (row.mean, row.p95, row.worst)]
             table.add_row(row.name, f"{row.start:%a %d %b %H:%M}", str(row.flights), *delays)
         console.print(table)
-
-
-def _say_where(
-    console: Console, verdicts: list[Verdict], page: Path, out: Path, seconds: float
-) -> None:
-    for verdict in verdicts:
-        console.print(
-            f"[{'green' if verdict.equal else 'bold red'}]{verdict}[/]",
-            highlight=False,
-            soft_wrap=True,
-        )
-        for difference in verdict.differences[:10]:
-            console.print(f"  {difference}", highlight=False, markup=False)
-    console.print(f"page     {page}", highlight=False, soft_wrap=True)
-    console.print(f"windows  {out / 'flights.duckdb'}", highlight=False, soft_wrap=True)
-    console.print(f"took     {seconds:.0f} s", highlight=False)

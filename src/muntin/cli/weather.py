@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
-from muntin.cli.watch import watch
+from muntin.cli.demo_run import conclude, run
 
 if TYPE_CHECKING:
     from muntin.apps.flights.check import Verdict
@@ -21,12 +21,14 @@ OURS = ("both", "checkpoints", "weather.duckdb", "weather.duckdb.wal", "weather.
 
 def weather(console: Console, out: Path, flights: int | None, pieces: int) -> bool:
     """Join, check and report; returns whether the windows equal DuckDB's."""
+    from muntin.apps.flights.weather import pipeline
     from muntin.apps.flights.weather_check import check_weather
     from muntin.apps.report.weather import write_weather_page
 
     begun = time.monotonic()
     replay = _prepare(console, out, flights, pieces)
-    query = _run(console, replay, out)
+    start = partial(pipeline, data=str(out / "both"), out=str(out))
+    _, (query,) = run(console, "muntin demo weather", start, replay.flights)
     with console.status("Computing the join again with DuckDB …"):
         verdict = check_weather(out / "weather.duckdb", out / "both")
     progress = query.progress
@@ -36,17 +38,12 @@ def weather(console: Console, out: Path, flights: int | None, pieces: int) -> bo
         "rejected": verdict.rejected,
         "windows": verdict.windows,
     }
+    words = _sentence(verdict)
     page = write_weather_page(
-        out / "weather.duckdb", (_sentence(verdict), verdict.equal), counts, out / "weather.html"
+        out / "weather.duckdb", (words, verdict.equal), counts, out / "weather.html"
     )
     _show(console, out)
-    colour = "green" if verdict.equal else "bold red"
-    console.print(f"[{colour}]{_sentence(verdict)}[/]", highlight=False, soft_wrap=True)
-    for difference in verdict.differences[:10]:
-        console.print(f"  {difference}", highlight=False, markup=False)
-    console.print(f"page     {page}", highlight=False, soft_wrap=True)
-    console.print(f"took     {time.monotonic() - begun:.0f} s", highlight=False)
-    return verdict.equal
+    return conclude(console, {words: verdict}, {"page": page}, begun)
 
 
 def _sentence(verdict: Verdict) -> str:
@@ -68,22 +65,6 @@ def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> R
         replay = write_both(messages, read_weather(), out / "both", pieces)
     console.print(f"{replay.flights:,} flights in {replay.files} files, and as many of weather")
     return replay
-
-
-def _run(console: Console, replay: Replay, out: Path) -> Any:
-    """Run the query to its end."""
-    import muntin as mt
-    from muntin.apps.flights.weather import pipeline
-
-    with console.status("Starting Spark …"):
-        spark = mt.session("muntin demo weather")
-        queries = pipeline(spark, str(out / "both"), str(out))
-    try:
-        if not watch(queries, console, until_quiet=True, total=replay.flights):
-            raise typer.Exit(130)
-        return queries[0]
-    finally:
-        spark.stop()
 
 
 def _show(console: Console, out: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,10 +17,10 @@ from muntin.model.placeholders import filled
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks.delta import to_delta
 from muntin.spark.sinks.files import Sink, to_duckdb, to_parquet
-from muntin.spark.sinks.kafka import KafkaSink, to_kafka
-from muntin.spark.sinks.postgres import PostgresSink, to_postgres
+from muntin.spark.sinks.kafka import to_kafka
+from muntin.spark.sinks.postgres import to_postgres
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
-from muntin.spark.sources.kafka import Form, Kafka, Reader, kafka
+from muntin.spark.sources.kafka import Kafka, kafka
 
 # What brings its own columns.
 _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
@@ -103,20 +103,27 @@ def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
 def _kafka(table: DeclaredTable, options: dict[str, str]) -> Kafka:
     """Topics out of a table's options; what isn't known here is the connector's own."""
     servers, topic = _taken(table, options, _SERVERS), _taken(table, options, _TOPIC)
-    per_batch = options.pop("per_batch", None)
-    return kafka(
-        servers,
-        topic.split(","),
-        columns=table.columns,
-        format=cast(Form, options.pop("format", "json")),
-        schema=options.pop("schema", None),
-        starting=options.pop("startingOffsets", options.pop("starting", "earliest")),
-        headers=options.pop("includeHeaders", options.pop("headers", "false")).lower() == "true",
-        per_batch=None if per_batch is None else int(per_batch),
-        reader=cast(Reader | None, options.pop("reader", None)),
-        registry=options.pop("registry", None),
-        options=options,
-    )
+    for connectors, ours in (("startingOffsets", "starting"), ("includeHeaders", "headers")):
+        if connectors in options:
+            options[ours] = options.pop(connectors)
+    known = _known(options, "format schema starting reader registry", headers=_truth, per_batch=int)
+    return kafka(servers, topic.split(","), columns=table.columns, **known, options=options)
+
+
+def _known(options: dict[str, str], texts: str, **read: Callable[[str], Any]) -> dict[str, Any]:
+    """Options that are a function's own, taken out; what isn't there has the function's default.
+
+    Args:
+        options: A table's.
+        texts: The names of those that are taken as they are.
+        **read: What makes the others out of their text.
+    """
+    found: dict[str, Callable[[str], Any]] = {**dict.fromkeys(texts.split(), str), **read}
+    return {name: make(options.pop(name)) for name, make in found.items() if name in options}
+
+
+def _truth(text: str) -> bool:
+    return text.lower() == "true"
 
 
 def _taken(table: DeclaredTable, options: dict[str, str], names: tuple[str, ...]) -> str:
@@ -142,17 +149,19 @@ def sink(table: DeclaredTable, around: Surroundings) -> Sink:
     if table.connector == "parquet":
         made = to_parquet(take("path"))
     elif table.connector == "duckdb":
-        history = options.pop("history", None)
         name = options.pop("table", table.name)
-        made = to_duckdb(take("path"), name, history=history)
+        made = to_duckdb(take("path"), name, **_known(options, "history"))
     elif table.connector == "delta":
-        history = options.pop("history", None)
         where = options.pop("path", "") or options.pop("table", table.name)
-        made = to_delta(where, history=history)
+        made = to_delta(where, **_known(options, "history"))
     elif table.connector == "postgres":
-        made = _postgres(take("dsn"), table.name, options)
+        name = options.pop("table", table.name)
+        known = _known(options, "schema history patience password", create=_truth)
+        made = to_postgres(take("dsn"), name, **known)
     elif table.connector == "kafka":
-        return _to_kafka(table, options)
+        servers, topic = _taken(table, options, _SERVERS), _taken(table, options, _TOPIC)
+        known = _known(options, "format schema registry", key=names_of)
+        return to_kafka(servers, topic, **known, options=options)
     else:
         hint = "write to 'parquet', 'duckdb', 'delta', 'postgres' or 'kafka'"
         raise OptionError("connector", table.connector, "isn't written to", hint)
@@ -170,30 +179,3 @@ def names_of(text: str) -> list[str]:
         ['a', 'b, c', 'd']
     """
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-
-
-def _to_kafka(table: DeclaredTable, options: dict[str, str]) -> KafkaSink:
-    servers, topic = _taken(table, options, _SERVERS), _taken(table, options, _TOPIC)
-    key = options.pop("key", None)
-    return to_kafka(
-        servers,
-        topic,
-        key=None if key is None else names_of(key),
-        format=cast(Literal["json", "avro"], options.pop("format", "json")),
-        schema=options.pop("schema", None),
-        registry=options.pop("registry", None),
-        options=options,
-    )
-
-
-def _postgres(dsn: str, name: str, options: dict[str, str]) -> PostgresSink:
-    """A sink out of a table's options, which are taken out."""
-    return to_postgres(
-        dsn,
-        options.pop("table", name),
-        schema=options.pop("schema", None),
-        history=options.pop("history", None),
-        create=options.pop("create", "true").lower() == "true",
-        patience=options.pop("patience", "1 minute"),
-        password=options.pop("password", None),
-    )
