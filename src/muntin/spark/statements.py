@@ -29,7 +29,7 @@ from muntin.model.pipeline import (
     Windowing,
     quoted,
 )
-from muntin.spark.host.chain import bounds_of, fed_by, lag_of, marked, pairable, with_time
+from muntin.spark.host.chain import bounds_of, fed_by, kept, lag_of, marked, pairable, with_time
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
 from muntin.spark.session import require
@@ -301,7 +301,7 @@ class _Chosen:
         """See ``RowByRow``."""
         where, shown = self.relation.where, self.relation.columns
         if where is not None:
-            frame = frame.where(f"({where}) OR {beside[0]} IS NOT NULL" if beside else where)
+            frame = kept(frame, where, beside)
         if shown is None:
             return frame
         texts = ["*" if c.text == "*" else f"{c.text} AS {quoted(c.name)}" for c in shown]

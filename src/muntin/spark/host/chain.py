@@ -73,6 +73,12 @@ class RowByRow(Protocol):
         """
 
 
+def kept(frame: DataFrame, condition: str, beside: Sequence[str]) -> DataFrame:
+    """The rows for which a condition holds, and those that aren't results; see ``RowByRow``."""
+    others = f" OR {beside[0]} IS NOT NULL" if beside else ""
+    return frame.where(f"({condition}){others}")
+
+
 class _WithTime:
     """The last moment of each window as a column: its end is the first of the next one."""
 

@@ -13,6 +13,7 @@ from muntin.engine import columns
 from muntin.model.aggregates import Aggregate, collect_list, top_k
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import FIRST, LAST, ROWS, Choice, Ranking, quoted
+from muntin.spark.host.chain import kept
 
 _PLACE, _ROW, _BY = "__muntin_place", "__muntin_row", "__muntin_by"
 _BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
@@ -30,9 +31,9 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     for name in frame.columns:
         if name in own:
             raise columns.taken("column", name, "the rows of windows")
-    kept = [F.col(quoted(name)) for name in frame.columns if name not in (*_BOUNDS, *_OWN)]
+    shown = [F.col(quoted(name)) for name in frame.columns if name not in (*_BOUNDS, *_OWN)]
     by = [F.expr(text).alias(f"{_BY}{place}") for place, text in enumerate(ranking.by)]
-    row = F.struct(*by, *kept)
+    row = F.struct(*by, *shown)
     if ranking.most is None:
         return collect_list(row)
     return top_k(row, ranking.most, ranking.ascending)
@@ -77,7 +78,6 @@ class RankedShape:
         fields = [name for name in kind.elementType.names if not name.startswith(_BY)]
         bounds = (FIRST, LAST) if self.ranking.chained else _BOUNDS
         exploded = frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({_PLACE}, {_ROW})")
-        kept = f"{_ROW} IS NOT NULL" + (f" OR {beside[0]} IS NOT NULL" if beside else "")
         shown = {name: f"{bound}" for name, bound in zip(_BOUNDS, bounds, strict=True)}
         rest = {name: f"{_ROW}.{quoted(name)}" for name in fields if name not in self.per}
         # Behind the keys and the window stands what the row has.
@@ -87,15 +87,15 @@ class RankedShape:
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.000001' SECOND"
         texts = [f"{text} AS {quoted(name)}" for name, text in whole.items()]
-        return exploded.where(kept).selectExpr(*texts, *_OWN, *beside), names
+        rows = kept(exploded, f"{_ROW} IS NOT NULL", beside)
+        return rows.selectExpr(*texts, *_OWN, *beside), names
 
     def _chosen(
         self, frame: DataFrame, shown: list[str], choice: Choice, beside: Sequence[str]
     ) -> tuple[DataFrame, list[str]]:
         """Rows that are chosen and computed, with what identifies them."""
         if choice.where is not None:
-            kept = f" OR {beside[0]} IS NOT NULL" if beside else ""
-            frame = frame.where(f"({choice.where}){kept}")
+            frame = kept(frame, choice.where, beside)
         if choice.columns is None:
             return frame, shown
         made: dict[str, str] = {}

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Windowing, quoted
-from muntin.spark.host.chain import Upstream, bounds_of
+from muntin.spark.host.chain import Upstream, bounds_of, kept
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.plan import RESULTS, Plan
 from muntin.spark.join import Joined
@@ -79,11 +79,8 @@ class WindowShape:
         shown = f"{_HOLDS} OR {columns.EMISSION} = 'retract'"
         if self.accumulate:
             shown += f" OR {columns.REVISION} > 0"
-        if beside:
-            shown += f" OR {beside[0]} IS NOT NULL"
-        return frame.where(shown).selectExpr(
-            *(self._shown(c, _HOLDS) for c in self.columns), *beside
-        )
+        rows = kept(frame, shown, beside)
+        return rows.selectExpr(*(self._shown(c, _HOLDS) for c in self.columns), *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
         """See ``RowByRow``."""
@@ -151,8 +148,7 @@ class PairShape:
         """
         whole = self.named(frame)
         if self.where is not None:
-            kept = f" OR {beside[0]} IS NOT NULL" if beside else ""
-            whole = whole.where(f"({self.where}){kept}")
+            whole = kept(whole, self.where, beside)
         if self.columns is None:
             return whole.drop(*SIDE_COLUMNS)
         shown = [f"{c.text} AS {quoted(c.name)}" for c in self.columns if c.name != "emission"]
