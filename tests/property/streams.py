@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from tests.doors import Batch
 from tests.property.computed import AGGREGATES, FULL_STATE, NAMES, OF_NAMES
 
-from muntin.model.axis import HOUR, Axis, instant
+from muntin.model.axis import DAY, HOUR, Axis, instant
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery, When
+from muntin.model.policies import Each, Every, EveryRows, Fill, Firing, RowsOrEvery, When
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -221,6 +221,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
         accumulate=in_time or ground.kind == "sessions" or draw(st.booleans()),
         rows=draw(st.sampled_from((None, None, 1, 5))) if ground.axis == "time" else None,
         repeat=in_time or early is None or draw(st.booleans()),
+        fill=draw(_fills(ground)),
     )
     known = AGGREGATES | (FULL_STATE if ground.full_state else {})
     known |= (OF_NAMES | (NAMES if ground.full_state else {})) if ground.wide else {}
@@ -245,6 +246,15 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
         offset=("partition", "offset") if ground.has_offsets else None,
         nulls=nulls,
     )
+
+
+def _fills(ground: Ground) -> st.SearchStrategy[Fill | None]:
+    """Whether empty windows are filled, where there are some; the longest by a few windows."""
+    if ground.axis != "time" or ground.kind in ("sliding", "sessions"):
+        return st.none()
+    lengths = st.integers(13, 40).map(lambda n: n * (DAY if ground.kind == "days" else ground.unit))
+    values = st.sampled_from(("zero", "null"))
+    return st.none() | st.none() | st.builds(Fill, values, lengths)
 
 
 @st.composite

@@ -59,7 +59,8 @@ def test_last_revisions_are_the_windows_of_all_messages(
         for key, placed in by_key(twins.spec, twins.one).items()
         for bounds, inside in at_their_windows(twins.spec, placed)
     }
-    assert {at: values["n"] for at, values in said.items()} == at_once
+    # What is filled has no message.
+    assert {at: values["n"] for at, values in said.items() if values["n"]} == at_once
 
 
 @given(stream=any_streams(EVERYTHING))

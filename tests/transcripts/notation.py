@@ -22,6 +22,7 @@ it states something that is not so, and a run of it must be found failing. The s
   ``when sum > 10``;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
+- ``fill``: ``zero up to 1 minute`` or ``null up to 1 minute``;
 - ``sets``: grouping sets, ``rollup``, ``cube`` or ``(region key) (region) ()``;
 - ``time: none``: there is no column of event times (else it is ``time``).
 
@@ -55,7 +56,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, micros, rows
 from muntin.model.grouping_sets import GROUPING_ID, sets_of
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery, When
+from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery, When, fill_of
 from muntin.model.spec import WindowSpec
 
 _SECONDS = re.compile(r"-?\d+(\.\d+)?")
@@ -127,7 +128,7 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
     options |= {"idle", "grace", "keep", "rows", "accumulate", "early", "late", "repeat", "nulls"}
-    options |= {"sets"}
+    options |= {"sets", "fill"}
     only_known(item, options)
     offset = item.get("offset", "").split()
     keys = tuple(item.get("keys", "key").split())
@@ -161,6 +162,7 @@ def _firing_policies(item: dict[str, str]) -> Firing:
         rows=int(item["rows"]) if "rows" in item else None,
         accumulate=item.get("accumulate", "true") == "true",
         repeat=item.get("repeat", "true") == "true",
+        fill=fill_of(*item["fill"].split(" up to ")) if "fill" in item else None,
     )
 
 

@@ -99,6 +99,8 @@ def _firing(firing: Firing, axis: Axis) -> Iterator[str]:
         yield "accumulate: false"
     if not firing.repeat:
         yield "repeat: false"
+    if firing.fill is not None:
+        yield f"fill: {firing.fill.value} up to {_length(firing.fill.up_to, axis)}"
 
 
 def _columns_text(columns: Mapping[str, str]) -> str:

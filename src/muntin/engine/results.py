@@ -42,8 +42,7 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
         _starts(emitted, combiner).alias(columns.WINDOW_START),
         end.alias(columns.WINDOW_END),
     )
-    named = zip(combiner.algebras, spec.aggregates, strict=True)
-    values = [algebra.lower(emitted).alias(name) for algebra, name in named]
+    values = _values(emitted, combiner)
     if gone.any():
         # What vanished has no value, not even a count of nothing.
         there = emitted[columns.EMISSION] != "retract"
@@ -51,6 +50,23 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
     return identity.with_columns(
         *values, emitted[columns.EMISSION], emitted[columns.REVISION].cast(pl.Int64)
     )
+
+
+def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
+    """What windows hold, under its names; a window that is filled has no partials."""
+    named = list(zip(combiner.algebras, combiner.spec.aggregates.items(), strict=True))
+    fill = combiner.spec.firing.fill
+    if fill is None:
+        return [algebra.lower(emitted).alias(name) for algebra, (name, _) in named]
+    there = emitted[columns.MESSAGES].ne_missing(0)
+    place = pl.select(pl.when(there).then(there.cum_sum() - 1)).to_series()
+    held = emitted.filter(there)
+    found = []
+    for algebra, (name, aggregate) in named:
+        values = algebra.lower(held).gather(place).alias(name)
+        empty = pl.Series([aggregate.entry.filled(fill.value)]).cast(values.dtype)
+        found.append(values.zip_with(there, empty.new_from_index(0, len(values))))
+    return found
 
 
 def described(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
@@ -74,6 +90,8 @@ def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
 
     It names the key, and where there is a column for it, the window's start.
     """
+    if combiner.spec.firing.fill is not None:
+        emitted = emitted.filter(pl.col(columns.MESSAGES).ne_missing(0))
     found = [algebra.overflowed(emitted) for algebra in combiner.algebras]
     over = [rows.fill_null(False) for rows in found if rows is not None]
     bad = emitted.filter(pl.any_horizontal(over)) if over else emitted.clear()

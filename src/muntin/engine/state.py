@@ -141,6 +141,9 @@ class State:
 
     def save(self, tables: Mapping[str, StoredTable]) -> None:
         """Write the manifest; the store isn't committed yet."""
+        for name in self.tables.keys() - tables.keys():  # of what the query no longer does
+            for run in self.tables.pop(name):
+                self.blobs.remove(run.number)
         manifest = Manifest(
             self.kind,
             self.spec.to_dict(),

@@ -111,6 +111,10 @@ def _emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     yield "early", early
     often = "once" if firing.repeat else "unless nothing is new since it emitted early"
     yield "full", f"{often}, {_full(spec)}"
+    if firing.fill is not None:
+        long = phrase(firing.fill.up_to)
+        sums = "sums and counts" if firing.fill.value == "zero" else "counts"
+        yield "empty", f"filled for {long} after a key's last window with a message; {sums} are 0"
     if firing.grace:
         grace = spell(firing.grace, spec.axis)
         yield "late", f"taken for {grace} after the end, emitted {policy(firing.late)}"

@@ -174,7 +174,11 @@ def _least(policy: Policy) -> str:
 
 
 def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
-    if not window.messages:
+    fill = spec.firing.fill
+    if not window.messages and fill is not None:
+        lately = f"if the key had a message in the {phrase(fill.up_to)} before"
+        yield f"has ended without a message of this key, and is filled {lately}"
+    elif not window.messages:
         yield "has ended without a message of this key, and so said nothing"
     elif window.messages > window.late:
         held = f"holds {window.messages:,} messages"

@@ -143,6 +143,9 @@ class JoinSpec(QuerySpec):
             if least or by_change(policy):
                 hint = f"give {option}(each=True) or {option}(every=DURATION)"
                 raise OptionError(option, f"{policy} on the {name}", "isn't for joins", hint)
+        if side.firing.fill is not None:
+            hint = "fill the windows of what is joined, in an aggregation before it"
+            raise OptionError("fill", f"{side.firing.fill} on the {name}", "isn't for joins", hint)
         if not side.firing.repeat:
             text = "isn't for joins: a pair is emitted once"
             raise OptionError("repeat", f"False on the {name}", text, "leave out full()")

@@ -111,6 +111,31 @@ DEFAULT_LATE = Every(10 * SECOND)
 
 
 @dataclass(frozen=True, slots=True)
+class Fill(JsonDataclass):
+    """Windows without a message emit too.
+
+    Attributes:
+        value: What sums are of no message, ``zero`` or ``null``.
+        up_to: How long after the end of its last window with a message a key is filled,
+            microseconds.
+    """
+
+    value: str
+    up_to: int
+
+    def __str__(self) -> str:
+        return f"{self.value} up to {phrase(self.up_to)}"
+
+
+def fill_of(value: str, up_to: Duration) -> Fill:
+    """How windows without a message are filled."""
+    if value not in ("zero", "null"):
+        hint = 'give "zero", which makes sums 0, or "null"; counts are 0 in both'
+        raise OptionError("fill", value, "isn't what fills a window", hint)
+    return Fill(value, micros("up_to", up_to, zero=False))
+
+
+@dataclass(frozen=True, slots=True)
 class Firing(JsonDataclass):
     """All policies of one query.
 
@@ -124,6 +149,7 @@ class Firing(JsonDataclass):
         repeat: Whether a window that has emitted early emits in full when nothing is new.
         rows: How many messages may be kept in windows that take no more, the oldest windows going
             first; ``None`` is any number.
+        fill: Whether windows of a key emit that hold nothing, and what.
     """
 
     early: Policy | None = field(default=None, metadata=read_by(POLICIES.read))
@@ -133,6 +159,7 @@ class Firing(JsonDataclass):
     accumulate: bool = True
     rows: int | None = None
     repeat: bool = True
+    fill: Fill | None = field(default=None, metadata=read_by(Fill.from_dict))
 
     @property
     def on_wall_clock(self) -> bool:

@@ -29,7 +29,7 @@ from muntin.model.joins import (
 )
 from muntin.model.kinds import Kind
 from muntin.model.months import in_months, months
-from muntin.model.policies import Firing, policy
+from muntin.model.policies import Firing, fill_of, policy
 from muntin.model.sessions import Closed
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
 
@@ -187,6 +187,22 @@ class Sentence:
                 is new, or it hasn't emitted; it needs ``early()``.
         """
         return self._once("full", repeat, _firing=replace(self._firing, repeat=repeat))
+
+    def fill(self, value: str, *, up_to: Duration) -> Self:
+        """Let windows emit that hold no message, once for each key that is known.
+
+        A key is filled from its first window with a message on. An empty window emits in full as
+        others do, or ``late`` where a late message is the first of its key; a late message in it
+        gives it a later revision. At the end of a batch's input keys are filled up to the greatest
+        time.
+
+        Args:
+            value: What a window says of nothing: ``"zero"`` makes counts and sums 0, ``"null"``
+                counts alone. All else is null, since there is no least or last of nothing.
+            up_to: How long after the end of its last window with a message a key goes on. One row
+                is kept for each key that is filled.
+        """
+        return self._once("fill", value, _firing=replace(self._firing, fill=fill_of(value, up_to)))
 
     def late(
         self,

@@ -13,13 +13,14 @@ from typing import Any, ClassVar, Literal, get_args
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
 from muntin.model.axis import Axis, phrase, spell
+from muntin.model.by_number import Moving
 from muntin.model.conditions import read
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, QuerySpec, fact, length, named, names, of_source
 from muntin.model.grouping_sets import GROUPING_ID, words
 from muntin.model.json_dataclass import read_by
 from muntin.model.kinds import KINDS, Kind
-from muntin.model.policies import Firing, When
+from muntin.model.policies import Fill, Firing, When
 
 Nulls = Literal["reject", "group"]
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
@@ -151,6 +152,8 @@ class WindowSpec(QuerySpec):
             raise OptionError("lateness", phrase(self.lateness), "isn't measured in rows", hint)
         if self.idle is not None:
             check_idle(self.idle, self.axis)
+        if firing.fill is not None:
+            check_fill(firing.fill, windows)
         if windows.retracts:
             if not firing.accumulate:
                 hint = "leave deltas() away"
@@ -187,6 +190,8 @@ class WindowSpec(QuerySpec):
         }
         if not firing.repeat:
             facts["repeat"] = fact(firing.repeat)
+        if firing.fill is not None:
+            facts["fill"] = fact(firing.fill)
         if firing.rows is not None:
             facts["keep rows"] = fact(firing.rows)
         if self.keys:
@@ -201,10 +206,10 @@ class WindowSpec(QuerySpec):
     def free(self, then: WindowSpec) -> set[str]:
         """The facts that may be others than when state was written.
 
-        When the input is idle, what is kept, the late policy, whether full firings repeat, and
-        (but for ``deltas()``) the early policy may be others from one start to the next; an early
-        policy that was there may not be left out, since windows that emitted by it would
-        begin anew to number what they say.
+        When the input is idle, what is kept, the late policy, whether full firings repeat and
+        empty windows are filled, and (but for ``deltas()``) the early policy may be others from
+        one start to the next; an early policy that was there may not be left out, since windows
+        that emitted by it would begin anew to number what they say.
         Aggregates may be added behind those that were there: of messages that came before they
         know nothing. Nor do groups of NULL that were rejected before; but where NULL was a group,
         it stays one.
@@ -214,7 +219,7 @@ class WindowSpec(QuerySpec):
             free.add("nulls")
         if self.by_arrival:
             return free
-        free |= {"late", "repeat", "keep", "keep rows"}
+        free |= {"late", "repeat", "fill", "keep", "keep rows"}
         if self.firing.early is not None and self.firing.accumulate:
             free.add("early")
         return free | self._added(then)
@@ -251,6 +256,17 @@ def check_idle(idle: int, axis: Axis) -> None:
     if axis == "rows":
         hint = "leave it out: offsets say when a window is full"
         raise OptionError("idle", phrase(idle), "isn't measured in rows", hint)
+
+
+def check_fill(fill: Fill, windows: Kind) -> None:
+    """Refuse to fill windows that are only there with messages, or none at all."""
+    if windows.axis == "rows" or isinstance(windows, Moving):
+        hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
+        raise OptionError("fill", windows, "are only where there are messages", hint)
+    pace = windows.start(1) - windows.start(0) or windows.pace
+    if fill.up_to < pace:
+        hint = f"give at least {phrase(pace)}, the distance between two windows"
+        raise OptionError("up_to", phrase(fill.up_to), "fills no window", hint)
 
 
 def zones(then: str | None, now: str | None, name: str) -> set[str]:

@@ -61,6 +61,13 @@ class FullForm(_Part):
     repeat: bool = Field(True, description="Also if nothing is new since it emitted early.")
 
 
+class FillForm(_Part):
+    """How windows without a message emit."""
+
+    value: Literal["zero", "null"] = Field(description="What sums are; counts are 0 in both.")
+    up_to: Text = Field(description=f"How long after its last window with a message. {LENGTH}")
+
+
 class WindowsForm(_Part):
     """Which windows: one of tumbling, hopping, cumulating, sliding and session."""
 
@@ -94,6 +101,7 @@ class QueryForm(_Part):
     windows: WindowsForm
     early: PolicyForm | None = None
     full: FullForm | None = None
+    fill: FillForm | None = None
     late: PolicyForm | None = None
     grace: Text | None = Field(None, description=f"How long late messages are taken. {LENGTH}")
     keep: Text | None = Field(None, description=f"How long state is kept. {LENGTH}")

@@ -227,6 +227,8 @@ def _sentence(query: QueryForm, marks: Marks) -> Sentence:
         said = said.early(**query.early.model_dump())
     if query.full is not None:
         said = said.full(repeat=query.full.repeat)
+    if query.fill is not None:
+        said = said.fill(query.fill.value, up_to=query.fill.up_to)
     if query.late is not None and query.grace is None:
         hint = 'add grace = "1 hour"'
         raise OptionError("late", query.late.model_dump(), "means nothing without a grace", hint)

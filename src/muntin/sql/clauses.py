@@ -7,14 +7,15 @@ from typing import Any
 from sqlglot.tokens import TokenType
 
 from muntin.model.pipeline import AHEAD
-from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery
+from muntin.model.policies import Each, Every, EveryRows, Fill, Policy, RowsOrEvery
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.syntax import Emit, Watermark, WhenClause
 
 _EMIT = (
     "write EMIT with some of EARLY EVERY 5 SECONDS, LATE EVERY 10 SECONDS, GRACE 1 HOUR, "
-    "RETAIN 1 DAY ROWS 1000000, DELTAS, FULL IF CHANGED, or ON CLOSE, or CHANGES"
+    "RETAIN 1 DAY ROWS 1000000, DELTAS, FULL IF CHANGED, FILL ZERO UP TO 1 DAY, "
+    "or ON CLOSE, or CHANGES"
 )
 _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
@@ -77,9 +78,23 @@ def _part(cursor: Cursor) -> dict[str, Any] | None:
     if cursor.takes("FULL"):
         cursor.needs("IF", "CHANGED", hint=_EMIT)
         return {"repeat": False}
+    if cursor.takes("FILL"):
+        return {"fill": _fill(cursor)}
     if cursor.takes("CHANGES"):
         return {"changes": True}
     return None
+
+
+def _fill(cursor: Cursor) -> Fill:
+    value = next((word for word in ("ZERO", "NULL") if cursor.takes(word)), None)
+    hint = "write for example FILL ZERO UP TO 1 DAY, or FILL NULL UP TO 1 DAY"
+    if value is None:
+        cursor.fail(None, "FILL doesn't say with what", hint)
+    cursor.needs("UP", "TO", hint=hint)
+    length = lengths.length(cursor)
+    if length.axis != "time" or not length.value:
+        cursor.fail(length.span, "what is filled is measured in time", hint)
+    return Fill(value.lower(), length.value)
 
 
 def _retain(cursor: Cursor) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from muntin.sql.syntax import Emit, WhenClause
 def emit_spans(emit: Emit | None) -> dict[str, Span]:
     """Where the parts of ``EMIT`` stand, by the names that the model's errors give them."""
     spans = {} if emit is None else dict(emit.spans)
-    for theirs, ours in (("keep", "retain"), ("deltas", "deltas")):
+    for theirs, ours in (("keep", "retain"), ("deltas", "deltas"), ("up_to", "fill")):
         if ours in spans:
             spans[theirs] = spans[ours]
     for part in () if emit is None else (emit.early, emit.late):
@@ -49,7 +49,7 @@ def firing(
     if emit is None:
         return made
     spans = emit.spans
-    for part in ("closes", "deltas", "repeat") if join else ():
+    for part in ("closes", "deltas", "repeat", "fill") if join else ():
         if part in spans:
             hint = "leave it out: a pair is emitted once, as soon as its second message is there"
             raise SqlError(text, spans[part], "a join doesn't wait for windows to close", hint)
@@ -72,7 +72,7 @@ def firing(
         made = replace(made, late=late, grace=grace, retention=grace)
     if emit.retain is not None:
         made = replace(made, retention=_along(text, emit.retain, axis, "RETAIN"))
-    return replace(made, rows=emit.retain_rows)
+    return replace(made, rows=emit.retain_rows, fill=emit.fill)
 
 
 def _policy(

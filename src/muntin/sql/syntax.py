@@ -7,7 +7,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from muntin.model.policies import Policy
+from muntin.model.policies import Fill, Policy
 from muntin.sql.cursor import Span
 from muntin.sql.lengths import Length
 
@@ -153,6 +153,7 @@ class Emit:
     retain_rows: int | None = None
     deltas: bool = False
     repeat: bool = True
+    fill: Fill | None = None
     changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict, hash=False)
 

@@ -176,6 +176,7 @@ def test_a_query_says_in_plain_words_what_it_stores() -> None:
             "accumulate": True,
             "rows": None,
             "repeat": True,
+            "fill": None,
         },
         "lateness": 0,
         "max_ahead": None,

@@ -207,6 +207,11 @@ EMITS = [
         "EMIT FULL IF CHANGED EARLY EVERY 5 SECONDS",
         HOURS.early(every="5 seconds").full(repeat=False),
     ),
+    ("EMIT FILL ZERO UP TO 1 DAY", HOURS.fill("zero", up_to="1 day")),
+    (
+        "EMIT FILL NULL UP TO INTERVAL '2' HOUR, EARLY EACH",
+        HOURS.early(each=True).fill("null", up_to="2 hours"),
+    ),
     ("EMIT EARLY EACH", HOURS.early(each=True)),
     ("EMIT EARLY EVERY ROW", HOURS.early(each=True)),
     ("EMIT GRACE 6 HOURS", HOURS.late(grace="6 hours")),

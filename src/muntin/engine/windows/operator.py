@@ -17,6 +17,7 @@ from muntin.engine.windows.by_count import ArrivalShard
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.dedup import DedupShard, PartitionedShard
 from muntin.engine.windows.each import EachShard
+from muntin.engine.windows.filling import FillingShard
 from muntin.engine.windows.sliding import SlidingShard
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
@@ -147,5 +148,6 @@ def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
 
 def _judging(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """The shard of messages that come once, each with its position."""
-    made = _SHARDS.get(type(combiner.spec.windows), EachShard)
+    filled = combiner.spec.firing.fill is not None
+    made = FillingShard if filled else _SHARDS.get(type(combiner.spec.windows), EachShard)
     return made(combiner, blobs, cache)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import polars as pl
 
@@ -93,6 +94,9 @@ class PanedShard:
         entries, keys = self.state.tables.get(name, ()), self.keys if asked else ()
         return Runs(axis, span, self.blobs, cache, merge, entries, keys, complete)
 
+    def _tables(self) -> dict[str, Runs]:
+        return {name: getattr(self, name) for name in ("cells", "marks", *self._policies)}
+
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         """See ``Shard``."""
         begun = self._begin(combined, wall, final)
@@ -101,7 +105,7 @@ class PanedShard:
         changes = self._changes(fresh, moment)
         full, silent = self._full(fresh, changes["early"], moment)
         marks = [self._marks(changes["late"], full, silent)]
-        emitted = [full]
+        emitted = [full, *self._empty(begun, fresh, changes["late"], full, silent, marks)]
         emitted += [
             self._changed(emission, changes[emission], fresh, moment, marks)
             for emission in ("late", "early")
@@ -136,7 +140,7 @@ class PanedShard:
         state.wall = begun.moment.wall
         counted = {"early": self.early.counted, "late": self.late.counted}
         state.extra[_WAITS] = {name: n for name, n in counted.items() if n is not None}
-        state.save({n: getattr(self, n) for n in ("cells", "marks", "early", "late")})
+        state.save(self._tables())
         return Output(
             results(frame, self.combiner, order),
             pl.concat([*(c.rejected for c in combined), overflowed], how="diagonal"),
@@ -202,6 +206,9 @@ class PanedShard:
             pl.lit("full").alias(columns.EMISSION), pl.col(FIRED).alias(columns.REVISION)
         )
         return full, silent
+
+    def _empty(self, begun: Begun, *changed: Any) -> list[pl.DataFrame]:
+        return []  # see ``FillingShard``
 
     def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
         """What to remember of late changes and of windows whose time has come."""

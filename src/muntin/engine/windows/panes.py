@@ -66,6 +66,11 @@ def window_end(window: pl.Series, windows: Numbered) -> pl.Series:
     return in_columns(windows.end)(window) if windows.even else _each(window, windows.end)
 
 
+def ended(position: pl.Series, windows: Numbered) -> pl.Series:
+    """The latest window that has ended at each position."""
+    return in_columns(windows.ended)(position) if windows.even else _each(position, windows.ended)
+
+
 def _each(window: pl.Series, place: Callable[[int], int]) -> pl.Series:
     """A place for each window, asked for once for each that there is: days are few."""
     there = window.unique()

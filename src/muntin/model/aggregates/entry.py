@@ -91,6 +91,7 @@ class Entry:
         gives: Of which type its value is: ``SAME``, ``LIST`` or ``OWN``.
         empty: Its value over nothing.
         full_state: Whether it needs all messages (or all values) of a window.
+        adds: Whether nothing may be taken for 0, as of sums.
         starts_empty: Whether a null says nothing to it, so that it may begin with any message.
         skips_nan: Whether NaN is skipped as null is.
         overflows: Whether a whole number that it gives may leave 64 bits.
@@ -109,6 +110,7 @@ class Entry:
     gives: str = OWN
     empty: Any = None
     full_state: bool = False
+    adds: bool = False
     starts_empty: bool = True
     skips_nan: bool = False
     overflows: bool = False
@@ -119,6 +121,10 @@ class Entry:
     value: Callable[[list[Any], Aggregate], Any] | None = None
     of_rows: Callable[[WindowRows, Aggregate], Any] | None = None
     formula: Formula | None = None
+
+    def filled(self, value: str) -> Any:
+        """Its value in a window without a message that is filled with ``zero`` or ``null``."""
+        return 0 if self.adds and value == "zero" else self.empty
 
 
 ENTRIES: dict[str, Entry] = {}
@@ -158,6 +164,7 @@ def over_distinct(other: Callable[..., Aggregate], accepts: Rule) -> Callable[[F
         accepts=accepts,
         gives=inner.gives,
         empty=inner.empty,
+        adds=inner.adds,
         full_state=True,
         skips_nan=inner.skips_nan,
         overflows=inner.overflows,

@@ -44,7 +44,7 @@ def _stddev(values: list[Any], agg: Aggregate) -> float | None:
     return None if variance is None else math.sqrt(variance)
 
 
-@entry(accepts=NUMBER, overflows=True, sql=Sql(("SUM",)), value=_sum)
+@entry(accepts=NUMBER, adds=True, overflows=True, sql=Sql(("SUM",)), value=_sum)
 def sum(column: Any) -> Aggregate:
     """The sum; integers and decimals add exactly.
 

@@ -67,11 +67,13 @@ def nulls_first(key: Key) -> Key:
 def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:
     before, after = ending.before.of(window.key), ending.after.of(window.key)
     firing = spec.firing
+    if ending.after.final and not window.messages and window.start > ending.after.latest:
+        return None
     if before < window.over <= after:
         same = window.revision > 0 and not window.unemitted
         return "full" if firing.repeat or not same else None
     if not window.unemitted:
-        return None
+        return "late" if window.over <= before and not window.revision else None
     if window.over <= before:
         closes = window.over + firing.grace <= after
         return "late" if closes or _is_due(spec, firing.late, window, ending) else None
@@ -105,6 +107,9 @@ def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any]
     values = dict.fromkeys(spec.aggregates)
     if emission != RETRACT:
         values = {name: value(agg, messages) for name, agg in spec.aggregates.items()}
+    if spec.firing.fill is not None and not window.messages:
+        how = spec.firing.fill.value
+        values = {name: agg.entry.filled(how) for name, agg in spec.aggregates.items()}
     overflown = list(_overflown(spec, values))
     values |= dict.fromkeys(overflown)
     bounds = {"window_start": window.start, "window_end": window.end}

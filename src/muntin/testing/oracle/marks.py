@@ -77,6 +77,11 @@ class Watermarks:
             self.active = wall
 
     @property
+    def latest(self) -> Position:
+        """The greatest time of the input."""
+        return self.watermark + self.spec.lateness
+
+    @property
     def emitted(self) -> Position | None:
         """The watermark as it is emitted: None while there is none, and on the rows axis."""
         if self.spec.axis == "rows":

@@ -110,6 +110,7 @@ class Oracle:
         outcome = self._placing.take(first, self._marks)
         for copies in others:  # which are late alike
             self._placing.take(copies, self._marks)
+        self._fill()
         result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
         for message, reason in zip(new, reasons, strict=True):
@@ -119,6 +120,19 @@ class Oracle:
             if reason is not None:
                 result.rejected.append(self._rejected(message, reason))
         return outcome.vanished
+
+    def _fill(self) -> None:
+        """Make the windows behind those with messages, as far as the query fills them."""
+        fill, kind, windows = self._spec.firing.fill, self._spec.windows, self._placing.windows
+        if fill is None or isinstance(kind, Sessions):
+            return
+        for window in list(windows.values()):
+            if window.messages:
+                last = kind.ended(window.end + fill.up_to)
+                for k in range(kind.ended(window.end) + 1, last + 1):
+                    start, end = kind.start(k), kind.end(k)
+                    empty = Window(window.key, start, end, over=end)
+                    windows.setdefault((start, end, window.key), empty)
 
     def _was_taken_before(self, message: Message) -> bool:
         """Whether this offset has been here; what came of the message then doesn't matter."""

@@ -1,0 +1,123 @@
+"""Windows that hold no message and emit all the same, where a query fills them.
+
+A key is filled from its first window on, until its last message's windows have ended so long ago
+as the query says. So one row for each key that is filled is all that has to be kept: how far the
+windows behind the last that has ended will be filled. A late message fills the windows behind it
+that have ended already, but for those that have emitted before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.firing import FOREVER
+from muntin.engine.order import arranged
+from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.paned import FIRED, LATE, Begun, PanedShard
+from muntin.engine.windows.panes import ended, window_end
+from muntin.model.policies import Fill
+from muntin.state.blobs import Blobs
+from muntin.state.lookup import matched
+from muntin.state.runs import FrameCache, Ranged, Runs, frames_of
+
+_UNTIL, _STOP, _FILLED = "until", "__muntin_stop", "filled"
+
+
+class FillingShard(PanedShard):
+    """The windows of some keys, the empty ones too; see ``Shard``."""
+
+    def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
+        super().__init__(combiner, blobs, cache)
+        stored, merge = self.state.tables.get(_FILLED, ()), partial(_furthest, by=self._identity)
+        self.filled = Runs(columns.WINDOW, None, blobs, cache, merge, stored)
+
+    def _tables(self) -> dict[str, Runs]:
+        return {**super()._tables(), _FILLED: self.filled}
+
+    def _empty(self, begun: Begun, *changed: Any) -> list[pl.DataFrame]:
+        """The empty windows behind late messages, and those whose end has just been passed."""
+        fresh, late, full, silent, marks = changed
+        before, after = begun.moment.before, self._last(begun)
+        late = self._reaching(late)
+        passed = pl.concat([self._reaching(full), self._reaching(silent)])
+        behind = self._gaps(late, before)
+        if len(behind):
+            behind = matched(behind, self._emitted(behind, fresh), self._identity, "anti")
+        known = self._known(late, before)
+        due = behind.clear()
+        if after > before:
+            whole = pl.concat([known, passed])
+            due = self._gaps(whole, after)
+            known = _at(after, _furthest([whole], self.keys)).select(known.columns)
+        self.filled.drop_before(None)
+        if not begun.final:
+            self.filled.append(known.filter(pl.col(_UNTIL) > after))
+        if self.spec.firing.grace:
+            once = [_number(FIRED, 1), _number(LATE, 0)]
+            marks += [windows.with_columns(once) for windows in (behind, due)]
+        return [self._nothing(behind, "late"), self._nothing(due, "full")]
+
+    def _last(self, begun: Begun) -> int:
+        """The last window that has ended; at the end of the input that of the greatest time."""
+        mark, moment = self.state.watermark, begun.moment
+        if moment.after != FOREVER or mark is None:
+            return moment.after
+        latest = self.windows.pane_of(mark + self.spec.lateness)
+        return max(moment.before, self.windows.last_window(latest))
+
+    def _known(self, late: pl.DataFrame, before: int) -> pl.DataFrame:
+        """Until which window each key is filled, as of the last that had ended."""
+        stored = frames_of(self.filled.read(before, before))
+        frames = [_at(before, late), *(f.filter(pl.col(columns.WINDOW) == before) for f in stored)]
+        return _furthest([f.select(late.columns) for f in frames], self._identity)
+
+    def _reaching(self, windows: pl.DataFrame) -> pl.DataFrame:
+        """Windows with messages, and until which one those behind them are filled."""
+        fill = self.spec.firing.fill
+        assert isinstance(fill, Fill)
+        end = window_end(windows[columns.WINDOW], self.windows) + fill.up_to
+        until = ended(end, self.windows).alias(_UNTIL)
+        return windows.select(self._identity).with_columns(until)
+
+    def _emitted(self, windows: pl.DataFrame, fresh: list[Ranged]) -> pl.DataFrame:
+        """Which windows have emitted, or have messages by which they will."""
+        places, keys = windows[columns.WINDOW], windows.select(self.keys).unique()
+        low, high = int(places.min()), int(places.max())  # type: ignore[arg-type]
+        there = [self._compose(fresh, low, high, keys), *frames_of(self.marks.of(keys, low, high))]
+        return pl.concat([frame.select(self._identity) for frame in there]).unique()
+
+    def _gaps(self, windows: pl.DataFrame, last: int) -> pl.DataFrame:
+        """The windows behind those that there are, up to a last one."""
+        ordered = arranged(windows, [*self.keys, columns.WINDOW])
+        following = pl.col(columns.WINDOW).shift(-1).over(self.keys) - 1
+        stop = pl.min_horizontal(_UNTIL, following, pl.lit(last, dtype=pl.Int64)).alias(_STOP)
+        first = pl.col(columns.WINDOW) + 1
+        return (
+            ordered.with_columns(stop)
+            .filter(pl.col(_STOP) >= first)
+            .with_columns(pl.int_ranges(first, pl.col(_STOP) + 1).alias(columns.WINDOW))
+            .explode(columns.WINDOW)
+            .select(self._identity)
+        )
+
+    def _nothing(self, windows: pl.DataFrame, emission: str) -> pl.DataFrame:
+        none = [_number(name, 0) for name in (columns.MESSAGES, columns.REVISION)]
+        found = pl.concat([self._no_windows(), windows.with_columns(*none)], how="diagonal")
+        return found.with_columns(pl.lit(emission).alias(columns.EMISSION))
+
+
+def _furthest(frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+    return pl.concat(frames).group_by(by).agg(pl.col(_UNTIL).max())
+
+
+def _number(name: str, value: int) -> pl.Expr:
+    return pl.lit(value, dtype=pl.Int64).alias(name)
+
+
+def _at(window: int, keys: pl.DataFrame) -> pl.DataFrame:
+    return keys.with_columns(_number(columns.WINDOW, window))
