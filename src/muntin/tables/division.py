@@ -67,7 +67,6 @@ class TableDivision:
                     self._runs |= dict.fromkeys((run.number for run in runs), kind)
 
     def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        """See ``Division``."""
         partitionings, paired, dropped = self._runs[run]
         if dropped is not None:
             # Another partition may not have come as far.
@@ -79,7 +78,6 @@ class TableDivision:
         return {n: rows.filter(owner == n) for n in np.unique(owner).tolist()}
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        """See ``Division``."""
         kept = [one.extra for one in manifests]
         names = dict.fromkeys(name for one in kept for name in one["tables"])
         return {

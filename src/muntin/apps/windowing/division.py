@@ -44,7 +44,6 @@ class WindowingDivision:
         }
 
     def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        """See ``Division``."""
         if run not in self._was:
             return {}
         bucket = self._was[run]
@@ -58,7 +57,6 @@ class WindowingDivision:
         return {n: rows.filter(asked | (owner == n)) for n in range(shards)}
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        """See ``Division``."""
         kept = [one.extra for one in manifests]
         wakes = [one["wakes"] for one in kept]
         return {

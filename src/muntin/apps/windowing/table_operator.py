@@ -32,7 +32,6 @@ class TableOperator:
         self.cache = FrameCache(64 << 20)
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
-        """See ``Operator``."""
         return [part for one in self._tuples(messages) for part in self._parts(*one)]
 
     def _tuples(
@@ -61,7 +60,6 @@ class TableOperator:
             yield Part(bucket, header, {**mine, **whole})
 
     def open(self, state: ShardState) -> TableStep:
-        """See ``Operator``."""
         return TableStep(Bucket(self.options, state.shard, state.blobs, self.cache))
 
 
@@ -72,7 +70,6 @@ class TableStep:
         self.bucket = bucket
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
-        """See ``Step``."""
         walls = [part.header["wall"] for part in parts] + [wall]
         clock = max((w // MILLISECOND for w in walls if w is not None), default=self.bucket.wall)
         progress = self.bucket.step([self._packed(part) for part in parts], clock)

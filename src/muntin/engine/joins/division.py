@@ -61,7 +61,6 @@ class JoinDivision:
                 self._runs[run.number] = _Kept(side, name, base, first)
 
     def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        """See ``Division``."""
         side, name, base, first = self._runs[run]
         joint = isinstance(self.spec.bound, Joint)
         if joint:
@@ -77,7 +76,6 @@ class JoinDivision:
         return split(rows, keys, shards)
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        """See ``Division``."""
         found = dict(manifests[0].extra)
         found.pop(_KEPT, None)
         if "next" in found:

@@ -40,7 +40,6 @@ class JoinOperator:
         self.joiner = Joiner(spec, timed, suffix, both_keys=both_keys)
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
-        """See ``Operator``."""
         joiner, side = self.joiner, cast(SideName, task.input)
         arrived, taken = [], Offsets()
         for frame in messages:
@@ -53,7 +52,6 @@ class JoinOperator:
         return parts_of(arrived, {_MESSAGES: split(whole, keys, task.shards)}, task)
 
     def open(self, state: ShardState) -> JoinStep:
-        """See ``Operator``."""
         return JoinStep(self.joiner, state)
 
 
@@ -66,7 +64,6 @@ class JoinStep:
         state.cache.keep(self.shard.state.numbers())
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
-        """See ``Step``."""
         arrived: dict[SideName, list[Arrived]] = {side: [] for side in SIDES}
         for part in parts:
             side = cast(SideName, part.input)

@@ -43,7 +43,6 @@ class PartitionedJoinShard:
         self.starts: Starts = {side: dict(extra.get("starts", {}).get(side, ())) for side in SIDES}
 
     def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
-        """See ``JoinShard``."""
         parts: dict[SideName, dict[Any, Arrived]] = {}
         rejected: list[pl.DataFrame] = []
         new = {side: fresh_side(self.joiner, side, arrived[side], self.state) for side in SIDES}

@@ -44,17 +44,14 @@ class PlaceJoin(JoinStrategy):
 
     @property
     def kept(self) -> dict[str, Any]:
-        """See ``JoinStrategy``."""
         counters = {side: self.buffers[side].kept for side in SIDES}
         return {side: one.entries() for side, one in counters.items() if one.most is not None}
 
     @property
     def pending(self) -> int:
-        """See ``JoinStrategy``."""
         return sum(buffer.waiting.rows for buffer in self.buffers.values())
 
     def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
-        """See ``JoinStrategy``."""
         found = {}
         for side in SIDES:
             edge = self._edge(side, marks[side])
@@ -68,7 +65,6 @@ class PlaceJoin(JoinStrategy):
         return self.bound.first_taken(mark, self.spec.side(side).firing.grace)
 
     def kept_from(self, marks: SideWatermarks) -> SidePlaces:
-        """See ``JoinStrategy``."""
         return {side: self._kept_from(side, marks) for side in SIDES}
 
     def _kept_from(self, side: SideName, marks: SideWatermarks) -> int | None:
@@ -84,7 +80,6 @@ class PlaceJoin(JoinStrategy):
         return max(places, default=None)
 
     def drop_before(self, places: SidePlaces) -> None:
-        """See ``JoinStrategy``."""
         for side in SIDES:
             place, limit = places[side], self.buffers[side].from_place
             self.buffers[side].drop_before(place if limit is None else max(limit, place or limit))
@@ -92,11 +87,9 @@ class PlaceJoin(JoinStrategy):
     def stored(
         self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """See ``JoinStrategy``."""
         return self.buffers[side].all_near(low, high, only)
 
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
-        """See ``JoinStrategy``."""
         new = {side: self._let_in(side, taken[side], moment) for side in SIDES}
         emitted, met = self._meet(new, moment.final)
         alone = [self._close(side, new[side], met.get(side), moment) for side in SIDES]

@@ -157,7 +157,6 @@ class SessionJoin(JoinStrategy):
         return min(edges) - self.reach + 1 if len(edges) == len(SIDES) else None
 
     def drop_before(self, places: SidePlaces) -> None:
-        """See ``JoinStrategy``."""
         for side in SIDES:
             self.buffers[side].drop_before(places[side])
 
@@ -170,7 +169,6 @@ class SessionJoin(JoinStrategy):
         return found.filter(pl.col(columns.TIME).is_between(low, high))
 
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
-        """See ``JoinStrategy``."""
         there = {side: self._gathered(side, taken) for side in SIDES}
         rows = self._grouped(there)
         pairs = [rows[side] for side in SIDES]

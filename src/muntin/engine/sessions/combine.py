@@ -46,7 +46,6 @@ class SessionCombiner(Combiner):
         return [first, last]
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
-        """See ``Combiner``."""
         messages = self._keyed(messages)
         taken, rejected = self.part(messages, None)
         sure, doubtful = taken, None
@@ -61,7 +60,6 @@ class SessionCombiner(Combiner):
         return combined
 
     def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """See ``Combiner``."""
         full = [f for f in frames if len(f)]
         if len(full) <= 1:
             return full[0] if full else self.no_cells

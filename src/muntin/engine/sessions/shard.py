@@ -69,7 +69,6 @@ class SessionShard:
         self.kept = RetentionCounter(columns.LAST, width, most, self.state.extra.get(_KEPT))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        """See ``Shard``."""
         state = self.state
         judged = state.watermark
         wall = state.clock(combined, wall)
@@ -106,7 +105,6 @@ class SessionShard:
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """See ``Shard``."""
         frames = self.sessions.everything() if only is None else frames_of(self.sessions.of(only))
         windows = self.combiner.sessions
         wanted = [pl.col(columns.MESSAGES) > 0]

@@ -53,7 +53,6 @@ class ArrivalShard:
         self.waiting = Runs(_PLACE, 1, blobs, cache, each_once, stored.get("waiting", ()))
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        """See ``Shard``."""
         state = self.state
         wall = state.clock(combined, wall)
         moment = BatchClock(0, 0, 0, 0, wall, state.wall)

@@ -132,7 +132,6 @@ class Flat(Line):
         return self._join([left], [right], of_one(join))[0]
 
     def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
-        """See ``Line``."""
         grids = [self._grid(part, 0).T for part in parts]
         left = [np.ascontiguousarray(g) for g in grids]
         right = [g.copy() for g in left]

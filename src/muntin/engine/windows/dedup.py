@@ -39,7 +39,6 @@ class DedupShard:
         self.state: State = self.inner.state
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        """See ``Shard``."""
         judged, _ = self.judged(combined)
         return self.inner.step(judged, wall, final=final)
 
@@ -56,7 +55,6 @@ class DedupShard:
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """See ``Shard``."""
         return self.inner.snapshot(start, end, only)
 
 
@@ -73,7 +71,6 @@ class PartitionedShard:
         self.state = State(blobs, self.spec)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        """See ``Shard``."""
         state = self.state
         before = state.offsets.ends
         new = _fresh(combined, state, self.combiner)
@@ -104,7 +101,6 @@ class PartitionedShard:
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """See ``Shard``."""
         parts = self.state.partitions.values()
         inner = [self.make(self.combiner, one, self.cache) for one in parts]
         held = [no_results(self.combiner).drop(columns.EMISSION, columns.REVISION)]

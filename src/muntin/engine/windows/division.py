@@ -21,7 +21,6 @@ class WindowDivision:
         pass  # Rows say it all.
 
     def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        """See ``Division``."""
         keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
         return split(rows, sorted(keys, key=lambda key: int(key[1:])), shards)
 

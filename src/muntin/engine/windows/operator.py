@@ -41,7 +41,6 @@ class WindowOperator:
         self.combiner = combiner(spec, pl.Schema({**schema, columns.TIME: pl.Int64()}))
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
-        """See ``Operator``."""
         combiner, judged = self.combiner, task.judged()
         parts: list[Combined] = []
         raw: list[pl.DataFrame] = []
@@ -66,7 +65,6 @@ class WindowOperator:
         return sent
 
     def open(self, state: ShardState) -> WindowStep:
-        """See ``Operator``."""
         return WindowStep(self.combiner, state)
 
 
@@ -79,7 +77,6 @@ class WindowStep:
         state.cache.keep(self.shard.state.numbers())
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
-        """See ``Step``."""
         state = self.shard.state
         combined = received(self.combiner, parts, state.watermark)
         made = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)

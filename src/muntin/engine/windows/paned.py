@@ -98,7 +98,6 @@ class PanedShard:
         return {name: getattr(self, name) for name in ("cells", "marks", *self._policies)}
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        """See ``Shard``."""
         begun = self._begin(combined, wall, final)
         moment = begun.moment
         fresh = [ranged(c.cells, columns.PANE) for c in combined if len(c.cells)]
@@ -154,7 +153,6 @@ class PanedShard:
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """See ``Shard``."""
         windows, earliest, latest = self.windows, self.cells.low, self.cells.high
         if earliest is None or latest is None:
             return described(self._no_windows(), self.combiner)

@@ -29,7 +29,6 @@ class Prefixes(Line):
         self.ordinal = np.arange(len(first)) - self.start
 
     def add_integers(self, values: np.ndarray) -> np.ndarray:
-        """See ``Line``."""
         total = np.cumsum(values.astype(np.int64))
         found: np.ndarray = total - total[self.start] + values[self.start]
         return found

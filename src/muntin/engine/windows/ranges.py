@@ -41,7 +41,6 @@ class Ranges(Line):
         return self.combine([values], of_one(join))[0]
 
     def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
-        """See ``Line``."""
         level = [np.asarray(part) for part in parts]
         place = self.start.copy()
         rest = self.stop - self.start

@@ -62,11 +62,9 @@ class AgentOperator:
         self.stage = stage
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
-        """See ``Operator``."""
         return RouteTask(self.stage, task).parts(messages)
 
     def open(self, state: ShardState) -> AgentStep:
-        """See ``Operator``."""
         return AgentStep(self.stage, state)
 
 
@@ -82,7 +80,6 @@ class AgentStep:
         self._frames: dict[int, list[pl.DataFrame]] = {}
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
-        """See ``Step``."""
         part = self.part
         walls = [one.header["wall"] for one in parts if one.header["wall"] is not None]
         part.begin(self.blobs, max(walls, default=part.wall) if wall is None else wall)

@@ -27,23 +27,18 @@ class SparkBlobs:
         self._blobs = handle.getMapState(name, _NUMBER, _BLOB)
 
     def load(self) -> str | None:
-        """See ``Blobs``."""
         row = self._blobs.getValue((MANIFEST,))
         return None if row is None else bytes(row[0]).decode()
 
     def save(self, manifest: str) -> None:
-        """See ``Blobs``."""
         self._blobs.updateValue((MANIFEST,), (manifest.encode(),))
 
     def get(self, number: int) -> bytes:
-        """See ``Blobs``."""
         row = self._blobs.getValue((number,))
         return found(number, None if row is None else bytes(row[0]))
 
     def put(self, number: int, blob: bytes) -> None:
-        """See ``Blobs``."""
         self._blobs.updateValue((number,), (blob,))
 
     def remove(self, number: int) -> None:
-        """See ``Blobs``."""
         self._blobs.removeKey((number,))
