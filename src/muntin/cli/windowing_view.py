@@ -56,9 +56,8 @@ def _lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, str]]:
         if last.latency_95 is not None:
             late += f", 95% below {last.latency_95:,.0f} ms"
         found.append(("inserted", f"{last.throughput:,.0f}/s", late))
-        aside = ", ".join(f"{n:,} {reason}" for reason, n in last.rejected.items())
-        if aside:
-            found.append(("rejected", "", aside))
+        if last.rejected:
+            found.append(("rejected", "", last.aside))
         rate = last.deleted / last.seconds
         found.append(("deleted", f"{rate:,.0f}/s", f"in {last.chunks:,} chunks"))
     found.append(("backlog", f"{monitor.backlog:,}", f"delete lag {monitor.lag:,} ms"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from muntin.apps.windowing.bucket import STEP, TableProgress
 from muntin.apps.windowing.options import Options
-from muntin.model.counts import summed
+from muntin.model.counts import rejections_in_words, summed
 
 
 @dataclass(frozen=True)
@@ -40,50 +40,63 @@ class Maximum:
         return {"event": "maximum", **asdict(self)}
 
 
-@dataclass(frozen=True)
-class Report:
-    """One interval of a run.
+@dataclass(frozen=True, kw_only=True)
+class RunPart:
+    """What happened in a part of a run.
 
     Attributes:
-        clock: The clock of its last batch, milliseconds since the epoch.
         seconds: How long it was.
-        averages: The average of each span in seconds; ``None`` where there is no row.
-        throughput: Rows inserted a second.
         inserted: Rows inserted.
+        throughput: The same a second.
         rejected: Rows that were put aside, by reason.
-        latency: Milliseconds from a row's time until it was inserted, on average; ``None`` where
-            none was.
-        latency_95: That of all but the slowest 5 %.
         deleted: Rows deleted.
         chunks: In how many deletions.
         rows: Rows in the table at its end.
-        bytes: What they take.
-        backlog: How many of them wait to be deleted.
-        lag: How many milliseconds the oldest is older than it may be.
         maximum: The greatest value.
         batches: How many batches there were.
     """
 
-    clock: int
     seconds: float
-    averages: dict[float, float | None]
-    throughput: float
     inserted: int
+    throughput: float
     rejected: dict[str, int]
-    latency: float | None
-    latency_95: float | None
     deleted: int
     chunks: int
     rows: int
-    bytes: int
-    backlog: int
-    lag: int
     maximum: int | None
     batches: int
 
+    @property
+    def aside(self) -> str:
+        """What was put aside, in words."""
+        return rejections_in_words(self.rejected) or "0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(RunPart):
+    """One interval of a run.
+
+    Attributes:
+        clock: The clock of its last batch, milliseconds since the epoch.
+        averages: The average of each span in seconds; ``None`` where there is no row.
+        latency: Milliseconds from a row's time until it was inserted, on average; ``None`` where
+            none was.
+        latency_95: That of all but the slowest 5 %.
+        bytes: What the table's rows take.
+        backlog: How many of them wait to be deleted.
+        lag: How many milliseconds the oldest is older than it may be.
+    """
+
+    clock: int
+    averages: dict[float, float | None]
+    latency: float | None
+    latency_95: float | None
+    bytes: int
+    backlog: int
+    lag: int
+
     def lines(self) -> list[str]:
         """The report in the original's words, and what that lacked."""
-        aside = ", ".join(f"{n:,} {reason}" for reason, n in self.rejected.items()) or "0"
         spans = [
             f"    Average for past {span:>4g}s: {_show(mean, '.2f')}"
             for span, mean in self.averages.items()
@@ -93,7 +106,7 @@ class Report:
             "  Average values over time windows:",
             *spans,
             "  Insert Statistics:",
-            f"    Throughput {self.throughput:,.0f}/s, rejected {aside}, "
+            f"    Throughput {self.throughput:,.0f}/s, rejected {self.aside}, "
             f"avg/95% latency {_show(self.latency, '.0f')}/{_show(self.latency_95, '.0f')} ms",
             f"  Deleted {self.deleted:,} tuples since last report, in {self.chunks:,} chunks",
             f"  Table: {self.rows:,} rows ({self.bytes / 1e6:,.1f} MB), backlog {self.backlog:,}, "
@@ -106,46 +119,27 @@ class Report:
         return {"event": "report", **asdict(self), "averages": averages}
 
 
-@dataclass(frozen=True)
-class Summary:
-    """A whole run.
+@dataclass(frozen=True, kw_only=True)
+class Summary(RunPart):
+    """A whole run, from its first batch.
 
     Attributes:
-        seconds: How long it ran, from its first batch.
-        inserted: Rows inserted.
-        deleted: Rows deleted.
-        rows: Rows in the table at the end.
-        throughput: Rows inserted a second.
-        chunks: In how many deletions rows went.
-        rejected: Rows that were put aside, by reason.
         most_rows: The most rows that the table had.
         most_backlog: The most rows that waited to be deleted.
         worst_latency_95: The greatest ``latency_95`` of a report.
-        maximum: The greatest value at the end.
-        batches: How many batches there were.
         adds_up: Whether the rows are those inserted but those deleted, since the table began.
     """
 
-    seconds: float
-    inserted: int
-    deleted: int
-    rows: int
-    throughput: float
-    chunks: int
-    rejected: dict[str, int]
     most_rows: int
     most_backlog: int
     worst_latency_95: float | None
-    maximum: int | None
-    batches: int
     adds_up: bool
 
     def lines(self) -> list[str]:
         """The summary in words."""
-        aside = ", ".join(f"{n:,} {reason}" for reason, n in self.rejected.items()) or "0"
         return [
             f"Summary of {self.seconds:.0f} s in {self.batches:,} batches:",
-            f"  Inserted {self.inserted:,} tuples, {self.throughput:,.0f}/s; rejected {aside}",
+            f"  Inserted {self.inserted:,} tuples, {self.throughput:,.0f}/s; rejected {self.aside}",
             f"  Deleted {self.deleted:,} tuples in {self.chunks:,} chunks; "
             f"the backlog was {self.most_backlog:,} at most",
             f"  {self.rows:,} rows are left, {self.most_rows:,} at most; "
@@ -304,31 +298,35 @@ class Monitor:
             now: Seconds of the clock that ``begin`` had.
         """
         with self._lock:
-            seconds = max(now - (now if self._since is None else self._since), 0.001)
-            sums, self._interval, self._since = self._interval, _Sums(), now
-            return self._reported(sums, seconds)
+            since, self._since = self._since, now
+            sums, self._interval = self._interval, _Sums()
+            mean, slow = _latency(sums.latencies)
+            self._worst = max((x for x in (self._worst, slow) if x is not None), default=None)
+            return Report(
+                **self._part(sums, since, now),
+                clock=self.clock or 0,
+                averages=self.averages,
+                latency=mean,
+                latency_95=slow,
+                bytes=sum(table.bytes for table in self.progress),
+                backlog=self.backlog,
+                lag=self.lag,
+            )
 
-    def _reported(self, sums: _Sums, seconds: float) -> Report:
-        mean, slow = _latency(sums.latencies)
-        self._worst = max((x for x in (self._worst, slow) if x is not None), default=None)
-        return Report(
-            clock=self.clock or 0,
-            seconds=round(seconds, 3),
-            averages=self.averages,
-            throughput=sums.inserted / seconds,
-            inserted=sums.inserted,
-            rejected=sums.rejected,
-            latency=mean,
-            latency_95=slow,
-            deleted=sums.deleted,
-            chunks=sums.chunks,
-            rows=self.rows,
-            bytes=sum(table.bytes for table in self.progress),
-            backlog=self.backlog,
-            lag=self.lag,
-            maximum=self.maximum,
-            batches=sums.batches,
-        )
+    def _part(self, sums: _Sums, since: float | None, now: float) -> dict[str, Any]:
+        """The attributes of ``RunPart``."""
+        seconds = max(now - (now if since is None else since), 0.001)
+        return {
+            "seconds": round(seconds, 3),
+            "inserted": sums.inserted,
+            "throughput": sums.inserted / seconds,
+            "rejected": sums.rejected,
+            "deleted": sums.deleted,
+            "chunks": sums.chunks,
+            "rows": self.rows,
+            "maximum": self.maximum,
+            "batches": sums.batches,
+        }
 
     def summary(self, now: float) -> Summary:
         """The summary of the run.
@@ -336,23 +334,13 @@ class Monitor:
         Args:
             now: Seconds of the clock that ``begin`` had.
         """
-        seconds = max(now - (now if self._begun is None else self._begun), 0.001)
-        sums = self._whole
         ever_in = sum(table.totals[0] for table in self.progress)
         ever_out = sum(table.totals[1] for table in self.progress)
         return Summary(
-            seconds=round(seconds, 3),
-            inserted=sums.inserted,
-            deleted=sums.deleted,
-            rows=self.rows,
-            throughput=sums.inserted / seconds,
-            chunks=sums.chunks,
-            rejected=sums.rejected,
+            **self._part(self._whole, self._begun, now),
             most_rows=self._most_rows,
             most_backlog=self._most_backlog,
             worst_latency_95=self._worst,
-            maximum=self.maximum,
-            batches=sums.batches,
             adds_up=ever_in == ever_out + self.rows,
         )
 
