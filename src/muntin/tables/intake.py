@@ -200,5 +200,4 @@ def from_json(topic: Topic, row: Sequence[Any]) -> tuple[str, int | None, TopicM
     """What ``as_json`` was given."""
     name, value, key, time = row
     read = typed.codec_of(topic.value_type).loads(value)
-    unpacked = packed.loads(key)
-    return name, None, TopicMessage(read, unpacked, time, unpacked is not None, time is not None)
+    return name, None, TopicMessage.sent(read, packed.loads(key), time)

@@ -116,8 +116,7 @@ class Running(Closeable):
             timestamp: When it happened; now, where it isn't given.
         """
         self._require_read(topic)
-        message = TopicMessage(value, key, timestamp, key is not None, timestamp is not None)
-        self._complete([(topic, None, message)])
+        self._complete([(topic, None, TopicMessage.sent(value, key, timestamp))])
 
     def feed(self, sources: Memory | Mapping[str, Any], *, batch: int = _AT_ONCE) -> None:
         """Work through all that sources have and that hasn't been worked through before.
@@ -307,10 +306,7 @@ def _end(loop: Loop, runs: list[AgentRun], tasks: dict[AgentRun, asyncio.Task[No
 
 
 def _numbered(sent: SentMessage) -> NumberedMessage:
-    message = TopicMessage(
-        sent.value, sent.key, _time(sent), sent.key is not None, sent.time is not None
-    )
-    return sent.topic or "", None, message
+    return sent.topic or "", None, TopicMessage.sent(sent.value, sent.key, _time(sent))
 
 
 def _time(sent: SentMessage) -> float | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from muntin.model.errors import OptionError
 from muntin.tables.files import Unread, rows_of_arrow, rows_of_file, rows_of_frame
@@ -37,6 +37,11 @@ class TopicMessage(NamedTuple):
     keyed: bool = False
     timed: bool = False
     unread: str | None = None
+
+    @classmethod
+    def sent(cls, value: Any, key: Any, time: Any) -> Self:
+        """One that was sent by itself, which has a key and a time where some were given."""
+        return cls(value, key, time, key is not None, time is not None)
 
 
 @dataclass(frozen=True)
@@ -164,8 +169,7 @@ class Memory:
             Its number in the topic.
         """
         messages = self._topics.setdefault(topic, [])
-        timed = timestamp is not None
-        messages.append(TopicMessage(value, key, timestamp, key is not None, timed))
+        messages.append(TopicMessage.sent(value, key, timestamp))
         return len(messages) - 1
 
     def names(self) -> list[str]:
