@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, get_args
 
-from muntin.model.axis import Axis, phrase, spell
+from muntin.model.axis import Axis, phrase
 from muntin.model.bounds import BOUNDS, Bound, Joint, SideName, Together, Within, bound_of, placed
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, QuerySpec, fact, length, named, names, of_source
 from muntin.model.json_dataclass import JsonDataclass, read_by
 from muntin.model.kinds import KINDS, Kind
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy, by_change
-from muntin.model.spec import check_idle, zones
+from muntin.model.spec import check_idle, check_kept, zones
 
 __all__ = [
     "HOWS", "LARGE", "OTHER", "SIDES", "Bound", "How", "JoinNulls", "JoinSpec", "Joint", "On",
@@ -156,7 +156,8 @@ class JoinSpec(QuerySpec):
                 option = "early" if asks else "keep"
                 text = "isn't for session joins: each message is let in, and kept with its session"
                 raise OptionError(option, f"on the {name}", text, "leave it out")
-        self._check_kept(name, side.firing)
+        # ``Side.kept`` would take it for nothing said, and keep messages for any time.
+        check_kept(side.firing, self.axis, f" on the {name}")
         rows = side.firing.rows
         if rows is not None and (self.axis == "rows" or self.layout == "keys"):
             hint = 'leave it out; .keep(DURATION) bounds time, layout="time" goes with rows='
@@ -189,13 +190,6 @@ class JoinSpec(QuerySpec):
         if isinstance(self.bound, Joint):
             text = "isn't for session joins: without a key there is no session"
             raise OptionError("nulls", self.nulls, text, "leave it out")
-
-    def _check_kept(self, name: SideName, firing: Firing) -> None:
-        # ``Side.kept`` would take it for nothing said, and keep messages for any time.
-        if firing.retention < firing.grace:
-            grace, kept = spell(firing.grace, self.axis), spell(firing.retention, self.axis)
-            hint = f"keep at least {grace}"
-            raise OptionError("keep", f"{kept} on the {name}", f"is below the grace {grace}", hint)
 
     @property
     def axis(self) -> Axis:

@@ -99,15 +99,7 @@ class WindowSpec(QuerySpec):
 
     def __post_init__(self) -> None:
         check_nulls(self.nulls)
-        firing = self.firing
-        if firing.retention < firing.grace:
-            grace = spell(firing.grace, self.axis)
-            raise OptionError(
-                "keep",
-                spell(firing.retention, self.axis),
-                f"is below the grace {grace}",
-                f"keep at least {grace}",
-            )
+        check_kept(self.firing, self.axis)
         self._check_axis()
         if self.keys:
             self.check_conditions()
@@ -249,6 +241,14 @@ def check_nulls(given: object) -> None:
     if given not in get_args(Nulls):
         hint = 'give "reject", or "group" to make NULL a group of its own'
         raise OptionError("nulls", given, "isn't done with NULL keys", hint)
+
+
+def check_kept(firing: Firing, axis: Axis, whose: str = "") -> None:
+    """Refuse what is kept for less than it is taken."""
+    if firing.retention < firing.grace:
+        grace, kept = spell(firing.grace, axis), spell(firing.retention, axis)
+        hint = f"keep at least {grace}"
+        raise OptionError("keep", f"{kept}{whose}", f"is below the grace {grace}", hint)
 
 
 def check_idle(idle: int, axis: Axis) -> None:
