@@ -20,5 +20,6 @@ def test_last_revisions_are_those_of_duckdb(drawn_from: Range, data: st.DataObje
     expected = computed_at_once(twins.spec, twins.other)
     said = last_revisions(OracleDoor(), twins.spec, twins.one)
     known = next(iter(expected.values()), {})
-    found = {at: {name: row[name] for name in known} for at, row in said.items()}
+    # What is filled has no message.
+    found = {at: {name: row[name] for name in known} for at, row in said.items() if row["n"]}
     assert revision_differences(found, expected) == []

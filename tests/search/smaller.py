@@ -165,6 +165,7 @@ def _simpler_firings(firing: Firing) -> Iterator[Firing]:
         {"rows": None},
         {"accumulate": True},
         {"repeat": True},
+        {"fill": None},
     ]
     for changes in simpler:
         asked = changes == {"early": Each()} and firing.early is None

@@ -115,7 +115,8 @@ class Twice:
         if self.by_duckdb:
             at_once = computed_at_once(twins.spec, twins.other)
             known = next(iter(at_once.values()), {})
-            emitted = {at: {name: row[name] for name in known} for at, row in other.items()}
+            held = {at: row for at, row in other.items() if row["n"]}  # what is filled has nothing
+            emitted = {at: {name: row[name] for name in known} for at, row in held.items()}
             texts = agreement.revision_differences(emitted, at_once)
             found += [f"not as in DuckDB: {text}" for text in texts]
         return found

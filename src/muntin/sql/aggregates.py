@@ -34,7 +34,6 @@ _ROW_FUNCTIONS = {
 _INSTEAD = {
     "LATEST_BY_OFFSET": "write last(x), which goes by event time",
     "EARLIEST_BY_OFFSET": "write first(x), which goes by event time",
-    "COUNT_DISTINCT": "write count(DISTINCT x)",
 }
 _KNOWN = "the aggregates are " + ", ".join(name.lower() for name in TAKEN)
 

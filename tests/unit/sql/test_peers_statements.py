@@ -390,10 +390,9 @@ KSQLDB = [
         "GROUP BY seller EMIT CHANGES",
         "write last(x), which goes by event time",
     ),
-    no(
+    yes(
         "SELECT seller, COUNT_DISTINCT(item) AS items FROM bids WINDOW TUMBLING (SIZE 1 HOUR) "
-        "GROUP BY seller EMIT CHANGES",
-        "write count(DISTINCT x)",
+        "GROUP BY seller EMIT CHANGES"
     ),
     no(
         "CREATE TABLE totals AS SELECT seller, SUM(price) AS total FROM bids "

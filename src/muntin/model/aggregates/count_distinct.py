@@ -10,7 +10,7 @@ from muntin.model.aggregates.entry import over_distinct
 from muntin.model.shapes import ORDER
 
 
-@over_distinct(count, accepts=ORDER)
+@over_distinct(count, accepts=ORDER, names=("COUNT_DISTINCT",))
 def count_distinct(column: Any) -> Aggregate:
     """How many distinct values, exactly; keeps each of them. NaN is one value."""
     return Aggregate("count_distinct", column)

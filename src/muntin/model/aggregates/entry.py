@@ -147,12 +147,15 @@ def entry(kind: str = "", **known: Any) -> Callable[[Factory], Factory]:
     return registered
 
 
-def over_distinct(other: Callable[..., Aggregate], accepts: Rule) -> Callable[[Factory], Factory]:
+def over_distinct(
+    other: Callable[..., Aggregate], accepts: Rule, names: tuple[str, ...] = ()
+) -> Callable[[Factory], Factory]:
     """Register an aggregate that is another one over distinct values.
 
     Args:
         other: The function that makes the other one.
         accepts: What it asks of its column; what is counted once needs an order.
+        names: Its own names in SQL, in capitals, beside ``other(DISTINCT column)``.
     """
     inner = ENTRIES[other.__name__]
 
@@ -168,7 +171,7 @@ def over_distinct(other: Callable[..., Aggregate], accepts: Rule) -> Callable[[F
         full_state=True,
         skips_nan=inner.skips_nan,
         overflows=inner.overflows,
-        sql=Sql(distinct=inner.sql.names),
+        sql=Sql(names, distinct=inner.sql.names),
         size=every_value,
         over=inner.kind,
         value=value,
