@@ -19,9 +19,10 @@ from muntin.engine.windows.operator import combiner, shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
+from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.joins import SIDES, Bound, JoinSpec, Joint, Side, SideName, Together, Within
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Firing
+from muntin.model.policies import Each, Fill, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -63,6 +64,8 @@ BATCHES: list[list[Message]] = [
 WINDOWS: dict[str, Kind] = {
     "hopping": Windows(10, 4, 3),
     "hopping once": Windows(10, 4, 3),
+    "filled": Windows(10, 4, 3),
+    "grouped by sets": Windows(10, 4, 3),
     "cumulating": Cumulating(10, 5),
     "days": days("2 days", "America/New_York", slide="1 day"),
     "sliding": Sliding(10),
@@ -178,13 +181,17 @@ def messages(rows: Sequence[Message], scale: int = 1) -> pl.DataFrame:
 
 
 def window_spec(kind: str, buckets: int = 2, **firing: Any) -> WindowSpec:
-    windows, offset, keys = WINDOWS[kind], None, ("key",)
+    windows, offset, keys, sets = WINDOWS[kind], None, ("key",), None
+    if kind == "grouped by sets":
+        keys, sets = ("key", GROUPING_ID), (0, 1)
     if "offsets" in kind:
         offset, keys = ("part", "at"), ("part", "key")
     if kind == "hopping once":  # whatever is delivered again
         offset = ("part", "at")
     by_arrival = windows.axis == "rows" and offset is None
     unit = UNIT if kind == "days" else 1
+    if kind == "filled":
+        firing = {"fill": Fill("zero", 30), **firing}
     if windows.axis == "time":
         firing = {"early": Each(), "grace": 10 * unit, "retention": 100 * unit, **firing}
     elif not by_arrival:
@@ -199,6 +206,7 @@ def window_spec(kind: str, buckets: int = 2, **firing: Any) -> WindowSpec:
         types=TYPES,
         buckets=buckets,
         offset=offset,
+        sets=sets,
     )
 
 

@@ -58,6 +58,10 @@ CLICKS = [
     [("a", 4.0), ("d", 12.0), ("a", 33.0)],
 ]
 
+# What the key "a" is where there is more to it.
+KEYS: dict[str, tuple[Any, ...]] = {kind: (0, "a") for kind in WINDOWS if "offsets" in kind}
+KEYS["grouped by sets"] = ("a", 0)
+
 
 def opened(kind: str, batch: int | None = None) -> OpenWindows:
     run = windows_run(window_spec(kind))
@@ -121,7 +125,7 @@ class TestWindows:
         assert len(found) or kind == "rows that slide"
         held = held_by(state, run.stores)
         assert rows(found.select(held.columns)) == rows(held)
-        key: Any = (0, "a") if "offsets" in kind else "a"
+        key: Any = KEYS.get(kind, "a")
         assert set(state.fetch(key)["key"]) <= {"a"}
         assert len(state.fetch(key)) == len(found.filter(pl.col("key") == "a"))
 
@@ -142,7 +146,7 @@ class TestWindows:
     @pytest.mark.parametrize("kind", WINDOWS)
     def test_a_key_is_looked_into(self, kind: str) -> None:
         checkpoint = opened(kind).checkpoint
-        key = ["0", "a"] if "offsets" in kind else ["a"]
+        key = [str(part) for part in KEYS.get(kind, ["a"])]
         assert report_of(checkpoint, key)["key"] or kind == "rows that slide"
         place = {"days": "1970-01-07"}.get(kind, AT) if kind in BY_TIME else "13"
         found = said(checkpoint, key, place)

@@ -12,6 +12,7 @@ from muntin.engine.sessions.shard import UNEMITTED
 from muntin.engine.windows.by_count import HEAD
 from muntin.engine.windows.paned import FIRED, LATE
 from muntin.model.errors import OptionError
+from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Numbered
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
@@ -48,7 +49,7 @@ def key_from_text(
         raise OptionError("--key", ", ".join(given), f"isn't {len(names)} values", hint)
     held: list[pl.Series] = []
     for place, (name, text) in enumerate(zip(names, given, strict=True)):
-        known = _TYPES.get(types.get(name, ""))
+        known = _TYPES.get(types.get(name, "Int64" if name == GROUPING_ID else ""))
         if known is None:
             hint = "this command finds strings, whole numbers and booleans"
             raise OptionError("--key", text, f"has type {types.get(name)}", hint)

@@ -20,6 +20,7 @@ from muntin.engine.results import no_results
 from muntin.engine.windows.operator import combiner, shard
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
+from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import ReadBlobs
 from muntin.state.frames import decode
@@ -47,7 +48,7 @@ class StateReader:
 
     def key(self, given: Any) -> pl.DataFrame:
         """A key in the types of its columns, under the engine's names: one row."""
-        return key_of(self.spec.keys, self.types, given)
+        return key_of(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, given)
 
     def wanted(
         self, manifest: Manifest, start: int | None = None, end: int | None = None
