@@ -12,7 +12,7 @@ ON_SPARK   ?= tests/contract/test_sink.py $(addprefix tests/spark/test_,delta.py
 export UV_VERSION
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark services check search audit bench docs format clean
+.PHONY: help setup demo test test-long test-spark services check search audit bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ demo: $(STAMP) ## watch windows over a year of flights
 
 test: $(STAMP) ## run the tests (ARGS='-k name' narrows them)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-long: $(STAMP) ## run the tests that take minutes each, which CI leaves out
+	@$(MAKE) test ARGS='-m long'
 
 test-spark: $(STAMP) ## run what touches Spark on another one of scripts/sparks (VERSION=4.2.1)
 	@$(WITH_JAVA) bash scripts/spark.sh $(VERSION) && .venv-$(VERSION)/bin/python -m pytest -n 0 -m "" $(ON_SPARK) $(ARGS)

@@ -38,7 +38,7 @@ def test_a_chain_says_what_oracles_over_oracles_say(doors: list[Door], data: st.
     check(data.draw(st.sampled_from(doors)), data.draw(chains.chains()))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=400)
 @given(door=st.sampled_from([*ENGINES, *OPERATORS]), chain=chains.chains())
 def test_many_chains(door: Door, chain: Chain) -> None:

@@ -1,4 +1,4 @@
-"""A driver that is killed at any moment loses nothing and tells nothing twice."""
+"""A driver that is killed at any moment loses nothing and emits nothing twice."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from tests.spark.drivers import Victims, fill, kill, kill_again_and_again
 from tests.spark.feed import Feed, at, emitted, rows
 
-KILLS, FILES, MESSAGES = 10, 64, 40
-KILLS_OF_A_JOIN, FILES_OF_A_JOIN = 5, 32
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+KILLS, FILES, MESSAGES = 5, 32, 40
+pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture
@@ -26,6 +25,7 @@ def victims() -> Iterator[Victims]:
         kill(victim)
 
 
+@pytest.mark.slow
 def test_kills(tmp_path: Path, victims: Victims) -> None:
     chance = random.Random(20260101)
     feed = Feed(tmp_path / "source")
@@ -58,15 +58,16 @@ PAIRS = """
 """
 
 
+@pytest.mark.long
 def test_kills_of_a_join(tmp_path: Path, victims: Victims) -> None:
     chance = random.Random(20260103)
     too_late = {}
     for side in ("left", "right"):
         feed = Feed(tmp_path / side)
-        too_late[side] = fill(feed, chance, FILES_OF_A_JOIN, MESSAGES)
+        too_late[side] = fill(feed, chance, FILES, MESSAGES)
         # Nobody can come any more after this, so that all unmatched are emitted.
         feed.add(("z", at(60 * (FILES + 100)), 0))
-    kill_again_and_again("join", tmp_path, victims, chance, KILLS_OF_A_JOIN)
+    kill_again_and_again("join", tmp_path, victims, chance, KILLS)
 
     pairs, rejected = (f"read_parquet('{tmp_path}/{n}/*/*.parquet')" for n in ("out", "rejected"))
     database = duckdb.connect()
@@ -83,7 +84,7 @@ def test_kills_of_a_join(tmp_path: Path, victims: Victims) -> None:
     assert all(None in column for column in zip(*wanted, strict=True))
     assert database.sql(f"SELECT id, id_right FROM {pairs} ORDER BY ALL").fetchall() == wanted
     progress = json.loads((tmp_path / "figures.json").read_text())
-    assert progress["counts"]["seen"] == 2 * (FILES_OF_A_JOIN * MESSAGES + 1)
+    assert progress["counts"]["seen"] == 2 * (FILES * MESSAGES + 1)
     assert progress["adds_up"]
 
 
@@ -94,14 +95,15 @@ OVER_WINDOWS = """
 """
 
 
+@pytest.mark.long
 def test_kills_of_a_chain(tmp_path: Path, victims: Victims) -> None:
     """Both stages begin again with the batch that was killed: no window counts twice or never."""
     chance = random.Random(20260104)
     feed = Feed(tmp_path / "source")
-    too_late = fill(feed, chance, FILES_OF_A_JOIN, MESSAGES)
+    too_late = fill(feed, chance, FILES, MESSAGES)
     # Behind it all windows of the others are full; its own never are.
     feed.add(("z", at(60 * (FILES + 100)), 0))
-    kill_again_and_again("chain", tmp_path, victims, chance, KILLS_OF_A_JOIN)
+    kill_again_and_again("chain", tmp_path, victims, chance, KILLS)
 
     inner = [window for window in feed.windows(30, 10, but=too_late) if window[0] != "z"]
     database = duckdb.connect()

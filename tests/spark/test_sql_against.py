@@ -16,7 +16,7 @@ def test_statements_of_a_few_seeds(spark: SparkSession) -> None:
     assert against.counts["same"] > 8, against.counts
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_statements_of_many_seeds(spark: SparkSession) -> None:
     against, end, seed = Against(spark), time.monotonic() + 150, 1000
     while time.monotonic() < end:

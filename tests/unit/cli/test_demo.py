@@ -27,7 +27,7 @@ def test_a_small_demo_is_equal_to_duckdb(tmp_path: Path):
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_small_demo_of_the_weather_is_equal_to_duckdb(tmp_path: Path):
     args = ["weather", "--flights", "3000", "--pieces", "3", "--out", str(tmp_path)]
     emitted = subprocess.run(COMMAND + args, capture_output=True, text=True, check=False)
