@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.model.aggregates import *  # noqa: F403
 from muntin.model.aggregates import __all__ as _AGGREGATES
+from muntin.model.aggregates import called_here as _called_here
 from muntin.model.axis import rows
 from muntin.model.errors import (
     BatchError,
@@ -124,7 +125,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"muntin.{name}")
     if name in _NAMES:
         return getattr(import_module(_NAMES[name]), name)
-    raise AttributeError(f"module 'muntin' has no attribute {name!r}")
+    here = _called_here(name)
+    hint = f"; it is muntin.{here} here" if here else ""
+    raise AttributeError(f"module 'muntin' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -28,7 +28,16 @@ class OptionError(MuntinError, ValueError):
         self.value = value
         self.problem = problem
         self.hint = hint
-        super().__init__(f"{option}={value!r} {problem}; {hint}")
+        super().__init__(f"{option}={_shown(value)} {problem}; {hint}")
+
+
+def _shown(value: object) -> str:
+    """A value on one line; of a whole frame or array its type."""
+    text = repr(value)
+    if "\n" not in text:
+        return text
+    kind = type(value)
+    return f"<{kind.__module__.partition('.')[0]}.{kind.__qualname__}>"
 
 
 class SqlError(MuntinError, ValueError):

@@ -289,10 +289,13 @@ def windowed(
 def _rows_of(frame: object) -> DataFrame:
     rows = frame.results if isinstance(frame, QueryDefinition) else frame
     if not isinstance(rows, DataFrame):
-        hint = (
-            "give a DataFrame of Spark's (spark.createDataFrame(rows) makes one), windows or a join"
-        )
-        raise OptionError("frame", type(rows).__name__, "isn't a DataFrame", hint)
+        hint = "give spark.createDataFrame(rows), a stream of Spark's, windows or a join"
+        home = type(rows).__module__.partition(".")[0]
+        if home == "pandas":
+            hint = "give spark.createDataFrame(frame)"
+        elif home == "polars":
+            hint = "give spark.createDataFrame(frame.to_arrow())"
+        raise OptionError("frame", type(rows), "isn't a DataFrame of Spark's", hint)
     return rows
 
 

@@ -131,6 +131,24 @@ ENTRIES: dict[str, Entry] = {}
 """All aggregates by their kinds."""
 
 
+# Of pandas, Polars and PySpark, where SQL has no such name.
+_ELSEWHERE = {"NUNIQUE": "count_distinct", "COUNTDISTINCT": "count_distinct", "LEN": "count",
+              "SIZE": "count", "VAR": "variance", "SUMDISTINCT": "sum_distinct",
+              "PERCENTILE": "exact_quantile", "ANY": "bool_or", "ALL": "bool_and"}  # fmt: skip
+
+
+def called_here(name: str) -> str | None:
+    """What the aggregate that SQL, pandas or PySpark calls by a name is called here, if any is.
+
+    Example:
+        >>> called_here("avg"), called_here("max_by"), called_here("nunique"), called_here("x")
+        ('mean', 'arg_max', 'count_distinct', None)
+    """
+    plain = name.replace("_", "").upper()
+    names = {n.replace("_", ""): e.make.__name__ for e in ENTRIES.values() for n in e.sql.names}
+    return (names | _ELSEWHERE).get(plain)
+
+
 def entry(kind: str = "", **known: Any) -> Callable[[Factory], Factory]:
     """Register the aggregate that a function makes.
 
