@@ -66,6 +66,8 @@ query = query.start(checkpoint={folder!r}, every="1 second")
 while query.progress.batch < 1:
     query.query.awaitTermination(1)
 query.stop()
+ids = spark.range(10).selectExpr("id", "timestamp_seconds(id) AS at")
+mt.windowed(ids, key="id", time="at").tumbling("1 second").agg(n=mt.count()).results.show(1)
 spark._jvm.java.lang.System.err.println("a line of the JVM's own")
 print("a line of Python's", file=sys.stderr)
 spark.stop()
@@ -81,5 +83,6 @@ def test_a_query_is_quiet_unless_asked(tmp_path: Path, verbose: bool) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert ("Streaming TransformWithStateInPandas" in done.stderr) is verbose
+    assert "BrokenPipeError" not in done.stderr  # the first row was enough
     for line in ("a line of the JVM's own", "a line of Python's"):
         assert line in done.stderr

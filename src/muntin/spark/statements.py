@@ -81,6 +81,9 @@ def sql(
     """
     from muntin.sql import door
 
+    if isinstance(source, str):
+        hint = "write mt.sql(spark, statement), or mt.sql({'clicks': clicks}, statement)"
+        raise OptionError("source", source, "is a statement", hint)
     given = dict(tables)
     spark: SparkSession | None
     if isinstance(source, Mapping):
@@ -90,7 +93,12 @@ def sql(
         spark = next((frame.sparkSession for frame in frames.values()), None)
     else:
         spark = source
-    return asked(spark, door.question(statement), frames)
+    question = door.question(statement)
+    if question.explain:
+        at = statement.upper().index("EXPLAIN")
+        hint = "leave EXPLAIN out, and ask .explain() of what mt.sql gives; muntin sql takes it"
+        raise SqlError(statement, (at, at + 7), "mt.sql gives a query, not a text", hint)
+    return asked(spark, question, frames)
 
 
 def asked(

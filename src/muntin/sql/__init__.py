@@ -16,7 +16,7 @@ from typing import Any
 class _Callable(ModuleType):
     """The package, which users know as a function."""
 
-    def __call__(self, source: Any, statement: str, /, **tables: Any) -> Any:
+    def __call__(self, source: Any, statement: str = "", /, **tables: Any) -> Any:
         """See ``muntin.spark.statements.sql``."""
         # Spark's door stands above this one, and is opened at the first use.
         return import_module("muntin.spark.statements").sql(source, statement, **tables)

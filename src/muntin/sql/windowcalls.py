@@ -146,6 +146,9 @@ def _label(cursor: Cursor, name: str) -> str:
 
 def _descriptor(cursor: Cursor) -> tuple[str, ...]:
     cursor.takes("DESCRIPTOR", "(")
+    if cursor.sees("PROCTIME", "("):
+        hint = "window (SELECT *, current_timestamp() AS at FROM t) by at"
+        cursor.fail(None, "PROCTIME() is no column", hint)
     names = cursor.several(lambda: _path(cursor))
     cursor.closes("DESCRIPTOR", "write DESCRIPTOR(ts)")
     return tuple(names)

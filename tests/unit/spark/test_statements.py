@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import muntin as mt
 from muntin.model.errors import OptionError, SqlError
 from muntin.spark import statements
 from muntin.sql import door
@@ -35,3 +36,14 @@ def test_an_aggregate_is_found_by_its_whole_name(
         statements.asked(None, door.question(STATEMENT), {})
     start, end = refusal.value.span
     assert STATEMENT[start:end].startswith(marked)
+
+
+def test_a_statement_without_a_session_is_refused_with_the_way() -> None:
+    with pytest.raises(OptionError, match=r"is a statement; write mt\.sql\(spark, statement\)"):
+        mt.sql(STATEMENT)
+
+
+def test_explain_is_refused_where_a_query_is_asked() -> None:
+    with pytest.raises(SqlError, match=r"gives a query, not a text; leave EXPLAIN out") as error:
+        mt.sql({}, f"EXPLAIN {STATEMENT}")
+    assert error.value.span == (0, 7)

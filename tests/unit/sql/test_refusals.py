@@ -23,6 +23,7 @@ CASES = [
     ("SELECT k FROM t", "this query has no windows", "SELECT k"),
     (f"SELECT k FROM {HOUR} {G} x", "isn't understood here", "x"),
     ("SELECT k FROM range(10)", "isn't a function that gives rows", "("),
+    (f"SELECT k FROM {HOUR.replace('(ts)', '(PROCTIME())')} {G}", "is no column", "PROCTIME"),
     ("SELECT k FROM TABLE(SLIDE(TABLE t, DESCRIPTOR(ts), 1 HOUR))", "isn't a window func", "SLIDE"),
     ("SELECT k, count(*) FROM t GROUP BY k", "so this needs windows", "count(*)"),
     (f"SELECT STREAM k, v FROM {HOUR} {G}", "isn't one value in a group", "v"),

@@ -24,8 +24,10 @@ from pyspark.daemon import manager
 import muntin.engine.joins.operator
 import muntin.engine.windows.operator
 import muntin.spark.host.processor
+from muntin.spark.host.internals.pipes import end_quietly
 
 if __name__ == "__main__":
+    end_quietly()
     gc.collect()
     gc.freeze()
     manager()
