@@ -1,7 +1,7 @@
 """A client of Spark Connect, which has to be a process of its own.
 
-Usage: connected.py SCENARIO FOLDER [DSN], where SPARK_REMOTE says where the server is. What it saw
-is the last line that it prints, as JSON.
+Usage: connected.py SCENARIO FOLDER [DSN | SERVERS,TOPIC,TOPIC], where SPARK_REMOTE says where the
+server is. What it saw is the last line that it prints, as JSON.
 """
 
 from __future__ import annotations
@@ -124,6 +124,24 @@ def others(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
     }
 
 
+def topics(spark: SparkSession, folder: Path, where: str) -> dict[str, Any]:
+    """From one topic to another, both without a jar on the server."""
+    servers, inlet, outlet = where.split(",")
+    messages = mt.kafka(servers, inlet, columns=COLUMNS).stream(spark)
+    query = tens(messages).start(
+        checkpoint=f"{folder}/topics",
+        results=mt.to_kafka(servers, outlet, key="k"),
+        rejected=mt.to_parquet(f"{folder}/rejected"),
+        available_now=True,
+    )
+    query.await_end(120)
+    rejected = spark.read.parquet(f"{folder}/rejected").collect()
+    return {
+        "counts": query.progress.counts,
+        "rejected": [[bytes(row.malformed).decode(), row.reason] for row in rejected],
+    }
+
+
 class Locked:
     """A sink that holds what can't be sent."""
 
@@ -169,7 +187,7 @@ def refused(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
 def main() -> None:
     scenario, folder = sys.argv[1], Path(sys.argv[2])
     spark = mt.session()
-    work = {"windows": windows, "others": others, "refused": refused}[scenario]
+    work = {"windows": windows, "others": others, "refused": refused, "topics": topics}[scenario]
     seen = work(spark, folder, sys.argv[3] if len(sys.argv) > 3 else "")
     print(json.dumps(seen), flush=True)
     # Closing a session may wait for its connection.

@@ -13,6 +13,7 @@ import duckdb
 import psycopg
 import pytest
 from tests.services.connect import ConnectServer
+from tests.services.kafka import Kafka
 from tests.services.postgres import Postgres
 
 pytestmark = pytest.mark.slow
@@ -92,6 +93,25 @@ def test_the_server_writes_to_postgres(
     with psycopg.connect(dsn) as found:
         rows = found.execute("SELECT n FROM windows ORDER BY window_start").fetchall()
         assert rows == [(10,), (10,), (10,), (1,)]
+
+
+def test_a_topic_of_windows_comes_of_a_topic(
+    connect: ConnectServer, kafka: Kafka, tmp_path: Path
+) -> None:
+    inlet, outlet = kafka.topic(), kafka.topic(1)
+    lines = [
+        json.dumps({"k": "a", "at": f"2026-01-01 00:00:{s:02d}", "v": s}) for s in range(0, 30, 2)
+    ]
+    kafka.send(inlet, [(s % 2, None, line) for s, line in enumerate([*lines, "no JSON"])])
+    seen = client(connect, "topics", tmp_path, f"{kafka.servers},{inlet},{outlet}")
+    assert seen["counts"] == {"seen": 16, "counted": 15, "malformed": 1}
+    assert seen["rejected"] == [["no JSON", "malformed"]]
+    messages = kafka.read(outlet)
+    values = [json.loads(m.value()) for m in messages]
+    assert [(v["window_start"], v["n"], v["total"]) for v in values] == [
+        ("2026-01-01T00:00:00.000000Z", 5, 20),
+        ("2026-01-01T00:00:10.000000Z", 5, 70),
+    ]
 
 
 def test_joins_that_feed_windows_and_agents_run_too(connect: ConnectServer, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import pyspark.daemon
 
@@ -16,7 +17,8 @@ def end_quietly() -> None:
     ``limit``, and so ``show``, closes the pipe when it has enough rows. Spark's daemon would print
     that as a failure of the worker.
     """
-    pyspark.daemon.worker = _quiet(pyspark.daemon.worker)
+    daemon: Any = pyspark.daemon
+    daemon.worker = _quiet(daemon.worker)
 
 
 def _quiet(worker: Worker) -> Worker:
