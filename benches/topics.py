@@ -70,6 +70,7 @@ WORKS = {
     "K1c": Work(batches=80, form="csv"),
     "K2": Work(size=60, slide=1, per_batch=40_000, batches=60),
     "P64": Work(batches=60, shuffled=64),
+    "P200": Work(batches=60, shuffled=200),
 }
 
 
