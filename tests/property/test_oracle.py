@@ -25,7 +25,7 @@ from tests.transcripts.comparison import same_row
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
-from muntin.model.spec import DUPLICATES, WindowSpec
+from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
 from muntin.testing.oracle import OracleStep
 from muntin.testing.oracle.emitting import nulls_first
 
@@ -69,6 +69,7 @@ def test_every_message_is_accounted_for(stream: Stream) -> None:
         counts = {name: n for name, n in step.counts.items() if name != "overflow"}
         assert counts.pop("seen") == len(batch.messages)
         counted, duplicates = counts.pop("counted"), counts.pop(DUPLICATES)
+        assert 0 <= counts.pop(PARTLY_LATE, 0) <= counted
         reasons = Counter(row["reason"] for row in step.rejected if row["reason"] != "overflow")
         assert +Counter(counts) == reasons
         assert counted + duplicates + reasons.total() == len(batch.messages)
@@ -106,7 +107,8 @@ def test_what_is_taken_back_has_no_values(drawn_from: Range, data: st.DataObject
             assert {row[name] for name in stream.spec.aggregates} == {None}
             assert isinstance(stream.spec.windows, Sessions)
         else:
-            assert row["n"] > 0 or not stream.spec.firing.accumulate
+            filled = stream.spec.firing.fill is not None
+            assert row["n"] > 0 or filled or not stream.spec.firing.accumulate
 
 
 @given(stream=any_streams(Range(EVERYTHING.kinds, ("time", "offset"), replays=True)))
