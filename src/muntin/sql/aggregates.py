@@ -22,7 +22,7 @@ _DISTINCT = {name: entry for entry in ENTRIES.values() for name in entry.sql.dis
 TAKEN = (*_BY_NAME, *_WITHIN)
 # Spark's other aggregates: named, so that they aren't taken for scalar functions.
 _OTHERS = {
-    "ANY", "ANY_VALUE", "BIT_AND", "BIT_OR", "BIT_XOR", "CORR", "COUNT_MIN_SKETCH", "COVAR_POP",
+    "ANY", "BIT_AND", "BIT_OR", "BIT_XOR", "CORR", "COUNT_MIN_SKETCH", "COVAR_POP",
     "COVAR_SAMP", "HISTOGRAM_NUMERIC", "HLL_SKETCH_AGG", "KURTOSIS",
     "LISTAGG", "PERCENTILE", "PERCENTILE_CONT", "REGR_SLOPE", "SKEWNESS", "STDDEV_POP",
     "STRING_AGG", "TRY_AVG", "TRY_SUM", "VAR_POP",
@@ -31,7 +31,16 @@ _ROW_FUNCTIONS = {
     "CUME_DIST", "DENSE_RANK", "LAG", "LEAD", "NTH_VALUE", "NTILE", "PERCENT_RANK", "RANK",
     "ROW_NUMBER",
 }  # fmt: skip
+_JOINED = "write array_join(collect_list(x), ', ')"
 _INSTEAD = {
+    "LISTAGG": _JOINED,
+    "STRING_AGG": _JOINED,
+    "PERCENTILE": "write exact_quantile(x, 0.5), a value that there is, or median(x)",
+    "PERCENTILE_CONT": "write percentile_disc(0.5) WITHIN GROUP (ORDER BY x), or median(x)",
+    "STDDEV_POP": "write stddev(x), which is of a sample",
+    "VAR_POP": "write variance(x), which is of a sample",
+    "TRY_SUM": "write sum(x), which is NULL and reported where it overflows",
+    "TRY_AVG": "write avg(x)",
     "LATEST_BY_OFFSET": "write last(x), which goes by event time",
     "EARLIEST_BY_OFFSET": "write first(x), which goes by event time",
 }

@@ -123,7 +123,7 @@ def test_table_functions(source, twin):
         ("TUMBLE(TABLE t PARTITION BY k, DESCRIPTOR(ts), 1 HOUR)", "page, k"),
     ],
 )
-def test_sessions_are_parted_by_all_keys(call, keys):
+def test_sessions_are_partitioned_by_all_keys(call, keys):
     text = f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY {keys}, window_start, window_end"
     assert lowered(text).spec.keys == ("page", "k")
 
@@ -262,6 +262,7 @@ AGGREGATES = [
     ("var_samp(x)", mt.variance("x")),
     ("stddev(x)", mt.stddev("x")),
     ("first(x)", mt.first("x")),
+    ("any_value(x)", mt.first("x")),
     ("last_value(x)", mt.last("x")),
     ("min_by(x, y)", mt.arg_min("x", "y")),
     ("arg_max(x, y + 1)", mt.arg_max("x", Expression("y + 1"))),
@@ -316,7 +317,7 @@ def test_conditions_and_expressions_are_handed_to_spark_as_they_were_written():
     )
 
 
-def test_a_query_that_shows_what_is_told_anyway_has_no_columns_of_its_own():
+def test_a_query_that_shows_what_is_shown_anyway_has_no_columns_of_its_own():
     for shown in ("k, count(*) AS n", f"k, {BOUNDS}, count(*) AS n", "window_start, k, count(*) n"):
         found = lowered(f"SELECT {shown} FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)")
         assert (found.columns is None) == shown.startswith("k")
@@ -383,7 +384,7 @@ def test_views_choose_and_compute_rows():
         assert found.spec == HOURS.spec(n=mt.count())
 
 
-def test_tables_tell_their_marks_to_their_queries_and_views():
+def test_marks_of_tables_are_those_of_their_queries_and_views():
     text = """
         CREATE TABLE clicks (
             k STRING, part INT, off BIGINT, raw STRING, landed TIMESTAMP,

@@ -111,6 +111,16 @@ CASES = [
     (f"SELECT k, v FROM {HOUR} {G}", "add it to GROUP BY, or write an aggregate of it", "v"),
     (f"SELECT * FROM {HOUR} {G}", "* is no column of a group", "*"),
     (f"SELECT k, corr(a, b) FROM {HOUR} {G}", "corr isn't computed in windows", "corr(a, b)"),
+    (
+        f"SELECT k, listagg(a, ',') FROM {HOUR} {G}",
+        "array_join(collect_list(x), ', ')",
+        "listagg(a, ',')",
+    ),
+    (
+        f"SELECT k, percentile(a, 0.5) FROM {HOUR} {G}",
+        "write exact_quantile(x, 0.5)",
+        "percentile(a, 0.5)",
+    ),
     (f"SELECT k, sum(max(a)) FROM {HOUR} {G}", "an aggregate within an aggregate", "max(a)"),
     (f"SELECT k, avg(DISTINCT a) FROM {HOUR} {G}", "avg takes no DISTINCT", "avg(DISTINCT a)"),
     (f"SELECT k, sum(*) FROM {HOUR} {G}", "takes a column, not *", "sum(*)"),

@@ -56,7 +56,7 @@ def max(column: Any) -> Aggregate:
 
 
 @_of_a_message(
-    sql=Sql(("FIRST", "FIRST_VALUE")),
+    sql=Sql(("FIRST", "FIRST_VALUE", "ANY_VALUE")),
     of_rows=_by_place,
 )
 def first(column: Any) -> Aggregate:
