@@ -115,7 +115,12 @@ def bounds(draw: st.DrawFn, axis: Any, sessions: bool = True) -> Bound:
     if kind == "within":
         # Nobody can say a distance of no rows at all.
         least = 1 if axis == "rows" else 0
-        return Within(draw(st.integers(0, 9)), draw(st.integers(least, 9)), axis)
+        before, after = draw(st.integers(0, 9)), draw(st.integers(least, 9))
+        if axis == "time" and draw(st.booleans()):
+            # Partners lie wholly on one side of a message.
+            near, far = sorted((before, after))
+            before, after = draw(st.sampled_from([(-near, far), (far, -near)]))
+        return Within(before, after, axis)
     if kind == "tumbling":
         size = draw(st.integers(1, 12))
         return Together((Windows(size, size, draw(st.integers(0, size - 1)), axis),))

@@ -124,7 +124,7 @@ def _condition(bound: Any) -> str:
     if isinstance(bound, Joint):
         return "L.s = R.s"
     if isinstance(bound, Within):
-        return f"R.time - L.time BETWEEN -{bound.before} AND {bound.after}"
+        return f"R.time - L.time BETWEEN {-bound.before} AND {bound.after}"
     assert isinstance(bound, Together)
     shared = []
     for windows in bound.windows:

@@ -5,7 +5,8 @@ is not so. The spec holds:
 
 - ``on`` (default ``key``): the columns that must be equal; ``id=order`` where the names differ;
 - ``how`` (default ``inner``), ``layout``, ``nulls``;
-- ``within``: ``10 s`` or ``3 rows`` either way, ``2 minutes before`` or ``5 s before, 2 s after``:
+- ``within``: ``10 s`` or ``3 rows`` either way, ``2 minutes before`` or ``5 s before, 2 s after``
+  or ``-5 s before, 9 s after``:
   where the right message may lie, seen from the left one; without it the windows of the sides
   bound a pair;
 - ``left`` and ``right``, or ``both``: what is said of a side: ``columns`` (default ``key:string

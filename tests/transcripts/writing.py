@@ -229,7 +229,11 @@ def _join_spec(spec: JoinSpec, types: Columns) -> Iterator[str]:
         yield f"nulls: {spec.nulls}"
     if isinstance(spec.bound, Within):
         ways = {"before": spec.bound.before, "after": spec.bound.after}
-        said = [f"{_length(reach, spec.axis)} {way}" for way, reach in ways.items() if reach]
+        said = [
+            f"{'-' if reach < 0 else ''}{_length(abs(reach), spec.axis)} {way}"
+            for way, reach in ways.items()
+            if reach
+        ]
         yield f"within: {', '.join(said) or '0 s'}"
     for name in SIDES:
         yield f"{name}:"

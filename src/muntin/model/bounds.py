@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import ClassVar, Literal
 
 from muntin.model.axis import Axis, Length, measure, spell
@@ -25,8 +26,9 @@ class Within(JsonDataclass):
     """Partners at a bounded distance: from ``before`` before the left message to ``after`` after.
 
     Attributes:
-        before: How far the right message may lie before the left one.
-        after: How far after it; both ends belong to it.
+        before: How far the right message may lie before the left one; less than zero where it lies
+            at least so far after it.
+        after: How far after it, or less than zero; both ends belong to it.
         axis: What both are measured on: microseconds, or rows since each side's first.
 
     Example:
@@ -60,9 +62,12 @@ class Within(JsonDataclass):
         return low - back, high + ahead
 
     def __str__(self) -> str:
-        return (
-            f"from {spell(self.before, self.axis)} before to {spell(self.after, self.axis)} after"
+        ends = (self.before, "before", "after"), (self.after, "after", "before")
+        low, high = (
+            f"{spell(abs(length), self.axis)} {way if length >= 0 else other}"
+            for length, way, other in ends
         )
+        return f"from {low} to {high}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +154,7 @@ def bound_of(
 
     Args:
         within: The greatest distance either way, or two of them: how far the right message may lie
-            before the left one, and how far after.
+            before the left one, and how far after. One of the two may be negative.
         left: The left side's windows.
         right: The right side's windows.
         at_once: Whether the times of both are among the columns that must be equal.
@@ -157,6 +162,8 @@ def bound_of(
     Example:
         >>> bound_of(("1 minute", 0), None, None)
         Within(before=60000000, after=0, axis='time')
+        >>> print(bound_of(("-5 seconds", "10 seconds"), None, None))
+        from 5 seconds after to 10 seconds after
     """
     if within is not None:
         return _within(within)
@@ -186,13 +193,31 @@ def _within(within: Length | Sequence[Length | int]) -> Within:
     if not isinstance(within, Sequence) or isinstance(within, str):
         reach, axis = measure("within", within, zero=True)
         return Within(reach, reach, axis)
-    lengths = [None if isinstance(length, int) and length == 0 else length for length in within]
-    if len(lengths) != 2 or lengths == [None, None]:
+    ends = [_signed(length) for length in within]
+    given = [length for _, length in ends if length is not None]
+    if len(ends) != 2 or not given:
         hint = 'give one length, or two: ("1 minute", 0) for before and after'
         raise OptionError("within", within, "isn't one length or two", hint)
-    axis = next(measure("within", w, zero=True)[1] for w in lengths if w is not None)  # type: ignore[arg-type]
-    before, after = (0 if w is None else along("within", w, axis, zero=True) for w in lengths)  # type: ignore[arg-type]
+    axis = measure("within", given[0], zero=True)[1]
+    before, after = (
+        0 if length is None else sign * along("within", length, axis, zero=True)
+        for sign, length in ends
+    )
+    if before + after < 0:
+        hint = 'give the farther end too, as in ("-5 seconds", "10 seconds"): 5 to 10 seconds after'
+        raise OptionError("within", within, "leaves no time for a partner", hint)
     return Within(before, after, axis)
+
+
+def _signed(length: Length | int) -> tuple[int, Length | None]:
+    """A sign, and the length without it; of a plain 0 no length, since it lies on every axis."""
+    if isinstance(length, int) and length == 0:
+        return 1, None
+    if isinstance(length, timedelta) and length < timedelta(0):
+        return -1, -length
+    if isinstance(length, str) and length.strip().startswith("-"):
+        return -1, length.strip()[1:]
+    return 1, length  # type: ignore[return-value]
 
 
 def placed(windows: Kind) -> str:

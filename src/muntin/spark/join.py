@@ -73,8 +73,9 @@ def join(
         right: The same; also the left side again.
         on: The columns that must be equal: a name, several, or pairs of a left and a right name.
         within: How far partners may lie apart: one length either way, or two: how far the right
-            one may lie before the left one and after it. ``muntin.rows(3)`` counts source offsets
-            since each side's first. Without it partners share a window of each side that has
+            one may lie before the left one and after it; ``("-5 seconds", "10 seconds")`` is from
+            5 to 10 seconds after it. ``muntin.rows(3)`` counts source offsets since each side's
+            first. Without it partners share a window of each side that has
             windows, or a session of both; or have the same time, where ``on`` compares the times.
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
             once), ``anti`` (those without).

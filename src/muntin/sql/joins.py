@@ -65,8 +65,6 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
     at_once = _at_once(join, conditions, left, right)
     bound = Within(0, 0) if at_once else _bound(cursor, join, near, left, right)
     if near is not None:
-        # An inner join finds the pairs in between, too, and chooses among them.
-        conditions += near.parts if near.apart else []
         left = _timed(cursor, left, near.columns[0], near.span)
         right = _timed(cursor, right, near.columns[1], near.span)
     # The design's implicit condition: both sides have a time of the same name.
@@ -206,13 +204,12 @@ def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: _Half, right
         if lengths:
             hint = "leave OVER out, or the comparison of times"
             raise SqlError(cursor.sql, near.span, "OVER bounds a pair already", hint)
-        if near.apart and join.how != "inner":
-            problem = f"partners wholly before or after a message aren't for a {join.how} join"
-            hint = "let the bounds include the same time, or write an inner JOIN"
-            raise SqlError(cursor.sql, near.span, problem, hint)
         assert near.least is not None
         assert near.most is not None
-        return Within(max(0, -near.least), max(0, near.most))
+        if near.least > near.most:
+            hint = "let the first bound lie before the second one"
+            raise SqlError(cursor.sql, near.span, "no time lies between these bounds", hint)
+        return Within(-near.least, near.most)
     if not lengths:
         raise SqlError(cursor.sql, join.span, "nothing bounds a pair in time or rows", _NEAR)
     kinds = {half.kind for half in (left, right) if half.kind is not None}

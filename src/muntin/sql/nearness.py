@@ -52,19 +52,12 @@ class Nearness:
         most: At most so much.
         columns: The event times that were compared, left and right.
         span: Where the first bound stands.
-        parts: The comparisons.
     """
 
     span: Span
     least: int | None = None
     most: int | None = None
     columns: dict[Side, str] = field(default_factory=dict)
-    parts: list[exp.Expr] = field(default_factory=list)
-
-    @property
-    def apart(self) -> bool:
-        """Whether partners lie wholly before or wholly after a message."""
-        return (self.least or 0) > 0 or (self.most or 0) < 0
 
 
 def nearness(
@@ -81,7 +74,6 @@ def nearness(
             rest.append(part)
             continue
         found = found or Nearness(scope.span(part))
-        found.parts.append(part)
         for bound in bounds:
             _narrow(cursor, found, bound, scope.span(part))
     if found is not None and (found.least is None or found.most is None):

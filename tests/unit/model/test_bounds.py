@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ def test_where_partners_lie_by_distance() -> None:
         first = NEAR.first_kept(side, 100)
         assert NEAR.partners(side, first, first)[1] == 100
     assert str(replace(NEAR, axis="rows")) == "from 5 rows before to 2 rows after"
+    assert str(Within(10 * SECOND, -5 * SECOND)) == "from 10 seconds before to 5 seconds before"
 
 
 BERLIN = days("1 day", "Europe/Berlin")
@@ -65,6 +67,11 @@ BOUNDS: dict[str, tuple[Any, Kind | None, Kind | None, Bound]] = {
     "before alone": (("1 minute", 0), None, None, Within(MINUTE, 0)),
     "after alone": ((0, "1 minute"), None, None, Within(0, MINUTE)),
     "at once": ("0 s", None, None, Within(0, 0)),
+    "wholly after": (("-5 s", "10 s"), None, None, Within(-5 * SECOND, 10 * SECOND)),
+    "wholly before": (
+        (timedelta(seconds=10), timedelta(seconds=-5)), None, None,
+        Within(10 * SECOND, -5 * SECOND),
+    ),
     "rows": (rows(3), None, None, Within(3, 3, "rows")),
     "rows before": ((rows(3), 0), None, None, Within(3, 0, "rows")),
     "a distance goes before windows": (
