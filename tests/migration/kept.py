@@ -142,10 +142,10 @@ def stores_of(image: Image_) -> list[MemoryBlobs]:
 if __name__ == "__main__":
     path = FOLDER / f"format-{FORMAT}.json.xz"
     new = written()
-    for kept in FOLDER.glob(f"format-{FORMAT}*.json.xz"):
+    for number, kept in enumerate(sorted(FOLDER.glob(f"format-{FORMAT}*.json.xz")), 1):
         # What an earlier build wrote stays as it is.
         new = {name: image for name, image in new.items() if name not in loads(kept.read_bytes())}
-        path = FOLDER / f"format-{FORMAT}-more.json.xz"
+        path = FOLDER / f"format-{FORMAT}-more-{number}.json.xz"
     if path.exists() or not new:
         raise SystemExit(f"{path} is there, or there is nothing new")
     path.write_bytes(dumps(new))
