@@ -58,7 +58,7 @@ def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
     fill = combiner.spec.firing.fill
     if fill is None:
         return [algebra.lower(emitted).alias(name) for algebra, (name, _) in named]
-    there = emitted[columns.MESSAGES].ne_missing(0)
+    there = _holding(emitted)
     place = pl.select(pl.when(there).then(there.cum_sum() - 1)).to_series()
     held = emitted.filter(there)
     found = []
@@ -67,6 +67,11 @@ def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
         empty = pl.Series([aggregate.entry.filled(fill.value)]).cast(values.dtype)
         found.append(values.zip_with(there, empty.new_from_index(0, len(values))))
     return found
+
+
+def _holding(emitted: pl.DataFrame) -> pl.Series:
+    """Which windows hold messages, where others are filled."""
+    return emitted[columns.MESSAGES].ne_missing(0)
 
 
 def described(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
@@ -91,7 +96,7 @@ def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     It names the key, and where there is a column for it, the window's start.
     """
     if combiner.spec.firing.fill is not None:
-        emitted = emitted.filter(pl.col(columns.MESSAGES).ne_missing(0))
+        emitted = emitted.filter(_holding(emitted))
     found = [algebra.overflowed(emitted) for algebra in combiner.algebras]
     over = [rows.fill_null(False) for rows in found if rows is not None]
     bad = emitted.filter(pl.any_horizontal(over)) if over else emitted.clear()

@@ -138,7 +138,7 @@ class TableSink(ABC):
     Args:
         table: The table.
         history: Another that keeps every row of what has an identity.
-        place: How a table is told from others, also those of other sinks.
+        place: What names a table among those of all sinks.
     """
 
     def __init__(self, table: str, history: str | None, place: Callable[[str], str]) -> None:
