@@ -1,9 +1,10 @@
 """Where single messages of a join must be cut: so that steps emit what a step each would.
 
 A message that isn't behind its own side's watermark finds the same partners whichever step it is
-in: none of its partners has expired. So such messages are taken together; one that is behind, and
-may be late, is a step of its own. Where messages wait for a clock, or are kept by their own side's
-clock or up to a number, it matters what came just before: then each is a step.
+in: none of its partners has expired. So such messages are taken together, also those that wait for
+the wall clock, which stands still meanwhile; one that is behind, and may be late, is a step of its
+own. Where late ones wait, or messages are kept by their own side's clock or up to a number, it
+matters what came just before: then each is a step.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def one_by_one(
     order: bytes,
     spec: JoinSpec,
     starts: Mapping[SideName, Any],
+    known: Mapping[SideName, Mask],
 ) -> JoinCuts:
     """Cut messages that came one by one.
 
@@ -51,6 +53,7 @@ def one_by_one(
         spec: The join.
         starts: The watermark of each side; on the rows axis the offset behind the last one taken,
             by partition.
+        known: Which messages of a side are duplicates.
     """
     sides = np.frombuffer(order, dtype=np.uint8)
     alone = np.zeros(len(sides), dtype=np.bool_)
@@ -64,7 +67,7 @@ def one_by_one(
             behind = _behind_offsets(frame, given, starts[side])
         else:
             needed = [*spec.required(side), *(given.offset or ())]
-            counts = countable(frame, needed)
+            counts = countable(frame, needed) & ~known[side]
             behind, judged[side] = _behind_times(frame, given, starts[side], counts)
         alone[rows[side]] = behind
     if not all(_plain(spec.side(side)) for side in SIDES):
@@ -80,9 +83,8 @@ def one_by_one(
 
 
 def _plain(side: Side) -> bool:
-    firing = side.firing
-    policies = isinstance(firing.early, Each) and isinstance(firing.late, Each)
-    return policies and side.kept is None and firing.rows is None
+    late = isinstance(side.firing.late, Each)
+    return late and side.kept is None and side.firing.rows is None
 
 
 def _behind_times(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import muntin as mt
+from muntin.engine.joins.shard import JoinShard
 from muntin.model.errors import OptionError, RefusedError, SelectorDisabledError, SpecChangedError
 from muntin.standalone import JoinWindow, SessionJoinWindow, join, windowed
 from muntin.stores import Image, memory, rocks
@@ -248,3 +249,30 @@ def test_each_operator_refuses_the_joins_of_the_other() -> None:
         JoinWindow(join(visits, visits, on="user"))
     with pytest.raises(OptionError, match="JoinWindow"):
         SessionJoinWindow(NEAR)
+
+
+def test_a_duplicate_moves_no_watermark_that_rejected_messages_show() -> None:
+    op = JoinWindow(NEAR, schema=TYPES)
+    for number, at in ((None, 5), (1, 9)):  # the second is the first one's redelivery
+        op.add_message("right", key=number, value={}, time=at * SECOND, offset=7)
+    op.add_message("right", key=2, value={}, time=6 * SECOND, partition=None, offset=8)
+    assert set(op.rejected.select("reason", "watermark").rows()) == {
+        ("null_key", None),
+        ("malformed", None),
+    }
+
+
+def test_messages_that_wait_for_the_clock_are_taken_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[int] = []
+    step = JoinShard.step
+    monkeypatch.setattr(JoinShard, "step", lambda *a, **k: steps.append(1) or step(*a, **k))
+    side = windowed(time="at", lateness="1 s").early(every="1 s")
+    op = JoinWindow(join(side, side, on="id", within="1 s"), schema=COUNTED)
+    for number in range(100):
+        op.add_message(("left", "right")[number % 2], key=0, value={}, time=number * 10_000)
+    op.timeout(SECOND)
+    op.timeout(2 * SECOND)
+    assert len(op.get_result()) == 50 * 50
+    assert len(steps) < 10

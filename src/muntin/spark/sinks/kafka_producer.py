@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +23,8 @@ _DEFAULTS = {
 }
 # Success is what isn't reported: Python isn't called for each message.
 _OURS = {"delivery.report.only.error": True}
+# How long the brokers may take to answer a new producer, seconds.
+_CONNECTING = 5
 _PRODUCERS: dict[str, Any] = {}
 _LOCK = threading.Lock()
 
@@ -91,7 +94,7 @@ class _Sending:
         """Send some of the messages."""
         from confluent_kafka import KafkaException
 
-        producer = _producer(self._client)
+        producer = _producer(self._client, self.topic)
         for row in rows:
             try:
                 self._produce(producer, messages, row)
@@ -144,14 +147,19 @@ def _why(messages: Messages, row: int) -> str:
     return f"the message is too large: {size} bytes"
 
 
-def _producer(client: Mapping[str, Any]) -> Any:
+def _producer(client: Mapping[str, Any], topic: str) -> Any:
     """This process's producer with these settings."""
-    from confluent_kafka import Producer
+    from confluent_kafka import KafkaException, Producer
 
     name = json.dumps(client, sort_keys=True)
     with _LOCK:
         if name not in _PRODUCERS:
-            _PRODUCERS[name] = Producer(dict(client))
+            made = Producer(dict(client))
+            # One that knows no broker when it is given its first message waits up to a second. What
+            # the brokers don't answer now, sending says.
+            with suppress(KafkaException):
+                made.list_topics(topic, timeout=_CONNECTING)
+            _PRODUCERS[name] = made
         return _PRODUCERS[name]
 
 
