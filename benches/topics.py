@@ -1,4 +1,4 @@
-"""Kafka: Spark native, muntin's two readers and Flink SQL on one topic, all at their defaults.
+"""Kafka: Spark native, muntin's two readers, Flink SQL and Quix on a topic, all at their defaults.
 
     .venv/bin/python -m benches.topics [--works K1,K1a,P64] [--peers native,muntin,flink]
 
@@ -27,7 +27,9 @@ import numpy as np
 from benches.venvs import ensure
 
 ROOT = Path(__file__).resolve().parent.parent
-PEERS = ("native", "muntin", "connector", "flink")
+PEERS = ("native", "muntin", "connector")
+# Those with an environment of their own.
+OTHERS = {"flink": "benches.peers.flink_topics", "quix": "benches.peers.quix_topics"}
 COLUMNS = "id long, at timestamp, k long, v long"
 KEYS, PER_SECOND, PARTITIONS = 10_000, 50_000, 4
 START = 1_767_225_600_000  # milliseconds
@@ -50,6 +52,7 @@ class Work:
         batches: How many of them.
         shuffled: Spark's shuffle partitions; its number of cores where it isn't given.
         form: How messages are written: ``json``, ``avro`` or ``csv``.
+        keyed: Whether messages have their window's key, and lie in its partition.
     """
 
     size: int = 10
@@ -58,6 +61,7 @@ class Work:
     batches: int = 36
     shuffled: int | None = None
     form: Literal["json", "avro", "csv"] = "json"
+    keyed: bool = False
 
     @property
     def rows(self) -> int:
@@ -71,6 +75,8 @@ WORKS = {
     "K2": Work(size=60, slide=1, per_batch=40_000, batches=60),
     "P64": Work(batches=60, shuffled=64),
     "P200": Work(batches=60, shuffled=200),
+    # For engines that take message by message, by the topic's own keys.
+    "K1q": Work(batches=1, keyed=True),
 }
 
 
@@ -114,7 +120,9 @@ def fill(servers: str, topic: str, work: Work) -> None:
         for n, message in enumerate(written(work.form, first, columns), first):
             while True:
                 try:
-                    producer.produce(topic, message, None, n % PARTITIONS)
+                    key = int(columns[1][n - first]) if work.keyed else None
+                    place = n % PARTITIONS if key is None else key % PARTITIONS
+                    producer.produce(topic, message, None if key is None else str(key), place)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -122,7 +130,7 @@ def fill(servers: str, topic: str, work: Work) -> None:
     nothing = np.zeros(1, dtype=np.int64)
     (last,) = written(work.form, 0, (nothing + FAR, nothing, nothing))
     for partition in range(PARTITIONS):
-        producer.produce(topic, last, None, partition)
+        producer.produce(topic, last, "0" if work.keyed else None, partition)
     assert producer.flush(120) == 0
 
 
@@ -191,7 +199,7 @@ def muntin(reader: Any) -> Callable[..., Any]:
     return start
 
 
-STARTS = dict(zip(PEERS[:3], (native, muntin(None), muntin("spark")), strict=True))
+STARTS = dict(zip(PEERS, (native, muntin(None), muntin("spark")), strict=True))
 
 
 def run(work: str, peer: str, servers: str, topic: str) -> None:
@@ -221,8 +229,8 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
         RuntimeError: When its output is another than the formula's.
     """
     program = [sys.executable, "-m", "benches.topics", "--run", work, peer]
-    if peer == "flink":
-        program = [str(ensure("flink")), "-m", "benches.peers.flink_topics", work]
+    if peer in OTHERS:
+        program = [str(ensure(peer)), "-m", OTHERS[peer], work]
     command = [*program, servers, topic]
     # A user's Python keeps what it has compiled.
     around = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
@@ -235,7 +243,7 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
     if line["found"] != wanted:
         raise RuntimeError(f"{peer}: {line['found']} instead of {wanted}")
     whole = {"first": line["first"], "whole": line["whole"]}
-    if peer == "flink":
+    if peer in OTHERS:
         rate, took = line["messages"] / line["seconds"], line["seconds"]
         return {"rate": rate, "batches": 0, "seconds": took, **whole}
     # The last batch but one is whole; the last may hold a few messages.
@@ -266,7 +274,8 @@ def rounds_of(work: str, peers: Sequence[str], rounds: int) -> dict[str, list[di
 def main() -> None:
     """Run all peers in turn, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--works", default=",".join(WORKS))
+    unkeyed = [name for name, work in WORKS.items() if not work.keyed]
+    parser.add_argument("--works", default=",".join(unkeyed))
     parser.add_argument("--peers", default="native,muntin")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--run", nargs=4)

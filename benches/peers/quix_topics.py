@@ -1,0 +1,74 @@
+"""Quix Streams over a topic whose messages have their window's key, as it wants them.
+
+Started by ``benches.topics``. It has no batches: its steady rate is of the messages after the first
+third, by the time at which each is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+import uuid
+from datetime import datetime
+from typing import Any
+
+from quixstreams import Application
+from quixstreams.dataframe.windows import Count, Max, Sum
+
+from benches.topics import FAR, WORKS, Work
+
+
+class Clock:
+    """The event time of each message, and when the first, those after a third and the last came."""
+
+    def __init__(self, rows: int) -> None:
+        self.third, self.rows = rows // 3, rows
+        self.taken = 0
+        self.at: dict[int, float] = {}
+
+    def __call__(self, value: Any, headers: Any, timestamp: float, kind: Any) -> int:
+        """A message's time in milliseconds."""
+        if self.taken in (0, self.third, self.rows):
+            self.at[self.taken] = time.time()
+        self.taken += 1
+        return round(1000 * datetime.fromisoformat(value["at"]).timestamp())
+
+
+def main(work: Work, servers: str, topic: str) -> None:
+    """Take the topic to its end; prints the figures as JSON."""
+    started, clock = time.time(), Clock(work.rows)
+    found, first = [0, 0, 0, 0], 0.0
+
+    def keep(result: dict[str, Any]) -> None:
+        nonlocal first
+        if result["start"] >= FAR - 1000 * work.size:
+            return
+        first = first or time.time()
+        for place, number in enumerate((1, result["n"], result["s"], result["m"])):
+            found[place] += number
+
+    with tempfile.TemporaryDirectory() as folder:
+        app = Application(
+            broker_address=servers,
+            consumer_group=uuid.uuid4().hex,
+            auto_offset_reset="earliest",
+            state_dir=folder,
+            loglevel="ERROR",
+        )
+        orders = app.dataframe(app.topic(topic, timestamp_extractor=clock))
+        windows = orders.tumbling_window(1000 * work.size, grace_ms=1000)
+        counted = windows.agg(n=Count(), s=Sum("v"), m=Max("v"))
+        counted.final(closing_strategy="partition").update(keep)
+        app.run(timeout=10, collect=False)
+    if not found[0]:
+        raise RuntimeError(f"{clock.taken} messages, and no window ended")
+    print(json.dumps({
+        "found": found, "first": first - started, "whole": clock.at[work.rows] - started,
+        "messages": work.rows - clock.third, "seconds": clock.at[work.rows] - clock.at[clock.third],
+    }))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(WORKS[sys.argv[1]], *sys.argv[2:])
