@@ -100,14 +100,14 @@ def run(peer: str, servers: str, inlet: str, outlet: str) -> None:
         query.stop()
 
 
-def send(servers: str, topic: str, ends: threading.Event) -> None:
+def send(servers: str, topic: str, ends: threading.Event, per_second: int = PER_SECOND) -> None:
     """Send messages at an even rate until somebody sets the event."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
     began, number = time.monotonic(), 0
     while not ends.is_set():
-        while number < (time.monotonic() - began) * PER_SECOND:
+        while number < (time.monotonic() - began) * per_second:
             now = time.time()
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
             text = (

@@ -18,11 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benches.venvs import ensure
 
@@ -49,9 +52,11 @@ class Work:
         size: Length of a window, seconds.
         slide: Between two starts, seconds.
         per_batch: Messages a batch.
-        batches: How many of them.
+        batches: How many of them; enough for half a minute of muntin's without its first third.
         shuffled: Spark's shuffle partitions; its number of cores where it isn't given.
-        form: How messages are written: ``json``, ``avro`` or ``csv``.
+        form: How messages are written: ``json``, ``avro`` or ``csv``; ``parquet`` is files in place
+            of a topic, one a batch.
+        partitions: Of the topic.
         keyed: Whether messages have their window's key, and lie in its partition.
     """
 
@@ -60,7 +65,8 @@ class Work:
     per_batch: int = 600_000
     batches: int = 36
     shuffled: int | None = None
-    form: Literal["json", "avro", "csv"] = "json"
+    form: Literal["json", "avro", "csv", "parquet"] = "json"
+    partitions: int = PARTITIONS
     keyed: bool = False
 
     @property
@@ -69,14 +75,19 @@ class Work:
 
 
 WORKS = {
-    "K1": Work(batches=80),
-    "K1a": Work(batches=80, form="avro"),
-    "K1c": Work(batches=80, form="csv"),
+    "K1": Work(batches=60),
+    "K1a": Work(batches=60, form="avro"),
+    "K1c": Work(batches=60, form="csv"),
     "K2": Work(size=60, slide=1, per_batch=40_000, batches=60),
-    "P64": Work(batches=60, shuffled=64),
-    "P200": Work(batches=60, shuffled=200),
+    "K2l": Work(size=60, slide=1, per_batch=200_000, batches=24),
+    "P64": Work(batches=45, shuffled=64),
+    "P200": Work(batches=45, shuffled=200),
+    "K1-1": Work(partitions=1),
+    "K1-64": Work(partitions=64),
+    "K1-200": Work(partitions=200),
+    "W1": Work(per_batch=2_000_000, batches=110, form="parquet"),
     # For engines that take message by message, by the topic's own keys.
-    "K1q": Work(batches=1, keyed=True),
+    "K1q": Work(batches=4, keyed=True),
 }
 
 
@@ -121,7 +132,7 @@ def fill(servers: str, topic: str, work: Work) -> None:
             while True:
                 try:
                     key = int(columns[1][n - first]) if work.keyed else None
-                    place = n % PARTITIONS if key is None else key % PARTITIONS
+                    place = n % work.partitions if key is None else key % work.partitions
                     producer.produce(topic, message, None if key is None else str(key), place)
                     break
                 except BufferError:
@@ -129,23 +140,41 @@ def fill(servers: str, topic: str, work: Work) -> None:
         producer.poll(0)
     nothing = np.zeros(1, dtype=np.int64)
     (last,) = written(work.form, 0, (nothing + FAR, nothing, nothing))
-    for partition in range(PARTITIONS):
+    for partition in range(work.partitions):
         producer.produce(topic, last, "0" if work.keyed else None, partition)
     assert producer.flush(120) == 0
 
 
+def fill_folder(folder: Path, work: Work) -> None:
+    """Write the stream as files, and one with a message far behind it that closes all windows."""
+    nothing = np.zeros(1, dtype=np.int64)
+    for number in range(work.batches + 1):
+        first = number * work.per_batch
+        columns = stream(first, first + work.per_batch)
+        times, keys, values = (
+            columns if number < work.batches else (nothing + FAR, nothing, nothing)
+        )
+        at = pa.array(1000 * times).cast(pa.timestamp("us", "UTC"))
+        table = pa.table({"at": at, "k": keys, "v": values})
+        pq.write_table(table, folder / f"{number:05}.parquet", row_group_size=1 << 20)
+
+
 def expected(work: Work) -> list[int]:
     """How many windows there are, the sum of their counts, sums and maxima."""
-    times, keys, values = stream(0, work.rows)
-    panes, overlap = (times - START) // (1000 * work.slide), work.size // work.slide
-    greatest = np.full((int(panes.max()) + 2 * overlap - 1, KEYS), -1, dtype=np.int64)
-    np.maximum.at(greatest, (panes + overlap - 1, keys), values)
+    overlap = work.size // work.slide
+    last = 1000 * (work.rows - 1) // PER_SECOND // (1000 * work.slide)
+    greatest = np.full((last + 2 * overlap - 1, KEYS), -1, dtype=np.int64)
+    summed = 0
+    for first in range(0, work.rows, 2_000_000):
+        times, keys, values = stream(first, min(work.rows, first + 2_000_000))
+        panes = (times - START) // (1000 * work.slide)
+        np.maximum.at(greatest, (panes + overlap - 1, keys), values)
+        summed += int(values.sum())
     windows = np.maximum.reduce(
         [greatest[n : len(greatest) - overlap + 1 + n] for n in range(overlap)]
     )
     there = windows >= 0
-    whole = [work.rows * overlap, int(values.sum()) * overlap, int(windows[there].sum())]
-    return [int(there.sum()), *whole]
+    return [int(there.sum()), work.rows * overlap, summed * overlap, int(windows[there].sum())]
 
 
 def native(work: Work, servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
@@ -157,26 +186,37 @@ def native(work: Work, servers: str, topic: str, write: Callable[..., None], fol
     jars = ",".join(map(str, (ROOT / "build/services/kafka-connector").glob("*.jar")))
     more = {"spark.sql.shuffle.partitions": str(work.shuffled)} if work.shuffled else {}
     spark = session("rocksdb", {"spark.jars": jars, **more})
-    read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
-    read = read.option("subscribe", topic).option("startingOffsets", "earliest")
-    read = read.option("maxOffsetsPerTrigger", str(work.per_batch))
-    if work.form == "avro":
-        from pyspark.sql.avro.functions import from_avro
-
-        parsed = from_avro("value", AVRO)
+    if work.form == "parquet":
+        orders = files(spark, topic)
     else:
-        parse: Any = F.from_json if work.form == "json" else F.from_csv
-        parsed = parse(F.col("value").cast("string"), COLUMNS)
+        read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+        read = read.option("subscribe", topic).option("startingOffsets", "earliest")
+        read = read.option("maxOffsetsPerTrigger", str(work.per_batch))
+        orders = read.load().select(parsed(work.form).alias("m")).select("m.*")
     counted = (
-        read.load()
-        .select(parsed.alias("m"))
-        .select("m.*")
-        .withWatermark("at", "1 second")
+        orders.withWatermark("at", "1 second")
         .groupBy(F.window("at", f"{work.size} seconds", f"{work.slide} seconds"), "k")
         .agg(F.count("*").alias("n"), F.sum("v").alias("s"), F.max("v").alias("m"))
     )
     writer = counted.writeStream.outputMode("append").foreachBatch(write)
     return writer.option("checkpointLocation", folder).trigger(availableNow=True).start()
+
+
+def parsed(form: str) -> Any:
+    """A message's payload as Spark parses it."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.avro.functions import from_avro
+
+    if form == "avro":
+        return from_avro("value", AVRO)
+    parse: Any = F.from_json if form == "json" else F.from_csv
+    return parse(F.col("value").cast("string"), COLUMNS)
+
+
+def files(spark: Any, folder: str) -> Any:
+    """The stream of a folder, a file a batch."""
+    read = spark.readStream.schema("at timestamp, k long, v long")
+    return read.option("maxFilesPerTrigger", "1").parquet(folder)
 
 
 def muntin(reader: Any) -> Callable[..., Any]:
@@ -188,10 +228,13 @@ def muntin(reader: Any) -> Callable[..., Any]:
         more = {"spark__sql__shuffle__partitions": str(work.shuffled)} if work.shuffled else {}
         spark = mt.session(master="local[2]", **more)
         known = {"schema": AVRO} if work.form == "avro" else {"columns": COLUMNS}
-        orders = mt.kafka(
-            servers, topic, **known, format=work.form, per_batch=work.per_batch, reader=reader
-        )
-        windows = mt.windowed(orders.stream(spark), key="k", time="at", lateness="1 second")
+        if work.form == "parquet":
+            orders = files(spark, topic)
+        else:
+            orders = mt.kafka(
+                servers, topic, **known, format=work.form, per_batch=work.per_batch, reader=reader
+            ).stream(spark)
+        windows = mt.windowed(orders, key="k", time="at", lateness="1 second")
         hopping = windows.hopping(f"{work.size} seconds", f"{work.slide} seconds")
         counted = hopping.agg(n=mt.count(), s=mt.sum("v"), m=mt.max("v"))
         return counted.start(checkpoint=folder, results=write, available_now=True).query
@@ -254,28 +297,40 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
 
 def rounds_of(work: str, peers: Sequence[str], rounds: int) -> dict[str, list[dict[str, float]]]:
     """The figures of some rounds, in which the peers take turns."""
-    from tests.services.kafka import Kafka
-
-    broker, found = Kafka(), {peer: [] for peer in peers}
-    try:
-        topic = broker.topic(PARTITIONS)
-        fill(broker.servers, topic, WORKS[work])
+    found: dict[str, list[dict[str, float]]] = {peer: [] for peer in peers}
+    with source(WORKS[work]) as place:
         wanted = expected(WORKS[work])
         for number in range(rounds):
             turn = number % len(peers)
             for peer in [*peers[turn:], *peers[:turn]]:
-                found[peer].append(measured(work, peer, broker.servers, topic, wanted))
+                found[peer].append(measured(work, peer, *place, wanted))
                 print(work, peer, found[peer][-1], file=sys.stderr, flush=True)
+    return found
+
+
+@contextmanager
+def source(work: Work) -> Iterator[tuple[str, str]]:
+    """The brokers and a topic that holds the stream, or nothing and a folder."""
+    if work.form == "parquet":
+        with tempfile.TemporaryDirectory() as folder:
+            fill_folder(Path(folder), work)
+            yield "", folder
+        return
+    from tests.services.kafka import Kafka
+
+    broker = Kafka()
+    try:
+        topic = broker.topic(work.partitions)
+        fill(broker.servers, topic, work)
+        yield broker.servers, topic
     finally:
         broker.remove()
-    return found
 
 
 def main() -> None:
     """Run all peers in turn, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    unkeyed = [name for name, work in WORKS.items() if not work.keyed]
-    parser.add_argument("--works", default=",".join(unkeyed))
+    parser.add_argument("--works", default="K1", help=", ".join(WORKS))
     parser.add_argument("--peers", default="native,muntin")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--run", nargs=4)
