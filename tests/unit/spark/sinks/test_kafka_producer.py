@@ -27,7 +27,7 @@ class Broker:
         self._waiting: list[tuple[bytes, Callable[[Any, Any], None]]] = []
         self._alone = False
 
-    def of(self, client: dict[str, str]) -> Broker:
+    def of(self, client: dict[str, str], topic: str) -> Broker:
         assert client["delivery.report.only.error"] is True
         assert client["partitioner"] == "murmur2_random"
         self._alone = client.get("batch.num.messages") == "1"
@@ -91,6 +91,29 @@ def test_another_error_is_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_producer, "_producer", broker.of)
     with pytest.raises(SinkError, match=r"Kafka nowhere:9, topic t takes no messages: .*authoriz"):
         send(CLIENT, "t", given(b"a"), [0])
+
+
+def test_a_new_producer_asks_for_its_topic_before_it_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    broker = Broker(1000)
+
+    class Asking:
+        def __init__(self, client: dict[str, Any]) -> None:
+            self.produce, self.flush, self.poll = broker.produce, broker.flush, broker.poll
+            broker.sent.append([])
+
+        def list_topics(self, topic: str, timeout: float) -> None:
+            assert not broker.sent[-1]
+            asked.append(topic)
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    monkeypatch.setattr("confluent_kafka.Producer", Asking)
+    monkeypatch.setattr(kafka_producer, "_PRODUCERS", {})
+    for value in (b"a", b"b"):
+        assert send(CLIENT, "t", given(value), [0]) == {}
+    assert (asked, broker.sent) == (["t"], [[b"a", b"b"]])
 
 
 def test_brokers_that_are_away_are_an_error() -> None:
