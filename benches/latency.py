@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from benches.processes import proportional_mb
+from benches.processes import proportional_mb, users_environment
 from benches.topics import ROOT
 
 PEERS = ("native", "muntin")
@@ -150,13 +150,11 @@ def measured(peer: str, servers: str, topics: tuple[str, str], seconds: int) -> 
         RuntimeError: When it ended by itself, or results are missing.
     """
     command = [sys.executable, "-m", "benches.latency", "--run", peer, servers, *topics]
-    # A user's Python keeps what it has compiled.
-    around = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     ends, began = threading.Event(), time.time()
     sender = threading.Thread(target=send, args=(servers, topics[0], ends))
     sender.start()
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True, env=around,
+                               stderr=subprocess.PIPE, text=True, env=users_environment(),
                                start_new_session=True)  # fmt: skip
     deadline = time.monotonic() + 60 + WARM + seconds
     over = lambda: time.monotonic() > deadline or process.poll() is not None  # noqa: E731

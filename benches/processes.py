@@ -22,6 +22,11 @@ PATH = re.compile(r"(?:\w+:)?/(?:/?[\w.@:+-]+/?){2,}")
 NOISE = ("WARN", "INFO", "\tat ", "Caused by")
 
 
+def users_environment() -> dict[str, str]:
+    """The environment of this process, but that Python keeps what it has compiled, as a user's."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+
+
 class RunError(Exception):
     """A program failed, ended without a result, or took too long."""
 

@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from benches.processes import users_environment
 from benches.venvs import ensure
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,7 +86,7 @@ WORKS = {
     "K1-200": Work(partitions=200),
     "W1": Work(per_batch=2_000_000, batches=110, form="parquet"),
     # For engines that take message by message, by the topic's own keys.
-    "K1q": Work(batches=4, keyed=True),
+    "K1q": Work(batches=1, keyed=True),
 }
 
 
@@ -147,6 +146,9 @@ def fill(servers: str, topic: str, work: Work) -> None:
 
 def fill_folder(folder: Path, work: Work) -> None:
     """Write the stream as files, and one with a message far behind it that closes all windows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     nothing = np.zeros(1, dtype=np.int64)
     for number in range(work.batches + 1):
         first = number * work.per_batch
@@ -275,10 +277,8 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
     if peer in OTHERS:
         program = [str(ensure(peer)), "-m", OTHERS[peer], work]
     command = [*program, servers, topic]
-    # A user's Python keeps what it has compiled.
-    around = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env=around
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=users_environment()
     )
     if done.returncode:
         raise RuntimeError(f"{peer}: {done.stderr[-2000:]}")

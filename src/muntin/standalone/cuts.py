@@ -23,6 +23,7 @@ from muntin.engine.windows.combine import Combiner
 from muntin.model.policies import Policy
 from muntin.model.spec import WindowSpec
 from muntin.standalone.message_buffer import ALWAYS, NEVER
+from muntin.state.offsets import Offsets
 
 Positions = NDArray[np.int64]
 
@@ -71,8 +72,7 @@ def cuts(
             nothing ends.
     """
     spec, each = combiner.spec, False
-    known = _known(messages, spec, shard)
-    counts = countable(messages, [*spec.required, *(spec.offset or ())]) & ~known
+    counts = countable(messages, spec.required, spec.offset, shard.state.offsets)
     judged: pl.Series | None = None
     if spec.axis == "rows":
         starts = [0] if spec.offset is None else _by_offset(messages, spec, shard, counts)
@@ -89,18 +89,17 @@ def cuts(
     return Cuts([start for start in starts if start < len(messages)] or [0], judged, each)
 
 
-def _known(messages: pl.DataFrame, spec: WindowSpec, shard: Shard) -> NDArray[np.bool_]:
-    if spec.offset is None:
-        return np.zeros(len(messages), dtype=np.bool_)
-    return shard.state.offsets.known(messages, *spec.offset)
+def countable(
+    messages: pl.DataFrame, required: Sequence[str], offset: tuple[str, str] | None, taken: Offsets
+) -> NDArray[np.bool_]:
+    """Which messages may count, and so move the watermark.
 
-
-def countable(messages: pl.DataFrame, needed: Sequence[str]) -> NDArray[np.bool_]:
-    """Which messages may count, and so move the watermark: their fields are there and are sound."""
+    Their fields are there and are sound, and their offsets haven't been taken.
+    """
     bad = [pl.col(c) for c in (columns.MALFORMED, columns.FUTURE) if c in messages.columns]
-    bad += [pl.col(c).is_null() for c in (columns.TIME, *needed)]
+    bad += [pl.col(c).is_null() for c in (columns.TIME, *required, *(offset or ()))]
     counts: NDArray[np.bool_] = messages.select(~pl.any_horizontal(bad)).to_series().to_numpy()
-    return counts
+    return counts if offset is None else counts & ~taken.known(messages, *offset)
 
 
 def watermarks(

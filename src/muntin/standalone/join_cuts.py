@@ -21,6 +21,7 @@ from muntin.engine import columns
 from muntin.model.joins import SIDES, JoinSpec, Side, SideName
 from muntin.model.policies import Each
 from muntin.standalone.cuts import as_judged, countable, offsets_before, watermarks
+from muntin.state.offsets import Offsets
 
 Mask = NDArray[np.bool_]
 
@@ -42,8 +43,8 @@ def one_by_one(
     messages: Mapping[SideName, pl.DataFrame],
     order: bytes,
     spec: JoinSpec,
-    starts: Mapping[SideName, Any],
-    known: Mapping[SideName, Mask],
+    marks: Mapping[SideName, int | None],
+    taken: Mapping[str, Offsets],
 ) -> JoinCuts:
     """Cut messages that came one by one.
 
@@ -51,9 +52,8 @@ def one_by_one(
         messages: The frames that they make, by side.
         order: The number of the side of each, in the order of arrival.
         spec: The join.
-        starts: The watermark of each side; on the rows axis the offset behind the last one taken,
-            by partition.
-        known: Which messages of a side are duplicates.
+        marks: The watermark of each side; the rows axis has none.
+        taken: The offsets taken so far, by side.
     """
     sides = np.frombuffer(order, dtype=np.uint8)
     alone = np.zeros(len(sides), dtype=np.bool_)
@@ -64,11 +64,10 @@ def one_by_one(
             continue
         given, frame = spec.side(side), messages[side]
         if spec.axis == "rows":
-            behind = _behind_offsets(frame, given, starts[side])
+            behind = _behind_offsets(frame, given, taken[side].ends)
         else:
-            needed = [*spec.required(side), *(given.offset or ())]
-            counts = countable(frame, needed) & ~known[side]
-            behind, judged[side] = _behind_times(frame, given, starts[side], counts)
+            counts = countable(frame, spec.required(side), given.offset, taken[side])
+            behind, judged[side] = _behind_times(frame, given, marks[side], counts)
         alone[rows[side]] = behind
     if not all(_plain(spec.side(side)) for side in SIDES):
         alone[:] = True

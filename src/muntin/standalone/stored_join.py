@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.joins import reading as join_reading
@@ -103,9 +101,8 @@ class StoredJoin:
         """Take messages: a batch in one step, single ones as if each were a batch of its own."""
         if pending.order is None:
             return [self._step(pending.messages, pending.final)]
-        starts = self.reached if self.spec.axis == "rows" else self.shard.marks
-        known = {side: self._known(side, frame) for side, frame in pending.messages.items()}
-        steps = one_by_one(pending.messages, pending.order, self.spec, starts, known)
+        so_far = self.shard.marks, self.shard.state.taken
+        steps = one_by_one(pending.messages, pending.order, self.spec, *so_far)
         return [self._step(part, False) for part in _parts(pending.messages, steps)]
 
     def tick(self, wall: int) -> list[StepRows]:
@@ -156,12 +153,6 @@ class StoredJoin:
             arrived[side] = [Arrived(nothing, rejected=aside, latest=moment)]
         made = self.shard.step(arrived, wall, final=final)
         return StepRows(self._shown(made.results), self._aside(made.rejected))
-
-    def _known(self, side: SideName, messages: pl.DataFrame) -> NDArray[np.bool_]:
-        offset = self.spec.side(side).offset
-        if offset is None:
-            return np.zeros(len(messages), dtype=np.bool_)
-        return self.shard.state.taken[side].known(messages, *offset)
 
     def _typed(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
         kinds = self.joiner.schemas[side]

@@ -153,14 +153,14 @@ def _producer(client: Mapping[str, Any], topic: str) -> Any:
 
     name = json.dumps(client, sort_keys=True)
     with _LOCK:
-        if name not in _PRODUCERS:
-            made = Producer(dict(client))
-            # One that knows no broker when it is given its first message waits up to a second. What
-            # the brokers don't answer now, sending says.
-            with suppress(KafkaException):
-                made.list_topics(topic, timeout=_CONNECTING)
-            _PRODUCERS[name] = made
-        return _PRODUCERS[name]
+        if name in _PRODUCERS:
+            return _PRODUCERS[name]
+        made = _PRODUCERS[name] = Producer(dict(client))
+    # One that knows no broker when it is given its first message waits up to a second. What the
+    # brokers don't answer now, sending says.
+    with suppress(KafkaException):
+        made.list_topics(topic, timeout=_CONNECTING)
+    return made
 
 
 def _forget(client: Mapping[str, Any]) -> None:
