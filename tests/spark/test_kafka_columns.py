@@ -184,13 +184,18 @@ def test_a_broker_that_dies_and_comes_back(
         query.stop()
 
 
-def test_many_messages_come_in_order_and_once(spark: SparkSession, kafka: Kafka) -> None:
-    """More than a block holds, of partitions that tasks share."""
-    topic, count = kafka.topic(2), 150_000
-    kafka.send(topic, [(n % 2, None, b'{"id": %d}' % n) for n in range(count)])
+@pytest.mark.parametrize("partitions", [2, 40])
+def test_many_messages_come_in_order_and_once(
+    spark: SparkSession, kafka: Kafka, partitions: int
+) -> None:
+    """More than a frame holds, of partitions that tasks share, and of many that make up one."""
+    topic, count = kafka.topic(partitions), 150_000
+    kafka.send(topic, [(n % partitions, None, b'{"id": %d}' % n) for n in range(count)])
     frame = described(kafka, topic).frame(spark).select("id", "partition", "offset")
     table = frame.toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])
-    assert table["id"].to_pylist() == [*range(0, count, 2), *range(1, count, 2)]
+    ids = [n for first in range(partitions) for n in range(first, count, partitions)]
+    assert table["id"].to_pylist() == ids
+    assert table["offset"].to_pylist() == [n // partitions for n in ids]
 
 
 def test_plain_values_and_their_keys(spark: SparkSession, kafka: Kafka) -> None:

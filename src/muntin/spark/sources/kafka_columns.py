@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -71,9 +72,10 @@ class KafkaReader:
         # A message whose columns are none of its own is still counted, and may be malformed.
         return frozenset(fields | ({"value"} if self.payload is not None else set()))
 
-    def frame(self, messages: Columns) -> pl.DataFrame:
-        """Messages of one partition as columns."""
-        values = messages.lists.get("value", [])
+    def frame(self, parts: Sequence[Columns]) -> pl.DataFrame:
+        """Messages as columns, those of each partition one behind the other."""
+        lists = {name: _joined(parts, name) for name in self.fields}
+        values = lists.get("value", [])
         found: dict[str, pl.Series] = {}
         if self.payload is not None:
             # All columns, whoever asks: whether a message is malformed can't depend on that.
@@ -86,14 +88,14 @@ class KafkaReader:
         garbled = {}
         for name, dtype in self.wanted.items():
             if name == "key" and name not in found:
-                keys = pl.Series(messages.lists["key"], dtype=pl.Binary)
+                keys = pl.Series(lists["key"], dtype=pl.Binary)
                 # Spark's rows have whatever bytes a key has, as those of Spark's own reader.
                 if dtype == pl.Binary:
                     found[name] = keys
                 else:
                     found[name], garbled[name] = text(keys)
             elif name not in found:
-                found[name] = _own(name, messages).cast(dtype)
+                found[name] = _own(name, parts, lists).cast(dtype)
         frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
         return marked(frame, garbled)
 
@@ -149,13 +151,19 @@ def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:
     return pl.Series(kept, dtype=pl.Binary)
 
 
-def _own(name: str, messages: Columns) -> pl.Series:
+def _joined(parts: Sequence[Columns], name: str) -> list[Any]:
+    """A field of all messages."""
+    return parts[0].lists[name] if len(parts) == 1 else [*chain(*(p.lists[name] for p in parts))]
+
+
+def _own(name: str, parts: Sequence[Columns], lists: Mapping[str, list[Any]]) -> pl.Series:
     """One of Kafka's own columns."""
-    if name == "topic":
-        return pl.repeat(messages.topic, messages.count, dtype=pl.String, eager=True)
-    if name == "partition":
-        return pl.repeat(messages.partition, messages.count, dtype=pl.Int32, eager=True)
-    found = messages.lists[_FIELDS[name]]
+    if name in ("topic", "partition"):
+        dtype = pl.String() if name == "topic" else pl.Int32()
+        return pl.concat(
+            pl.repeat(getattr(part, name), part.count, dtype=dtype, eager=True) for part in parts
+        )
+    found = lists[_FIELDS[name]]
     if name == "value":
         return pl.Series(found, dtype=pl.Binary)
     if name == "offset":

@@ -12,16 +12,17 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from muntin.model.errors import SourceError
 
 _AT_ONCE, _WAIT = 2_000, 0.02
-# A frame is made of about as many messages, or of as many bytes.
+# A frame is made of about as many messages, or of as many bytes. Ranges that are shorter are asked
+# for together.
 _MESSAGES, _BYTES = 100_000, 64 << 20
-# Ranges this short are asked for together.
-_SHORT = 50_000
 _PATIENCE = 120.0
 # What a consumer of ranges is, whatever else is set.
 _CONSUMER = {
@@ -106,7 +107,7 @@ class Columns:
 
 def read(
     client: Mapping[str, str], lossy: bool, ranges: Sequence[Range], fields: Collection[str]
-) -> Iterator[Columns]:
+) -> Iterator[list[Columns]]:
     """The messages of ranges, in the order of the ranges and of their offsets, some at a time.
 
     Args:
@@ -116,12 +117,15 @@ def read(
         fields: What is wanted of each message: ``value``, ``key``, ``offset``, ``timestamp``,
             ``headers``.
 
+    Returns:
+        As many as make a frame, by partition.
+
     Raises:
         SourceError: When messages of a range aren't there any more, or the brokers don't give them.
     """
     group: list[Range] = []
     for one in ranges:
-        if group and sum(r.end - r.start for r in group) + one.end - one.start > _SHORT:
+        if group and sum(r.end - r.start for r in group) + one.end - one.start > _MESSAGES:
             yield from _Reading(client, lossy, group, fields).messages()
             group = []
         group.append(one)
@@ -156,7 +160,7 @@ class _Reading:
     def _nothing(self, place: PartitionName) -> Columns:
         return Columns(*place, {name: [] for name in self.getters})
 
-    def messages(self) -> Iterator[Columns]:
+    def messages(self) -> Iterator[list[Columns]]:
         """What the ranges hold, some messages at a time."""
         # Of one range a part can go on before the rest is there; several are kept in their order.
         alone = next(iter(self.open)) if len(self.open) == 1 else None
@@ -173,10 +177,11 @@ class _Reading:
                     )
                 if alone is not None and self.found[alone].is_full:
                     full, self.found[alone] = self.found[alone], self._nothing(alone)
-                    yield full
+                    yield [full]
         finally:
             self.consumer.unassign()
-        yield from (columns for columns in self.found.values() if columns.count)
+        if rest := [columns for columns in self.found.values() if columns.count]:
+            yield rest
 
     def _assign(self) -> None:
         from confluent_kafka import TopicPartition
@@ -196,7 +201,8 @@ class _Reading:
         try:
             # The client waits until it has as many as it is asked for.
             came = self.consumer.consume(min(left, _AT_ONCE), _WAIT)
-            self._take(came)
+            if came:
+                self._take(came)
             return bool(came)
         finally:
             if collects:
@@ -207,10 +213,8 @@ class _Reading:
         from confluent_kafka import Message
 
         if not any(map(Message.error, came)):
-            # Asking each for its partition costs as much as all the rest.
-            alone = [(place, came) for place in self.found] if len(self.found) == 1 else None
-            for place, messages in alone or groupby(came, _place_of):
-                self._keep(place, [*messages])
+            for messages in _runs(came) if len(self.found) > 1 else [came]:
+                self._keep(_place_of(messages[0]), messages)
             return
         for message in came:
             place = _place_of(message)
@@ -223,15 +227,23 @@ class _Reading:
     def _keep(self, place: PartitionName, messages: Sequence[Any]) -> None:
         """Keep messages of one partition, as far as they are of its range."""
         one = self.open.get(place)
-        if one is None or not messages:
+        if one is None:
             return
         last = messages[-1].offset()
         if last >= one.end - 1:
-            del self.open[place]
+            self._close(place)
             messages = messages[: bisect_left(messages, one.end, key=_offset_of)]
         else:
             self.open[place] = replace(one, start=last + 1)
         self.found[place].add(messages, self.getters)
+
+    def _close(self, place: PartitionName) -> None:
+        """Read no more of a range; what follows it isn't fetched while the others are read."""
+        from confluent_kafka import TopicPartition
+
+        del self.open[place]
+        if self.open:
+            self.consumer.incremental_unassign([TopicPartition(*place)])
 
     def _judge(self, message: Any, one: Range | None) -> bool:
         """What an event of the consumer means for a range; returns whether it begins anew."""
@@ -241,7 +253,7 @@ class _Reading:
         if error.code() == KafkaError._PARTITION_EOF:
             # Transactions' marks and what compaction has removed have offsets, and no messages.
             if one is not None and message.offset() >= one.end:
-                del self.open[one.place]
+                self._close(one.place)
             return False
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             for lost in [one] if one is not None else list(self.open.values()):
@@ -267,7 +279,7 @@ class _Reading:
                 "options={'failOnDataLoss': 'false'}"
             )
         if low >= lost.end:
-            del self.open[lost.place]
+            self._close(lost.place)
         else:
             self.open[lost.place] = replace(lost, start=low)
 
@@ -278,6 +290,18 @@ class _Reading:
 
 def _without_gaps(messages: Sequence[Any]) -> bool:
     return bool(messages[-1].offset() - messages[0].offset() == len(messages) - 1)
+
+
+def _runs(came: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Messages cut where another partition begins."""
+    from confluent_kafka import Message
+
+    # A function of ours that is called for each message takes as long as all the rest.
+    partitions = np.fromiter(map(Message.partition, came), np.int32, len(came))
+    topics = np.fromiter(map(Message.topic, came), object, len(came))
+    begins = (partitions[1:] != partitions[:-1]) | (topics[1:] != topics[:-1])
+    for start, end in pairwise([0, *(np.flatnonzero(begins) + 1).tolist(), len(came)]):
+        yield came[start:end]
 
 
 def _place_of(message: Any) -> PartitionName:

@@ -35,6 +35,7 @@ class Script:
     def __init__(self, *given: Sequence[Any], low: int = 0) -> None:
         self.given, self.low = list(given), low
         self.assigned: list[list[tuple[int, int]]] = []
+        self.closed: list[tuple[str, int]] = []
         self.collected: list[bool] = []
 
     def assign(self, places: Sequence[Any]) -> None:
@@ -42,6 +43,9 @@ class Script:
 
     def unassign(self) -> None:
         self.assigned.append([])
+
+    def incremental_unassign(self, places: Sequence[Any]) -> None:
+        self.closed += [(place.topic, place.partition) for place in places]
 
     def consume(self, most: int, timeout: float) -> Sequence[Any]:
         self.collected.append(gc.isenabled())
@@ -56,7 +60,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Any:
     def start(script: Script, *ranges: Range, lossy: bool = False) -> list[Columns]:
         monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: script)
         monkeypatch.setattr(kafka_consumer, "_CONSUMERS", {})
-        return list(read(CLIENT, lossy, ranges, FIELDS))
+        return [columns for parts in read(CLIENT, lossy, ranges, FIELDS) for columns in parts]
 
     return start
 
@@ -82,6 +86,29 @@ def test_short_ranges_are_read_together_and_given_in_their_order(reading: Any) -
     mixed = [message(1, 0), message(0, 7), message(1, 1), message(2, 0), message(0, 8)]
     found = reading(Script(mixed), Range("t", 0, 7, 9), Range("t", 1, 0, 2))
     assert [(one.partition, one.lists["offset"]) for one in found] == [(0, [7, 8]), (1, [0, 1])]
+
+
+def test_a_range_that_is_done_is_fetched_no_further_while_others_are(reading: Any) -> None:
+    script = Script([message(0, n) for n in range(3)], [message(0, 3), message(1, 0)])
+    found = reading(script, Range("t", 0, 0, 2), Range("t", 1, 0, 1))
+    assert [(one.partition, one.lists["offset"]) for one in found] == [(0, [0, 1]), (1, [0])]
+    assert script.closed == [("t", 0)]
+
+
+def test_partitions_of_two_topics_may_have_one_number(reading: Any) -> None:
+    mixed = [message(0, 5), message(0, 5, "u"), message(0, 6, "u"), message(0, 6)]
+    found = reading(Script(mixed), Range("t", 0, 5, 7), Range("u", 0, 5, 7))
+    assert [(one.topic, one.lists["offset"]) for one in found] == [("t", [5, 6]), ("u", [5, 6])]
+
+
+def test_partitions_are_read_together_up_to_the_size_of_a_frame(
+    reading: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_consumer, "_MESSAGES", 4)
+    script = Script([message(1, 0), message(0, 0), message(0, 1), message(1, 1)], [message(2, 0)])
+    found = reading(script, *(Range("t", p, 0, 2) for p in range(2)), Range("t", 2, 0, 1))
+    assert [one.partition for one in found] == [0, 1, 2]
+    assert script.assigned == [[(0, 0), (1, 0)], [], [(2, 0)], []]
 
 
 def test_what_is_sent_again_after_a_loss_counts_once(reading: Any) -> None:
