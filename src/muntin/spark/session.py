@@ -36,6 +36,9 @@ SETTINGS = {
     # cost of handing rows to Python; the number of rows bounds a batch just as well.
     f"{_ARROW}.maxBytesPerBatch": str(2**31 - 1),
     f"{_ARROW}.maxRecordsPerBatch": "50000",
+    # A batch's rows become a DataFrame that sinks may compute with. Beyond some two thousand of
+    # them it is cheaper to have tasks decode them than to make rows of them on the driver.
+    f"{_ARROW}.localRelationThreshold": "128KB",
     **versions.SETTINGS,
 }
 

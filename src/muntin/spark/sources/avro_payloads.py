@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -71,20 +71,31 @@ class AvroPayloads:
             have. Their rows are null.
         """
         frames, wrong = [pl.DataFrame(schema=self.columns)], [pl.Series([], dtype=pl.Boolean)]
-        for first, end in _chunks(values):
-            cursor = _Cursor(values[first:end], self.skip)
+        given, nulls = _given(values)
+        sizes = np.fromiter(map(len, given), np.int64, len(values))
+        for first, end in _chunks(sizes):
+            cursor = _Cursor(given[first:end], sizes[first:end], self.skip)
             read = {field.name: _read(cursor, _EACH, field.kind) for field in self.kind.fields}
-            bad = pl.Series(cursor.wrong())
+            bad = pl.Series(cursor.wrong() | nulls[first:end])
             frames.append(sound(pl.DataFrame(read).cast(pl.Schema(self.columns)), bad))
             wrong.append(bad)
         return pl.concat(frames), pl.concat(wrong)
 
 
-def _chunks(values: Sequence[bytes | None]) -> Iterator[tuple[int, int]]:
+def _given(values: Sequence[bytes | None]) -> tuple[Sequence[bytes], Numbers]:
+    """Payloads, nothing in place of those that are null, and which these are."""
+    # Where none is null or empty, no code of ours runs for each message.
+    if all(values):
+        return cast("Sequence[bytes]", values), np.zeros(len(values), bool)
+    nulls = np.fromiter((value is None for value in values), bool, len(values))
+    return [value or b"" for value in values], nulls
+
+
+def _chunks(sizes: Numbers) -> Iterator[tuple[int, int]]:
     """From where to where the messages lie that are read at once; a large one may be alone."""
-    behind = np.cumsum([len(value or b"") for value in values])
+    behind = np.cumsum(sizes)
     first = 0
-    while first < len(values):
+    while first < len(sizes):
         before = behind[first - 1] if first else 0
         fit = int(np.searchsorted(behind, before + _BYTES, "right"))
         end = min(max(fit, first + 1), first + _MESSAGES)
@@ -95,14 +106,13 @@ def _chunks(values: Sequence[bytes | None]) -> Iterator[tuple[int, int]]:
 class _Cursor:
     """Messages one behind the other, and where in each of them the next value begins."""
 
-    def __init__(self, values: Sequence[bytes | None], skip: int) -> None:
+    def __init__(self, values: Sequence[bytes], sizes: Numbers, skip: int) -> None:
         room = bytes(_ROOM)
-        self.data = b"".join([room, *(value or b"" for value in values), room])
+        self.data = b"".join([room, *values, room])
         self.bytes = np.frombuffer(self.data, np.uint8)
-        sizes = np.fromiter((len(value or b"") for value in values), np.int64, len(values))
         self.end = np.cumsum(sizes) + _ROOM
         self.at = self.end - sizes + skip
-        self.bad = np.fromiter((value is None for value in values), bool, len(values))
+        self.bad = np.zeros(len(values), bool)
 
     def wrong(self) -> Numbers:
         """Which messages didn't hold just what was read of them."""

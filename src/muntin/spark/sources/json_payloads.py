@@ -56,8 +56,7 @@ class JsonPayloads:
 def _decode(
     values: Sequence[bytes | None], schema: Mapping[str, pl.DataType], zone: SessionZone
 ) -> tuple[pl.DataFrame, pl.Series]:
-    lines = [value for value in values if value]
-    given = np.arange(len(values))
+    lines, given = [*filter(None, values)], np.arange(len(values))
     if len(lines) < len(values):
         given = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
     # A column that no message has: without any, Polars would count no rows.
