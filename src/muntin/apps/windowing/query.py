@@ -28,6 +28,7 @@ from muntin.apps.windowing.tuples import VALUE
 from muntin.model.axis import MILLISECOND, Duration
 from muntin.model.counts import summed
 from muntin.model.errors import OptionError
+from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.plan import OperatorInput, emitted
 from muntin.spark.host.progress import Progress
@@ -130,7 +131,7 @@ def _due(spark: SparkSession, options: Options) -> DataFrame:
     """Which random tuples are due."""
     if not BOUNDS_BATCHES:
         raise OptionError("source", RANDOM, "needs Spark 4.2", "give another one, or a newer Spark")
-    spark.dataSource.register(RandomTuples)
+    register(spark, RandomTuples)
     reader = spark.readStream.format(NAME).option("rate", str(options.ratelimit))
     return reader.option("parts", str(options.buckets)).load()
 

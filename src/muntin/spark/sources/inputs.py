@@ -30,6 +30,7 @@ from muntin.model.policies import Policy
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.host.heartbeat import NAME, Heartbeat, is_tick
 from muntin.spark.host.internals.checkpoints import newest_offsets
+from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.messages import PASSED, Reader, as_sent
 from muntin.spark.host.schema import moment_type
@@ -295,7 +296,7 @@ def period_of(policies: Sequence[Policy | None], *idle: int | None) -> int | Non
 
 def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
     """A row a slot and period, with ``WALL``."""
-    spark.dataSource.register(Heartbeat)
+    register(spark, Heartbeat)
     beats = spark.readStream.format(NAME).option("period", str(period)).load()
     every = F.array(*(F.lit(slot) for slot in slots))
     return beats.select(F.explode(every).alias("slot"), F.col("tick").alias(WALL))

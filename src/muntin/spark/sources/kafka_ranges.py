@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from muntin.model.errors import SourceError
+from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.internals.versions import (
     ReadAllAvailable,
@@ -337,7 +338,7 @@ class KafkaRows:
             def reader(self, schema: Any) -> DataSourceReader:
                 return _Batch(topics, packed, tasks)
 
-        self.spark.dataSource.register(Ranges)
+        register(self.spark, Ranges)
         reader = self.spark.readStream if self.streaming else self.spark.read
         return reader.format(format_name).load()
 
