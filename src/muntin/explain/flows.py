@@ -14,6 +14,7 @@ from muntin.model.pipeline import (
     DeclaredTable,
     Derived,
     Flow,
+    Lookup,
     Pipeline,
     Query,
     Reading,
@@ -75,7 +76,7 @@ def _known(
     name = _origin(made.source)
     table = tables.get(name.lower())
     source = name if table is None else f"{name} ({_place(table)})"
-    chosen = " chosen and computed row by row," if isinstance(made.source, Derived) else ""
+    chosen = "".join(f" {step}," for step in _steps(made.source))
     return Circumstances(
         made.buckets,
         None,
@@ -99,17 +100,27 @@ def _targets(flow: Flow, pipeline: Pipeline) -> str | None:
 
 def _before(relation: Relation) -> Query | None:
     """The query whose results a relation's rows are, if they are such."""
-    if isinstance(relation, Derived):
+    if isinstance(relation, Derived | Lookup):
         return _before(relation.source)
     return None if isinstance(relation, Reading) else relation
 
 
 def _origin(relation: Relation) -> str:
-    if isinstance(relation, Derived):
+    if isinstance(relation, Derived | Lookup):
         return _origin(relation.source)
     if isinstance(relation, Reading):
         return relation.name
     return "the windows above" if isinstance(relation, Windowing) else "the pairs above"
+
+
+def _steps(relation: Relation) -> Iterator[str]:
+    """What is done with rows before the windows."""
+    if isinstance(relation, Derived | Lookup):
+        yield from _steps(relation.source)
+    if isinstance(relation, Derived):
+        yield "chosen and computed row by row"
+    if isinstance(relation, Lookup):
+        yield f"looked up in {_origin(relation.table)} (as it was at the start)"
 
 
 def _placed(table: DeclaredTable, given: Mapping[str, str]) -> DeclaredTable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from muntin.model.axis import DAY
 from muntin.model.joins import JoinSpec
@@ -74,6 +75,32 @@ class Derived:
     source: Relation
     columns: tuple[Column, ...] | None = None
     where: str | None = None
+
+
+LookupHow = Literal["inner", "left", "semi", "anti"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Rows of a relation, each with those that it meets in a table that doesn't change.
+
+    Attributes:
+        source: Where rows come from; no query's results.
+        table: Where they are looked up.
+        name: What the table is called.
+        how: ``inner``, ``left``, ``semi`` or ``anti``.
+        on: Which rows meet; the sides are called ``SIDE_COLUMNS``.
+        using: Columns of both that are equal, where that is the condition.
+        shared: Columns of one name that are equal where rows meet; they are shown once.
+    """
+
+    source: Relation
+    table: Relation
+    name: str
+    how: LookupHow
+    on: str | None
+    using: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -224,7 +251,7 @@ class Joining:
 
 
 Query = Windowing | Joining
-Relation = Reading | Derived | Query
+Relation = Reading | Derived | Lookup | Query
 """Where rows come from; of a query they are what it emits, and both run as one."""
 
 
@@ -239,6 +266,8 @@ def tables_of(relation: Relation) -> frozenset[str]:
         return frozenset({relation.name.lower()})
     if isinstance(relation, Joining):
         return tables_of(relation.left) | tables_of(relation.right)
+    if isinstance(relation, Lookup):
+        return tables_of(relation.source) | tables_of(relation.table)
     return tables_of(relation.source)
 
 
@@ -253,7 +282,7 @@ def sharded(query: Query, buckets: int) -> Query:
 def _sharded(relation: Relation, buckets: int) -> Relation:
     if isinstance(relation, Derived):
         return replace(relation, source=_sharded(relation.source, buckets))
-    return relation if isinstance(relation, Reading) else sharded(relation, buckets)
+    return relation if isinstance(relation, Reading | Lookup) else sharded(relation, buckets)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from muntin.model.pipeline import (
     Derived,
     Expression,
     Joining,
+    Lookup,
     Query,
     Reading,
     Relation,
@@ -32,6 +33,7 @@ from muntin.model.pipeline import (
 from muntin.spark.host.chain import bounds_of, fed_by, kept, lag_of, marked, pairable, with_time
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
+from muntin.spark.lookups import both, looked_up, refuse_offset
 from muntin.spark.session import require
 from muntin.spark.sinks.ranked import RankedShape
 from muntin.spark.sinks.ranked import rows_of as rows_in_window
@@ -159,6 +161,8 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     frame = rows(windowing.source, find)
     require(frame.sparkSession)
     keys = tuple(_key(frame, key) for key in windowing.keys)
+    if spec.offset:
+        refuse_offset(windowing.source, spec.offset)
     offset = spec.offset and (named(frame, spec.offset[0]), named(frame, spec.offset[1]))
     aggregates = {name: _reading(frame, agg) for name, agg in spec.aggregates.items()}
     if windowing.ranking is not None:
@@ -273,6 +277,12 @@ def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFr
 def _derived(relation: Relation, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:
     if isinstance(relation, Windowing | Joining):
         yield from _expressions(relation, find)
+    if isinstance(relation, Lookup):
+        yield from _derived(relation.source, find)
+        yield from _derived(relation.table, find)
+        if relation.on is not None:
+            sides = partial(rows, relation.source, find), partial(rows, relation.table, find)
+            yield partial(both, *sides), relation.on
     if isinstance(relation, Derived):
         yield from _derived(relation.source, find)
         read = partial(rows, relation.source, find)
@@ -291,6 +301,8 @@ def rows(relation: Relation, find: Find) -> DataFrame:
     """The rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
+    if isinstance(relation, Lookup):
+        return looked_up(relation, rows(relation.source, find), rows(relation.table, find))
     if not isinstance(relation, Derived):
         return bind(relation, find).results
     frame, step = rows(relation.source, find), _Chosen(relation)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -61,7 +62,7 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         hint = "give one of them another name, as in JOIN t AS other"
         raise SqlError(text, join.source.span, f"both sides are called {left.name}", hint)
     names = (left.name.lower(), right.name.lower())
-    near, conditions = nearness(cursor, _conditions(select, join), names)
+    near, conditions = nearness(cursor, conditions_of(select, join), names)
     at_once = _at_once(join, conditions, left, right)
     bound = Within(0, 0) if at_once else _bound(cursor, join, near, left, right)
     if near is not None:
@@ -165,7 +166,7 @@ def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | N
     return _Half(resolved, name, length, kind, order or marked)
 
 
-def _conditions(select: Select, join: Join) -> list[exp.Expr]:
+def conditions_of(select: Select, join: Join) -> list[exp.Expr]:
     """What must hold of a pair, part by part: of ``FROM a, b`` all that is in ``WHERE``."""
     condition = select.where if join.by_where else join.on
     if condition is None:
@@ -211,7 +212,7 @@ def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: _Half, right
             raise SqlError(cursor.sql, near.span, "no time lies between these bounds", hint)
         return Within(-near.least, near.most)
     if not lengths:
-        raise SqlError(cursor.sql, join.span, "nothing bounds a pair in time or rows", _NEAR)
+        unbounded(cursor, join)
     kinds = {half.kind for half in (left, right) if half.kind is not None}
     if len(kinds) > 1:
         raise SqlError(cursor.sql, lengths[1].span, "one side has ROWS, the other RANGE", _OVER)
@@ -219,6 +220,11 @@ def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: _Half, right
     before = right.length or lengths[0]
     after = left.length or lengths[0]
     return Within(before.value, after.value, "rows" if kinds == {"ROWS"} else "time")
+
+
+def unbounded(cursor: Cursor, join: Join) -> NoReturn:
+    """Refuse a join of two streams that would keep all of their messages."""
+    raise SqlError(cursor.sql, join.span, "nothing bounds a pair in time or rows", _NEAR)
 
 
 def _text(scope: Scope, node: exp.Expr, sides: tuple[str, str]) -> str:

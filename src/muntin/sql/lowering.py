@@ -18,7 +18,8 @@ from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.firings import emit_spans, firing
 from muntin.sql.grouping import Grouping
-from muntin.sql.joins import join_of
+from muntin.sql.joins import Resolve, join_of, unbounded
+from muntin.sql.lookups import looked_up
 from muntin.sql.selectlist import END, START, SelectList
 from muntin.sql.syntax import CreateView, Select, Source, WindowCall, WindowClause
 from muntin.sql.windowcalls import Meant, meaning, same_call
@@ -68,14 +69,27 @@ def lower(
     catalog = catalog.inner()
     for view in select.views:
         add_view(cursor, view, catalog)
-    if select.joins:
-        if select.qualify is not None:
-            span = Scope(cursor, frozenset()).span(select.qualify)
-            hint = "join in a view, and number its windows"
-            cursor.fail(span, "QUALIFY isn't taken beside JOIN", hint)
-        resolve = partial(_whole, cursor, catalog)
-        return Lowered(*join_of(cursor, select, resolve), cursor.places)
-    call, resolved = _source(cursor, select.source, catalog)
+    rows = partial(_source, cursor, select.source, catalog)
+    resolve = partial(_whole, cursor, catalog)
+    read = looked_up(cursor, select, catalog, resolve, rows) if select.joins else rows()
+    if read is None:
+        return _pairs(cursor, select, resolve)
+    return _of_rows(cursor, select, *read, outermost)
+
+
+def _pairs(cursor: Cursor, select: Select, resolve: Resolve) -> Lowered:
+    """A join of streams."""
+    if select.qualify is not None:
+        span = Scope(cursor, frozenset()).span(select.qualify)
+        hint = "join in a view, and number its windows"
+        cursor.fail(span, "QUALIFY isn't taken beside JOIN", hint)
+    return Lowered(*join_of(cursor, select, resolve), cursor.places)
+
+
+def _of_rows(
+    cursor: Cursor, select: Select, call: WindowCall | None, resolved: Resolved, outermost: bool
+) -> Lowered | Resolved:
+    """A query over rows that have been found."""
     scope = Scope(cursor, resolved.qualifiers)
     if ranked.waits(resolved.relation):
         return _bounded(scope, select, resolved, call)
@@ -96,6 +110,9 @@ def lower(
         return _over(scope, select, resolved)
     found = call or _grouped_by(scope, select)
     if found is None:
+        if select.joins and outermost:
+            # Streams were meant: it is no window that is missing.
+            unbounded(cursor, select.joins[0])
         chosen_rows = _rows(scope, select, resolved)
         if outermost and isinstance(resolved.relation, Windowing):
             return _lowered(scope, select, around(scope, select, resolved.relation))
@@ -141,10 +158,16 @@ def _bounded(scope: Scope, select: Select, resolved: Resolved, call: WindowCall 
 
 
 def _lowered(scope: Scope, select: Select, made: Windowing, meant: Meant | None = None) -> Lowered:
-    spans = {"select": select.span, "FROM": select.source.span}
+    spans = _places(select)
     if meant is not None:
         spans |= meant.spans
     return Lowered(made, {**spans, **emit_spans(select.emit)}, scope.cursor.places)
+
+
+def _places(select: Select) -> dict[str, Span]:
+    """Where the parts of a query stand that every query may have."""
+    joined = {"JOIN": select.joins[0].span} if select.joins else {}
+    return {"select": select.span, "FROM": select.source.span, **joined}
 
 
 def _ksql(cursor: Cursor, select: Select, window: WindowClause, resolved: Resolved) -> Lowered:
@@ -324,7 +347,7 @@ def finished(
         problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
         scope.fail(spans.get("timecol", select.span), problem, hint)
     offset = meant.offset or marks.offset
-    spans = {"select": select.span, "FROM": select.source.span, **spans}
+    spans = {**_places(select), **spans}
     where = None if select.where is None else scope.plain(select.where)
     if select.where is not None:
         spans["where"] = scope.span(select.where)

@@ -216,7 +216,8 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
             "(SELECT k, ts FROM t)",
         ),
         (
-            "SELECT a.k FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) a JOIN b ON a.k = b.k",
+            "SELECT a.k FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) a "
+            "JOIN b WATERMARK ts DELAY OF 1 HOUR ON a.k = b.k",
             "group by its windows in a query in parentheses",
             None,
         ),

@@ -1,0 +1,126 @@
+"""Messages joined with tables that don't change: the rows that DuckDB computes, streams too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.feed import Feed, at, rows
+
+import muntin as mt
+from muntin.model.errors import SqlError
+
+KINDS = [("a", "first", 3), ("a", "more", 9), ("c", "third", 1)]
+COUNT = """SELECT kind, count(*) AS n, sum(value) AS total FROM t {} GROUP BY kind, {}"""
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    made = Feed(tmp_path / "messages")
+    made.add(("a", at(1), 7), ("a", at(4), -2), ("b", at(4), 5), (None, at(5), 4))
+    made.add(("a", at(11), 3), ("c", at(12.5), 8), ("a", at(40), 1))
+    return made
+
+
+@pytest.fixture
+def kinds(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(KINDS, "name string, kind string, least int")
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        "JOIN kinds k ON t.key = k.name",
+        "LEFT JOIN kinds k ON t.key = k.name",
+        "JOIN kinds k ON t.key = k.name AND t.value >= k.least",
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_rows_are_those_of_duckdb(
+    spark: SparkSession, feed: Feed, kinds: DataFrame, join: str, stream: bool, tmp_path: Path
+) -> None:
+    frame = feed.stream(spark) if stream else feed.frame(spark)
+    text = f"{COUNT.format(join, 'TUMBLE(at, 10 SECONDS)')} EMIT CHANGES"
+    made = mt.sql(spark, text, t=frame, kinds=kinds)
+    if stream:
+        out = tmp_path / "out.duckdb"
+        query = made.start(
+            checkpoint=str(tmp_path / "c"), results=mt.to_duckdb(str(out), "w"), available_now=True
+        )
+        assert query.await_end(120)
+        assert query.progress.counts["seen"] == query.progress.counts["counted"]
+        ours = rows(out, "SELECT kind, n, total FROM w")
+    else:
+        ours = [tuple(row) for row in made.results.select("kind", "n", "total").collect()]
+    db = duckdb.connect()
+    db.execute("CREATE TABLE kinds (name TEXT, kind TEXT, least INT)")
+    db.executemany("INSERT INTO kinds VALUES (?, ?, ?)", KINDS)
+    t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet') AS t"
+    text = COUNT.format(join, 'epoch_us(t."at") // 10000000').replace("FROM t", f"FROM {t}")
+    assert sorted(ours, key=str) == sorted(db.sql(text).fetchall(), key=str)
+
+
+def test_those_that_are_there_and_those_that_are_not(
+    spark: SparkSession, feed: Feed, kinds: DataFrame
+) -> None:
+    text = """SELECT count(*) AS n FROM t WHERE {} (SELECT 1 FROM kinds k WHERE k.name = t.key)
+              GROUP BY TUMBLE(at, 1 MINUTE)"""
+    for words, wanted in (("EXISTS", 5), ("NOT EXISTS", 2)):
+        found = mt.sql(spark, text.format(words), t=feed.frame(spark), kinds=kinds)
+        assert [row.n for row in found.results.collect()] == [wanted]
+
+
+def test_the_first_rows_of_windows_and_a_second_table(
+    spark: SparkSession, feed: Feed, kinds: DataFrame
+) -> None:
+    shown = spark.createDataFrame([("first", "1st"), ("third", "3rd")], "code string, short string")
+    text = """SELECT shown.short, count(*) AS n
+              FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(at), 1 MINUTE)) t
+              JOIN kinds k ON t.key = k.name JOIN shown ON k.kind = shown.code
+              GROUP BY shown.short, window_start, window_end"""
+    found = mt.sql(spark, text, t=feed.frame(spark), kinds=kinds, shown=shown).results.collect()
+    assert sorted((row.short, row.n) for row in found) == [("1st", 4), ("3rd", 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            COUNT.format("JOIN kinds k ON t.key = k.nme", "TUMBLE(at, 1 MINUTE)"),
+            "Spark doesn't take",
+        ),
+        (
+            COUNT.format("JOIN kinds k ON t.key = k.name", "TUMBLE(at, 1 MINUTE)").replace(
+                "FROM t", "FROM t OFFSET FOR (id, value)"
+            ),
+            "is that of each row that a message has met in k",
+        ),
+        (
+            "SELECT count(*) AS n FROM t JOIN twice k ON t.key = k.name "
+            "GROUP BY TUMBLE(at, 1 MINUTE)",
+            "has columns that the messages have as well: value",
+        ),
+        (
+            "SELECT count(*) AS n FROM t JOIN moving k ON t.key = k.name "
+            "GROUP BY TUMBLE(at, 1 MINUTE)",
+            "is a stream, and nothing bounds a pair",
+        ),
+    ],
+)
+def test_what_is_refused(
+    spark: SparkSession, feed: Feed, kinds: DataFrame, text: str, problem: str
+) -> None:
+    twice = kinds.withColumnRenamed("least", "value")
+    moving = feed.stream(spark).selectExpr("key AS name")
+    with pytest.raises(SqlError, match=problem):
+        mt.sql(spark, text, t=feed.frame(spark), kinds=kinds, twice=twice, moving=moving)
+
+
+def test_explain_names_the_table(spark: SparkSession) -> None:
+    from muntin.explain.flows import summary
+    from muntin.sql.door import question
+
+    text = COUNT.format("JOIN kinds k ON t.key = k.name", "TUMBLE(at, 1 MINUTE)")
+    assert "t, looked up in kinds" in summary(question(text).lowered.query, {})
