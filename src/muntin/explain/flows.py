@@ -120,7 +120,7 @@ def _steps(relation: Relation) -> Iterator[str]:
     if isinstance(relation, Derived):
         yield "chosen and computed row by row"
     if isinstance(relation, Lookup):
-        yield f"looked up in {_origin(relation.table)} (as it was at the start)"
+        yield f"looked up in {_origin(relation.table)}"
 
 
 def _placed(table: DeclaredTable, given: Mapping[str, str]) -> DeclaredTable:

@@ -90,7 +90,6 @@ class Lookup:
         name: What the table is called.
         how: ``inner``, ``left``, ``semi`` or ``anti``.
         on: Which rows meet; the sides are called ``SIDE_COLUMNS``.
-        using: Columns of both that are equal, where that is the condition.
         shared: Columns of one name that are equal where rows meet; they are shown once.
     """
 
@@ -98,8 +97,7 @@ class Lookup:
     table: Relation
     name: str
     how: LookupHow
-    on: str | None
-    using: tuple[str, ...] = ()
+    on: str
     shared: tuple[str, ...] = ()
 
 

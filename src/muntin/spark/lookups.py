@@ -33,12 +33,7 @@ def looked_up(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
         hint = f"give its columns other names: JOIN (SELECT ... AS ... FROM ...) AS {lookup.name}"
         problem = f"has columns that the messages have as well: {', '.join(twice)}"
         raise OptionError("JOIN", lookup.name, problem, hint)
-    one, other = left.alias(_LEFT), right.alias(_RIGHT)
-    if lookup.on is None:
-        on = [F.col(f"{_LEFT}.{quoted(n)}") == F.col(f"{_RIGHT}.{quoted(n)}") for n in lookup.using]
-        joined = one.join(other, on, lookup.how)
-    else:
-        joined = one.join(other, F.expr(lookup.on), lookup.how)
+    joined = left.alias(_LEFT).join(right.alias(_RIGHT), F.expr(lookup.on), lookup.how)
     if not shows:
         return joined
     more = (name for name in right.columns if name.lower() not in taken)

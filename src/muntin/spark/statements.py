@@ -280,9 +280,8 @@ def _derived(relation: Relation, find: Find) -> Iterator[tuple[Callable[[], Data
     if isinstance(relation, Lookup):
         yield from _derived(relation.source, find)
         yield from _derived(relation.table, find)
-        if relation.on is not None:
-            sides = partial(rows, relation.source, find), partial(rows, relation.table, find)
-            yield partial(both, *sides), relation.on
+        sides = partial(rows, relation.source, find), partial(rows, relation.table, find)
+        yield partial(both, *sides), relation.on
     if isinstance(relation, Derived):
         yield from _derived(relation.source, find)
         read = partial(rows, relation.source, find)

@@ -8,7 +8,7 @@ window reaches, either way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -87,7 +87,8 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         raise SqlError(text, at, f"{error.option} {error.problem}", _hint(error)) from error
     columns, bare = _shown(cursor, select, chosen, names)
     scope = Scope(cursor, frozenset())
-    texts = [_text(scope, part, names) for part in chosen]
+    places = {name: place for place, name in enumerate(names)}
+    texts = [sided(scope, part, places) for part in chosen]
     where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
     relations = left.resolved.relation, right.resolved.relation
     clocks = left.resolved.marks.clock, right.resolved.marks.clock
@@ -189,7 +190,8 @@ def _at_once(join: Join, conditions: Sequence[exp.Expr], left: _Half, right: _Ha
     if left.time is None or right.time is None or left.length or right.length or join.within:
         return False
     pairs = [(name, name) for name in join.using]
-    pairs += filter(None, (_pair(part, left, right) for part in conditions))
+    names = {left.name.lower(): 0, right.name.lower(): 1}
+    pairs += filter(None, (pair_of(part, names) for part in conditions))
     times = left.time.lower(), right.time.lower()
     return times in [(one.lower(), other.lower()) for one, other in pairs]
 
@@ -227,8 +229,14 @@ def unbounded(cursor: Cursor, join: Join) -> NoReturn:
     raise SqlError(cursor.sql, join.span, "nothing bounds a pair in time or rows", _NEAR)
 
 
-def _text(scope: Scope, node: exp.Expr, sides: tuple[str, str]) -> str:
-    """An expression over pairs: what a column is qualified by becomes the struct of its side."""
+def sided(scope: Scope, node: exp.Expr, sides: Mapping[str, int]) -> str:
+    """An expression over pairs: what a column is qualified by becomes what its side is called.
+
+    Args:
+        scope: Where it stands.
+        node: The expression.
+        sides: The names that columns may be qualified by, each with 0 for the left side, or 1.
+    """
     swaps: Swaps = {}
     for found in walk(node):
         if isinstance(found, exp.Column) and len(found.parts) > 1:
@@ -237,7 +245,7 @@ def _text(scope: Scope, node: exp.Expr, sides: tuple[str, str]) -> str:
                 place = scope.standing(found)
                 end = span_of(first)
                 assert end is not None
-                swaps[place[0], end[1]] = SIDE_COLUMNS[sides.index(first.name.lower())]
+                swaps[place[0], end[1]] = SIDE_COLUMNS[sides[first.name.lower()]]
     return scope.rendered(node, swaps)
 
 
@@ -262,7 +270,7 @@ def _shown(
     for item in select.items:
         if item.scalar is None:
             scope.fail(item.span, "* stands beside other columns", "name the columns")
-        text = _text(scope, item.scalar, sides)
+        text = sided(scope, item.scalar, {name: place for place, name in enumerate(sides)})
         last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
         name = item.alias or last or scope.rendered(item.scalar, {})
         if any(name.lower() == column.name.lower() for column in found):
@@ -287,8 +295,9 @@ def _pairs(
     if join.using:
         return tuple((name, name) for name in join.using), chosen
     equal, others = [], []
+    names = {half.name.lower(): place for place, half in enumerate(halves)}
     for part in conditions:
-        pair = _pair(part, *halves)
+        pair = pair_of(part, names)
         if pair is None:
             others.append(part)
         else:
@@ -300,10 +309,10 @@ def _pairs(
     return tuple(equal), [*others, *chosen]
 
 
-def _pair(node: exp.Expr, left: _Half, right: _Half) -> tuple[str, str] | None:
+def pair_of(node: exp.Expr, sides: Mapping[str, int]) -> tuple[str, str] | None:
+    """The columns, left and right, that a condition says are equal; ``sides`` as of ``sided``."""
     if not isinstance(node, exp.EQ):
         return None
-    sides = {left.name.lower(): 0, right.name.lower(): 1}
     found: dict[int, str] = {}
     for column in (node.this, node.expression):
         parts = [p.name for p in column.parts] if isinstance(column, exp.Column) else []

@@ -7,7 +7,7 @@ bounds in time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -24,8 +24,8 @@ from muntin.model.pipeline import (
 )
 from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor
-from muntin.sql.expressions import Scope, Swaps, walk
-from muntin.sql.joins import Resolve, conditions_of
+from muntin.sql.expressions import Scope, walk
+from muntin.sql.joins import Resolve, conditions_of, pair_of, sided
 from muntin.sql.nearness import nearness
 from muntin.sql.syntax import Join, Select, WindowCall
 from muntin.sql.windowcalls import meaning
@@ -95,53 +95,24 @@ def _joined(
         problem = f"rows of {name} that no message has met yet would wait without end"
         cursor.fail(join.span, problem, "write JOIN, or LEFT JOIN")
     how = _KINDS[join.how]
-    shared = [*join.using, *_same(select, join, found, table)]
+    sides = dict.fromkeys(found.qualifiers, 0) | dict.fromkeys(table.qualifiers, 1)
+    conditions = conditions_of(select, join)
+    pairs = [(name, name) for name in join.using]
+    pairs += filter(None, (pair_of(part, sides) for part in conditions))
+    shared = [one for one, other in pairs if one.lower() == other.lower()]
     if how == "left":
         _check_shared(cursor, select, table, shared)
     scope = Scope(cursor, frozenset())
-    texts = [_text(scope, part, found, table) for part in conditions_of(select, join)]
-    whole = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts])
-    on = scope.noted(whole, join.span) if whole else None
-    relation = Lookup(found.relation, table.relation, name, how, on, join.using, tuple(shared))
+    texts = [
+        " = ".join(f"{s}.{quoted(n)}" for s, n in zip(SIDE_COLUMNS, pair, strict=True))
+        for pair in pairs
+    ]
+    # The columns of ``IN`` needn't say whose they are, and so aren't taken from the text.
+    texts += [sided(scope, part, sides) for part in conditions if pair_of(part, sides) is None]
+    on = scope.noted(" AND ".join(f"({text})" for text in texts), join.span)
+    relation = Lookup(found.relation, table.relation, name, how, on, tuple(shared))
     shown = frozenset() if how in ("semi", "anti") else table.qualifiers
     return replace(found, relation=relation, qualifiers=found.qualifiers | shown)
-
-
-def _text(scope: Scope, part: exp.Expr, found: Resolved, table: Resolved) -> str:
-    """A condition, with the sides' names as they are called when it runs."""
-    columns = [*_sided(part, found, table)]
-    sided = dict(columns)
-    if isinstance(part, exp.EQ) and {part.this, part.expression} == sided.keys():
-        # The columns of ``IN`` needn't say whose they are.
-        return " = ".join(
-            ".".join([SIDE_COLUMNS[sided[column]], *(quoted(p.name) for p in column.parts[1:])])
-            for column in (part.this, part.expression)
-        )
-    swaps: Swaps = {}
-    for column, side in columns:
-        start, end = scope.standing(column)[0], scope.span(column.parts[0])[1]
-        swaps[start, end] = SIDE_COLUMNS[side]
-    return scope.rendered(part, swaps)
-
-
-def _sided(node: exp.Expr, found: Resolved, table: Resolved) -> Iterator[tuple[exp.Column, int]]:
-    """The columns that say whose they are, and on which side that is."""
-    for column in walk(node):
-        if isinstance(column, exp.Column) and len(column.parts) > 1:
-            name = column.parts[0].name.lower()
-            if name in found.qualifiers | table.qualifiers:
-                yield column, int(name in table.qualifiers)
-
-
-def _same(select: Select, join: Join, found: Resolved, table: Resolved) -> Iterator[str]:
-    """The columns of one name that a condition says are equal."""
-    for part in conditions_of(select, join):
-        if not isinstance(part, exp.EQ):
-            continue
-        sides = {side: column for column, side in _sided(part, found, table)}
-        both = {part.this, part.expression} == set(sides.values())
-        if both and len(sides) == 2 and sides[0].name.lower() == sides[1].name.lower():
-            yield sides[0].name
 
 
 def _check_shared(cursor: Cursor, select: Select, table: Resolved, shared: Sequence[str]) -> None:

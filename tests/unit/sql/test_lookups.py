@@ -39,14 +39,14 @@ def test_the_windows_of_a_function_are_those_of_its_table():
 def test_equal_columns_of_one_name_are_shown_once():
     assert looked_up("JOIN goods g ON b.item = g.ITEM").shared == ("item",)
     using = looked_up("LEFT JOIN goods g USING (item)")
-    assert (using.on, using.using, using.shared) == (None, ("item",), ("item",))
+    assert (using.on, using.shared) == (f"({LEFT}.`item` = {RIGHT}.`item`)", ("item",))
 
 
 def test_one_after_the_other():
     found = looked_up("JOIN goods g ON b.item = g.name JOIN kinds k ON g.kind = k.id")
-    assert found.on == f"{LEFT}.`kind` = {RIGHT}.`id`"
+    assert found.on == f"({LEFT}.`kind` = {RIGHT}.`id`)"
     assert isinstance(found.source, Lookup)
-    assert found.source.on == f"{LEFT}.`item` = {RIGHT}.`name`"
+    assert found.source.on == f"({LEFT}.`item` = {RIGHT}.`name`)"
 
 
 @pytest.mark.parametrize(
