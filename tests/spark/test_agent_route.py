@@ -94,7 +94,8 @@ def sent(stamps: list[int] | None, time_column: str) -> dict[str, Any]:
     header: dict[str, Any] = json.loads(batch.to_pylist()[0]["header"])
     route = header["header"].pop("route")
     assert route == 0
-    return {"task": header["task"], "topic": header["input"], **header["header"]}
+    task, topic, *_ = header["order"]
+    return {"task": task, "topic": topic, **header["header"]}
 
 
 def test_a_task_has_no_clock_of_its_own() -> None:

@@ -111,7 +111,7 @@ def test_what_a_task_sends_comes_back_as_it_was() -> None:
 
 def test_parts_come_in_the_order_of_tasks() -> None:
     def row(task: int) -> dict[str, Any]:
-        header = {"task": task, "input": "", "frames": [], "header": {"n": task}}
+        header = {"order": [task, "", 0, 0], "frames": [], "header": {"n": task}}
         return {"header": json.dumps(header), "frames": []}
 
     rows = [row(2), row(10), {"header": None, "frames": None}, row(0)]

@@ -143,7 +143,8 @@ class State:
         """Write the manifest; the store isn't committed yet."""
         for name in self.tables.keys() - tables.keys():  # of what the query no longer does
             for run in self.tables.pop(name):
-                self.blobs.remove(run.number)
+                for blob in run.blobs:
+                    self.blobs.remove(blob)
         manifest = Manifest(
             self.kind,
             self.spec.to_dict(),

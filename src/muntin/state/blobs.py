@@ -6,10 +6,14 @@ Rows of a ``KeyValue`` hold blobs in ``muntin.stores.blobs``, Spark's state stor
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from muntin.model.errors import StateCorruptedError
+
+# From this number on a frame lies in several blobs, and the number's last bits say in how many.
+_SEVERAL, _COUNT = 1 << 62, 1 << 16
 
 
 class Blobs(Protocol):
@@ -33,6 +37,22 @@ class Blobs(Protocol):
 
     def remove(self, number: int) -> None:
         """Forget a blob."""
+
+
+def drawn(blobs: int) -> int:
+    """A number for a frame that takes so many blobs, drawn at random."""
+    return secrets.randbits(62) if blobs == 1 else _SEVERAL | secrets.randbits(46) << 16 | blobs
+
+
+def blobs_of(number: int) -> range:
+    """The numbers of the blobs that a frame lies in, in the order of its rows.
+
+    Example:
+        >>> len(blobs_of(drawn(3))), [*blobs_of(7)]
+        (3, [7])
+    """
+    count = number % _COUNT if number >= _SEVERAL else 0
+    return range(number - count, number) if count else range(number, number + 1)
 
 
 def missing(number: int) -> StateCorruptedError:

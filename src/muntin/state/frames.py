@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 
 import polars as pl
 
 from muntin.state.envelope import seal, unseal
 
 _MAGIC = b"MNTN"
+# A blob passes through the JVM whole, whose heap may be that of Spark's default.
+_BLOB_BYTES = 8 << 20
 
 
 def encode(frame: pl.DataFrame) -> bytes:
@@ -16,6 +19,23 @@ def encode(frame: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     frame.write_ipc_stream(buffer)
     return seal(_MAGIC, buffer.getvalue())
+
+
+def encoded(frame: pl.DataFrame) -> list[bytes]:
+    """Write a frame as blobs of bounded size, each with some of its rows, in their order."""
+    count = max(1, -(-int(frame.estimated_size()) // _BLOB_BYTES))
+    rows = -(-len(frame) // count)
+    return [encode(frame.slice(place * rows, rows)) for place in range(count)]
+
+
+def decoded(blobs: Iterable[bytes]) -> pl.DataFrame:
+    """Read what ``encoded`` wrote, all of it.
+
+    Raises:
+        StateCorruptedError: See ``decode``.
+    """
+    parts = [*map(decode, blobs)]
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
 def decode(blob: bytes) -> pl.DataFrame:

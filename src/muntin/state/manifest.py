@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.state.blobs import Blobs
+from muntin.state.blobs import Blobs, blobs_of
 
 # Format 1 had the spec in prose; format 2 had a layout of its own for each kind of query.
 FORMAT = 3
@@ -20,10 +20,10 @@ StateKind = Literal["windows", "join", "tables", "windowing", "messages", "pages
 
 
 class Run(NamedTuple):
-    """One blob of a table.
+    """One frame of a table.
 
     Attributes:
-        number: The blob's number.
+        number: Its number, which says which blobs it lies in.
         rows: How many rows it has.
         low: The least place of a row on the table's axis.
         high: The greatest.
@@ -35,6 +35,11 @@ class Run(NamedTuple):
     low: int
     high: int
     of: tuple[int, ...] = ()
+
+    @property
+    def blobs(self) -> range:
+        """The numbers of the blobs that it lies in."""
+        return blobs_of(self.number)
 
 
 @dataclass
@@ -139,7 +144,7 @@ def _run(stored: Sequence[Any]) -> Run:
 
 def numbers(runs: Sequence[Run], low: int | None = None, high: int | None = None) -> list[int]:
     """The blobs of a table that reach into a range of its axis; see ``reaching``."""
-    return [run.number for run in reaching(runs, low, high)]
+    return [number for run in reaching(runs, low, high) for number in run.blobs]
 
 
 def reaching(runs: Sequence[Run], low: int | None = None, high: int | None = None) -> list[Run]:

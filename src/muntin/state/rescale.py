@@ -19,7 +19,7 @@ from muntin.state.frames import decode, encode
 from muntin.state.manifest import Manifest, Run, loads
 
 Moved = Mapping[int, Mapping[int, tuple[int, int]]]
-"""By the number of a run: the number and rows of its part in each new shard that has one."""
+"""By the number of a blob: the number and rows of its part in each new shard that has one."""
 
 
 class Division(Protocol):
@@ -28,8 +28,8 @@ class Division(Protocol):
     It is made of the manifests of the old shards, in their order, and sent to workers.
     """
 
-    def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        """The rows of a run by the new shards that need them."""
+    def divided(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+        """The rows of a run's blob by the new shards that need them."""
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
         """What a new shard keeps beside its tables.
@@ -42,7 +42,7 @@ class Division(Protocol):
 def parts(
     number: int, blob: bytes, division: Division, shards: int
 ) -> Iterator[tuple[int, int, bytes]]:
-    """A run, partitioned: shard, rows and blob of each part."""
+    """A run's blob, partitioned: shard, rows and blob of each part."""
     for shard, part in division.divided(number, decode(blob), shards).items():
         if len(part):
             yield shard, len(part), encode(part)
@@ -93,7 +93,8 @@ def _one(
                 Run(*part, run.low, run.high)
                 for manifest in manifests
                 for run in manifest.tables.get(name, ())
-                if (part := moved.get(run.number, {}).get(shard)) is not None
+                for blob in run.blobs
+                if (part := moved.get(blob, {}).get(shard)) is not None
             ]
             for name in names
         },

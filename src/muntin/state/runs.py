@@ -9,14 +9,13 @@ its run is folded. This is a log-structured merge tree in columns.
 
 from __future__ import annotations
 
-import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Sequence
 
 import polars as pl
 
-from muntin.state.blobs import Blobs
-from muntin.state.frames import decode, encode
+from muntin.state.blobs import Blobs, blobs_of, drawn
+from muntin.state.frames import decoded, encoded
 from muntin.state.lookup import HASH, by_hash, of_keys
 from muntin.state.manifest import Run, reaching
 
@@ -93,8 +92,10 @@ class Frames:
 
     def write(self, frame: pl.DataFrame) -> int:
         """Write a frame under a new number."""
-        number = secrets.randbits(62)
-        self.blobs.put(number, encode(frame))
+        blobs = encoded(frame)
+        number = drawn(len(blobs))
+        for one, blob in zip(blobs_of(number), blobs, strict=True):
+            self.blobs.put(one, blob)
         self.cache.put(number, frame)
         return number
 
@@ -102,13 +103,14 @@ class Frames:
         """A frame that was written."""
         frame = self.cache.get(number)
         if frame is None:
-            frame = decode(self.blobs.get(number))
+            frame = decoded(map(self.blobs.get, blobs_of(number)))
             self.cache.put(number, frame)
         return frame if self.complete is None else self.complete(frame)
 
     def remove(self, number: int) -> None:
         """Forget a frame."""
-        self.blobs.remove(number)
+        for one in blobs_of(number):
+            self.blobs.remove(one)
         self.cache.drop(number)
 
 

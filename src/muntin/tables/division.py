@@ -54,7 +54,7 @@ class TableDivision:
         }
         for name, known in partitionings.items():
             _check(specs[name], known, [one[name] for one in tables if name in one])
-        self._runs: dict[int, _Journal] = {}
+        self._blobs: dict[int, _Journal] = {}
         rules = Rules(specs, {}, None)
         for number, one in enumerate(tables):
             part = Partition(rules, number)
@@ -64,10 +64,10 @@ class TableDivision:
                 dropped = shard.dropped()
                 for journal, runs in stored["runs"].items():
                     kind = _Journal(tuple(partitionings[name]), shard.paired, dropped.get(journal))
-                    self._runs |= dict.fromkeys((run.number for run in runs), kind)
+                    self._blobs |= dict.fromkeys((n for run in runs for n in run.blobs), kind)
 
-    def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        partitionings, paired, dropped = self._runs[run]
+    def divided(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+        partitionings, paired, dropped = self._blobs[blob]
         if dropped is not None:
             # Another partition may not have come as far.
             rows = rows.filter(pl.col(PLACE) > dropped)

@@ -126,7 +126,7 @@ class Opened:
 
 def numbers_of(stored: Mapping[str, Any]) -> list[int]:
     """The blobs of a table's part of a manifest."""
-    return [run.number for runs in stored.get("runs", {}).values() for run in runs]
+    return [n for runs in stored.get("runs", {}).values() for run in runs for n in run.blobs]
 
 
 def spec_of(

@@ -38,15 +38,16 @@ class WindowingDivision:
         self._counted = bool(manifests[0].spec["counted"])
         self._marks = [one.extra.get("mark") for one in manifests]
         self._was = {
-            run.number: bucket
+            blob: bucket
             for bucket, one in enumerate(manifests)
             for run in one.tables.get("rows", ())
+            for blob in run.blobs
         }
 
-    def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        if run not in self._was:
+    def divided(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+        if blob not in self._was:
             return {}
-        bucket = self._was[run]
+        bucket = self._was[blob]
         mark = self._marks[bucket]
         rows = rows.with_columns(pl.lit(bucket, dtype=pl.Int32).alias(_WAS))
         asked = pl.lit(self._counted)

@@ -42,7 +42,7 @@ class JoinDivision:
         spec = recalled(manifests[0].spec)
         assert isinstance(spec, JoinSpec)
         self.spec = spec
-        self._runs: dict[int, _Kept] = {}
+        self._blobs: dict[int, _Kept] = {}
         parts: dict[Any, list[Manifest]] = {}
         for manifest in manifests:
             for partition, one in manifest.by_part().items():
@@ -58,10 +58,10 @@ class JoinDivision:
         for table, runs in one.tables.items():
             whose, _, name = table.partition(" ")
             for run in runs if whose == side else ():
-                self._runs[run.number] = _Kept(side, name, base, first)
+                self._blobs |= dict.fromkeys(run.blobs, _Kept(side, name, base, first))
 
-    def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        side, name, base, first = self._runs[run]
+    def divided(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+        side, name, base, first = self._blobs[blob]
         joint = isinstance(self.spec.bound, Joint)
         if joint:
             rows = renamed(rows, list(self.spec.side(side).types))

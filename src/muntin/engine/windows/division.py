@@ -20,7 +20,7 @@ class WindowDivision:
     def __init__(self, manifests: Sequence[Manifest]) -> None:
         pass  # Rows say it all.
 
-    def divided(self, run: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+    def divided(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
         keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
         return split(rows, sorted(keys, key=lambda key: int(key[1:])), shards)
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 import polars as pl
@@ -21,7 +21,7 @@ from muntin.engine.joins.joiner import SIDE
 from muntin.engine.operator import Operator, Part, Task
 from muntin.spark.host.handoff import in_force
 from muntin.spark.host.messages import INNER, KIND, PASSED, PROGRESS, STAGE, Reader, timed
-from muntin.state.frames import decode, encode
+from muntin.state.frames import decoded, encode, encoded
 
 # What a task sends to a shard: what it is to know, with the names of its frames; and what an
 # operator before this one emitted beside its results.
@@ -34,6 +34,9 @@ _ROW = pa.schema(
     ]
 )
 ROW = from_arrow_schema(_ROW)
+_Sent = tuple[int, str | None, list[bytes], bytes | None]
+# Spark takes so many bytes at once, outside of its heap.
+_AT_ONCE = 32 << 20
 
 # Of this process, by identity, of which no two are the same: making one takes as long as a small
 # batch.
@@ -146,7 +149,11 @@ class ShuffleTask:
         task = Task(self.input, number, len(stage.slots), judged, reached)
         parts = stage.operator().prepare(whole, task)
         if parts:
-            yield _rows(stage, task, parts, passed)
+            rows = [*_rows(stage, task, parts), *_beside(stage, passed)]
+            for few in _in_turn(rows):
+                columns_of = zip(zip(*few, strict=True), _ROW, strict=True)
+                arrays = [pa.array(values, field.type) for values, field in columns_of]
+                yield pa.RecordBatch.from_arrays(arrays, schema=_ROW)
 
     def _reached(self, passed: Sequence[pl.DataFrame]) -> int | None:
         """How far the operator before has come, by what its shards say in this task."""
@@ -170,39 +177,50 @@ class ShuffleTask:
             yield messages
 
 
-def _rows(
-    stage: Stage, task: Task, parts: Sequence[Part], passed: Sequence[pl.DataFrame]
-) -> pa.RecordBatch:
-    rows: list[tuple[Any, ...]] = []
-    for part in parts:
-        frames = {name: frame for name, frame in part.frames.items() if len(frame)}
-        label = {"task": task.number, "input": task.input, "frames": [*frames]}
-        header = json.dumps({**label, "header": part.header})
-        blobs = [encode(frame) for frame in frames.values()]
-        rows.append((stage.slots[part.shard], header, blobs, None))
+def _rows(stage: Stage, task: Task, parts: Sequence[Part]) -> Iterator[_Sent]:
+    for number, part in enumerate(parts):
+        frames = {name: encoded(frame) for name, frame in part.frames.items() if len(frame)}
+        order = [task.number, task.input, number]
+        # A row passes through the JVM whole: large frames go in several, all else in the first.
+        for place in range(max(map(len, frames.values()), default=1)):
+            here = {name: blobs[place] for name, blobs in frames.items() if place < len(blobs)}
+            label = {"order": [*order, place], "frames": [*here]}
+            header = json.dumps(label if place else {**label, "header": part.header})
+            yield stage.slots[part.shard], header, [*here.values()], None
+
+
+def _beside(stage: Stage, passed: Sequence[pl.DataFrame]) -> Iterator[_Sent]:
     if passed:
-        rows.append((stage.slots[0], None, [], encode(pl.concat(passed))))
-    columns_of = zip(zip(*rows, strict=True), _ROW, strict=True)
-    arrays = [pa.array(values, field.type) for values, field in columns_of]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ROW)
+        yield stage.slots[0], None, [], encode(pl.concat(passed))
+
+
+def _in_turn(rows: Sequence[_Sent]) -> Iterator[list[_Sent]]:
+    """Rows in groups of bounded size, but for one that is larger by itself."""
+    few: list[_Sent] = []
+    size = 0
+    for row in rows:
+        size += sum(map(len, row[2]))
+        if few and size > _AT_ONCE:
+            yield few
+            few, size = [], sum(map(len, row[2]))
+        few.append(row)
+    yield few
 
 
 def received(shard: int, rows: Sequence[Any]) -> list[Part]:
     """What a shard got from the tasks, in the tasks' order; ticks have no header."""
     headed = [(json.loads(row["header"]), row) for row in rows if row["header"] is not None]
-    headed.sort(key=lambda pair: pair[0]["task"])
-    return [
-        Part(
-            shard,
-            label["header"],
-            {
-                name: decode(bytes(blob))
-                for name, blob in zip(label["frames"], row["frames"], strict=True)
-            },
-            label["input"],
-        )
-        for label, row in headed
-    ]
+    headed.sort(key=lambda pair: pair[0]["order"])
+    found = []
+    for order, group in groupby(headed, key=lambda pair: pair[0]["order"][:-1]):
+        (label, first), *more = group
+        blobs = {name: [blob] for name, blob in zip(label["frames"], first["frames"], strict=True)}
+        for other, row in more:
+            for name, blob in zip(other["frames"], row["frames"], strict=True):
+                blobs[name].append(blob)
+        frames = {name: decoded(map(bytes, mine)) for name, mine in blobs.items()}
+        found.append(Part(shard, label["header"], frames, order[1]))
+    return found
 
 
 def task_number() -> int:

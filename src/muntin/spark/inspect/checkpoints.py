@@ -109,7 +109,7 @@ class _Tally:
         for run in runs:
             self.rows += run.rows
             self.runs += 1
-            self.bytes += sizes.get(run.number, 0)
+            self.bytes += sum(sizes.get(blob, 0) for blob in run.blobs)
             self.low = run.low if self.low is None else min(run.low, self.low)
             self.high = run.high if self.high is None else max(run.high, self.high)
 

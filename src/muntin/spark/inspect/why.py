@@ -102,8 +102,8 @@ def _arrived(
     opened: Checkpoint, slot: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
 ) -> int:
     """How many messages of a key have come, where windows count them as they arrive."""
-    runs = [run.number for run in manifest.tables.get("cells", ())]
-    blobs = opened.blobs({slot: runs})[slot]
+    wanted = [blob for run in manifest.tables.get("cells", ()) for blob in run.blobs]
+    blobs = opened.blobs({slot: wanted})[slot]
     return key_state.arrived(spec, blobs.values(), key)
 
 

@@ -1,0 +1,53 @@
+"""What tasks send to shards, however much it is."""
+
+from __future__ import annotations
+
+import random
+
+import polars as pl
+import pytest
+
+from muntin.engine.operator import Part, Task
+from muntin.spark.host import task as tasks
+from muntin.spark.host.task import Stage, received
+from muntin.state import frames
+
+
+def rows_of(first: int, rows: int) -> pl.DataFrame:
+    return pl.DataFrame({"n": range(first, first + rows), "text": ["some text"] * rows})
+
+
+def test_large_frames_come_in_several_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "_BLOB_BYTES", 400)
+    monkeypatch.setattr(tasks, "_AT_ONCE", 2_000)
+    stage = Stage(lambda: None, (10, 20), {}, "stage")  # type: ignore[arg-type, return-value]
+    sent = {
+        (number, shard): Part(
+            shard,
+            {"watermark": number},
+            {"cells": rows_of(number, 200), "few": rows_of(5, 3), "none": rows_of(0, 0)},
+            "left",
+        )
+        for number in (0, 1, 2)
+        for shard in (0, 1)
+    }
+    rows = []
+    for number in (2, 0, 1):
+        task = Task("left", number, 2)
+        of_task = [*tasks._rows(stage, task, [sent[number, shard] for shard in (0, 1)])]
+        assert len(of_task) > 4
+        in_turn = [*tasks._in_turn(of_task)]
+        assert [row for few in in_turn for row in few] == of_task
+        assert all(sum(map(len, row[2])) <= 4_000 for row in of_task)
+        assert len(in_turn) > 1
+        rows += of_task
+    random.Random(3).shuffle(rows)
+    for shard, slot in enumerate(stage.slots):
+        mine = [dict(zip(tasks._ROW.names, row, strict=True)) for row in rows if row[0] == slot]
+        ticks = [{"slot": slot, "header": None, "frames": [], "passed": None}]
+        found = received(shard, [*mine, *ticks])
+        assert [part.header["watermark"] for part in found] == [0, 1, 2]
+        for number, part in enumerate(found):
+            assert (part.shard, part.input, {*part.frames}) == (shard, "left", {"cells", "few"})
+            for name, frame in part.frames.items():
+                assert frame.equals(sent[number, shard].frames[name])

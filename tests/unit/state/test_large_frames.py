@@ -1,0 +1,63 @@
+"""Frames of many bytes lie in several blobs, which nothing that reads state has to know of."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from muntin.state import frames
+from muntin.state.blobs import MemoryBlobs, blobs_of, drawn
+from muntin.state.frames import decode
+from muntin.state.manifest import Run, numbers
+from muntin.state.runs import FrameCache, Frames, Runs
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "_BLOB_BYTES", 400)
+
+
+def frame(rows: int, first: int = 0) -> pl.DataFrame:
+    return pl.DataFrame({"k": range(first, first + rows), "at": range(first, first + rows)})
+
+
+@pytest.mark.parametrize("rows", [1, 25, 26, 100, 1001])
+def test_a_frame_is_read_as_it_was_written_and_removed_whole(rows: int) -> None:
+    blobs = MemoryBlobs()
+    number = Frames(blobs, FrameCache()).write(frame(rows))
+    assert [*blobs.blobs] == [*blobs_of(number)]
+    assert len(blobs.blobs) == -(-16 * rows // 400)
+    parts = [decode(blobs.get(one)) for one in blobs_of(number)]
+    assert pl.concat(parts).equals(frame(rows))
+    assert max(len(part) for part in parts) <= 25
+    again = Frames(blobs, FrameCache())
+    assert again.read(number).equals(frame(rows))
+    again.remove(number)
+    assert blobs.blobs == {}
+
+
+def test_numbers_of_an_earlier_build_are_of_one_blob() -> None:
+    for number in (0, 1, (1 << 62) - 1, drawn(1)):
+        assert [*blobs_of(number)] == [number]
+    one, other = drawn(3), drawn(3)
+    assert len({*blobs_of(one), *blobs_of(other)}) == 6
+    assert max(*blobs_of(one)) < 2**63
+    assert numbers([Run(5, 1, 0, 0), Run(one, 9, 0, 0)]) == [5, *blobs_of(one)]
+
+
+def test_runs_are_folded_whatever_they_lie_in() -> None:
+    blobs = MemoryBlobs()
+    table = Runs("at", None, blobs, FrameCache(), pl.concat, (), ["k"])
+    for batch in range(30):
+        table.append(frame(40, 40 * batch))
+    entries = table.entries()
+    assert {*blobs.blobs} == {blob for run in entries for blob in run.blobs}
+    assert any(len(run.blobs) > 1 for run in entries)
+    again = Runs("at", None, blobs, FrameCache(), pl.concat, entries, ["k"])
+    whole = pl.concat(again.everything()).sort("k")
+    assert whole.select("k", "at").equals(frame(1200))
+    asked = pl.DataFrame({"k": [7, 1199, 5000]})
+    found = pl.concat([part for part, _, _ in again.of(asked)])
+    assert sorted(found["k"]) == [7, 1199]
+    again.drop_before(None)
+    assert blobs.blobs == {}
