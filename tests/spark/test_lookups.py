@@ -72,6 +72,19 @@ def test_those_that_are_there_and_those_that_are_not(
         assert [row.n for row in found.results.collect()] == [wanted]
 
 
+@pytest.mark.parametrize(
+    ("names", "wanted"), [(["a", "c"], 1), (["a", None], 0), ([None], 0), ([], 7)]
+)
+def test_not_in_is_unknown_of_null(
+    spark: SparkSession, feed: Feed, names: list[str | None], wanted: int
+) -> None:
+    known = spark.createDataFrame([(name,) for name in names], "name string")
+    text = """SELECT count(*) AS n FROM t WHERE key NOT IN (SELECT name FROM known k)
+              GROUP BY TUMBLE(at, 1 MINUTE)"""
+    found = mt.sql(spark, text, t=feed.frame(spark), known=known)
+    assert sum(row.n for row in found.results.collect()) == wanted
+
+
 def test_the_first_rows_of_windows_and_a_second_table(
     spark: SparkSession, feed: Feed, kinds: DataFrame
 ) -> None:

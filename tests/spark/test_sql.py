@@ -586,3 +586,45 @@ def test_statements_of_spark_sql_give_its_rows(spark: SparkSession, feed: Feed) 
         theirs = emitted(spark.sql(text), *names)
         assert emitted(mt.sql(spark, text).results, *names) == theirs
         assert len(theirs) > 1
+
+
+def test_a_batch_is_shown_in_an_order(spark: SparkSession, feed: Feed) -> None:
+    batch = spark.read.parquet(str(feed.folder))
+    text = """SELECT key, count(*) AS n, sum(value) AS total
+              FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(`at`), INTERVAL '1' MINUTE))
+              GROUP BY key, window_start, window_end"""
+    ordered = mt.sql(spark, f"{text} ORDER BY n DESC, key NULLS LAST LIMIT 4", t=batch)
+    shown = [tuple(row) for row in ordered.results.select("key", "n", "total").collect()]
+    assert shown == [("a", 5, 9), ("b", 2, 13), ("a", 1, 2), ("b", 1, 6)]
+    nulls = mt.sql(spark, f"{text} ORDER BY key NULLS FIRST LIMIT 1", t=batch)
+    assert [row.key for row in nulls.results.collect()] == [None]
+    assert mt.sql(spark, f"{text} LIMIT 0", t=batch).results.collect() == []
+    with pytest.raises(mt.SqlError, match="never ends on a stream"):
+        mt.sql(spark, f"{text} ORDER BY n", t=feed.stream(spark))
+    with pytest.raises(mt.SqlError, match="Spark doesn't take this"):
+        mt.sql(spark, f"{text} ORDER BY nothing", t=batch)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_messages_of_two_tables(
+    spark: SparkSession, feed: Feed, tmp_path: Path, stream: bool
+) -> None:
+    more = Feed(tmp_path / "more")
+    more.add(("a", at(2), 40), ("c", at(70), 2))
+    t, u = ((f.stream if stream else f.frame)(spark) for f in (feed, more))
+    text = """SELECT key, count(*) AS n, sum(value) AS total
+              FROM (SELECT key, value, at FROM t WHERE key IS NOT NULL
+                    UNION ALL SELECT key, value + 1, at FROM u) AS m
+                    WATERMARK at DELAY OF INTERVAL 0 SECONDS
+              GROUP BY key, TUMBLE(at, INTERVAL '1' MINUTE) EMIT CHANGES"""
+    made = mt.sql(spark, text, t=t, u=u)
+    if stream:
+        out = tmp_path / "out.duckdb"
+        query = made.start(
+            checkpoint=str(tmp_path / "c"), results=mt.to_duckdb(str(out), "w"), available_now=True
+        )
+        assert query.await_end(120)
+        ours = rows(out, "SELECT key, n, total FROM w")
+    else:
+        ours = [tuple(row) for row in made.results.select("key", "n", "total").collect()]
+    assert sorted(ours) == [("a", 1, 2), ("a", 6, 50), ("b", 1, 6), ("b", 2, 13), ("c", 1, 3)]

@@ -19,6 +19,7 @@ from muntin.model.pipeline import (
     Query,
     Reading,
     Relation,
+    Union,
     Windowing,
 )
 from muntin.model.placeholders import partly
@@ -102,7 +103,7 @@ def _before(relation: Relation) -> Query | None:
     """The query whose results a relation's rows are, if they are such."""
     if isinstance(relation, Derived | Lookup):
         return _before(relation.source)
-    return None if isinstance(relation, Reading) else relation
+    return None if isinstance(relation, Reading | Union) else relation
 
 
 def _origin(relation: Relation) -> str:
@@ -110,6 +111,8 @@ def _origin(relation: Relation) -> str:
         return _origin(relation.source)
     if isinstance(relation, Reading):
         return relation.name
+    if isinstance(relation, Union):
+        return " and ".join(map(_origin, relation.parts))
     return "the windows above" if isinstance(relation, Windowing) else "the pairs above"
 
 

@@ -101,6 +101,13 @@ class Lookup:
     shared: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The rows of several relations, which are no query's results; columns meet by their places."""
+
+    parts: tuple[Relation, ...]
+
+
 @dataclass(frozen=True)
 class Marks:
     """What a relation says about its messages' places.
@@ -144,6 +151,29 @@ class DeclaredTable:
     options: Mapping[str, str] = field(default_factory=dict)
     marks: Marks = Marks()
     stream: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """One thing that rows are ordered by.
+
+    Attributes:
+        text: An expression over what is shown.
+        descends: Whether the greatest comes first.
+        nulls: Where nulls come; where Spark has them if nothing is said.
+    """
+
+    text: str
+    descends: bool = False
+    nulls: Literal["first", "last"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """In which order the rows of a batch are shown, and how many of them."""
+
+    by: tuple[Ordered, ...]
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +279,7 @@ class Joining:
 
 
 Query = Windowing | Joining
-Relation = Reading | Derived | Lookup | Query
+Relation = Reading | Derived | Lookup | Union | Query
 """Where rows come from; of a query they are what it emits, and both run as one."""
 
 
@@ -264,6 +294,8 @@ def tables_of(relation: Relation) -> frozenset[str]:
         return frozenset({relation.name.lower()})
     if isinstance(relation, Joining):
         return tables_of(relation.left) | tables_of(relation.right)
+    if isinstance(relation, Union):
+        return frozenset().union(*map(tables_of, relation.parts))
     if isinstance(relation, Lookup):
         return tables_of(relation.source) | tables_of(relation.table)
     return tables_of(relation.source)
@@ -280,7 +312,9 @@ def sharded(query: Query, buckets: int) -> Query:
 def _sharded(relation: Relation, buckets: int) -> Relation:
     if isinstance(relation, Derived):
         return replace(relation, source=_sharded(relation.source, buckets))
-    return relation if isinstance(relation, Reading | Lookup) else sharded(relation, buckets)
+    if isinstance(relation, Reading | Lookup | Union):
+        return relation
+    return sharded(relation, buckets)
 
 
 @dataclass(frozen=True)

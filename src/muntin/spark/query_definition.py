@@ -6,11 +6,14 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.explain.glance import glance, glance_html
 from muntin.model.axis import Duration
+from muntin.model.errors import OptionError
+from muntin.model.pipeline import Order, Ordered
 from muntin.spark.host.chain import Upstream, marked
 from muntin.spark.host.plan import Plan
 
@@ -28,6 +31,7 @@ class QueryDefinition:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self._order: Order | None = None
 
     def __repr__(self) -> str:
         return glance(self.plan.spec, self._columns())
@@ -42,7 +46,23 @@ class QueryDefinition:
     @cached_property
     def results(self) -> DataFrame:
         """The results as rows."""
-        return marked(self._emitted(), self._upstream())
+        found = self._emitted()
+        if self._order is not None:
+            return _shown(found, self._order)
+        return marked(found, self._upstream())
+
+    def show_in(self, order: Order) -> None:
+        """Show the results of a batch in an order, and perhaps only so many.
+
+        Raises:
+            OptionError: When the input streams, so that there is no last row.
+        """
+        if self.plan.streams:
+            problem = "never ends on a stream"
+            raise OptionError("ORDER BY", "a stream", problem, "order the table that you write to")
+        self._order = order
+        self.__dict__.pop("results", None)
+        _ = self.results.schema  # Spark looks at the order now, not when somebody reads.
 
     def _upstream(self) -> Upstream:
         """The query as what another one takes its results from."""
@@ -89,7 +109,25 @@ class QueryDefinition:
         Raises:
             OptionError: When the input is a batch DataFrame.
         """
-        from muntin.spark.query import start
+        from muntin.spark.starting import start
 
         folder = fspath(checkpoint)
         return start(self.plan, folder, results, rejected, name, every, available_now)
+
+
+def _shown(frame: DataFrame, order: Order) -> DataFrame:
+    """The rows of a batch in an order, and perhaps only so many."""
+    frame = frame.orderBy(*map(_sorting, order.by)) if order.by else frame
+    return frame if order.limit is None else frame.limit(order.limit)
+
+
+def _sorting(one: Ordered) -> Column:
+    way = {
+        (False, None): Column.asc,
+        (False, "first"): Column.asc_nulls_first,
+        (False, "last"): Column.asc_nulls_last,
+        (True, None): Column.desc,
+        (True, "first"): Column.desc_nulls_first,
+        (True, "last"): Column.desc_nulls_last,
+    }
+    return way[one.descends, one.nulls](F.expr(one.text))

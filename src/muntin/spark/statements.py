@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -27,6 +27,7 @@ from muntin.model.pipeline import (
     Query,
     Reading,
     Relation,
+    Union,
     Windowing,
     quoted,
 )
@@ -130,7 +131,10 @@ def asked(
         raise OptionError("FROM", name, "isn't known", hint)
 
     try:
-        return bind(lowered.query, find)
+        made = bind(lowered.query, find)
+        if lowered.order is not None:
+            made.show_in(lowered.order)
+        return made
     except OptionError as error:
         problem = f"{error.option} {error.value!r} {error.problem}"
         raise SqlError(question.text, lowered.place(error), problem, error.hint) from error
@@ -282,6 +286,8 @@ def _derived(relation: Relation, find: Find) -> Iterator[tuple[Callable[[], Data
         yield from _derived(relation.table, find)
         sides = partial(rows, relation.source, find), partial(rows, relation.table, find)
         yield partial(both, *sides), relation.on
+    for part in relation.parts if isinstance(relation, Union) else ():
+        yield from _derived(part, find)
     if isinstance(relation, Derived):
         yield from _derived(relation.source, find)
         read = partial(rows, relation.source, find)
@@ -302,6 +308,8 @@ def rows(relation: Relation, find: Find) -> DataFrame:
         return find(relation.name)
     if isinstance(relation, Lookup):
         return looked_up(relation, rows(relation.source, find), rows(relation.table, find))
+    if isinstance(relation, Union):
+        return reduce(DataFrame.union, (rows(part, find) for part in relation.parts))
     if not isinstance(relation, Derived):
         return bind(relation, find).results
     frame, step = rows(relation.source, find), _Chosen(relation)

@@ -133,6 +133,10 @@ def _hint(error: OptionError) -> str:
 
 def _check(cursor: Cursor, select: Select) -> None:
     text = cursor.sql
+    if select.joins[0].not_in:
+        hint = "write NOT EXISTS (SELECT ... WHERE a.id = b.id AND ...)"
+        problem = "NOT IN is unknown where a value is NULL, which a stream never knows"
+        cursor.fail(select.joins[0].span, problem, hint)
     if len(select.joins) > 1:
         hint = "join two streams here, and the third in a query of its own"
         raise SqlError(text, select.joins[1].span, "three streams aren't joined at once", hint)

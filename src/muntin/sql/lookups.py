@@ -19,6 +19,7 @@ from muntin.model.pipeline import (
     LookupHow,
     Reading,
     Relation,
+    Union,
     quoted,
     tables_of,
 )
@@ -46,7 +47,7 @@ def looked_up(
     if len(tables) < len(known):
         return None
     call, found = rows()
-    if not _is_input(found.relation):
+    if not is_input(found.relation):
         return None
     if call is not None:
         windows = meaning(cursor.sql, call).windows
@@ -68,7 +69,7 @@ def _table(
     if join.source.watermark is not None or found.marks.time is not None:
         return None
     declared = [catalog.tables.get(name) for name in tables_of(found.relation)]
-    if not _is_input(found.relation) or any(one is not None and one.stream for one in declared):
+    if not is_input(found.relation) or any(one is not None and one.stream for one in declared):
         return None
     left = select.source.alias or str(select.source.item).rpartition(".")[2]
     names = left.lower(), next(iter(found.qualifiers), "")
@@ -76,11 +77,11 @@ def _table(
     return None if near is not None else found
 
 
-def _is_input(relation: Relation) -> bool:
+def is_input(relation: Relation) -> bool:
     """Whether rows are a table's, and not what a query emits."""
     if isinstance(relation, Derived | Lookup):
-        return _is_input(relation.source)
-    return isinstance(relation, Reading)
+        return is_input(relation.source)
+    return isinstance(relation, Reading | Union)
 
 
 def _joined(
@@ -103,10 +104,11 @@ def _joined(
     if how == "left":
         _check_shared(cursor, select, table, shared)
     scope = Scope(cursor, frozenset())
-    texts = [
-        " = ".join(f"{s}.{quoted(n)}" for s, n in zip(SIDE_COLUMNS, pair, strict=True))
-        for pair in pairs
-    ]
+    ends = [[f"{s}.{quoted(n)}" for s, n in zip(SIDE_COLUMNS, pair, strict=True)] for pair in pairs]
+    texts = [" = ".join(pair) for pair in ends]
+    if join.not_in:
+        # What is unknown keeps a row out as what is true does.
+        texts[0] += "".join(f" OR {end} IS NULL" for end in ends[0])
     # The columns of ``IN`` needn't say whose they are, and so aren't taken from the text.
     texts += [sided(scope, part, sides) for part in conditions if pair_of(part, sides) is None]
     on = scope.noted(" AND ".join(f"({text})" for text in texts), join.span)

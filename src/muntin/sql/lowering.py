@@ -9,7 +9,7 @@ from functools import partial
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import Column, Derived, Marks, Query, Windowing
+from muntin.model.pipeline import Column, Derived, Marks, Order, Query, Windowing
 from muntin.sql import ksql, overs, ranked
 from muntin.sql.aggregates import name_of
 from muntin.sql.around import around
@@ -20,8 +20,10 @@ from muntin.sql.firings import emit_spans, firing
 from muntin.sql.grouping import Grouping
 from muntin.sql.joins import Resolve, join_of, unbounded
 from muntin.sql.lookups import looked_up
+from muntin.sql.ordering import order
 from muntin.sql.selectlist import END, START, SelectList
-from muntin.sql.syntax import CreateView, Select, Source, WindowCall, WindowClause
+from muntin.sql.syntax import CreateView, Ordering, Select, Source, WindowCall, WindowClause
+from muntin.sql.unions import united
 from muntin.sql.windowcalls import Meant, meaning, same_call
 
 _WINDOWS = (
@@ -38,11 +40,13 @@ class Lowered:
         query: The query.
         spans: Where the options of the Python sentence stand in the text.
         places: Where the expressions stand that Spark is handed, by their text.
+        order: How the rows of a batch are shown, where that is said.
     """
 
     query: Query
     spans: dict[str, Span]
     places: Mapping[str, Span] = field(default_factory=dict)
+    order: Order | None = None
 
     def place(self, error: OptionError) -> Span:
         """Where the text says what an option is refused for."""
@@ -69,12 +73,31 @@ def lower(
     catalog = catalog.inner()
     for view in select.views:
         add_view(cursor, view, catalog)
+    if select.united:
+        return united(cursor, select, partial(lower, cursor, catalog=catalog), outermost)
     rows = partial(_source, cursor, select.source, catalog)
     resolve = partial(_whole, cursor, catalog)
     read = looked_up(cursor, select, catalog, resolve, rows) if select.joins else rows()
     if read is None:
-        return _pairs(cursor, select, resolve)
-    return _of_rows(cursor, select, *read, outermost)
+        found: Lowered | Resolved = _pairs(cursor, select, resolve)
+    else:
+        found = _of_rows(cursor, select, *read, outermost)
+    if select.ordering is None:
+        return found
+    return _in_order(cursor, select, select.ordering, found, outermost)
+
+
+def _in_order(
+    cursor: Cursor, select: Select, said: Ordering, found: Lowered | Resolved, outermost: bool
+) -> Lowered | Resolved:
+    """A query whose rows are to be ordered, or are to be only so many."""
+    if not outermost:
+        hint = "put it behind the outermost query; the first rows of each window are ROW_NUMBER's"
+        cursor.fail(said.span, "ORDER BY and LIMIT aren't taken within a query", hint)
+    if not isinstance(found, Lowered):
+        return found
+    spans = {**found.spans, "ORDER BY": said.span}
+    return replace(found, spans=spans, order=order(cursor, select, said))
 
 
 def _pairs(cursor: Cursor, select: Select, resolve: Resolve) -> Lowered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
@@ -38,16 +39,13 @@ def _member(cursor: Cursor, source: Source, query: Query) -> Join | None:
     if not isinstance(column, exp.Column) or not cursor.takes("IN") or not _asks(cursor):
         cursor._retreat(index)
         return None
-    if negated:
-        hint = "write NOT EXISTS (SELECT ... WHERE a.id = b.id AND ...)"
-        problem = "NOT IN is unknown where a value is NULL, which a stream never knows"
-        cursor.fail((start, cursor.here), problem, hint)
     inner = _inner(cursor, query, start)
     item = inner.items[0].scalar
     if len(inner.items) != 1 or not isinstance(item, exp.Column):
         cursor.fail(cursor.since(start), "IN compares one column", "select one column there")
     equal = exp.EQ(this=_of(column, source), expression=_of(item, inner.source))
-    return _join(cursor, "semi", inner, equal, start)
+    made = _join(cursor, "anti" if negated else "semi", inner, equal, start)
+    return replace(made, not_in=bool(negated))
 
 
 def _asks(cursor: Cursor) -> bool:

@@ -10,7 +10,8 @@ from sqlglot.tokens import TokenType
 
 from muntin.sql import clauses, groupby, ksql, membership
 from muntin.sql.cursor import KINDS, Cursor, Span
-from muntin.sql.syntax import CreateView, Item, Join, Select, Source
+from muntin.sql.ordering import ordering
+from muntin.sql.syntax import CreateView, Emit, Item, Join, Select, Source
 from muntin.sql.windowcalls import FORMS, read_call
 
 # Words that end a list and so are no alias of what stands before them.
@@ -20,17 +21,15 @@ _CLAUSES = {
     "GROUP", "ORDER", "UNION", "EXCEPT", "INTERSECT", "QUALIFY", "OFFSET", "AS", "WITHIN",
 }  # fmt: skip
 _REFUSED = {
-    "ORDER BY": ("ORDER BY would never end on a stream", "order the table that you write to"),
-    "LIMIT": ("LIMIT would end on a stream", "read the table that you write to"),
     "OFFSET": ("OFFSET isn't taken", "read the table that you write to"),
     "MATCH_RECOGNIZE": (
         "MATCH_RECOGNIZE isn't taken: it looks for patterns of rows, not for windows",
         "mark the rows that end a pattern, or keep its state in an agent",
     ),
-    "UNION": ("UNION isn't taken", "write two queries, or union the streams before"),
     "EXCEPT": ("EXCEPT isn't taken", "write two queries"),
     "INTERSECT": ("INTERSECT isn't taken", "write two queries"),
 }
+_ORDER = "WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY, LIMIT"
 _SELECT = "write SELECT ... FROM ... GROUP BY ... EMIT ..."
 
 
@@ -39,7 +38,13 @@ def query(cursor: Cursor) -> Select:
     views: list[CreateView] = []
     if cursor.takes("WITH"):
         views = cursor.several(lambda: _view(cursor))
-    return _select(cursor, tuple(views))
+    first, more = _select(cursor, tuple(views)), []
+    while cursor.takes_kind(TokenType.UNION):
+        if not cursor.takes("ALL"):
+            hint = "write UNION ALL"
+            cursor.fail(cursor._prev, "UNION would remember every row of a stream", hint)
+        more.append(_select(cursor, ()))
+    return replace(first, united=tuple(more))
 
 
 def _view(cursor: Cursor) -> CreateView:
@@ -93,13 +98,8 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     having = cursor.scalar("a condition") if cursor.takes_kind(TokenType.HAVING) else None
     named = _named_windows(cursor)
     qualify = cursor.scalar("a condition") if cursor.takes_kind(TokenType.QUALIFY) else None
-    if cursor.word in _REFUSED:
-        problem, hint = _REFUSED[cursor.word]
-        cursor.fail(None, problem, hint)
-    emit = clauses.emit(cursor)
-    if not cursor.ended and not cursor.sees_kind(TokenType.R_PAREN):
-        hint = "the clauses are WHERE, GROUP BY, HAVING, WINDOW, QUALIFY and EMIT, in this order"
-        cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", hint)
+    order = ordering(cursor)
+    emit = _end(cursor)
     return Select(
         tuple(items),
         bool(distinct),
@@ -116,7 +116,21 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
         window,
         qualify,
         sets,
+        order,
     )
+
+
+def _end(cursor: Cursor) -> Emit | None:
+    """Read ``EMIT``, if it is there, behind which the query ends."""
+    if cursor.word in _REFUSED:
+        problem, hint = _REFUSED[cursor.word]
+        cursor.fail(None, problem, hint)
+    emit = clauses.emit(cursor)
+    followed = map(cursor.sees_kind, (TokenType.R_PAREN, TokenType.UNION))
+    if not cursor.ended and not any(followed):
+        hint = f"the clauses are {_ORDER} and EMIT, in this order"
+        cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", hint)
+    return emit
 
 
 def _skip_stream(cursor: Cursor) -> None:

@@ -14,6 +14,7 @@ from muntin.sql.cursor import Cursor, Span, read, semicolons
 from muntin.sql.definitions import GRAMMAR
 from muntin.sql.expressions import Scope
 from muntin.sql.lowering import Lowered, add_view, lower
+from muntin.sql.ordering import refuse, refuse_streams
 from muntin.sql.outputs import HINT, shared
 from muntin.sql.syntax import CreateTable, CreateView, Explain, Insert, Select, Setting, Statement
 
@@ -188,6 +189,8 @@ def _check_outputs(
 def _flow(cursor: Cursor, insert: Insert, made: Definitions) -> Flow:
     text = cursor.sql
     lowered = _lowered(cursor, insert.select, made.catalog)
+    if insert.select.ordering is not None:
+        raise refuse(text, insert.select.ordering)
     targets = [(insert.into, insert.into_span)]
     if insert.rejected is not None and insert.rejected_span is not None:
         targets.append((insert.rejected, insert.rejected_span))
@@ -243,6 +246,9 @@ def question(
         end = len(text.rstrip())
         raise SqlError(text, (end, end + 1), "no query is asked", "end with SELECT ... FROM ...")
     lowered = _with_buckets(_lowered(cursor, asked, made.catalog), made)
+    if asked.ordering is not None:
+        read_from = map(made.catalog.tables.get, tables_of(lowered.query))
+        refuse_streams(text, asked.ordering, read_from)
     return Question(text, lowered, made.catalog.tables, explain, made.places)
 
 

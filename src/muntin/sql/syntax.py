@@ -112,6 +112,7 @@ class Join:
         span: Where it stands.
         by_where: Whether it is ``FROM a, b``, and its condition in ``WHERE``.
         within: ksqlDB's ``WITHIN``.
+        not_in: Whether it is ``NOT IN``, whose first equality holds of a NULL on either side, too.
     """
 
     how: str
@@ -123,6 +124,7 @@ class Join:
     span: Span
     by_where: bool = False
     within: WithinClause | None = None
+    not_in: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,24 @@ class Emit:
 
 
 @dataclass(frozen=True)
+class OrderedBy:
+    """``total DESC NULLS LAST``."""
+
+    scalar: exp.Expr
+    descends: bool
+    nulls: Literal["first", "last"] | None
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """``ORDER BY total DESC LIMIT 10``, or one of the two."""
+
+    by: tuple[OrderedBy, ...]
+    limit: int | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class Select:
     """A query."""
 
@@ -177,6 +197,8 @@ class Select:
     window: WindowClause | None = None
     qualify: exp.Expr | None = None
     sets: tuple[tuple[exp.Expr, ...], ...] | None = None
+    ordering: Ordering | None = None
+    united: tuple[Select, ...] = ()
 
 
 Existing = Literal["refuse", "replace", "keep"]

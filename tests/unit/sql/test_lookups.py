@@ -55,6 +55,7 @@ def test_one_after_the_other():
         ("EXISTS (SELECT 1 FROM goods g WHERE g.name = b.item)", "semi"),
         ("NOT EXISTS (SELECT 1 FROM goods g WHERE g.name = b.item)", "anti"),
         ("item IN (SELECT name FROM goods g)", "semi"),
+        ("item NOT IN (SELECT name FROM goods g)", "anti"),
     ],
 )
 def test_membership(condition, how):

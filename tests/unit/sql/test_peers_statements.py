@@ -325,10 +325,10 @@ CALCITE = [
         "without a frame every row would be kept",
     ),
     no(f"{COUNTED} ORDER BY rowtime", "ORDER BY would never end"),
-    no("SELECT STREAM * FROM bids ORDER BY ts", "ORDER BY would never end"),
+    no("SELECT STREAM * FROM bids ORDER BY ts", "this query has no windows"),
     no(
         "SELECT STREAM ts, item FROM bids UNION ALL SELECT STREAM ts, item FROM asks",
-        "UNION isn't taken",
+        "UNION ALL unites messages, not whole queries",
     ),
     no(
         "SELECT STREAM o.ts, o.item, p.kind FROM bids AS o JOIN goods AS p ON o.item = p.item",

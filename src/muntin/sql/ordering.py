@@ -1,0 +1,92 @@
+"""``ORDER BY ... LIMIT ...`` behind a query: how rows that are all there are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from muntin.model.errors import SqlError
+from muntin.model.pipeline import DeclaredTable, Order, Ordered, quoted
+from muntin.sql.cursor import Cursor
+from muntin.sql.expressions import Scope
+from muntin.sql.syntax import Item, OrderedBy, Ordering, Select
+
+_HINT = "order the table that you write to, or read a table WITH (..., mode = 'batch')"
+
+
+def ordering(cursor: Cursor) -> Ordering | None:
+    """Read ``ORDER BY a DESC NULLS LAST, b LIMIT 10``, or a part of it, if it comes next."""
+    start = cursor.here
+    by: list[OrderedBy] = []
+    if cursor.word == "ORDER BY":
+        cursor._advance()
+        by = cursor.several(lambda: _ordered(cursor))
+    limit = None
+    if cursor.takes("LIMIT"):
+        token = cursor.takes_kind(TokenType.NUMBER)
+        if token is None or not token.text.isdigit():
+            cursor.fail(token, "LIMIT takes a number of rows", "write LIMIT 10")
+        limit = int(token.text)
+    if not by and limit is None:
+        return None
+    return Ordering(tuple(by), limit, cursor.since(start))
+
+
+def _ordered(cursor: Cursor) -> OrderedBy:
+    scalar = cursor.scalar("a column")
+    descends = not cursor.takes("ASC") and cursor.takes("DESC")
+    nulls: Literal["first", "last"] | None = None
+    if cursor.takes("NULLS", "FIRST"):
+        nulls = "first"
+    elif cursor.takes("NULLS", "LAST"):
+        nulls = "last"
+    return OrderedBy(scalar, bool(descends), nulls)
+
+
+def refuse(text: str, ordering: Ordering) -> SqlError:
+    """The error where rows have no end."""
+    word = "ORDER BY would never end" if ordering.by else "LIMIT would end"
+    return SqlError(text, ordering.span, f"{word} on a stream", _HINT)
+
+
+def refuse_streams(text: str, ordering: Ordering, tables: Iterable[DeclaredTable | None]) -> None:
+    """Refuse it where one of the tables that are read is known to be a stream."""
+    if any(table is not None and table.stream for table in tables):
+        raise refuse(text, ordering)
+
+
+def order(cursor: Cursor, select: Select, ordering: Ordering) -> Order:
+    """What is shown in which order, over the columns of the output."""
+    scope = Scope(cursor, frozenset({(select.source.alias or "").lower()}))
+    return Order(tuple(_of(scope, select, one) for one in ordering.by), ordering.limit)
+
+
+def _of(scope: Scope, select: Select, one: OrderedBy) -> Ordered:
+    node = one.scalar
+    if isinstance(node, exp.Literal) and not node.is_string:
+        place = int(node.this) if node.this.isdigit() else 0
+        whole = all(item.scalar is not None for item in select.items)
+        if not whole or not 1 <= place <= len(select.items):
+            hint = f"give one from 1 to {len(select.items)}, or a column's name"
+            scope.fail(scope.span(node), "this is no column of the select list", hint)
+        item: Item | None = select.items[place - 1]
+    else:
+        item = next((item for item in select.items if _shows(item, node)), None)
+    if item is None:
+        return Ordered(scope.plain(node), one.descends, one.nulls)
+    if item.alias is None and not isinstance(item.scalar, exp.Column):
+        hint = "name it with AS, and order by the name"
+        scope.fail(scope.span(node), "this column has no name to order by", hint)
+    assert item.scalar is not None
+    return Ordered(quoted(item.alias or item.scalar.name), one.descends, one.nulls)
+
+
+def _shows(item: Item, node: exp.Expr) -> bool:
+    """Whether a column of the select list is what is ordered by: by its name, or as it is made."""
+    if isinstance(node, exp.Column):
+        own = item.scalar.name if isinstance(item.scalar, exp.Column) else ""
+        return node.name.lower() in ((item.alias or own).lower(), own.lower())
+    return item.scalar == node
