@@ -29,7 +29,7 @@ from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
-from muntin.spark.inspect.rescale import division_of
+from muntin.spark.rescale import division_of
 from muntin.state.blobs import Blobs, MemoryBlobs
 from muntin.state.manifest import loads
 from muntin.state.rescale import parts, resplit

@@ -39,10 +39,10 @@ from muntin.model.policies import EveryRows, Firing
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.inspect.checkpoints import report_of
 from muntin.spark.inspect.joins import OpenJoin
-from muntin.spark.inspect.rescale import division_of
 from muntin.spark.inspect.tables import OpenTable
 from muntin.spark.inspect.why import reasons
 from muntin.spark.inspect.windows import OpenWindows
+from muntin.spark.rescale import division_of
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import loads
 from muntin.state.runs import FrameCache

@@ -20,7 +20,7 @@ from tests.migration.spark_kept import (
 )
 
 from muntin.spark.inspect.checkpoints import inspect
-from muntin.spark.inspect.rescale import rescale
+from muntin.spark.rescale import rescale
 
 KEPT = sorted(FOLDER.glob("*.tar.xz"))
 

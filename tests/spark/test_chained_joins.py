@@ -18,8 +18,8 @@ import muntin as mt
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.progress import Progress
 from muntin.spark.inspect.checkpoints import inspect
-from muntin.spark.inspect.rescale import rescale
 from muntin.spark.inspect.why import why
+from muntin.spark.rescale import rescale
 
 Make = Callable[[DataFrame, DataFrame], Any]
 

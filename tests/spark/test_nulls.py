@@ -15,9 +15,9 @@ from tests.spark.feed import STAMP, Feed, at, rows
 
 import muntin as mt
 from muntin.spark.inspect.checkpoints import inspect
-from muntin.spark.inspect.rescale import rescale
 from muntin.spark.inspect.why import why
 from muntin.spark.inspect.windows import OpenWindows
+from muntin.spark.rescale import rescale
 
 AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
 FILES = [

@@ -18,9 +18,9 @@ from muntin.cli.page import put
 from muntin.serve import Feed as PageFeed
 from muntin.spark.host.plan import REJECTED
 from muntin.spark.inspect.observed import newest, plain
-from muntin.spark.query import showing_rejected
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.unstorable import Letters
+from muntin.spark.starting import showing_rejected
 
 
 def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import threading
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.services.machine import wait_until
+from tests.spark.drivers import VICTIM, fill, kill, start, wait_for_batch
 from tests.spark.feed import Feed, at, emitted, rows
 
 import muntin as mt
-from muntin.spark.inspect.rescale import rescale
+from muntin.spark import rescale as rescaling
+from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.host.internals.checkpoints import home
+from muntin.spark.rescale import rescale
 
 AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
 SECONDS = [[1, 4, 2, 9, 12], [8, 31, 7, 29], [33, 30, 64, 35], [36, 62, 70]]
@@ -174,3 +182,137 @@ def test_a_chain_goes_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -
     found = rows(tmp_path / "moved.duckdb", select)
     assert found == rows(tmp_path / "alone.duckdb", select)
     assert found
+
+
+def shards_of(spark: SparkSession, checkpoint: Path) -> int:
+    return len(Checkpoint(spark, str(checkpoint)).manifests)
+
+
+def once(out: Path) -> list[Any]:
+    """Revisions that were emitted twice, or left out."""
+    return rows(
+        out,
+        """SELECT key, window_start, list(revision ORDER BY revision) AS revisions FROM history
+           GROUP BY ALL HAVING revisions != range(len(revisions)::BIGINT)""",
+    )
+
+
+@pytest.mark.slow
+def test_a_query_that_is_started_with_another_number_moves_its_state(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed, out, checkpoint = Feed(tmp_path / "source"), tmp_path / "out.duckdb", tmp_path / "state"
+    for numbers, buckets in zip(SECONDS, (2, 3, 1, 1), strict=True):
+        feed.add(*((f"key {s % 5}", at(s), s) for s in numbers))
+        query(feed, spark, checkpoint, buckets, out)
+        assert shards_of(spark, checkpoint) == buckets
+    assert emitted(out) == feed.windows(10, 4)
+    assert once(out) == []
+    # Only what is gone on from has state.
+    assert Path(home(spark, str(checkpoint))) == checkpoint / "moved" / "2"
+    assert [path.parent for path in checkpoint.rglob("state")] == [checkpoint / "moved" / "2"]
+
+
+class Running:
+    """A query that runs on, in as many shards as there are cores, and one who waits for its end."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.feed, self.out = Feed(folder / "source"), folder / "out.duckdb"
+        self.checkpoint = folder / "state"
+        self.add(SECONDS[0])
+        windows = mt.windowed(self.feed.stream(spark), key="key", time="at", lateness="2 seconds")
+        windows = windows.hopping("10 seconds", slide="4 seconds").early(each=True)
+        results = mt.to_duckdb(str(self.out), "windows", history="history")
+        counted = windows.late(grace="1 minute", each=True).agg(**AGGREGATES)
+        self.query = counted.start(checkpoint=str(self.checkpoint), results=results)
+        assert self.query.await_idle(120)
+        self.waiting = threading.Thread(target=self.query.await_end, daemon=True)
+        self.waiting.start()
+
+    def add(self, numbers: list[int]) -> None:
+        self.feed.add(*((f"key {s % 5}", at(s), s) for s in numbers))
+
+
+@pytest.mark.slow
+def test_a_running_query_goes_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> None:
+    run = Running(spark, tmp_path)
+    try:
+        for numbers, buckets in zip(SECONDS[1:], (3, 1, 2), strict=True):
+            run.query.rescale(buckets)
+            run.add(numbers)
+            assert run.query.await_idle(120)
+            assert shards_of(spark, run.checkpoint) == buckets
+            assert run.query.is_active
+            assert run.waiting.is_alive()
+        assert run.query.progress.counts["seen"] == run.feed.ids
+    finally:
+        run.query.stop()
+    run.waiting.join(60)
+    assert not run.waiting.is_alive()
+    assert emitted(run.out) == run.feed.windows(10, 4)
+    assert once(run.out) == []
+
+
+@pytest.mark.slow
+def test_a_move_that_fails_changes_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Running(spark, tmp_path)
+
+    def fails(*given: Any) -> None:
+        raise OSError("no space left")
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(rescaling, "take_place", fails)
+            with pytest.raises(OSError, match="no space left"):
+                run.query.rescale(3)
+        for numbers in SECONDS[1:]:
+            run.add(numbers)
+        assert run.query.await_idle(120)
+        assert shards_of(spark, run.checkpoint) == 2
+        with pytest.raises(mt.OptionError, match="buckets=0 is less than one"):
+            run.query.rescale(0)
+        # What the first attempt has left behind isn't taken for state.
+        run.query.rescale(3)
+        assert shards_of(spark, run.checkpoint) == 3
+    finally:
+        run.query.stop()
+    assert emitted(run.out) == run.feed.windows(10, 4)
+    assert once(run.out) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_driver_is_killed_while_it_moves_the_state(tmp_path: Path) -> None:
+    feed, checkpoint, log = Feed(tmp_path / "source"), tmp_path / "checkpoint", tmp_path / "log"
+    too_late = fill(feed, Random(11), 12, 40)
+    command = [sys.executable, str(VICTIM), "windows", str(tmp_path), "{}", f"{tmp_path}/figures"]
+    victim = start(command, log)
+    wait_for_batch(checkpoint, 3, victim)
+    kill(victim)
+    for part in ("1.moving", "1/state", "1/offsets"):
+        victim = start([*command, "3"], log)
+        wait_until((checkpoint / "moved" / part).exists, victim, log)
+        kill(victim)
+    victim = start([*command, "3"], log)
+    assert victim.wait(timeout=300) == 0, log.read_text()[-3000:]
+    assert emitted(tmp_path / "out.duckdb") == feed.windows(30, 10, but=too_late)
+    assert once(tmp_path / "out.duckdb") == []
+    progress = json.loads((tmp_path / "figures").read_text())
+    assert progress["counts"]["seen"] == feed.ids
+    assert progress["adds_up"]
+
+
+def test_who_asked_for_a_number_changes_it_there(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1))
+    windows = mt.windowed(feed.stream(spark), key="key", time="at", buckets=2)
+    counted = windows.tumbling("10 seconds").agg(n=mt.count())
+    running = counted.start(checkpoint=str(tmp_path / "state"))
+    try:
+        with pytest.raises(mt.OptionError, match=r"start it with another buckets="):
+            running.rescale(3)
+        assert running.is_active
+    finally:
+        running.stop()

@@ -1,4 +1,4 @@
-"""A query whose source, sinks and checkpoint are in a bucket: killed, and cut off from it."""
+"""A query all of which is in a bucket: killed, cut off from it, and moved into other shards."""
 
 from __future__ import annotations
 
@@ -50,8 +50,11 @@ def test_a_query_in_a_bucket_is_killed_and_cut_off(
         wait_for_batch(checkpoint, batches(checkpoint, "offsets") + 2, victims[-1])
         time.sleep(chance.uniform(0, 0.5))
         kill(victims[-1])
+    # It goes on in three shards, in place of two.
+    moved, begun = checkpoint / "moved" / "1", batches(checkpoint, "offsets")
+    command.append("3")
     victims.append(start(command, log))
-    wait_for_batch(checkpoint, batches(checkpoint, "offsets") + 2, victims[-1])
+    wait_for_batch(moved, begun + 2, victims[-1])
     s3.kill()
     time.sleep(3)
     s3.start()

@@ -19,7 +19,7 @@ from muntin.apps.windowing import random_tuples as windowing_source
 from muntin.apps.windowing.division import WindowingDivision
 from muntin.apps.windowing.query import start
 from muntin.apps.windowing.random_tuples import Due, due
-from muntin.spark.inspect.rescale import Divide, rescale
+from muntin.spark.rescale import Divide, rescale
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

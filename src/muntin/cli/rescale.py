@@ -9,25 +9,36 @@ import typer
 from rich.console import Console
 
 from muntin.cli.checkpoint import session_for
+from muntin.model.errors import OptionError
 
 
 def rescale(
     checkpoint: Annotated[Path, typer.Argument(help="The folder of a query that is stopped.")],
     buckets: Annotated[int, typer.Option(help="How many buckets there are to be.")],
-    to: Annotated[Path, typer.Option(help="The new checkpoint: a folder that isn't there yet.")],
+    to: Annotated[
+        Path | None, typer.Option(help="A new checkpoint, in a folder that isn't there yet.")
+    ] = None,
     batch: Annotated[int | None, typer.Option(help="Take the state of this batch.")] = None,
 ) -> None:
-    """Write a new checkpoint with another number of buckets, without losing state.
+    """Give a checkpoint another number of buckets, without losing state.
 
-    The old checkpoint stays as it is. Start the query from the new one, with as many buckets.
+    With --to the old checkpoint stays as it is, and the query goes on from the new one.
     """
     console = Console()
     with session_for("rescale", checkpoint, console, "Moving the state") as spark:
         from muntin.apps.windowing.division import WindowingDivision
-        from muntin.spark.inspect.rescale import rescale as moved
+        from muntin.spark.rescale import rescale as moved
+        from muntin.spark.rescale import rescale_in_place
 
-        more = {"windowing": WindowingDivision}
-        old, new = str(checkpoint.resolve()), str(to.resolve())
-        made = moved(spark, old, buckets=buckets, to=new, batch=batch, more=more)
-    text = f"{to} holds batch {made.batch} in {buckets} buckets; start the query from it"
+        more, old = {"windowing": WindowingDivision}, str(checkpoint.resolve())
+        if to is None:
+            if batch is not None:
+                hint = "give --to, the folder of a new checkpoint"
+                raise OptionError("--batch", batch, "is of a checkpoint that stays", hint)
+            rescale_in_place(spark, old, buckets, more)
+            text = f"{checkpoint} has {buckets} buckets now; start the query from it"
+        else:
+            new = str(to.resolve())
+            made = moved(spark, old, buckets=buckets, to=new, batch=batch, more=more)
+            text = f"{to} holds batch {made.batch} in {buckets} buckets; start the query from it"
     console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -33,7 +33,7 @@ def serve(
             address = f"page     {server.address}"
             console.print(address, highlight=False, markup=False, soft_wrap=True)
             import muntin as mt
-            from muntin.spark.query import showing_rejected
+            from muntin.spark.starting import showing_rejected
 
             console.print("Starting Spark …", style="dim")
             spark = mt.session(pipeline.stem)

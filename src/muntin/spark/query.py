@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from functools import partial
 from html import escape
 from typing import Any
 
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.query import StreamingQuery
 
-from muntin.model.axis import Duration, micros
 from muntin.model.errors import (
     BatchError,
     MuntinError,
@@ -26,39 +24,19 @@ from muntin.model.errors import (
     SpecChangedError,
     StateCorruptedError,
 )
-from muntin.spark.explain import noted
 from muntin.spark.failures import Failure
 from muntin.spark.host.internals.checkpoints import changed_operators
-from muntin.spark.host.internals.jvm import is_connected, session_of
-from muntin.spark.host.plan import REJECTED, RESULTS, Plan
 from muntin.spark.host.progress import Progress, Totals
-from muntin.spark.host.shards import partitioned, partitions, remembered
 from muntin.spark.host.watchers import Kept, Shown, Watcher
-from muntin.spark.host.workers import check_workers
-from muntin.spark.remote import Following, Post, check_sendable, started
+from muntin.spark.remote import Following, Post
+from muntin.spark.rescale import rescale_in_place
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import SinkLike, check, check_apart, prepare, sink
-from muntin.spark.sources.inputs import check_ticks
-from muntin.spark.writing import Destination, Writer, Written
+from muntin.spark.writing import Destination, Written
 
 # How many batches may wait for one who watches, while they are kept for him.
 _BATCHES = 2
 # How long a query that has ended waits for those who watch to have seen all, seconds.
 _SETTLES = 5.0
-
-
-# Whether rejected messages are shown although no sink takes them.
-_SHOWN = ContextVar("muntin_shown", default=False)
-
-
-@contextmanager
-def showing_rejected() -> Iterator[None]:
-    """Queries that are started meanwhile give rejected messages to their watchers in any case."""
-    before = _SHOWN.set(True)
-    try:
-        yield
-    finally:
-        _SHOWN.reset(before)
 
 
 class WindowedQuery:
@@ -88,6 +66,8 @@ class WindowedQuery:
         self._totals = Totals()
         self._following: Following | None = None
         self._failed: tuple[BatchError, Exception | None] | None = None
+        self._again: Callable[[], object] | None = None
+        self._moving = False
 
     def __repr__(self) -> str:
         return f"WindowedQuery(batch={self.progress.batch}, counts={self.progress.counts})"
@@ -99,8 +79,8 @@ class WindowedQuery:
 
     @property
     def is_active(self) -> bool:
-        """Whether the query runs."""
-        return self.query.isActive
+        """Whether the query runs, or is about to go on in other shards."""
+        return self._moving or self.query.isActive
 
     def stop(self, patience: float = 30.0) -> None:
         """Stop the query; it can be started again from its checkpoint.
@@ -113,6 +93,40 @@ class WindowedQuery:
             self._changed.wait_for(lambda: not self._writing, timeout=patience)
         self.query.stop()
         self._settle(min(patience, _SETTLES))
+
+    def rescale(self, buckets: int) -> None:
+        """Go on with more or fewer shards from the next batch on.
+
+        The batch that is being written gets done; then the state is written anew in the same
+        checkpoint, and the query goes on from it. Nothing is emitted twice or missed, on a local
+        disk and in an object store alike; the query stands still meanwhile, for as long as Spark
+        takes to read and write its state. Who waits for its end goes on waiting.
+
+        Args:
+            buckets: How many there are to be; the checkpoint remembers the number.
+
+        Raises:
+            OptionError: When the query was started with a number of its own (``buckets=``, which
+                is changed there), over Spark Connect, or its state can't be divided. It goes on
+                then as it was.
+        """
+        if self._again is None:
+            hint = "start it with another buckets= from the same checkpoint"
+            raise OptionError("rescale", buckets, "isn't for this query to say", hint)
+        if buckets < 1:
+            raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+        with self._changed:
+            self._moving = True
+        try:
+            self.stop()
+            try:
+                rescale_in_place(self.spark, self.checkpoint, buckets)
+            finally:
+                self._again()
+        finally:
+            with self._changed:
+                self._moving = False
+                self._changed.notify_all()
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the query ends.
@@ -132,9 +146,7 @@ class WindowedQuery:
             StreamingQueryException: When it ended by another error.
         """
         try:
-            if timeout is None:
-                self.query.awaitTermination()
-            elif not self.query.awaitTermination(timeout):  # type: ignore[arg-type]
+            if not self._awaited(timeout):
                 return False
             self._settle(_SETTLES)
             return True
@@ -147,6 +159,21 @@ class WindowedQuery:
                 raise
             shown, cause = self._failed
             raise shown from cause
+
+    def _awaited(self, timeout: float | None) -> bool:
+        """Wait until Spark's query has ended, and none goes on in its place."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            waited, left = self.query, _left(deadline)
+            if left is None:
+                waited.awaitTermination()
+            elif not waited.awaitTermination(left):  # type: ignore[arg-type]
+                return False
+            with self._changed:
+                if not self._changed.wait_for(lambda: not self._moving, _left(deadline)):
+                    return False
+            if self.query is waited:
+                return True
 
     def await_idle(self, timeout: float = 60.0) -> bool:
         """Wait until all input there is now has been read and no changed window waits to emit.
@@ -210,6 +237,10 @@ class WindowedQuery:
                 self._writing = False
                 self._changed.notify_all()
 
+    def restarts(self, again: Callable[[WindowedQuery], object]) -> None:
+        """How Spark's query is started again from the same checkpoint, for the same handle."""
+        self._again = partial(again, self)
+
     def follow(self, post: Post) -> None:
         """Take in what comes back from the server of Spark Connect."""
         self._following = Following(
@@ -266,6 +297,11 @@ class WindowedQuery:
             self._changed.notify_all()
 
 
+def _left(deadline: float | None) -> float | None:
+    """How many seconds are left, some at least; ``None`` where there is no end to them."""
+    return None if deadline is None else max(0.001, deadline - time.monotonic())
+
+
 def _as_ours(error: PySparkException) -> MuntinError | None:
     """The error of muntin that a worker's traceback ends with, or that Spark's own stands for."""
     if (counts := changed_operators(str(error))) is not None:
@@ -279,84 +315,3 @@ def _as_ours(error: PySparkException) -> MuntinError | None:
         if found:
             return kind(rest.partition("\n")[0].strip())
     return None
-
-
-def start(
-    plan: Plan,
-    checkpoint: str,
-    results: SinkLike | None,
-    rejected: SinkLike | None,
-    name: str | None,
-    every: Duration | None,
-    available_now: bool,
-) -> WindowedQuery:
-    """See ``WindowedAggregate.start``."""
-    if not plan.streams:
-        hint = "write its .results and .rejected instead"
-        raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
-    if noted(plan, name):
-        return WindowedQuery()
-    known = remembered(plan.spark, checkpoint)
-    plan = plan if known is None else plan.with_shards(known)
-    # Where nobody takes rejected messages, the columns that only they would show need not travel.
-    shown = rejected is not None or results is None or _SHOWN.get()
-    emitted = plan.emitted if shown else plan.counting
-    check_ticks(emitted, checkpoint, plan.specs)
-    outputs = [
-        Destination(RESULTS, plan.results, plan.keys, results),
-        Destination(REJECTED, plan.rejected, None, rejected),
-    ]
-    count = partitions(plan.shards)
-    return launch(emitted, outputs, checkpoint, count, name, every, available_now)
-
-
-def launch(
-    emitted: DataFrame,
-    outputs: Sequence[Destination],
-    checkpoint: str,
-    shards: int,
-    name: str | None,
-    every: Duration | None,
-    available_now: bool,
-    handle: WindowedQuery | None = None,
-) -> WindowedQuery:
-    """Start a query over what shards emit; the rest as of ``WindowedAggregate.start``."""
-    if not emitted.isStreaming:
-        hint = "write its DataFrames instead"
-        raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
-    remote = is_connected(emitted.sparkSession)
-    if remote and handle is not None:
-        problem = "needs each batch's own figures, of which Spark Connect shows the newest"
-        raise OptionError("spark", "Spark Connect", problem, "use a session with a JVM of its own")
-    handle = handle or WindowedQuery()
-    handle.spark, handle.checkpoint = emitted.sparkSession, checkpoint
-    handle.outputs = tuple(outputs)
-    sinks = [sink(output.sink) for output in outputs]
-    check_apart(sinks)
-    for output, target in zip(outputs, sinks, strict=True):
-        check(target, output.schema, output.keys)
-    if remote:
-        check_sendable(outputs, sinks)
-    else:
-        prepare(sinks)
-    check_workers(handle.spark)
-    post = Post(session_of(handle.spark)) if remote else None
-    write = Writer(outputs, sinks, checkpoint, post or handle, shards, remote)
-    writer = emitted.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
-    writer = _triggered(writer.outputMode("append"), every, available_now)
-    writer = writer if name is None else writer.queryName(name)
-    with partitioned(emitted.sparkSession, shards):
-        handle.query = writer.start() if post is None else started(writer.start)
-    if post is not None:
-        handle.follow(post)
-    return handle
-
-
-def _triggered(
-    writer: DataStreamWriter, every: Duration | None, available_now: bool
-) -> DataStreamWriter:
-    if available_now:
-        return writer.trigger(availableNow=True)
-    if every is not None:
-        return writer.trigger(processingTime=f"{micros('every', every) // 1000} milliseconds")
-    return writer

@@ -18,7 +18,7 @@ from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
-from muntin.spark.inspect.rescale import division_of
+from muntin.spark.rescale import division_of
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import Manifest, loads
 from muntin.state.rescale import resplit

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.apps.windowing.bucket import TableProgress
+from muntin.apps.windowing.division import WindowingDivision
 from muntin.apps.windowing.options import Options
 from muntin.apps.windowing.packing import AT, UUID
 from muntin.apps.windowing.random_tuples import NAME, RandomTuples
@@ -32,12 +33,14 @@ from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.plan import OperatorInput, emitted
 from muntin.spark.host.progress import Progress
-from muntin.spark.host.shards import slots
+from muntin.spark.host.shards import remembered, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.watchers import Shown
-from muntin.spark.query import WindowedQuery, launch
+from muntin.spark.query import WindowedQuery
+from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
+from muntin.spark.starting import launch
 from muntin.spark.writing import Written
 
 # The clock of a source of one's own ticks so often, microseconds.
@@ -122,6 +125,8 @@ def start(
     stream = emitted(stage, (OperatorInput(read, read.columns()),), None if random else _TICK)
     name = f"windowing-{uuid.uuid4().hex[:8]}"
     count = options.buckets
+    known = remembered(spark, checkpoint)
+    fit_checkpoint(spark, checkpoint, known, count, {"windowing": WindowingDivision})
     return launch(  # type: ignore[return-value]
         stream, [], checkpoint, count, name, every, available_now, TableQuery(took)
     )

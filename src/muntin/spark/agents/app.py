@@ -30,6 +30,7 @@ from muntin.spark.agents.rows import (
     table_schema,
 )
 from muntin.spark.agents.step import AgentOperator
+from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.plan import OperatorInput, emitted
 from muntin.spark.host.processor import unpacked
 from muntin.spark.host.shards import buckets_of, remembered, slots
@@ -243,7 +244,7 @@ class AgentsOnSpark:
             SpecChangedError: When a table went by the wall clock and none does now, or the other
                 way round.
         """
-        from muntin.spark.query import launch
+        from muntin.spark.starting import launch
         from muntin.spark.writing import Destination
 
         wanted: dict[str, tuple[SinkLike | None, tuple[str, ...] | None]] = {}
@@ -261,13 +262,28 @@ class AgentsOnSpark:
             Destination(kind, self._schema(kind), keys, sink)
             for kind, (sink, keys) in wanted.items()
         ]
-        folder = fspath(checkpoint)
-        known = None if self._asked is not None else remembered(self._spark, folder)
-        buckets = known or self.buckets
-        emitted = self._emitted(frozenset(wanted), buckets)
+        folder, kinds = fspath(checkpoint), frozenset(wanted)
+
+        def run(handle: WindowedQuery | None) -> WindowedQuery:
+            emitted, buckets = self._from(folder, kinds)
+            return launch(emitted, outputs, folder, buckets, name, every, available_now, handle)
+
+        query = run(None)
+        if self._asked is None and not is_connected(self._spark):
+            query.restarts(run)
+        return query
+
+    def _from(self, folder: str, kinds: frozenset[str]) -> tuple[DataFrame, int]:
+        """What is emitted in as many buckets as a checkpoint has, or is to have, and how many."""
+        from muntin.spark.rescale import fit_checkpoint
+
+        known = remembered(self._spark, folder)
+        buckets = self._asked or known or self.buckets
+        emitted = self._emitted(kinds, buckets)
         if emitted.isStreaming:
+            fit_checkpoint(self._spark, folder, known, buckets)
             check_ticks(emitted, folder)
-        return launch(emitted, outputs, folder, buckets, name, every, available_now)
+        return emitted, buckets
 
     def explain(self) -> str:
         """The topics, how they are partitioned, and the tables, in words."""

@@ -20,6 +20,7 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.recall import recalled
 from muntin.model.spec import WindowSpec
+from muntin.spark.host.internals.checkpoints import home
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
 from muntin.state.blobs import missing
@@ -62,7 +63,7 @@ class Checkpoint:
         self.spark = spark
         self.operator = operator
         self.given = path
-        self.path = path if "://" in path else str(PurePath(path))
+        self.path = home(spark, path if "://" in path else str(PurePath(path)))
         self.operators, self.oldest, self.newest = self._found()
         if not 0 <= operator < self.operators:
             problem = f"isn't one of the {self.operators} operators that keep state in this query"

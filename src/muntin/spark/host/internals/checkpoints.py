@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from muntin.model.errors import MuntinError
-from muntin.spark.host.internals.jvm import classes_of, hadoop_settings, is_connected
+from muntin.spark.host.internals.hadoop_path import HadoopPath
+from muntin.spark.host.internals.jvm import is_connected
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+# Below a checkpoint: those that took its place, by number, and a file for each that is whole.
+MOVED, _WHOLE = "moved", ".whole"
 
 
 def is_there(spark: SparkSession, path: str) -> bool:
@@ -26,8 +27,67 @@ def is_there(spark: SparkSession, path: str) -> bool:
             return False
         return True
     # Reading what isn't there makes Spark log a page of Java on an object store.
-    where = classes_of(spark).org.apache.hadoop.fs.Path(path)
-    return bool(where.getFileSystem(hadoop_settings(spark)).exists(where))
+    return HadoopPath(spark, path).exists()
+
+
+def home(spark: SparkSession, checkpoint: str) -> str:
+    """Where Spark's own files of a query are: its folder, or what took that one's place.
+
+    The state of a query that goes on with another number of shards is written anew below its
+    folder, and counts from when the file beside it says that it is whole.
+
+    Args:
+        spark: The session.
+        checkpoint: The folder of a query, that may not be there yet.
+    """
+    whole = [name.removesuffix(_WHOLE) for name in _counting(spark, f"{checkpoint}/{MOVED}")]
+    newest = max((name for name in whole if name.isdigit()), key=int, default=None)
+    return checkpoint if newest is None else f"{checkpoint}/{MOVED}/{newest}"
+
+
+def _counting(spark: SparkSession, folder: str) -> list[str]:
+    """The files in a folder that say what is whole; there may be none, and no folder."""
+    if not is_connected(spark):
+        names = [one.name for one in HadoopPath(spark, folder).children()]
+        return [name for name in names if name.endswith(_WHOLE)]
+    files = spark.read.text(f"{folder}/*{_WHOLE}").select("_metadata.file_name")
+    try:
+        return [row[0] for row in files.distinct().collect()]
+    except AnalysisException:
+        return []
+
+
+def next_home(spark: SparkSession, checkpoint: str) -> str:
+    """Where state that is written anew goes, which isn't there yet.
+
+    What an attempt that was cut off has left behind is deleted.
+    """
+    current = HadoopPath(spark, home(spark, checkpoint)).name
+    moved = HadoopPath(spark, f"{checkpoint}/{MOVED}")
+    for one in moved.children():
+        if one.name.removesuffix(_WHOLE) != current:
+            one.delete()
+    return str(moved / str(int(current) + 1 if current.isdigit() else 1))
+
+
+def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
+    """Let the query go on from what was written anew, and delete the state that it had.
+
+    Args:
+        spark: The session.
+        checkpoint: The folder of the query.
+        new: What ``next_home`` gave.
+    """
+    old = HadoopPath(spark, home(spark, checkpoint))
+    part = HadoopPath(spark, f"{new}.part")
+    part.write(f"{new} takes the place of {old}\n")
+    part.rename(HadoopPath(spark, f"{new}{_WHOLE}"))
+    # Of the folder itself the plans stay: without state Spark refuses them, in place of beginning
+    # anew, if somebody starts a query from it without muntin.
+    (old / "state").delete()
+    if old.name.isdigit() and str(old) != str(HadoopPath(spark, checkpoint)):
+        old.delete()
+        HadoopPath(spark, f"{old}{_WHOLE}").delete()
 
 
 def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
@@ -45,27 +105,20 @@ def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
     """
     if is_connected(spark):
         return _offsets_read(spark, checkpoint)
-    jvm = classes_of(spark)
-    folder = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets")
-    files_of = folder.getFileSystem(hadoop_settings(spark))
-    listed = files_of.listStatus(folder) if files_of.exists(folder) else ()
-    planned = {one.getPath().getName(): one.getPath() for one in listed}
-    newest = max((name for name in planned if name.isdigit()), key=int, default=None)
+    offsets = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets")
+    planned = [one for one in offsets.children() if one.name.isdigit()]
+    newest = max(planned, key=lambda one: int(one.name), default=None)
     if newest is None:
         return None
-    stream = files_of.open(planned[newest])
     try:
-        text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        return newest.read().split("\n")
     except Py4JJavaError:
         return None  # It is damaged, and Spark, which reads it next, says how.
-    finally:
-        stream.close()
-    return str(text).split("\n")
 
 
 def _offsets_read(spark: SparkSession, checkpoint: str) -> list[str] | None:
     """The same over a connection, where files are seen only by reading them."""
-    files = spark.read.text(f"{checkpoint}/offsets", wholetext=True)
+    files = spark.read.text(f"{home(spark, checkpoint)}/offsets", wholetext=True)
     try:
         found = {row[0]: row[1] for row in files.select("_metadata.file_name", "value").collect()}
     except AnalysisException:
@@ -95,55 +148,61 @@ def query_of(spark: SparkSession, checkpoint: str) -> str:
         spark: The session.
         checkpoint: The folder of a query that was started.
     """
-    text = spark.read.text(f"{checkpoint}/metadata", wholetext=True).collect()[0][0]
+    text = spark.read.text(f"{home(spark, checkpoint)}/metadata", wholetext=True).collect()[0][0]
     return str(json.loads(text)["id"])
 
 
-def renumber(old: Path, new: Path, batch: int, begun: Sequence[int], buckets: int) -> None:
-    """Give the new checkpoint the old one's place in its sources, and its batch number.
+def renumber(
+    spark: SparkSession, old: str, new: str, batch: int, begun: Sequence[int], buckets: int
+) -> None:
+    """Make the new checkpoint the old one's query, at the same place in its sources.
 
     Args:
+        spark: The session.
         old: The old checkpoint.
         new: The new one.
-        batch: The batch that is taken.
+        batch: The batch that is taken, whose number goes on.
         begun: Batches behind it that Spark may have planned and not committed.
         buckets: How many buckets the new one has.
     """
-    for store in (new / "state").glob("*/*"):
-        if store.name.isdigit():
-            _renumber_store(store, batch + 1)
+    before, after = HadoopPath(spark, old), HadoopPath(spark, new)
+    for operator in (after / "state").children():
+        for store in operator.children():
+            if store.name.isdigit():
+                _renumber_store(store, batch + 1)
     # It says which files of the state count: those that were written just now.
-    commit = (new / "commits" / "0").read_bytes()
-    for log in ("offsets", "commits"):
-        shutil.rmtree(new / log)
-        (new / log).mkdir()
-    (new / "commits" / str(batch)).write_bytes(commit)
+    commit = (after / "commits" / "0").read()
+    for log in ("offsets", "commits", "sources"):
+        (after / log).delete()
+    (after / "commits" / str(batch)).write(commit)
     # Spark asks what the batch before had, too, to know what the last one read.
-    before = [batch - 1] if batch else []
-    planned = [number for number in begun if (old / "offsets" / str(number)).exists()]
-    for number in (*before, batch, *planned):
-        _give_place(old, new, number, buckets)
-    shutil.rmtree(new / "sources", ignore_errors=True)
-    if (old / "sources").exists():
-        shutil.copytree(old / "sources", new / "sources")
+    planned = [number for number in begun if (before / "offsets" / str(number)).exists()]
+    for number in (*([batch - 1] if batch else []), batch, *planned):
+        _give_place(before, after, number, buckets)
+    # By its name sinks know what they have.
+    for kept in ("sources", "metadata"):
+        if (before / kept).exists():
+            (after / kept).delete()
+            (before / kept).copy(after / kept)
 
 
-def _give_place(old: Path, new: Path, batch: int, buckets: int) -> None:
+def _give_place(old: HadoopPath, new: HadoopPath, batch: int, buckets: int) -> None:
     """Write what a batch reads into the new checkpoint."""
-    lines = (old / "offsets" / str(batch)).read_text().split("\n")
+    lines = (old / "offsets" / str(batch)).read().split("\n")
     head = json.loads(lines[1])
     head["conf"][PARTITIONS] = str(buckets)
     lines[1] = json.dumps(head)
-    (new / "offsets" / str(batch)).write_text("\n".join(lines))
+    (new / "offsets" / str(batch)).write("\n".join(lines))
 
 
-def _renumber_store(store: Path, version: int) -> None:
+def _renumber_store(store: HadoopPath, version: int) -> None:
     """Keep the store's first snapshot alone, as another version."""
+    files = [one for one in store.children() if not one.is_folder()]
     # Its name goes on with the identity of the attempt that wrote it.
-    snapshot = next(store.glob("1_*.zip"), None)
-    if snapshot is None:
+    snapshots = [one for one in files if one.name.startswith("1_") and one.name.endswith(".zip")]
+    if not snapshots:
         raise MuntinError(f"Spark left no snapshot in {store}: its layout of state isn't known")
-    for path in list(store.iterdir()):
-        if path.is_file() and path != snapshot:
-            path.unlink()
-    snapshot.rename(store / f"{version}_{snapshot.name.partition('_')[2]}")
+    for one in files:
+        if one.name != snapshots[0].name:
+            one.delete()
+    snapshots[0].rename(store / f"{version}_{snapshots[0].name.partition('_')[2]}")

@@ -1,16 +1,17 @@
-"""A checkpoint written anew with another number of buckets: ``muntin rescale``.
+"""A checkpoint written anew with another number of buckets, in its place or beside it.
 
 Spark fixes the number of a query's state partitions when its checkpoint begins. So the state of one
 batch is split anew and loaded by a query of one batch into a new checkpoint, which then gets the
-old one's place in the sources and the number of its last batch, by which sinks know what they have.
+old one's name, its place in the sources and the number of its last batch, by which sinks know what
+they have. Nothing of it goes through the driver but manifests.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
-import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,9 +24,18 @@ from muntin.engine.joins.division import JoinDivision
 from muntin.engine.windows.division import WindowDivision
 from muntin.model.errors import MuntinError, OptionError
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.checkpoints import PARTITIONS, renumber
-from muntin.spark.host.shards import slots
+from muntin.spark.host.internals.checkpoints import (
+    home,
+    is_there,
+    next_home,
+    renumber,
+    take_place,
+)
+from muntin.spark.host.internals.hadoop_path import HadoopPath
+from muntin.spark.host.internals.jvm import is_connected
+from muntin.spark.host.shards import partitioned, slots
 from muntin.spark.host.state import MANIFEST, SparkBlobs
+from muntin.state.blobs import missing
 from muntin.state.manifest import Manifest
 from muntin.state.rescale import Division, parts, resplit
 from muntin.tables.division import TableDivision
@@ -37,6 +47,8 @@ _DIVISIONS: dict[str, Divide] = {
     "join": JoinDivision,
     "tables": TableDivision,
 }
+_NONE: Mapping[str, Divide] = MappingProxyType({})
+_LOG = logging.getLogger(__name__)
 _MOVED = "old long, bucket int, number long, rows long, blob binary"
 _LOADED = "operator int, slot int, number long, blob binary"
 
@@ -77,7 +89,7 @@ def rescale(
     buckets: int,
     to: str,
     batch: int | None = None,
-    more: Mapping[str, Divide] = MappingProxyType({}),
+    more: Mapping[str, Divide] = _NONE,
 ) -> Checkpoint:
     """Write a checkpoint from which a query goes on with another number of buckets.
 
@@ -87,47 +99,114 @@ def rescale(
 
     Args:
         spark: The session.
-        checkpoint: The folder of a query, on a local disk.
+        checkpoint: The folder of a query, on a disk or in an object store.
         buckets: How many there are to be; a query that is started without
             ``buckets=`` takes it from there.
-        to: A folder that isn't there yet, on a local disk.
+        to: A folder that isn't there yet.
         batch: The batch that is taken; the newest one where it isn't given.
         more: How the state of other kinds of queries than muntin's own is divided, by kind.
 
     Raises:
         OptionError: When the state can't be partitioned, or a folder can't be what is asked for.
     """
-    _check(checkpoint, to, buckets)
-    opened = Checkpoint(spark, checkpoint, batch)
-    chain = [Checkpoint(spark, checkpoint, opened.batch, n) for n in range(opened.operators)]
+    if is_there(spark, to):
+        raise OptionError("to", to, "is there already", "give a folder that isn't")
+    return _write(Checkpoint(spark, checkpoint, batch), to, buckets, more)
+
+
+def rescale_in_place(
+    spark: SparkSession, checkpoint: str, buckets: int, more: Mapping[str, Divide] = _NONE
+) -> None:
+    """Let a query that is stopped go on from the same folder with another number of buckets.
+
+    Its state is written anew below the folder and read back; from one file on that counts, and the
+    state that it had is deleted. Cut off before that file, nothing has changed.
+
+    Args:
+        spark: The session.
+        checkpoint: The folder of a query, on a disk or in an object store.
+        buckets: How many there are to be.
+        more: As of ``rescale``.
+
+    Raises:
+        OptionError: When the state can't be partitioned.
+    """
+    began = time.monotonic()
+    opened = Checkpoint(spark, checkpoint)
+    _LOG.info("%s: moving %d shards into %d", checkpoint, len(opened.read), buckets)
+    to = next_home(spark, checkpoint)
+    _write(opened, to, buckets, more)
+    take_place(spark, checkpoint, to)
+    _LOG.info("%s: moved in %.1f s", checkpoint, time.monotonic() - began)
+
+
+def fit_checkpoint(
+    spark: SparkSession,
+    checkpoint: str,
+    known: int | None,
+    buckets: int,
+    more: Mapping[str, Divide] = _NONE,
+) -> None:
+    """Give a checkpoint as many buckets as the query has that is to be started from it.
+
+    Args:
+        spark: The session; over Spark Connect the query itself refuses another number.
+        checkpoint: The folder of a query, that may not be there yet.
+        known: How many partitions it has, as ``remembered`` says.
+        buckets: How many the query has.
+        more: As of ``rescale``.
+
+    Raises:
+        OptionError: When the state can't be partitioned.
+    """
+    if known in (None, buckets) or is_connected(spark):
+        return
+    try:
+        found = len(Checkpoint(spark, checkpoint).read)
+    except MuntinError:
+        return  # Its first batch isn't done, or it isn't ours: the query's start says so.
+    # Partitions that aren't ours may be more, where the query was started as a DataFrame.
+    if found != buckets:
+        rescale_in_place(spark, checkpoint, buckets, more)
+
+
+def _write(
+    opened: Checkpoint, to: str, buckets: int, more: Mapping[str, Divide] = _NONE
+) -> Checkpoint:
+    """Write a batch's state as a new checkpoint, and read it back."""
+    if buckets < 1:
+        raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+    spark, operators = opened.spark, range(opened.operators)
+    chain = [Checkpoint(spark, opened.given, opened.batch, number) for number in operators]
     divisions = [division_of(one.shards, more) for one in chain]
-    folder = Path(to)
-    waiting = folder.with_name(f"{folder.name}.moving")
+    waiting = f"{to}.moving"
     try:
         texts = [
             _part(one, division, waiting, buckets)
             for one, division in zip(chain, divisions, strict=True)
         ]
-        _load(spark, waiting, folder, buckets, len(chain))
+        _load(spark, waiting, to, buckets, len(chain))
         # What an older batch was followed by is to be planned anew.
         begun = [opened.batch + 1] if opened.batch == opened.newest else []
-        renumber(Path(checkpoint), folder, opened.batch, begun, buckets)
-        made = [Checkpoint(spark, to, operator=n) for n in range(len(chain))]
+        renumber(spark, home(spark, opened.given), to, opened.batch, begun, buckets)
+        made = [Checkpoint(spark, to, operator=number) for number in operators]
         for one, written in zip(made, texts, strict=True):
             if one.batch != opened.batch or one.manifests != written:
                 raise MuntinError("the new checkpoint doesn't read back as it was written")
-            one.blobs({slot: [run.number for run in m.runs()] for slot, m in one.read.items()})
+            there = one.sizes()
+            for slot, manifest in one.read.items():
+                for blob in (blob for run in manifest.runs() for blob in run.blobs):
+                    if blob not in there[slot]:
+                        raise missing(blob)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        HadoopPath(spark, to).delete()
         raise
     finally:
-        shutil.rmtree(waiting, ignore_errors=True)
+        HadoopPath(spark, waiting).delete()
     return made[0]
 
 
-def division_of(
-    manifests: Sequence[Manifest], more: Mapping[str, Divide] = MappingProxyType({})
-) -> Division:
+def division_of(manifests: Sequence[Manifest], more: Mapping[str, Divide] = _NONE) -> Division:
     """How the state of a query is divided."""
     kind, known = manifests[0].kind, {**_DIVISIONS, **more}
     if kind not in known:
@@ -136,17 +215,7 @@ def division_of(
     return known[kind](manifests)
 
 
-def _check(checkpoint: str, to: str, buckets: int) -> None:
-    for option, path in (("CHECKPOINT", checkpoint), ("to", to)):
-        if "://" in path:
-            raise OptionError(option, path, "isn't a folder on a local disk", "copy it to one")
-    if Path(to).exists():
-        raise OptionError("to", to, "is there already", "give a folder that isn't")
-    if buckets < 1:
-        raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
-
-
-def _part(opened: Checkpoint, division: Division, waiting: Path, buckets: int) -> dict[int, str]:
+def _part(opened: Checkpoint, division: Division, waiting: str, buckets: int) -> dict[int, str]:
     """Write all blobs partitioned anew, and the new manifests; returns those by slot."""
     manifests = opened.shards
 
@@ -158,7 +227,7 @@ def _part(opened: Checkpoint, division: Division, waiting: Path, buckets: int) -
                     yield _row(old, bucket, secrets.randbits(62), count, part)
 
     runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
-    spark, blobs = opened.spark, str(waiting / f"parts-{opened.operator}")
+    spark, blobs = opened.spark, f"{waiting}/parts-{opened.operator}"
     runs.mapInArrow(by_shard, _MOVED).write.parquet(blobs)
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     parts_of = spark.read.schema(_MOVED).parquet(blobs)
@@ -170,7 +239,7 @@ def _part(opened: Checkpoint, division: Division, waiting: Path, buckets: int) -
     loaded = parts_of.select(operator, slot.alias("slot"), "number", "blob")
     rows = [(opened.operator, to, MANIFEST, text.encode()) for to, text in texts.items()]
     whole = loaded.unionByName(spark.createDataFrame(rows, _LOADED))
-    whole.write.mode("append").parquet(str(waiting / "loaded"))
+    whole.write.mode("append").parquet(f"{waiting}/loaded")
     return texts
 
 
@@ -181,19 +250,16 @@ def _row(*values: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=["old", "bucket", "number", "rows", "blob"])
 
 
-def _load(spark: SparkSession, waiting: Path, folder: Path, buckets: int, operators: int) -> None:
+def _load(spark: SparkSession, waiting: str, folder: str, buckets: int, operators: int) -> None:
     """Let a query of one batch write the state, with a partition for each bucket."""
-    before = spark.conf.get(PARTITIONS)
-    spark.conf.set(PARTITIONS, str(buckets))
-    try:
-        rows = spark.readStream.schema(_LOADED).parquet(str(waiting / "loaded"))
+    with partitioned(spark, buckets):
+        rows = spark.readStream.schema(_LOADED).parquet(f"{waiting}/loaded")
         # Spark counts the operators from the last.
         for operator in reversed(range(operators)):
             rows = rows.groupBy("slot").transformWithState(
                 LoadProcessor(operator), _LOADED, outputMode="append", timeMode="None"
             )
         writer = rows.writeStream.format("noop").outputMode("append")
-        writer = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True)
-        writer.start().awaitTermination()
-    finally:
-        spark.conf.set(PARTITIONS, str(before))
+        writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)
+        query = writer.start()
+    query.awaitTermination()

@@ -1,0 +1,129 @@
+"""How queries are started: what their shards emit goes to sinks, from a checkpoint on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import DataStreamWriter
+
+from muntin.model.axis import Duration, micros
+from muntin.model.errors import OptionError
+from muntin.spark.explain import noted
+from muntin.spark.host.internals.checkpoints import home
+from muntin.spark.host.internals.jvm import is_connected, session_of
+from muntin.spark.host.plan import REJECTED, RESULTS, Plan
+from muntin.spark.host.shards import partitioned, partitions, remembered
+from muntin.spark.host.workers import check_workers
+from muntin.spark.query import WindowedQuery
+from muntin.spark.remote import Post, check_sendable, started
+from muntin.spark.rescale import fit_checkpoint
+from muntin.spark.sinks.files import SinkLike, check, check_apart, prepare, sink
+from muntin.spark.sources.inputs import check_ticks
+from muntin.spark.writing import Destination, Writer
+
+# Whether rejected messages are shown although no sink takes them.
+_SHOWN = ContextVar("muntin_shown", default=False)
+
+
+@contextmanager
+def showing_rejected() -> Iterator[None]:
+    """Queries that are started meanwhile give rejected messages to their watchers in any case."""
+    before = _SHOWN.set(True)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(before)
+
+
+def start(
+    plan: Plan,
+    checkpoint: str,
+    results: SinkLike | None,
+    rejected: SinkLike | None,
+    name: str | None,
+    every: Duration | None,
+    available_now: bool,
+) -> WindowedQuery:
+    """See ``WindowedAggregate.start``."""
+    if not plan.streams:
+        hint = "write its .results and .rejected instead"
+        raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
+    if noted(plan, name):
+        return WindowedQuery()
+    # Where nobody takes rejected messages, the columns that only they would show need not travel.
+    shown = rejected is not None or results is None or _SHOWN.get()
+    outputs = [
+        Destination(RESULTS, plan.results, plan.keys, results),
+        Destination(REJECTED, plan.rejected, None, rejected),
+    ]
+
+    def run(handle: WindowedQuery | None) -> WindowedQuery:
+        known = remembered(plan.spark, checkpoint)
+        sized = plan if known is None else plan.with_shards(known)
+        count = partitions(sized.shards)
+        if {shards for shards, _ in sized.shards} == {count}:
+            fit_checkpoint(plan.spark, checkpoint, known, count)
+        emitted = sized.emitted if shown else sized.counting
+        check_ticks(emitted, checkpoint, sized.specs)
+        return launch(emitted, outputs, checkpoint, count, name, every, available_now, handle)
+
+    query = run(None)
+    if not is_connected(plan.spark) and all(asked is None for _, asked in plan.shards):
+        query.restarts(run)
+    return query
+
+
+def launch(
+    emitted: DataFrame,
+    outputs: Sequence[Destination],
+    checkpoint: str,
+    shards: int,
+    name: str | None,
+    every: Duration | None,
+    available_now: bool,
+    handle: WindowedQuery | None = None,
+) -> WindowedQuery:
+    """Start a query over what shards emit; the rest as of ``WindowedAggregate.start``."""
+    if not emitted.isStreaming:
+        hint = "write its DataFrames instead"
+        raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
+    remote = is_connected(emitted.sparkSession)
+    if remote and handle is not None:
+        problem = "needs each batch's own figures, of which Spark Connect shows the newest"
+        raise OptionError("spark", "Spark Connect", problem, "use a session with a JVM of its own")
+    handle = handle or WindowedQuery()
+    handle.spark, handle.checkpoint = emitted.sparkSession, checkpoint
+    handle.outputs = tuple(outputs)
+    sinks = [sink(output.sink) for output in outputs]
+    check_apart(sinks)
+    for output, target in zip(outputs, sinks, strict=True):
+        check(target, output.schema, output.keys)
+    if remote:
+        check_sendable(outputs, sinks)
+    else:
+        prepare(sinks)
+    check_workers(handle.spark)
+    post = Post(session_of(handle.spark)) if remote else None
+    write = Writer(outputs, sinks, checkpoint, post or handle, shards, remote)
+    writer = emitted.writeStream.foreachBatch(write)
+    writer = writer.option("checkpointLocation", home(handle.spark, checkpoint))
+    writer = _triggered(writer.outputMode("append"), every, available_now)
+    writer = writer if name is None else writer.queryName(name)
+    with partitioned(emitted.sparkSession, shards):
+        handle.query = writer.start() if post is None else started(writer.start)
+    if post is not None:
+        handle.follow(post)
+    return handle
+
+
+def _triggered(
+    writer: DataStreamWriter, every: Duration | None, available_now: bool
+) -> DataStreamWriter:
+    if available_now:
+        return writer.trigger(availableNow=True)
+    if every is not None:
+        return writer.trigger(processingTime=f"{micros('every', every) // 1000} milliseconds")
+    return writer
