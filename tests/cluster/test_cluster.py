@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cluster.driver import run
 from tests.services.cluster import Cluster
-from tests.spark.drivers import batches, fill, kill, start, strike, wait_for_batch
+from tests.spark.drivers import batches, fill, kill, strike, wait_for_batch
 from tests.spark.feed import Feed, emitted, rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-PIPELINE = Path(__file__).with_name("pipeline.py")
-CLI = "from muntin.cli.app import main; main()"
-SETTINGS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "512m",
-    "spark.executor.memory": "600m",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
 
 
 @pytest.fixture
@@ -37,10 +27,7 @@ def test_workers_die_in_mid_batch(cluster: Cluster, tmp_path: Path) -> None:
     """First a Python worker, then a worker with its executor; another takes its place later."""
     feed, checkpoint = Feed(tmp_path / "source"), tmp_path / "checkpoint"
     fill(feed, random.Random(7), 12, 40)
-    conf = [part for name, value in SETTINGS.items() for part in ("--conf", f"{name}={value}")]
-    run = ["run", str(PIPELINE), "--set", f"folder={tmp_path}", "--master", cluster.master, *conf]
-    log = tmp_path / "log"
-    driver = start([sys.executable, "-c", CLI, *run], log, {"SPARK_LOCAL_IP": "127.0.0.1"})
+    log, driver = tmp_path / "log", run(cluster, "pipeline.py", tmp_path)
     try:
         wait_for_batch(checkpoint, 2, driver)
         found = cluster.python_workers()

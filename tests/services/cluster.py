@@ -36,10 +36,10 @@ class Cluster:
     def worker(self) -> subprocess.Popen[bytes]:
         """Start another worker, and wait until the master knows it."""
         self._number += 1
-        log = self.folder / f"worker-{self._number}.log"
+        log, host = self.folder / f"worker-{self._number}.log", f"127.0.0.{self._number + 1}"
         work = self.folder / f"work-{self._number}"
         worker = self._started(
-            "worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
+            "worker.Worker", "--host", host, "--cores", "1", "--memory", "1g",
             "--work-dir", str(work), self.master, log=log,
         )  # fmt: skip
         wait_until(lambda: "Successfully registered" in log.read_text(), worker, log)
@@ -47,9 +47,14 @@ class Cluster:
 
     def python_workers(self) -> list[int]:
         """The Python processes of all executors."""
-        return [
-            pid for worker in self.workers for pid in members(worker, "muntin.spark.host.daemon")
-        ]
+        return self._named("muntin.spark.host.daemon")
+
+    def executors(self) -> list[int]:
+        """The JVMs of all executors."""
+        return self._named("CoarseGrainedExecutorBackend")
+
+    def _named(self, word: str) -> list[int]:
+        return [pid for worker in self.workers for pid in members(worker, word)]
 
     def remove(self) -> None:
         """End everything."""

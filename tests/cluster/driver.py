@@ -1,0 +1,44 @@
+"""A driver of ``muntin run`` on a cluster of one's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.services.cluster import Cluster
+from tests.spark.drivers import start
+
+CLI = "from muntin.cli.app import main; main()"
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SETTINGS = {
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "600m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": _QUICK,
+    "spark.executor.extraJavaOptions": _QUICK,
+}
+
+
+def run(
+    cluster: Cluster,
+    pipeline: str,
+    folder: Path,
+    settings: Mapping[str, str] | None = None,
+    host: str = "127.0.0.1",
+) -> subprocess.Popen[bytes]:
+    """Start a pipeline of this folder, whose files, tables and log are in another.
+
+    Args:
+        cluster: Where it runs.
+        pipeline: The name of its file.
+        folder: What the pipeline gets.
+        settings: More of Spark's settings.
+        host: The address that the driver has.
+    """
+    whole = {**_SETTINGS, "spark.driver.host": host, **(settings or {})}
+    conf = [part for name, value in whole.items() for part in ("--conf", f"{name}={value}")]
+    path = Path(__file__).with_name(pipeline)
+    given = ["run", str(path), "--set", f"folder={folder}", "--master", cluster.master, *conf]
+    return start([sys.executable, "-c", CLI, *given], folder / "log", {"SPARK_LOCAL_IP": host})
