@@ -1,4 +1,7 @@
-"""Run the benchmark: ``python -m benches W1 W2 --peers muntin,spark --runs 3 --scale 0.1``."""
+"""Run the benchmark: ``python -m benches W1 W2 --peers muntin,spark --runs 3 --scale 0.1``.
+
+``python -m benches scaling`` measures what a batch costs as one thing grows.
+"""
 
 from __future__ import annotations
 
@@ -68,6 +71,10 @@ def keep(folder: Path, name: str, document: Document) -> None:
 
 def main() -> int:
     """Run what was asked for; 1 when the oracle itself can't be had."""
+    if sys.argv[1:2] == ["scaling"]:
+        from benches.scaling import main as scaling
+
+        return scaling(sys.argv[2:])
     chosen = options()
     if chosen.list:
         show()

@@ -49,18 +49,18 @@ def _panel(title: str, case: Document, top: int) -> tuple[str, int]:
     better = "more is better" if case["measure"] == "throughput" else "less is better"
     height = HEAD + len(peers) * (BAR + GAP) + FOOT
     lines = [
-        _text(8, top + 16, title, "title"),
-        _text(8, top + 32, f"{case['unit']}, log scale, {better}", "note"),
+        text(8, top + 16, title, "title"),
+        text(8, top + 32, f"{case['unit']}, log scale, {better}", "note"),
     ]
-    low, high = _decades(list(figures.values()))
+    low, high = decades(list(figures.values()))
     bottom = top + height - FOOT
     for decade in range(low, high + 1):
         x = _place(10.0**decade, low, high)
         lines.append(f'<path class="grid" d="M{x:.1f} {top + HEAD}V{bottom}"/>')
-        lines.append(_text(x, bottom + 14, _short(10.0**decade), "axis", "middle"))
+        lines.append(text(x, bottom + 14, short(10.0**decade), "axis", "middle"))
     for number, (name, peer) in enumerate(peers.items()):
         y = top + HEAD + number * (BAR + GAP)
-        lines.append(_text(LEFT - 8, y + 13, name, anchor="end"))
+        lines.append(text(LEFT - 8, y + 13, name, anchor="end"))
         lines += _bar(name, peer, figures.get(name), y, (low, high))
     return "\n".join(lines), height
 
@@ -70,16 +70,16 @@ def _bar(
 ) -> list[str]:
     """One bar with its figure, or the reason why there is none."""
     if figure is None:
-        return [_text(LEFT + 6, y + 13, f"{peer['status']}: {peer['reason'][:80]}", "lost")]
+        return [text(LEFT + 6, y + 13, f"{peer['status']}: {peer['reason'][:80]}", "lost")]
     end = _place(figure, *decades)
     kind = {"muntin": "ours", "duckdb": "ceiling", "polars": "ceiling"}.get(name, "peer")
     return [
         f'<rect class="{kind}" x="{LEFT}" y="{y}" width="{end - LEFT:.1f}" height="{BAR}" rx="2"/>',
-        _text(end + 6, y + 13, _short(figure)),
+        text(end + 6, y + 13, short(figure)),
     ]
 
 
-def _decades(figures: list[float]) -> tuple[int, int]:
+def decades(figures: list[float]) -> tuple[int, int]:
     """Powers of ten that enclose all figures."""
     if not figures:
         return 0, 1
@@ -92,13 +92,13 @@ def _place(figure: float, low: int, high: int) -> float:
     return LEFT + (math.log10(figure) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
 
 
-def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
+def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
     """A line of text."""
     named = f' class="{kind}"' if kind else ""
     return f'<text{named} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     """A figure in few characters: 1.2 M, 350 K, 0.04."""
     for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " K")):
         if value >= unit:

@@ -42,7 +42,9 @@ def native(servers: str, inlet: str, outlet: str, folder: str, realtime: bool = 
     from benches.peers.spark_session import session
 
     jars = ",".join(map(str, (ROOT / "build/services/kafka-connector").glob("*.jar")))
-    spark = session("rocksdb", {"spark.jars": jars})
+    # In real-time mode all stages run at once, and each of their tasks needs a slot of its own.
+    slots = {"spark.master": "local[8]"} if realtime else {}
+    spark = session("rocksdb", {"spark.jars": jars, **slots})
     read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
     read = read.option("subscribe", inlet).option("startingOffsets", "earliest")
     counted = (

@@ -1,0 +1,321 @@
+"""What a batch costs as one thing at a time grows: ``make bench ARGS=scaling``.
+
+    .venv/bin/python -m benches.scaling [--factors rows,keys] [--draw]
+
+Each point is a query of its own in a process of its own: files of Parquet, a few a batch, through
+the README's sentence, everything at its defaults. The first batches load the state and warm the
+JVM up; of the others the median of their own times counts, and the CPU that all processes took. A
+point counts only where all its messages are accounted for and as many windows closed as the
+formula says. Points are kept in ``benches/results/scaling.json``, and drawn anew from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benches.curves import drawn, table
+from benches.processes import members, users_environment
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = ROOT / "benches/results/scaling.json"
+CHART = ROOT / "docs/scaling.svg"
+START = 1_767_225_600_000_000  # microseconds
+SECOND = 1_000_000
+# Messages that load the state come in batches of so many.
+LOADED = 1_000_000
+TICK = os.sysconf("SC_CLK_TCK")
+_STEPS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a batch and the state hold.
+
+    Attributes:
+        rows: Messages a batch.
+        keys: Their keys, which are in the state before the first measured batch.
+        open: Windows of each key that are in the state, and stay open.
+        overlap: Windows that hold a message, one a second; where windows close.
+        closes: Whether each batch closes a window of every key, or none.
+        shards: Partitions of the state.
+        files: Files a batch, which are tasks.
+        sink: Who takes the results: a function, or a table of DuckDB.
+        hot: How many of a hundred messages have one and the same key.
+        executors: Processes of a cluster of its own, with a core each; 0 is one process with two.
+        warm: Batches that aren't measured.
+        measured: Batches that are.
+    """
+
+    rows: int = 10_000
+    keys: int = 1_000
+    open: int = 1
+    overlap: int = 1
+    closes: bool = False
+    shards: int = 2
+    files: int = 2
+    sink: str = "function"
+    hot: int = 0
+    executors: int = 0
+    warm: int = 12
+    measured: int = 12
+
+    @property
+    def loads(self) -> int:
+        """How many batches bring the state up: where windows close, all that a message is in."""
+        return 1 if self.closes else -(-self.keys * self.open // LOADED)
+
+    @property
+    def batches(self) -> int:
+        """All batches of the run."""
+        return self.loads + self.warm + self.measured
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One thing that grows, all else staying as it is."""
+
+    title: str
+    base: Point
+    values: tuple[int, ...]
+    names: tuple[str, ...] = field(default=())
+
+    def points(self, name: str) -> dict[int, Point]:
+        """By the value of what grows."""
+        grown = self.names or (name,)
+        return {n: _shorter(replace(self.base, **dict.fromkeys(grown, n))) for n in self.values}
+
+
+def _shorter(point: Point) -> Point:
+    """Fewer batches where one of them takes seconds."""
+    long = point.rows >= 10_000_000 or point.shards >= 100 or point.files >= 100
+    return replace(point, warm=4, measured=5) if long else point
+
+
+_CLOSING = Point(closes=True, keys=100)
+FACTORS = {
+    "rows": Factor("messages a batch", Point(), (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)),
+    "keys": Factor(
+        "keys in the state, one window each", Point(), (10**3, 10**4, 10**5, 10**6, 10**7)
+    ),
+    "open": Factor("open windows of each of 100 keys", Point(keys=100), (1, 10, 100, 1000, 10_000)),
+    "overlap": Factor("windows that hold a message", _CLOSING, (1, 10, 60, 600, 3600)),
+    "emitted": Factor(
+        "windows that close in a batch", _CLOSING, (10**2, 10**3, 10**4, 10**5, 10**6),
+        ("rows", "keys"),
+    ),
+    "duckdb": Factor(
+        "the same, into DuckDB", replace(_CLOSING, sink="duckdb"), (10**2, 10**3, 10**4, 10**5),
+        ("rows", "keys"),
+    ),
+    "shards": Factor("shards", Point(), (1, 2, 4, 16, 64, 200, 400)),
+    "files": Factor("tasks that read", Point(), (1, 2, 4, 16, 64, 200, 400)),
+    "both": Factor("tasks that read, and as many shards", Point(), (1, 2, 4, 16, 64, 128),
+                   ("files", "shards")),
+    "hot": Factor("of a hundred messages those of one key", Point(rows=1_000_000), (1, 50, 90, 99)),
+    "executors": Factor("processes of a cluster on two cores, each with a task and a shard",
+                        Point(rows=100_000), (2, 4, 8, 16), ("executors", "files", "shards")),
+}  # fmt: skip
+
+
+def columns(point: Point, batch: int) -> tuple[Any, Any, Any]:
+    """Times, keys and values of a batch's messages."""
+    if batch < point.loads and point.closes:
+        i = np.arange(point.keys * point.overlap, dtype=np.int64)
+        return START + i // point.keys * SECOND, i % point.keys, i % 1000
+    if batch < point.loads:
+        first = batch * LOADED
+        i = np.arange(first, min(first + LOADED, point.keys * point.open), dtype=np.int64)
+        return START + i // point.keys * SECOND, i % point.keys, i % 1000
+    i = np.arange(point.rows, dtype=np.int64)
+    mixed = (i * 1_103_515_245 + 12_345) % 2**31
+    if point.closes:
+        times = START + (point.overlap + batch - 1) * SECOND + i * SECOND // point.rows
+        # So that each of them has a window that closes.
+        keys = i % point.keys
+    else:
+        keys = np.where(i % 100 < point.hot, 0, mixed // 256 % point.keys)
+        times = START + mixed // 7 % point.open * SECOND
+    return times, keys, mixed % 1000
+
+
+def fill(folder: Path, point: Point) -> None:
+    """Write the files of all batches; where all hold the same messages, they are one on disk."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # Spark takes them by their time of change.
+    when, kept = time.time() - 100_000, None
+    for batch in range(point.batches):
+        repeats = not point.closes and batch > point.loads
+        found = None if repeats else columns(point, batch)
+        for part in range(point.files):
+            path = folder / f"{batch:05}-{part:03}.parquet"
+            if found is None:
+                path.hardlink_to(folder / f"{point.loads:05}-{part:03}.parquet")
+                continue
+            at, keys, values = (one[part :: point.files] for one in found)
+            moments = pa.array(at, pa.int64()).cast(pa.timestamp("us", "UTC"))
+            kept = pa.table({"at": moments, "k": keys, "v": values})
+            pq.write_table(kept, path, row_group_size=1 << 20)
+            os.utime(path, (when + batch, when + batch))
+
+
+def run(point: Point, folder: str, master: str, machines: Sequence[int]) -> dict[str, Any]:
+    """Run a point's query to the end.
+
+    Args:
+        point: What it is.
+        folder: Where its files are, and all else goes.
+        master: The cluster.
+        machines: The processes that stand for its machines.
+
+    Raises:
+        RuntimeError: When messages or windows are missing.
+    """
+    import muntin as mt
+
+    more = {"spark.executor.memory": "600m"} if machines else {}
+    spark = mt.session(master=master, **{k.replace(".", "__"): v for k, v in more.items()})
+    messages = spark.readStream.schema("at timestamp, k long, v long")
+    messages = messages.option("maxFilesPerTrigger", point.files).parquet(f"{folder}/in")
+    lateness = "0 seconds" if point.closes else "30 days"
+    windows = mt.windowed(messages, key="k", time="at", lateness=lateness, buckets=point.shards)
+    windows = windows.hopping(f"{point.overlap} seconds", "1 second")
+    counted = windows.agg(n=mt.count(), s=mt.sum("v"), m=mt.max("v"))
+    marks: list[list[float]] = []
+
+    def write(rows: Any, _: int) -> None:
+        rows.count()
+        marks.append([cpu_seconds(one) for one in (os.getsid(0), *machines)])
+
+    sink = write if point.sink == "function" else mt.to_duckdb(f"{folder}/out.duckdb", "results")
+    query = counted.start(checkpoint=f"{folder}/state", results=sink, available_now=True)
+    query.await_end()
+    _check(point, query.progress)
+    first = point.loads + point.warm
+    took = {p["batchId"]: p["durationMs"] for p in query.query.recentProgress if p["numInputRows"]}
+    measured = [steps for batch, steps in took.items() if first <= batch < point.batches]
+    found = {step: statistics.median(one.get(step, 0) for one in measured) for step in _STEPS}
+    found["batch"] = statistics.median(one["triggerExecution"] for one in measured)
+    found["longest"] = max(one["triggerExecution"] for one in measured)
+    if marks:
+        pairs = zip(marks[point.batches - 1], marks[first - 1], strict=True)
+        spent = [1000 * (end - begin) / point.measured for end, begin in pairs]
+        found["cpu"] = sum(spent)
+        if machines:
+            found["driver"] = spent[0]
+    return {**found, "state_rows": query.progress.state_rows, "batches": len(measured)}
+
+
+def _check(point: Point, progress: Any) -> None:
+    loaded = point.keys * (point.overlap if point.closes else point.open)
+    wanted = loaded + point.rows * (point.batches - point.loads)
+    if progress.counts.get("counted") != wanted or not progress.adds_up():
+        raise RuntimeError(f"{progress.counts} of {wanted} messages")
+    # A batch's first messages close what ended by them; the last second stays open.
+    closed = point.keys * (point.overlap + point.batches - 2) if point.closes else 0
+    if progress.fired.get("full", 0) != closed:
+        raise RuntimeError(f"{progress.fired} of {closed} windows")
+
+
+def cpu_seconds(session: int) -> float:
+    """What all processes of a session have taken so far, those that have ended among them."""
+    ticks = 0
+    for pid in members(session):
+        try:
+            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, words[11:15]))
+    return ticks / TICK
+
+
+def measured(point: Point) -> dict[str, Any]:
+    """Figures of one point, from a process of its own.
+
+    Raises:
+        RuntimeError: When it failed.
+    """
+    from tests.services.cluster import Cluster
+
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as ends:
+        os.mkdir(f"{folder}/in")
+        fill(Path(folder) / "in", point)
+        cluster = Cluster(Path(folder), point.executors) if point.executors else None
+        if cluster is not None:
+            ends.callback(cluster.remove)
+        where = cluster.master if cluster else "local[2]"
+        machines = [worker.pid for worker in cluster.workers] if cluster else []
+        given = json.dumps([asdict(point), folder, where, machines])
+        done = subprocess.run(
+            [sys.executable, "-m", "benches.scaling", "--run", given], cwd=ROOT,
+            capture_output=True, text=True, check=False, env=users_environment(),
+            start_new_session=True,
+        )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(done.stderr[-3000:])
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def grown(names: list[str], values: list[int]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """The figures of the points of some factors, or of those with some values."""
+    for name in names:
+        for value, point in FACTORS[name].points(name).items():
+            if values and value not in values:
+                continue
+            try:
+                figures = measured(point)
+            except RuntimeError as error:
+                print(name, value, error, file=sys.stderr, flush=True)
+                continue
+            print(name, value, figures, file=sys.stderr, flush=True)
+            yield name, value, figures
+
+
+def keep(name: str, value: int, figures: Mapping[str, Any]) -> None:
+    """Put a point among those that are there."""
+    known = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    known.setdefault(name, {})[str(value)] = figures
+    for one in known:
+        known[one] = dict(sorted(known[one].items(), key=lambda item: int(item[0])))
+    ordered = {one: known[one] for one in FACTORS if one in known}
+    KEPT.write_text(json.dumps(ordered, indent=1) + "\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure what is asked for, and draw all that is kept."""
+    parser = argparse.ArgumentParser(prog="benches.scaling", description=__doc__)
+    parser.add_argument("--factors", default=",".join(FACTORS), help=", ".join(FACTORS))
+    parser.add_argument("--values", type=int, nargs="*", default=[], help="only these points")
+    parser.add_argument("--draw", action="store_true", help="draw what is kept, measure nothing")
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.run:
+        point, *where = json.loads(given.run)
+        print(json.dumps(run(Point(**point), *where)))
+        return 0
+    for one in () if given.draw else grown(given.factors.split(","), given.values):
+        keep(*one)
+    known = json.loads(KEPT.read_text())
+    titles = {name: factor.title for name, factor in FACTORS.items()}
+    CHART.write_text(drawn(known, titles))
+    print(table(known, titles))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
