@@ -282,7 +282,7 @@ def test_a_move_that_fails_changes_nothing(
     assert once(run.out) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_driver_is_killed_while_it_moves_the_state(tmp_path: Path) -> None:
     feed, checkpoint, log = Feed(tmp_path / "source"), tmp_path / "checkpoint", tmp_path / "log"
