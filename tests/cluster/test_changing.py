@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,10 +27,12 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     made.remove()
 
 
-def await_that(happens: Callable[[], bool], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
+def await_that(happens: Callable[[], bool], driver: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 90
     while not happens():
-        assert time.monotonic() < deadline, "it doesn't happen"
+        said = log.read_text()[-3000:]
+        assert driver.poll() is None, f"the driver has ended:\n{said}"
+        assert time.monotonic() < deadline, f"it doesn't happen:\n{said}"
         time.sleep(0.1)
 
 
@@ -43,7 +47,7 @@ def test_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
             "shuffleTracking.timeout": "1s",
             "executorIdleTimeout": "1s",
             "cachedExecutorIdleTimeout": "1s",
-            "schedulerBacklogTimeout": "100ms",
+            "schedulerBacklogTimeout": "1s",
             "minExecutors": "0",
             "initialExecutors": "0",
             "maxExecutors": "2",
@@ -51,14 +55,15 @@ def test_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
     }
     seen: set[int] = set()
     feed.add(("a", at(0), 1))
-    driver = run(cluster, "going.py", tmp_path, elastic)
+    driver, log = run(cluster, "going.py", tmp_path, elastic), tmp_path / "log"
     try:
         for number in range(1, 5):
-            await_that(lambda number=number: batches(checkpoint, "commits") >= number)
+            done = partial(lambda goal: batches(checkpoint, "commits") >= goal, number)
+            await_that(done, driver, log)
             seen |= set(cluster.executors())
-            await_that(lambda: not cluster.executors())
+            await_that(lambda: not cluster.executors(), driver, log)
             feed.add(*((key, at(40 * number + second), 3) for key in "abc" for second in (1, 25)))
-        await_that(lambda: batches(checkpoint, "commits") >= 5)
+        await_that(lambda: batches(checkpoint, "commits") >= 5, driver, log)
     finally:
         kill(driver)
     assert len(seen) >= 4
