@@ -249,6 +249,8 @@ def test_a_running_query_goes_on_in_other_shards(spark: SparkSession, tmp_path: 
         run.query.stop()
     run.waiting.join(60)
     assert not run.waiting.is_alive()
+    with pytest.raises(mt.OptionError, match="is of a query that has ended"):
+        run.query.rescale(2)
     assert emitted(run.out) == run.feed.windows(10, 4)
     assert once(run.out) == []
 

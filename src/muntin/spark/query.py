@@ -107,12 +107,15 @@ class WindowedQuery:
 
         Raises:
             OptionError: When the query was started with a number of its own (``buckets=``, which
-                is changed there), over Spark Connect, or its state can't be divided. It goes on
-                then as it was.
+                is changed there) or over Spark Connect, has ended, or its state can't be divided.
+                It goes on then as it was.
         """
         if self._again is None:
             hint = "start it with another buckets= from the same checkpoint"
             raise OptionError("rescale", buckets, "isn't for this query to say", hint)
+        if not self.is_active:
+            hint = "start it with buckets=, or give its checkpoint to muntin rescale"
+            raise OptionError("rescale", buckets, "is of a query that has ended", hint)
         if buckets < 1:
             raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
         with self._changed:

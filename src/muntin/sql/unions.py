@@ -38,7 +38,7 @@ def _marks(cursor: Cursor, parts: Sequence[Select], marks: Sequence[Marks]) -> M
     for part, one in zip(parts, marks, strict=True):
         if one.offset is not None:
             hint = "leave OFFSET FOR out of the tables"
-            cursor.fail(part.span, "offsets of several tables aren't told apart", hint)
+            cursor.fail(part.span, "offsets of several tables may be the same", hint)
         places = ("time", first.time, one.time), ("clock", first.clock, one.clock)
         for name, mine, other in places:
             if (mine or "").lower() != (other or "").lower():

@@ -21,6 +21,7 @@ from muntin.model.joins import JoinSpec
 from muntin.model.recall import recalled
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.internals.checkpoints import home
+from muntin.spark.host.internals.versions import find_state_stores
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
 from muntin.state.blobs import missing
@@ -60,6 +61,7 @@ class Checkpoint:
         operator: int = 0,
     ) -> None:
         path = fspath(path)
+        find_state_stores(spark)
         self.spark = spark
         self.operator = operator
         self.given = path

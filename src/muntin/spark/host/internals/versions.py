@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -47,7 +48,14 @@ __all__ = [
     "ReadMaxRows",
     "SupportsTriggerAvailableNow",
     "arrow_schema",
+    "find_state_stores",
 ]
+
+
+def find_state_stores(spark: SparkSession) -> None:
+    """Let state be read in a session in which no query was started yet: Spark 4.1 can't else."""
+    # Asking for the session's queries makes what knows where state stores are.
+    _ = spark.streams
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
