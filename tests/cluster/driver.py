@@ -27,6 +27,7 @@ def run(
     folder: Path,
     settings: Mapping[str, str] | None = None,
     host: str = "127.0.0.1",
+    given: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a pipeline of this folder, whose files, tables and log are in another.
 
@@ -36,9 +37,12 @@ def run(
         folder: What the pipeline gets.
         settings: More of Spark's settings.
         host: The address that the driver has.
+        given: More of what the pipeline gets.
     """
     whole = {**_SETTINGS, "spark.driver.host": host, **(settings or {})}
     conf = [part for name, value in whole.items() for part in ("--conf", f"{name}={value}")]
     path = Path(__file__).with_name(pipeline)
-    given = ["run", str(path), "--set", f"folder={folder}", "--master", cluster.master, *conf]
-    return start([sys.executable, "-c", CLI, *given], folder / "log", {"SPARK_LOCAL_IP": host})
+    values = {"folder": str(folder), **(given or {})}
+    sets = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+    command = ["run", str(path), *sets, "--master", cluster.master, *conf]
+    return start([sys.executable, "-c", CLI, *command], folder / "log", {"SPARK_LOCAL_IP": host})

@@ -25,7 +25,6 @@ from muntin.engine.windows.division import WindowDivision
 from muntin.model.errors import MuntinError, OptionError
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import (
-    home,
     is_there,
     next_home,
     renumber,
@@ -188,7 +187,7 @@ def _write(
         _load(spark, waiting, to, buckets, len(chain))
         # What an older batch was followed by is to be planned anew.
         begun = [opened.batch + 1] if opened.batch == opened.newest else []
-        renumber(spark, home(spark, opened.given), to, opened.batch, begun, buckets)
+        renumber(spark, opened.path, to, opened.batch, begun, buckets)
         made = [Checkpoint(spark, to, operator=number) for number in operators]
         for one, written in zip(made, texts, strict=True):
             if one.batch != opened.batch or one.manifests != written:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from muntin.model.errors import SqlError
-from muntin.model.pipeline import DeclaredTable, Order, Ordered, quoted
+from muntin.model.pipeline import Order, Ordered, quoted
 from muntin.sql.cursor import Cursor
 from muntin.sql.expressions import Scope
 from muntin.sql.syntax import Item, OrderedBy, Ordering, Select
@@ -50,12 +49,6 @@ def refuse(text: str, ordering: Ordering) -> SqlError:
     """The error where rows have no end."""
     word = "ORDER BY would never end" if ordering.by else "LIMIT would end"
     return SqlError(text, ordering.span, f"{word} on a stream", _HINT)
-
-
-def refuse_streams(text: str, ordering: Ordering, tables: Iterable[DeclaredTable | None]) -> None:
-    """Refuse it where one of the tables that are read is known to be a stream."""
-    if any(table is not None and table.stream for table in tables):
-        raise refuse(text, ordering)
 
 
 def order(cursor: Cursor, select: Select, ordering: Ordering) -> Order:

@@ -14,7 +14,7 @@ from muntin.sql.cursor import Cursor, Span, read, semicolons
 from muntin.sql.definitions import GRAMMAR
 from muntin.sql.expressions import Scope
 from muntin.sql.lowering import Lowered, add_view, lower
-from muntin.sql.ordering import refuse, refuse_streams
+from muntin.sql.ordering import refuse
 from muntin.sql.outputs import HINT, shared
 from muntin.sql.syntax import CreateTable, CreateView, Explain, Insert, Select, Setting, Statement
 
@@ -247,8 +247,9 @@ def question(
         raise SqlError(text, (end, end + 1), "no query is asked", "end with SELECT ... FROM ...")
     lowered = _with_buckets(_lowered(cursor, asked, made.catalog), made)
     if asked.ordering is not None:
-        read_from = map(made.catalog.tables.get, tables_of(lowered.query))
-        refuse_streams(text, asked.ordering, read_from)
+        known = map(made.catalog.tables.get, tables_of(lowered.query))
+        if any(table is not None and table.stream for table in known):
+            raise refuse(text, asked.ordering)
     return Question(text, lowered, made.catalog.tables, explain, made.places)
 
 

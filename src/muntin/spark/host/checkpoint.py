@@ -47,6 +47,7 @@ class Checkpoint:
         OptionError: When the folder isn't a checkpoint of muntin's, or has no such batch.
 
     Attributes:
+        path: Where Spark's own files of the query are.
         batch: The batch that is read, whatever is committed meanwhile.
         operators: How many operators keep state.
         oldest: The oldest batch that can be read.
