@@ -286,7 +286,6 @@ CHANGED: dict[str, tuple[dict[str, Any], str]] = {
     "aggregate": ({"aggregate": mt.max("value")}, "agg total: was sum(value), is max(value)"),
     "renamed column": ({"value": "amount"}, "agg total: was sum(value), is sum(amount)"),
     "grace": ({"grace": "1 minute"}, "grace: was 0 seconds, is 1 minute"),
-    "buckets": ({"buckets": 3}, "buckets: was 2, is 3"),
 }
 
 
