@@ -154,11 +154,8 @@ def columns(point: Point, batch: int) -> tuple[Any, Any, Any]:
 
 def fill(folder: Path, point: Point) -> None:
     """Write the files of all batches; where all hold the same messages, they are one on disk."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     # Spark takes them by their time of change.
-    when, kept = time.time() - 100_000, None
+    when = time.time() - 100_000
     for batch in range(point.batches):
         repeats = not point.closes and batch > point.loads
         found = None if repeats else columns(point, batch)
@@ -167,11 +164,19 @@ def fill(folder: Path, point: Point) -> None:
             if found is None:
                 path.hardlink_to(folder / f"{point.loads:05}-{part:03}.parquet")
                 continue
-            at, keys, values = (one[part :: point.files] for one in found)
-            moments = pa.array(at, pa.int64()).cast(pa.timestamp("us", "UTC"))
-            kept = pa.table({"at": moments, "k": keys, "v": values})
-            pq.write_table(kept, path, row_group_size=1 << 20)
-            os.utime(path, (when + batch, when + batch))
+            written_to(path, [one[part :: point.files] for one in found], when + batch)
+
+
+def written_to(path: Path, columns: Sequence[Any], when: float) -> None:
+    """Write a file of times, keys and values, which was changed at some time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    at, keys, values = columns
+    moments = pa.array(at, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    table = pa.table({"at": moments, "k": keys, "v": values})
+    pq.write_table(table, path, row_group_size=1 << 20)
+    os.utime(path, (when, when))
 
 
 def run(point: Point, folder: str, master: str, machines: Sequence[int]) -> dict[str, Any]:

@@ -1,99 +1,320 @@
-"""Ten minutes of one query, and the memory of its processes: ``python -m benches.soak``.
+"""A day in an hour: ``python -m benches.soak [--minutes 60] [--before REVISION]``.
 
-The query has everything on that holds state: early firing each second, late messages, grace. Its
-keys come and go, so that only what retention bounds may stay.
+A topic of JSON in Kafka, hopping windows with all that holds state, a table in PostgreSQL; the
+messages are those of ``benches.day``. On the way the query is killed, stopped and started again,
+both servers die and come back, the shards become more and fewer while it runs, and in the middle
+an earlier build of muntin makes way for this one. At the end every window in the table has to be as
+the day's formula has it, and every message that can't be counted among the rejected, once.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
+import os
 import subprocess
 import sys
+import tarfile
+import tempfile
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
-from benches import processes, venvs
-from benches.__main__ import RESULTS
-from benches.roster import PEERS
-from benches.rounds import ROOT, environment_of
+import polars as pl
+import psycopg
 
-KINDS = ("driver", "JVM", "workers")
-EVERY_SECONDS = 5.0
+from benches.day import HOUR, REASONS, START, Day
+from benches.processes import RunError, end_session, members, users_environment
+from benches.soak_report import written
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benches/results"
+QUERY = "benches.peers.muntin_soak"
+SLIDE, OVERLAP, LATENESS = HOUR // 4, 4, HOUR // 12  # milliseconds, as the query has them
+AWAY_SECONDS = 5  # for which a server that was killed is away
+LOOK_SECONDS, SAMPLE_SECONDS = 0.2, 5.0
+# What happens, and after which share of the time.
+EVENTS = (
+    (0.10, "query killed"), (0.22, "query stopped and started"), (0.34, "PostgreSQL killed"),
+    (0.46, "build changed"), (0.58, "rescale 3"), (0.68, "Kafka killed"), (0.78, "query killed"),
+    (0.90, "rescale 2"),
+)  # fmt: skip
+_NEWEST = """
+SELECT extract(epoch FROM max(window_end)) FROM results
+WHERE emission IN ('full', 'late') AND k >= 0
+"""
+_WINDOWS = """
+SELECT k, extract(epoch FROM window_start)::bigint, n, total, most, emission FROM results
+WHERE k >= 0
+"""
 
 
 def memory(session: int) -> dict[str, float]:
-    """Resident memory by kind of process, MB; pages that workers share count once each."""
-    found = dict.fromkeys(KINDS, 0.0)
-    for pid in processes.members(session):
+    """Memory by kind of process, MB; pages that they share count once."""
+    found = dict.fromkeys(("driver", "JVM", "workers"), 0.0)
+    for pid in members(session):
         with suppress(OSError):
             command = Path(f"/proc/{pid}/cmdline").read_text()
-            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+            rolled = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
             kind = "workers" if "muntin.spark.host.daemon" in command else "driver"
             kind = "JVM" if "SparkSubmit" in command else kind
-            found[kind] += pages * processes.PAGE / 1_048_576
+            found[kind] += sum(int(w.split()[1]) for w in rolled if w.startswith("Pss:")) / 1024
     return found
 
 
-def soak(minutes: float) -> list[dict[str, float]]:
-    """Run the query for some minutes.
+@dataclass
+class Query:
+    """The query's process, one after the other.
 
-    Returns:
-        Seconds since the start and the memory of each kind, every few seconds.
+    Attributes:
+        arguments: Its servers, topic, database and folder.
+        folder: Where it writes.
+        before: The earlier build's source, until it makes way.
     """
-    python = str(venvs.ensure("muntin"))
-    command = [python, "-m", "benches.peers.muntin_soak", str(minutes * 60)]
-    process = subprocess.Popen(
-        command,
-        env=environment_of(PEERS["muntin"]),
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    samples, started = [], time.perf_counter()
-    try:
-        while process.poll() is None:
-            time.sleep(EVERY_SECONDS)
-            samples.append({"seconds": time.perf_counter() - started, **memory(process.pid)})
-    finally:
-        processes.end_session(process.pid)
-        process.wait()
-    if process.returncode:
-        raise processes.RunError(f"the soak ended with code {process.returncode}")
-    return samples[:-1]
+
+    arguments: list[str]
+    folder: Path
+    before: Path | None
+    process: subprocess.Popen[str] = field(init=False)
+
+    def start(self) -> None:
+        """Start it, with the build whose turn it is."""
+        environment = users_environment()
+        if self.before is not None:
+            environment["PYTHONPATH"] = str(self.before)
+        with (self.folder / "out").open("a") as out, (self.folder / "errors").open("a") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", QUERY, *self.arguments], cwd=ROOT, env=environment,
+                stdin=subprocess.PIPE, stdout=out, stderr=errors, text=True,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def order(self, command: str) -> None:
+        """Give it a command."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{command}\n")
+        self.process.stdin.flush()
+
+    def stop(self) -> None:
+        """Stop it as its user would, and wait for its end."""
+        self.order("stop")
+        self.process.wait(timeout=180)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        end_session(self.process.pid)
+        self.process.wait(timeout=60)
+
+    def check(self) -> None:
+        """Raises ``RunError`` when it has ended by itself."""
+        if self.process.poll() is not None:
+            raise RunError((self.folder / "errors").read_text()[-3000:])
 
 
-def table(samples: list[dict[str, float]]) -> str:
-    """The median of each minute, as Markdown."""
-    lines = ["| minute | " + " | ".join(f"{kind} MB" for kind in KINDS) + " |"]
-    lines.append("| --- " * (1 + len(KINDS)) + "|")
-    for minute in range(int(samples[-1]["seconds"] // 60) + 1):
-        within = [s for s in samples if int(s["seconds"] // 60) == minute]
-        if len(within) > 1:
-            medians = (statistics.median(s[kind] for s in within) for kind in KINDS)
-            lines.append(f"| {minute + 1} | " + " | ".join(f"{m:.0f}" for m in medians) + " |")
-    return "\n".join(lines)
+@dataclass
+class Hour:
+    """The run, and what is seen of it."""
+
+    day: Day
+    query: Query
+    kafka: Any
+    postgres: Any
+    dsn: str
+    began: float = 0.0
+    samples: list[dict[str, float]] = field(default_factory=list)
+    happened: list[dict[str, Any]] = field(default_factory=list)
+    latencies: list[dict[str, float]] = field(default_factory=list)
+    closed: int = START
+
+    def happen(self, event: str) -> None:
+        """Let something happen; a server's coming back isn't waited for."""
+        self.happened.append({"minute": round((time.time() - self.began) / 60, 2), "what": event})
+        print(self.happened[-1], flush=True)
+        server = {"PostgreSQL killed": self.postgres, "Kafka killed": self.kafka}.get(event)
+        if server is not None:
+            server.kill()
+            threading.Timer(AWAY_SECONDS, server.start).start()
+        elif event.startswith("rescale"):
+            self.query.order(event)
+        else:
+            self.query.kill() if event == "query killed" else self.query.stop()
+            if event == "build changed":
+                self.query.before = None
+            self.query.start()
+
+    def look(self, reader: Iterator[int]) -> None:
+        """See which windows can be read now that couldn't before."""
+        newest, now = next(reader), time.time()
+        while self.closed < newest:
+            self.closed += SLIDE
+            due = (self.closed + LATENESS - START) / 1000 / self.day.speed
+            found = {"minute": due / 60, "seconds": now - self.began - due}
+            if self.closed <= START + 24 * HOUR - LATENESS:
+                self.latencies.append(found)
+
+    def sample(self) -> None:
+        """See how much memory there is in use."""
+        minute = (time.time() - self.began) / 60
+        self.samples.append({"minute": minute, **memory(self.query.process.pid)})
+
+    def run(self) -> None:
+        """From the day's first message to its last."""
+        reader, left, sampled = newest_windows(self.dsn), list(EVENTS), 0.0
+        while (spent := time.time() - self.began) < self.day.seconds:
+            self.query.check()
+            if left and spent >= left[0][0] * self.day.seconds:
+                self.happen(left.pop(0)[1])
+            self.look(reader)
+            if spent - sampled >= SAMPLE_SECONDS:
+                sampled = spent
+                self.sample()
+            time.sleep(LOOK_SECONDS)
+
+
+def newest_windows(dsn: str) -> Iterator[int]:
+    """Where the last window ends that is complete in the table, milliseconds, at each look."""
+    connection, newest = None, START
+    while True:
+        with suppress(psycopg.Error):
+            connection = connection or psycopg.connect(dsn, autocommit=True, connect_timeout=1)
+        if connection is not None:
+            try:
+                (found,) = connection.execute(_NEWEST).fetchone() or (None,)
+                newest = newest if found is None else int(found * 1000)
+            except psycopg.errors.UndefinedTable:
+                pass
+            except psycopg.Error:
+                connection = None
+        yield newest
+
+
+def expected(day: Day) -> tuple[pl.DataFrame, dict[str, int]]:
+    """All windows by the day's formula, and how many messages there are of each reason."""
+    parts, reasons = [], dict.fromkeys(REASONS, 0)
+    for step in range(day.steps):
+        sent = day.messages(step)
+        whole = sent.reasons < 0
+        pane = sent.at[whole] // SLIDE
+        parts.append(pl.DataFrame({"k": sent.keys[whole], "pane": pane, "v": sent.values[whole]}))
+        for number in sent.reasons[~whole].tolist():
+            reasons[REASONS[number]] += 1
+    aggregates = [pl.col("n").sum(), pl.col("total").sum(), pl.col("most").max()]
+    first = [pl.len().alias("n"), pl.col("v").sum().alias("total"), pl.col("v").max().alias("most")]
+    panes = pl.concat(parts).group_by("k", "pane").agg(first).cast(pl.Int64)
+    shifted = [panes.with_columns(pl.col("pane") - n) for n in range(OVERLAP)]
+    return pl.concat(shifted).group_by("k", "pane").agg(aggregates).sort("k", "pane"), reasons
+
+
+def check(day: Day, dsn: str) -> dict[str, Any]:
+    """Hold the tables against the formula.
+
+    Raises:
+        RunError: When a window is missing, too many, or another than it has to be, or a rejected
+            message is missing or there twice.
+    """
+    windows, reasons = expected(day)
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute(_WINDOWS).fetchall()
+        query = "SELECT reason, count(*) FROM rejected GROUP BY reason"
+        rejected = dict(connection.execute(query).fetchall())
+    names = ["k", "pane", "n", "total", "most", "emission"]
+    found = pl.DataFrame(rows, schema=names, orient="row")
+    found = found.with_columns(pl.col("pane") * 1000 // SLIDE).sort("k", "pane")
+    emissions = dict(found["emission"].value_counts().iter_rows())
+    got = found.drop("emission").cast(pl.Int64)
+    if not got.equals(windows):
+        both = got.join(windows, on=["k", "pane"], how="full", coalesce=True)
+        wrong = both.filter(
+            pl.any_horizontal(
+                pl.col(n).ne_missing(pl.col(f"{n}_right")) for n in ("n", "total", "most")
+            )
+        )
+        raise RunError(f"{len(wrong)} windows of {len(windows)} differ: {wrong.head(10)}")
+    if rejected != {reason: count for reason, count in reasons.items() if count}:
+        raise RunError(f"{rejected} were rejected, {reasons} had to be")
+    counted = int(windows["n"].sum()) // OVERLAP
+    return {"windows": len(windows), "counted": counted, "rejected": rejected, "emitted": emissions}
+
+
+def earlier(revision: str, folder: Path) -> Path:
+    """The source of an earlier build."""
+    packed = subprocess.run(
+        ["git", "archive", revision, "src"], cwd=ROOT, check=True, capture_output=True
+    ).stdout
+    with tarfile.open(fileobj=BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "src"
+
+
+@contextmanager
+def hour(minutes: float, before: str) -> Iterator[Hour]:
+    """All that the run needs, on loopback; it goes with it."""
+    from tests.services.kafka import Kafka
+    from tests.services.postgres import Postgres
+
+    with tempfile.TemporaryDirectory() as name, ExitStack() as ends:
+        folder, kafka, postgres = Path(name), Kafka(), Postgres()
+        ends.callback(kafka.remove)
+        ends.callback(postgres.remove)
+        topic, dsn = kafka.topic(4), postgres.database()
+        day = Day(minutes * 60)
+        query = Query([kafka.servers, topic, dsn, name], folder, earlier(before, folder))
+        run = Hour(day, query, kafka, postgres, dsn)
+        query.start()
+        ends.callback(query.kill)
+        while "started" not in (folder / "out").read_text():
+            query.check()
+            time.sleep(LOOK_SECONDS)
+        run.began = time.time() + 5
+        sender = subprocess.Popen(
+            [sys.executable, "-m", "benches.day", kafka.servers, topic, str(day.seconds),
+             str(run.began)], cwd=ROOT,
+        )  # fmt: skip
+        ends.callback(sender.kill)
+        yield run
+        if sender.wait(timeout=660):
+            raise RunError("the messages couldn't be sent")
 
 
 def main() -> int:
-    """Soak, print and keep the table."""
+    """Let the hour run, check what came out, and keep what was seen."""
     parser = argparse.ArgumentParser(prog="benches.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10)
-    minutes = parser.parse_args().minutes
-    samples = soak(minutes)
-    emitted = table(samples)
-    print(emitted)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--before", default="HEAD~1", help="the build that makes way in the middle")
+    given = parser.parse_args()
+    os.environ.setdefault("MUNTIN_SERVICES", "required")
+    with hour(given.minutes, given.before) as run:
+        run.run()
+        settle(run)
+        run.query.stop()
+        found = check(run.day, run.dsn)
+        lines = (run.query.folder / "batches").read_text().splitlines()
+        said = (run.query.folder / "out").read_text().splitlines()
+    batches = [json.loads(line) for line in lines]
+    kept = {"minutes": given.minutes, "before": given.before, "began": run.began, **found,
+            "said": [line for line in said if line != "started"], "events": run.happened,
+            "samples": run.samples, "latencies": run.latencies, "batches": batches}  # fmt: skip
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "soak.json").write_text(json.dumps(samples, indent=1) + "\n")
-    (RESULTS / "soak.md").write_text(
-        f"# Memory over {minutes:g} minutes\n\n"
-        "20 000 rows/s, keys that change every minute, tumbling 10 s, early each second, grace\n"
-        "30 s; resident memory, the median of each minute.\n\n" + emitted + "\n"
-    )
+    (RESULTS / "soak.json").write_text(json.dumps(kept) + "\n")
+    text = written(kept)
+    (RESULTS / "soak.md").write_text(text)
+    print(text)
     return 0
+
+
+def settle(run: Hour) -> None:
+    """Wait until the table holds the day's last windows, and nothing more comes."""
+    reader, until = newest_windows(run.dsn), time.time() + 300
+    while time.time() < until and next(reader) < START + 24 * HOUR + 3 * SLIDE:
+        run.query.check()
+        run.look(reader)
+        time.sleep(LOOK_SECONDS)
+    time.sleep(15)
 
 
 if __name__ == "__main__":

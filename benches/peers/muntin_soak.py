@@ -1,51 +1,72 @@
-"""The query of the soak: ``python -m benches.peers.muntin_soak SECONDS``."""
+"""The query of the soak: ``python -m benches.peers.muntin_soak SERVERS TOPIC DSN FOLDER``.
+
+It reads commands from its standard input, a line each: ``rescale N``, and ``stop``.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
-import tempfile
+import threading
 import time
-
-from pyspark.sql import functions as F
+from pathlib import Path
+from typing import Any
 
 import muntin as mt
-from benches.peers.muntin_settings import OWN
-from benches.peers.spark_session import session
 
-ROWS_A_SECOND = 20_000
+SIZE, SLIDE, LATENESS, GRACE = "1 hour", "15 minutes", "5 minutes", "2 hours"
 
 
-def main(seconds: float) -> None:
-    """Run it for so long."""
-    spark = session(more=OWN)
-    rate = spark.readStream.format("rate").option("rowsPerSecond", ROWS_A_SECOND).load()
-    # A new set of keys every minute; one row in a hundred is 20 seconds late.
-    late = F.when(F.col("value") % 100 == 37, F.expr("interval 20 seconds"))
-    events = rate.select(
-        (F.col("value") % 10_000 + F.minute("timestamp") * 10_000).alias("k"),
-        (F.col("value") % 1000).alias("v"),
-        F.coalesce(F.col("timestamp") - late, F.col("timestamp")).alias("ts"),
+def counted(spark: Any, servers: str, topic: str) -> Any:
+    """Everything on that holds state: panes, early and late firing, grace."""
+    messages = mt.kafka(servers, topic, columns="at timestamp, k long, v long").stream(spark)
+    windows = mt.windowed(messages, key="k", time="at", lateness=LATENESS).hopping(SIZE, SLIDE)
+    windows = windows.early(every="10 seconds").late(grace=GRACE, every="10 seconds")
+    return windows.agg(n=mt.count(), total=mt.sum("v"), most=mt.max("v"))
+
+
+def note_batches(query: Any, path: Path, ends: threading.Event) -> None:
+    """Append each batch's time, once, to a file."""
+    noted: set[tuple[str, int]] = set()
+    while not ends.wait(1):
+        inner = query.query
+        for progress in [] if inner is None else inner.recentProgress:
+            batch = str(progress["runId"]), progress["batchId"]
+            if progress["numInputRows"] and batch not in noted:
+                noted.add(batch)
+                took = progress["durationMs"]["triggerExecution"]
+                line = {"at": progress["timestamp"], "ms": took}
+                with path.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+
+
+def main(servers: str, topic: str, dsn: str, folder: str) -> None:
+    """Run it until it is stopped."""
+    spark = mt.session(master="local[2]")
+    query = counted(spark, servers, topic).start(
+        checkpoint=f"{folder}/checkpoint",
+        results=mt.to_postgres(dsn, "results"),
+        rejected=mt.to_postgres(dsn, "rejected"),
     )
-    results = (
-        mt.windowed(events, key="k", time="ts", lateness="1 second")
-        .tumbling("10 seconds")
-        .early(every="1 second")
-        .late(grace="30 seconds", each=True)
-        .agg(n=mt.count(), total=mt.sum("v"), most=mt.max("v"))
-        .results
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        writer = results.writeStream.format("noop").option("checkpointLocation", folder)
-        query = writer.trigger(processingTime="1 second").start()
-        until = time.time() + seconds
-        while time.time() < until and query.isActive:
-            time.sleep(1)
-        failed = query.exception()
+    ends = threading.Event()
+    notes = threading.Thread(target=note_batches, args=(query, Path(folder, "batches"), ends))
+    notes.start()
+    print("started", flush=True)
+    try:
+        for line in sys.stdin:
+            word, *rest = line.split()
+            if word == "stop":
+                break
+            began = time.monotonic()
+            query.rescale(int(rest[0]))
+            print(f"rescaled in {time.monotonic() - began:.1f} s", flush=True)
+        if not query.is_active:
+            query.await_end(1)
         query.stop()
-    spark.stop()
-    if failed is not None:
-        raise SystemExit(str(failed))
+    finally:
+        ends.set()
+        notes.join()
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]))
+    main(*sys.argv[1:])

@@ -1,0 +1,154 @@
+"""The messages of a day, replayed faster than its clock: ``python -m benches.day``.
+
+What is sent follows from its number alone, so that it is known at the end what had to come out:
+few messages by night and many in the evening, a set of keys for each hour, tides of stragglers
+every few hours, some that come a third of a day late, and some that nobody can read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+START = 1_767_225_600_000  # milliseconds, a midnight
+HOUR = 3_600_000
+PARTITIONS = 4
+# Between two moments at which messages are sent, seconds of the wall clock.
+STEP = 0.1
+LEAST, MOST = 1_000, 10_000  # messages a second, by night and in the evening
+KEYS = 500  # of each hour
+# What is sent on purpose that can't be counted, and the reason that the query gives.
+REASONS = ("null_key", "null_time", "malformed", "future", "late")
+_EVERY = 5_000  # messages of each reason
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Some messages in the order in which they are sent.
+
+    Attributes:
+        at: Their times, milliseconds.
+        keys: Their keys.
+        values: Their values.
+        reasons: Why each can't be counted, as a place in ``REASONS``; -1 where it can.
+    """
+
+    at: Any
+    keys: Any
+    values: Any
+    reasons: Any
+
+    def texts(self) -> list[bytes]:
+        """Each as the JSON that is sent."""
+        stamps = np.datetime_as_string(self.at.astype("datetime64[ms]"), timezone="UTC")
+        found = []
+        for at, k, v, reason in zip(
+            stamps.tolist(), self.keys.tolist(), self.values.tolist(), self.reasons.tolist(),
+            strict=True,
+        ):  # fmt: skip
+            text = f'{{"at":"{at}","k":{k},"v":{v}}}'
+            if reason == 0:
+                text = f'{{"at":"{at}","k":null,"v":{v}}}'
+            elif reason == 1:
+                text = f'{{"k":{k},"v":{v}}}'
+            elif reason == 2:
+                text = text[: 20 + v % 20]
+            found.append(text.encode())
+        return found
+
+
+@dataclass(frozen=True)
+class Day:
+    """A day in so many seconds of the wall clock."""
+
+    seconds: float
+
+    @property
+    def steps(self) -> int:
+        """How often messages are sent."""
+        return round(self.seconds / STEP)
+
+    @property
+    def speed(self) -> float:
+        """How much faster its clock runs than the wall's."""
+        return 24 * HOUR / 1000 / self.seconds
+
+    def clock(self, step: float) -> float:
+        """The day's time at a step, milliseconds."""
+        return START + 24 * HOUR * step / self.steps
+
+    def count(self, step: int) -> int:
+        """How many messages are sent at a step: most at eight in the evening."""
+        hour = 24 * step / self.steps
+        share = (1 + math.cos((hour - 20) * math.pi / 12)) / 2
+        return round(STEP * (LEAST + (MOST - LEAST) * share**2))
+
+    def messages(self, step: int) -> Messages:
+        """Those of a step."""
+        n = self.count(step)
+        i = np.arange(n, dtype=np.int64) + step * 1_000_003
+        mixed = (i * 1_103_515_245 + 12_345) % 2**31
+        hour = 24 * step / self.steps
+        at = int(self.clock(step)) - mixed // 11 % 120_000
+        # Every fourth hour a third of its first half's messages are up to an hour and a half late.
+        if hour % 4 >= 3 and hour % 1 < 0.5:
+            at = at - np.where(mixed // 7 % 3 == 0, mixed // 13 % (HOUR * 3 // 2), 0)
+        kind = i % _EVERY
+        # Nothing can be late before there is a watermark.
+        reasons = np.where(kind < len(REASONS) - (hour < 1), kind, -1)
+        at = np.where(reasons == 3, at + 20 * 365 * 24 * HOUR, at)
+        at = np.where(reasons == 4, at - 8 * HOUR, at)
+        keys = mixed // 256 % KEYS + int(hour) * KEYS
+        return Messages(at, keys, mixed % 1000, reasons)
+
+
+def send(servers: str, topic: str, day: Day, began: float) -> None:
+    """Send the day's messages, each step at its time, and one that closes all windows."""
+    from confluent_kafka import Producer
+
+    # Brokers that are away are waited for; nothing is sent twice then, or out of order.
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True,
+                         "message.timeout.ms": 600_000, "log_level": 2,
+                         "queue.buffering.max.messages": 2_000_000})  # fmt: skip
+    failed = []
+
+    def keep(error: Any, _: Any) -> None:
+        if error is not None:
+            failed.append(error)
+
+    behind = 0.0
+    for step in range(day.steps):
+        due = began + step * STEP
+        time.sleep(max(0.0, due - time.time()))
+        behind = max(behind, time.time() - due)
+        for n, text in enumerate(day.messages(step).texts()):
+            producer.produce(topic, text, None, n % PARTITIONS, on_delivery=keep)
+        producer.poll(0)
+    end = np.datetime_as_string(np.datetime64(START + 48 * HOUR, "ms"), timezone="UTC")
+    for partition in range(PARTITIONS):
+        text = f'{{"at":"{end}","k":-1,"v":0}}'
+        producer.produce(topic, text.encode(), None, partition, on_delivery=keep)
+    producer.flush(600)
+    if failed or len(producer):
+        raise RuntimeError(f"{len(failed)} messages weren't sent: {failed[:1]}")
+    print(f"behind its clock by {behind:.2f} s at most", flush=True)
+
+
+def main() -> None:
+    """Send a day's messages to a topic."""
+    parser = argparse.ArgumentParser(prog="benches.day", description=__doc__)
+    parser.add_argument("servers")
+    parser.add_argument("topic")
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("began", type=float)
+    given = parser.parse_args()
+    send(given.servers, given.topic, Day(given.seconds), given.began)
+
+
+if __name__ == "__main__":
+    main()

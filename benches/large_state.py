@@ -1,0 +1,174 @@
+"""A state of tens of millions of keys: ``python -m benches.large_state [--keys 50000000]``.
+
+Every key has one open window. Spark native with RocksDB and muntin load the same files of Parquet,
+a million keys a batch, and take small batches then; the query is started again from its
+checkpoint, and at last a message far ahead closes all windows at once. Each step runs in a process
+of its own, everything at its defaults but that both have as many shards as there are cores. A
+result counts only where as many windows closed as there were keys, with all that they counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benches.processes import proportional_mb, users_environment
+from benches.scaling import Point, columns, fill, written_to
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = ROOT / "benches/results/large_state.json"
+PEERS = ("native", "muntin")
+DAY = 86_400_000_000
+SMALL = Point()
+
+
+def native(folder: str, write: Callable[..., None]) -> Any:
+    """The query that Spark's guide would have you write."""
+    from pyspark.sql import functions as F
+
+    from benches.peers.spark_session import session
+
+    spark = session("rocksdb")
+    counted = (
+        messages(spark, folder)
+        .withWatermark("at", "30 days")
+        .groupBy(F.window("at", "1 second"), "k")
+        .agg(F.count("*").alias("n"), F.sum("v").alias("s"), F.max("v").alias("m"))
+    )
+    writer = counted.writeStream.outputMode("append").foreachBatch(write)
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
+    return writer.trigger(availableNow=True).start()
+
+
+def muntin(folder: str, write: Callable[..., None]) -> Any:
+    """The README's sentence."""
+    import muntin as mt
+
+    spark = mt.session(master="local[2]")
+    windows = mt.windowed(messages(spark, folder), key="k", time="at", lateness="30 days")
+    counted = windows.tumbling("1 second").agg(n=mt.count(), s=mt.sum("v"), m=mt.max("v"))
+    checkpoint = f"{folder}/checkpoint"
+    return counted.start(checkpoint=checkpoint, results=write, available_now=True).query
+
+
+def messages(spark: Any, folder: str) -> Any:
+    """The stream of a folder."""
+    read = spark.readStream.schema("at timestamp, k long, v long")
+    return read.option("maxFilesPerTrigger", SMALL.files).parquet(f"{folder}/in")
+
+
+def run(peer: str, folder: str) -> None:
+    """Take all files that are there; prints how long batches took, and what closed, as JSON."""
+    from pyspark.sql import functions as F
+
+    began, found, ends = time.monotonic(), np.zeros(2, dtype=np.int64), []
+
+    def write(rows: Any, _: int) -> None:
+        whole = rows.agg(F.count("*"), F.sum("n")).first()
+        found[:] += [value or 0 for value in whole]
+        ends.append(time.monotonic() - began)
+
+    query = {"native": native, "muntin": muntin}[peer](folder, write)
+    query.awaitTermination()
+    took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress
+            if p["numInputRows"]]  # fmt: skip
+    print(json.dumps({"closed": found.tolist(), "took": took, "first": ends[0]}))
+
+
+def watched(peer: str, folder: str) -> dict[str, Any]:
+    """One process of a peer, and the most memory that it had.
+
+    Raises:
+        RuntimeError: When it failed.
+    """
+    command = [sys.executable, "-m", "benches.large_state", "--run", peer, folder]
+    with open(f"{folder}/errors", "w") as errors, open(f"{folder}/out", "w") as out:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=out, stderr=errors, env=users_environment(),
+            start_new_session=True,
+        )  # fmt: skip
+        peak = 0.0
+        while process.poll() is None:
+            peak = max(peak, proportional_mb(process.pid))
+            time.sleep(1)
+    if process.returncode:
+        raise RuntimeError(Path(folder, "errors").read_text()[-3000:])
+    return {**json.loads(Path(folder, "out").read_text().splitlines()[-1]), "peak_mb": peak}
+
+
+def add(folder: str, number: int, table: tuple[Any, Any, Any]) -> None:
+    """One more batch's files."""
+    for part in range(SMALL.files):
+        path = Path(folder, "in", f"9{number:04}-{part:03}.parquet")
+        written_to(path, [one[part :: SMALL.files] for one in table], time.time() + number)
+
+
+def measured(peer: str, keys: int) -> dict[str, float]:
+    """The figures of a peer.
+
+    Raises:
+        RuntimeError: When windows or messages are missing.
+    """
+    point = replace(SMALL, keys=keys, warm=4, measured=20)
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(f"{folder}/in")
+        fill(Path(folder, "in"), point)
+        first = watched(peer, folder)
+        loads, small = first["took"][: point.loads], first["took"][point.loads + point.warm :]
+        state = Path(folder, "checkpoint/state")
+        size = sum(path.stat().st_size for path in state.rglob("*") if path.is_file())
+        add(folder, 1, columns(point, point.loads))
+        again = watched(peer, folder)
+        at, k, v = columns(point, point.loads)
+        add(folder, 2, (at[:2] + 365 * DAY, k[:2], v[:2]))
+        last = watched(peer, folder)
+    counted = keys + SMALL.rows * (point.warm + point.measured + 1)
+    if last["closed"] != [keys, counted]:
+        raise RuntimeError(f"{last['closed']} instead of {[keys, counted]}")
+    return {
+        "keys": keys,
+        "loaded_a_second": keys / sum(loads),
+        "longest_load": max(loads),
+        "batch": statistics.median(small),
+        "longest": max(small),
+        "bytes_a_key": size / keys,
+        "restart": again["first"],
+        "closing": sum(last["took"]),
+        "peak_mb": first["peak_mb"],
+        "peak_mb_restart": again["peak_mb"],
+        "peak_mb_closing": last["peak_mb"],
+    }
+
+
+def main() -> None:
+    """Measure the peers in turn, and keep what was found."""
+    parser = argparse.ArgumentParser(prog="benches.large_state", description=__doc__)
+    parser.add_argument("--keys", type=int, default=50_000_000)
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.run:
+        return run(*given.run)
+    for peer in given.peers.split(","):
+        found = measured(peer, given.keys)
+        print(peer, json.dumps(found), flush=True)
+        known = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+        known.setdefault(peer, {})[str(given.keys)] = found
+        KEPT.write_text(json.dumps(known, indent=1) + "\n")
+    return None
+
+
+if __name__ == "__main__":
+    main()

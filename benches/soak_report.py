@@ -1,0 +1,90 @@
+"""What was seen in the soak's hour, as a page of Markdown."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from benches.day import STEP, Day
+
+KINDS = ("driver", "JVM", "workers")
+# How many rows the table has.
+PARTS = 12
+# For how many minutes what happened may still be seen.
+AFTER = 1.0
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that such a share lies at or below.
+
+    Example:
+        >>> percentile([3, 1, 2], 0.5), percentile([3, 1, 2], 0.99)
+        (2, 3)
+    """
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """Median, 99th percentile and maximum of some values."""
+    found = (percentile(values, 0.5), percentile(values, 0.99), max(values))
+    return " / ".join(f"{one:.{digits}f}" for one in found)
+
+
+def written(kept: Mapping[str, Any]) -> str:
+    """The page."""
+    batches = [
+        {**one, "minute": (datetime.fromisoformat(one["at"]).timestamp() - kept["began"]) / 60}
+        for one in kept["batches"]
+    ]
+    latencies = [one["seconds"] for one in kept["latencies"]]
+    quiet = [one["seconds"] for one in kept["latencies"] if not disturbed(kept, one["minute"])]
+    rejected = ", ".join(f"{n} `{reason}`" for reason, n in kept["rejected"].items())
+    emitted = ", ".join(f"{n} `{emission}`" for emission, n in kept["emitted"].items())
+    messages = kept["counted"] + sum(kept["rejected"].values())
+    seen = f"{spread(latencies)}; {spread(quiet)} where nothing happened a minute before"
+    took = spread([one["ms"] / 1000 for one in batches], 2)
+    head = f"""# A day in {kept["minutes"]:g} minutes
+
+{messages:,} messages of JSON in Kafka, hopping windows of an hour by 15 minutes of the
+day's clock, early and late firing, two hours' grace, a table in PostgreSQL. All {kept["windows"]:,}
+windows in the table equal the formula's ({emitted} last), and of the rejected
+each is there once: {rejected}.
+
+- From the moment a window is due until it can be read in PostgreSQL, seconds: {seen} (median, 99 %, longest)
+- Batches, seconds: {took}
+- {kept["before"]} made way for the build that is measured; {"; ".join(kept["said"])}
+"""
+    return "\n".join([head, *table(kept, batches)]) + "\n"
+
+
+def disturbed(kept: Mapping[str, Any], minute: float) -> bool:
+    """Whether something happened shortly before."""
+    return any(one["minute"] - 0.1 <= minute <= one["minute"] + AFTER for one in kept["events"])
+
+
+def table(kept: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each twelfth of the time."""
+    length, day = kept["minutes"] / PARTS, Day(kept["minutes"] * 60)
+    memory = [f"{kind} MB" for kind in KINDS]
+    names = ["minutes", "messages/s", *memory, "batches s", "windows s", ""]
+    lines = ["| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]
+    for part in range(PARTS):
+        first, end = part * length, (part + 1) * length
+
+        def within(rows: Any, first: float = first, end: float = end) -> list[Any]:
+            return [one for one in rows if first <= one["minute"] < end]
+
+        samples, took = within(kept["samples"]), within(batches)
+        latencies = [one["seconds"] for one in within(kept["latencies"])]
+        steps = range(round(first * 60 / STEP), round(end * 60 / STEP))
+        rate = sum(map(day.count, steps)) / length / 60
+        cells = [f"{first:g}–{end:g}", f"{rate:,.0f}"]
+        cells += [f"{statistics.median(one[kind] for one in samples):.0f}" for kind in KINDS]
+        cells.append(spread([one["ms"] / 1000 for one in took], 2) if took else "")
+        cells.append(spread(latencies) if latencies else "")
+        cells.append(", ".join(one["what"] for one in within(kept["events"])))
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
