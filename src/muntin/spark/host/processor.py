@@ -83,8 +83,11 @@ class ShardSteps:
                 continue
             if kind == REJECTED and self.stage.beside is not None:
                 frame = self.stage.beside.fit(frame, schema)
+            # All that a shard emits reaches the JVM in one piece, which is as large as its heap
+            # where millions of windows close at once.
+            large = len(frame) > _ROWS_A_BLOB
             for start in range(0, len(frame), _ROWS_A_BLOB):
-                blob = to_blob(frame.slice(start, _ROWS_A_BLOB), schema)
+                blob = to_blob(frame.slice(start, _ROWS_A_BLOB), schema, compressed=large)
                 yield Row(kind=kind, blob=blob, progress=None)
 
 

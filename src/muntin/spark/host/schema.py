@@ -151,10 +151,11 @@ def to_batches(frame: pl.DataFrame, schema: StructType) -> list[pa.RecordBatch]:
     return table.combine_chunks().to_batches()
 
 
-def to_blob(frame: pl.DataFrame, schema: StructType) -> bytes:
+def to_blob(frame: pl.DataFrame, schema: StructType, *, compressed: bool = False) -> bytes:
     """The same as one Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, arrow_schema(schema)) as writer:
+    options = pa.ipc.IpcWriteOptions(compression="zstd" if compressed else None)
+    with pa.ipc.new_stream(sink, arrow_schema(schema), options=options) as writer:
         for batch in to_batches(frame, schema):
             writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
