@@ -5,6 +5,7 @@ a million keys a batch, and take small batches then; the query is started again 
 checkpoint, and at last a message far ahead closes all windows at once. Each step runs in a process
 of its own, everything at its defaults but that both have as many shards as there are cores. A
 result counts only where as many windows closed as there were keys, with all that they counted.
+Of Flink with RocksDB it is only seen what its checkpoint takes.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ import numpy as np
 
 from benches.processes import proportional_mb, users_environment
 from benches.scaling import Point, columns, fill, written_to
+from benches.venvs import ensure
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "benches/results/large_state.json"
-PEERS = ("native", "muntin")
+PEERS = ("native", "muntin", "flink")
 DAY = 86_400_000_000
 SMALL = Point()
 
@@ -132,7 +134,7 @@ def measured(peer: str, keys: int) -> dict[str, float]:
         add(folder, 1, columns(point, point.loads))
         again = watched(peer, folder)
         at, k, v = columns(point, point.loads)
-        add(folder, 2, (at[:2] + 365 * DAY, k[:2], v[:2]))
+        add(folder, 2, (at[:2] + 200 * DAY, k[:2], v[:2]))
         last = watched(peer, folder)
     counted = keys + SMALL.rows * (point.warm + point.measured + 1)
     if last["closed"] != [keys, counted]:
@@ -152,6 +154,22 @@ def measured(peer: str, keys: int) -> dict[str, float]:
     }
 
 
+def checkpoint_of_flink(keys: int) -> dict[str, float]:
+    """What a checkpoint of Flink's takes.
+
+    Raises:
+        RuntimeError: When it failed.
+    """
+    command = [str(ensure("flink")), "-m", "benches.peers.flink_state", str(keys)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=users_environment()
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-3000:])
+    line = json.loads(done.stdout.splitlines()[-1])
+    return {"keys": keys, "bytes_a_key": line["bytes"] / keys, "seconds": line["seconds"]}
+
+
 def main() -> None:
     """Measure the peers in turn, and keep what was found."""
     parser = argparse.ArgumentParser(prog="benches.large_state", description=__doc__)
@@ -162,7 +180,8 @@ def main() -> None:
     if given.run:
         return run(*given.run)
     for peer in given.peers.split(","):
-        found = measured(peer, given.keys)
+        flink = peer == "flink"
+        found = checkpoint_of_flink(given.keys) if flink else measured(peer, given.keys)
         print(peer, json.dumps(found), flush=True)
         known = json.loads(KEPT.read_text()) if KEPT.exists() else {}
         known.setdefault(peer, {})[str(given.keys)] = found

@@ -128,6 +128,8 @@ FACTORS = {
     "hot": Factor("of a hundred messages those of one key", Point(rows=1_000_000), (1, 50, 90, 99)),
     "executors": Factor("processes of a cluster on two cores, each with a task and a shard",
                         Point(rows=100_000), (2, 4, 8, 16), ("executors", "files", "shards")),
+    "tasks": Factor("tasks that read, and as many shards, of two processes of a cluster",
+                    Point(executors=2, warm=30), (2, 16, 64, 200), ("files", "shards")),
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -153,14 +154,16 @@ class Hour:
         while self.closed < newest:
             self.closed += SLIDE
             due = (self.closed + LATENESS - START) / 1000 / self.day.speed
-            found = {"minute": due / 60, "seconds": now - self.began - due}
+            late = round(now - self.began - due, 2)
+            found = {"minute": round(due / 60, 2), "seconds": late}
             if self.closed <= START + 24 * HOUR - LATENESS:
                 self.latencies.append(found)
 
     def sample(self) -> None:
         """See how much memory there is in use."""
         minute = (time.time() - self.began) / 60
-        self.samples.append({"minute": minute, **memory(self.query.process.pid)})
+        found = {kind: round(size) for kind, size in memory(self.query.process.pid).items()}
+        self.samples.append({"minute": round(minute, 2), **found})
 
     def run(self) -> None:
         """From the day's first message to its last."""
@@ -295,7 +298,7 @@ def main() -> int:
         found = check(run.day, run.dsn)
         lines = (run.query.folder / "batches").read_text().splitlines()
         said = (run.query.folder / "out").read_text().splitlines()
-    batches = [json.loads(line) for line in lines]
+    batches = [in_minutes(json.loads(line), run.began) for line in lines]
     kept = {"minutes": given.minutes, "before": given.before, "began": run.began, **found,
             "said": [line for line in said if line != "started"], "events": run.happened,
             "samples": run.samples, "latencies": run.latencies, "batches": batches}  # fmt: skip
@@ -305,6 +308,12 @@ def main() -> int:
     (RESULTS / "soak.md").write_text(text)
     print(text)
     return 0
+
+
+def in_minutes(batch: dict[str, Any], began: float) -> list[float]:
+    """When a batch began, in minutes, and how many seconds it took."""
+    at = datetime.fromisoformat(batch["at"]).timestamp()
+    return [round((at - began) / 60, 2), batch["ms"] / 1000]
 
 
 def settle(run: Hour) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from benches.day import STEP, Day
@@ -35,17 +34,14 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
 
 def written(kept: Mapping[str, Any]) -> str:
     """The page."""
-    batches = [
-        {**one, "minute": (datetime.fromisoformat(one["at"]).timestamp() - kept["began"]) / 60}
-        for one in kept["batches"]
-    ]
+    batches = [{"minute": minute, "seconds": took} for minute, took in kept["batches"]]
     latencies = [one["seconds"] for one in kept["latencies"]]
     quiet = [one["seconds"] for one in kept["latencies"] if not disturbed(kept, one["minute"])]
     rejected = ", ".join(f"{n} `{reason}`" for reason, n in kept["rejected"].items())
     emitted = ", ".join(f"{n} `{emission}`" for emission, n in kept["emitted"].items())
     messages = kept["counted"] + sum(kept["rejected"].values())
     seen = f"{spread(latencies)}; {spread(quiet)} where nothing happened a minute before"
-    took = spread([one["ms"] / 1000 for one in batches], 2)
+    took = spread([one["seconds"] for one in batches], 2)
     head = f"""# A day in {kept["minutes"]:g} minutes
 
 {messages:,} messages of JSON in Kafka, hopping windows of an hour by 15 minutes of the
@@ -53,7 +49,8 @@ day's clock, early and late firing, two hours' grace, a table in PostgreSQL. All
 windows in the table equal the formula's ({emitted} last), and of the rejected
 each is there once: {rejected}.
 
-- From the moment a window is due until it can be read in PostgreSQL, seconds: {seen} (median, 99 %, longest)
+- From the moment a window is due until it can be read in PostgreSQL, seconds (median / 99 % /
+  longest): {seen}
 - Batches, seconds: {took}
 - {kept["before"]} made way for the build that is measured; {"; ".join(kept["said"])}
 """
@@ -83,7 +80,7 @@ def table(kept: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> list
         rate = sum(map(day.count, steps)) / length / 60
         cells = [f"{first:g}–{end:g}", f"{rate:,.0f}"]
         cells += [f"{statistics.median(one[kind] for one in samples):.0f}" for kind in KINDS]
-        cells.append(spread([one["ms"] / 1000 for one in took], 2) if took else "")
+        cells.append(spread([one["seconds"] for one in took], 2) if took else "")
         cells.append(spread(latencies) if latencies else "")
         cells.append(", ".join(one["what"] for one in within(kept["events"])))
         lines.append("| " + " | ".join(cells) + " |")

@@ -1,0 +1,92 @@
+"""What a cluster of many cores could do, out of measured parts: ``benches.cluster_model``.
+
+    .venv/bin/python -m benches.cluster_model [--cores 2,16,64,250,1000,4000]
+
+The parts are lines through the points of ``benches/results/scaling.json``: what a batch takes of
+the driver for itself and for each task, and of a core for each task that reads, each shard, what
+one task sends to one shard, and each message. Everything runs at once on its own core but what the
+driver does, which is one after the other. It prints a table as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benches.curves import fitted, series
+from benches.scaling import KEPT
+
+# Of JSON in Kafka, which is parsed and combined: microseconds of a core (the benchmark's K1).
+MESSAGE_MICROS = 2 / 637_000 * 1e6
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Milliseconds, of one core.
+
+    Attributes:
+        driver: Of the driver, for a batch.
+        task: Of the driver, for each task.
+        read: For each task that reads.
+        shard: For each shard.
+        pair: For what one task sends to one shard.
+    """
+
+    driver: float
+    task: float
+    read: float
+    shard: float
+    pair: float
+
+    @classmethod
+    def of(cls, known: Mapping[str, Any]) -> Parts:
+        """The parts by the points that were measured."""
+        counts, costs = series(known["tasks"], "driver")
+        # As many shards as tasks that read.
+        driver, task = fitted([2 * n for n in counts], costs)
+        read = fitted(*series(known["files"], "cpu"))[1] - task
+        shard = fitted(*series(known["shards"], "cpu"))[1] - task
+        n, whole = (np.asarray(one) for one in series(known["tasks"], "cpu"))
+        own = whole - np.asarray(costs)
+        terms = np.stack([1 / own, n / own, n * n / own], axis=1)
+        pair = float(np.linalg.lstsq(terms, np.ones(len(own)), rcond=None)[0][2])
+        return cls(driver, task, read, shard, max(0.0, pair))
+
+    def batch(self, cores: int) -> tuple[float, float]:
+        """What a batch takes at least: of the driver, and of each core beside its messages.
+
+        Example:
+            >>> parts = Parts(driver=100, task=2, read=9, shard=70, pair=0.01)
+            >>> parts.batch(1000)
+            (4100, 89.0)
+        """
+        return self.driver + 2 * cores * self.task, self.read + self.shard + cores * self.pair
+
+    def rate(self, cores: int, seconds: float) -> float:
+        """Messages a second in batches of some length; none where they are too short."""
+        left = 1000 * seconds - sum(self.batch(cores))
+        return max(0.0, left * 1000 / MESSAGE_MICROS * cores / seconds)
+
+
+def main() -> None:
+    """Print the parts, and a table by cores."""
+    parser = argparse.ArgumentParser(prog="benches.cluster_model", description=__doc__)
+    parser.add_argument("--cores", default="2,16,64,250,1000,4000")
+    cores = [int(one) for one in parser.parse_args().cores.split(",")]
+    parts = Parts.of(json.loads(KEPT.read_text()))
+    print(parts)
+    print("| cores | driver, s | each core, s | messages/s, batches of 1 s | of 10 s | of 60 s |")
+    print("| --- " * 6 + "|")
+    for count in cores:
+        driver, own = parts.batch(count)
+        rates = (f"{parts.rate(count, seconds) / 1e6:,.1f} M" for seconds in (1, 10, 60))
+        print(f"| {count:,} | {driver / 1000:.2f} | {own / 1000:.2f} | {' | '.join(rates)} |")
+
+
+if __name__ == "__main__":
+    main()
