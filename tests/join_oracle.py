@@ -14,6 +14,7 @@ from muntin.model.by_number import Moving
 from muntin.model.joins import (
     OTHER,
     SIDES,
+    AsOf,
     Bound,
     JoinSpec,
     Joint,
@@ -104,8 +105,11 @@ class JoinOracle:
             self._pass_time(side, wall, after)
         self._marks = after
         self._let_in(wall, final)
-        self._emit_pairs(step, final)
-        self._emit_unmatched(step, final)
+        if isinstance(self._spec.bound, AsOf):
+            self._emit_versions(self._spec.bound, step, final)
+        else:
+            self._emit_pairs(step, final)
+            self._emit_unmatched(step, final)
         self._wall = wall
         step.watermarks = {side: self._marks.get((side, None)) for side in SIDES}
         return step
@@ -265,6 +269,28 @@ class JoinOracle:
         # Whether a message came late is stated with its own arrival only.
         for one in self._held:
             one.late = one.late and not one.let_in
+
+    def _emit_versions(self, bound: AsOf, step: JoinStep, final: bool) -> None:
+        """Give each left message that the right side has passed its newest right one."""
+        passed = self._marks.get(("right", None))
+        versions = [one for one in self._held if one.side == "right"]
+        for one in [one for one in self._held if one.side == "left"]:
+            if not final and (passed is None or one.place >= passed):
+                one.late = False
+                continue
+            self._held.remove(one)
+            old = [
+                (other.place, number)
+                for number, other in enumerate(versions)
+                if other.key == one.key and None not in one.key and other.place <= one.place
+            ]
+            place, number = max(old, default=(None, None))
+            far = place is not None and bound.most is not None and one.place - place > bound.most
+            if number is not None and not far:
+                emission = "late" if one.late and not final else "full"
+                step.rows.append(self._row(one, versions[number], emission))
+            elif "left" in self._spec.unmatched:
+                step.rows.append(self._row(one, None, "full"))
 
     def _once(
         self, met: list[tuple[HeldMessage, HeldMessage]]

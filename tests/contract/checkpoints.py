@@ -20,7 +20,19 @@ from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
 from muntin.model.grouping_sets import GROUPING_ID
-from muntin.model.joins import SIDES, Bound, JoinSpec, Joint, Side, SideName, Together, Within
+from muntin.model.joins import (
+    HOWS,
+    SIDES,
+    AsOf,
+    Bound,
+    How,
+    JoinSpec,
+    Joint,
+    Side,
+    SideName,
+    Together,
+    Within,
+)
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Fill, Firing
 from muntin.model.sessions import Sessions
@@ -79,6 +91,7 @@ BOUNDS: dict[str, Bound] = {
     "distance": Within(50, 20),
     "window": Together((Windows(10, 5),)),
     "session": Joint(Sessions(5)),
+    "version": AsOf(30),
     "offsets": Within(3, 3, "rows"),
 }
 
@@ -237,8 +250,13 @@ def windows_run(spec: WindowSpec, stores: list[MemoryBlobs] | None = None) -> Ru
     return Run(step, held)
 
 
-def join_spec(kind: str, buckets: int = 2, how: Any = "full", **firing: Any) -> JoinSpec:
-    bound = BOUNDS[kind]
+def hows_of(kind: str) -> Sequence[How]:
+    """Which joins there are with a bound."""
+    return ("inner", "left") if kind == "version" else HOWS
+
+
+def join_spec(kind: str, buckets: int = 2, how: How | None = None, **firing: Any) -> JoinSpec:
+    bound, how = BOUNDS[kind], how or ("full" if "full" in hows_of(kind) else "left")
     offset = ("part", "at") if bound.axis == "rows" else None
     side = Side(("key",), None if offset else "time", offset=offset, types=TYPES)
     if firing:

@@ -19,7 +19,7 @@ from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
 from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.model.joins import SIDES, Bound, JoinSpec, Joint, Side, SideName, Together, Within
+from muntin.model.joins import SIDES, AsOf, Bound, JoinSpec, Joint, Side, SideName, Together, Within
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.recall import recalled
@@ -51,6 +51,8 @@ BOUNDS: dict[str, Bound] = {
     "distance": Within(5, 2),
     "window": Together((Windows(10, 5), Cumulating(20, 10))),
     "session": Joint(Sessions(5)),
+    "version": AsOf(7),
+    "any version": AsOf(),
     "rows": Within(3, 3, "rows"),
 }
 

@@ -11,6 +11,7 @@ from tests.join_doors import Columns, JoinBatch
 from muntin.model.cumulating import Cumulating
 from muntin.model.joins import (
     HOWS,
+    AsOf,
     Bound,
     How,
     JoinNulls,
@@ -64,10 +65,11 @@ def queries(
         limit: How many messages a side may keep.
     """
     on_rows = not orderly and draw(st.booleans())
-    bound = draw(bounds("rows" if on_rows else "time", sessions=limit is None))
+    versions = limit is None and how in (None, "inner", "left")
+    bound = draw(bounds("rows" if on_rows else "time", sessions=limit is None, versions=versions))
     offset = ("lane", "offset") if on_rows or (not orderly and draw(st.booleans())) else None
     sides: dict[SideName, Side] = {}
-    plain = orderly or isinstance(bound, Joint)
+    plain = orderly or isinstance(bound, Joint | AsOf)
     for name in ("left", "right"):
         lateness = 0 if on_rows else draw(st.sampled_from([0, 3, 12]))
         if orderly:
@@ -92,9 +94,10 @@ def queries(
             max_ahead=None if orderly or on_rows else draw(st.sampled_from([None, 30])),
             offset=offset,
         )
-    chosen = how or draw(st.sampled_from(HOWS))
+    hows: tuple[How, ...] = ("inner", "left") if isinstance(bound, AsOf) else HOWS
+    chosen = how or draw(st.sampled_from(hows))
     layout = None
-    if chosen == "inner":
+    if chosen == "inner" and not isinstance(bound, AsOf):
         layout = draw(st.sampled_from([None, "keys", "time"]))
     nulls: JoinNulls = "reject"
     if chosen not in ("inner", "semi") and not isinstance(bound, Joint):
@@ -104,12 +107,15 @@ def queries(
 
 
 @st.composite
-def bounds(draw: st.DrawFn, axis: Any, sessions: bool = True) -> Bound:
+def bounds(draw: st.DrawFn, axis: Any, sessions: bool = True, versions: bool = False) -> Bound:
     """What bounds a pair."""
     kinds = ["within", "tumbling", "hopping", "two"]
     if axis == "time":
         kinds += ["cumulating", *(["session"] if sessions else [])]
+        kinds += ["version", "version"] if versions else []
     kind = draw(st.sampled_from(kinds))
+    if kind == "version":
+        return AsOf(draw(st.sampled_from([None, None, 0, 6])))
     if kind == "session":
         return Joint(Sessions(draw(st.integers(1, 9)), draw(st.sampled_from(["both", "left"]))))
     if kind == "within":

@@ -51,7 +51,8 @@ class Range:
     """What streams are drawn from.
 
     Attributes:
-        kinds: ``fixed`` (tumbling, hopping), ``cumulating``, ``days``, ``sliding``, ``sessions``.
+        kinds: ``fixed`` (tumbling, hopping), ``cumulating``, ``days``, ``sliding``, ``sessions``,
+            ``own gaps`` (sessions of which each message has its own gap).
         positions: What a message's position may be: ``time``, ``arrival`` or ``offset``.
         full_state: Whether aggregates may need all messages of a window.
         replays: Whether messages may have offsets on the time axis too, and be emitted again.
@@ -76,7 +77,11 @@ class Range:
         ]
 
 
-_IMPOSSIBLE = {("days", "arrival"), ("days", "offset"), ("sessions", "arrival")}
+_IMPOSSIBLE = {
+    ("days", "arrival"), ("days", "offset"), ("sessions", "arrival"), ("own gaps", "arrival"),
+    ("own gaps", "offset"),
+}  # fmt: skip
+SESSIONS = ("sessions", "own gaps")
 FIRST = Range()
 EVERYTHING = Range(
     ("fixed", "cumulating", "days", "sliding", "sessions"),
@@ -218,7 +223,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
         late=draw(policies),
         grace=grace,
         retention=grace + draw(few),
-        accumulate=in_time or ground.kind == "sessions" or draw(st.booleans()),
+        accumulate=in_time or ground.kind in SESSIONS or draw(st.booleans()),
         rows=draw(st.sampled_from((None, None, 1, 5))) if ground.axis == "time" else None,
         repeat=in_time or early is None or draw(st.booleans()),
         fill=draw(_fills(ground)),
@@ -229,6 +234,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     key = draw(st.sampled_from(("long", "string", *(("boolean",) if ground.wide else ()))))
     kinds = {"value": "long", "amount": "double", "flag": "boolean"}
     kinds |= {"second": "long"} if ground.second else {}
+    kinds |= {"gap": "long"} if ground.kind == "own gaps" else {}
     kinds |= {"name": "string"} if ground.wide else {}
     offsets = {"partition": "long", "offset": "long"} if ground.has_offsets else {}
     by_time = ground.axis == "time" or draw(st.booleans())
@@ -250,7 +256,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
 
 def _fills(ground: Ground) -> st.SearchStrategy[Fill | None]:
     """Whether empty windows are filled, where there are some; the longest by a few windows."""
-    if ground.axis != "time" or ground.kind in ("sliding", "sessions"):
+    if ground.axis != "time" or ground.kind in ("sliding", *SESSIONS):
         return st.none()
     lengths = st.integers(13, 40).map(lambda n: n * (DAY if ground.kind == "days" else ground.unit))
     values = st.sampled_from(("zero", "null"))
@@ -264,6 +270,8 @@ def windows(draw: st.DrawFn, ground: Ground) -> Kind:
     size = draw(st.integers(1, 12))
     if ground.kind == "sliding":
         return Sliding(size * unit, axis)
+    if ground.kind == "own gaps":
+        return Sessions(0, draw(_closed), by="gap")
     if ground.kind == "sessions":
         return Sessions(draw(st.integers(1, 5)) * unit, draw(_closed), axis)
     if ground.kind == "cumulating":
@@ -319,6 +327,9 @@ def message_lists(
     }
     if ground.wide:
         columns["name"] = st.sampled_from(("", "x", "y", "é", "\U0001f600", None))
+    if ground.kind == "own gaps":
+        gaps = st.integers(1, 5).map(lambda n: n * unit)
+        columns["gap"] = _mostly(gaps, st.sampled_from((None, 0, -unit)))
     if ground.second:
         columns["second"] = _with_nulls(st.integers(0, 2), spec)
     if spec.time is None:

@@ -14,7 +14,7 @@ from tests.join_doors import EngineJoinDoor, JoinBatch
 from tests.property.agreement import join_differences
 from tests.property.joins import EARLY, Query, queries
 
-from muntin.model.joins import HOWS, SIDES, How, Joint, Together, Within
+from muntin.model.joins import HOWS, SIDES, AsOf, How, Joint, Together, Within
 from muntin.model.policies import Each, Every
 from muntin.state import runs
 
@@ -93,11 +93,24 @@ def by_duckdb(query: Query) -> list[tuple[Any, ...]]:
     connection = duckdb.connect()
     for side, name in (("left", "L"), ("right", "R")):
         connection.register(name, tables[side])
+    if isinstance(spec.bound, AsOf):
+        return connection.execute(_versions(spec.bound, how)).fetchall()
     if isinstance(spec.bound, Joint):
         _with_sessions(connection, spec.bound.sessions.reach)
     condition = _condition(spec.bound)
     join = f"SELECT {columns} FROM L {kind} JOIN R ON L.key = R.key AND {condition}"
     return connection.execute(join).fetchall()
+
+
+def _versions(bound: AsOf, how: How) -> str:
+    """A join in which each left message has the newest right one at its time."""
+    near = "true" if bound.most is None else f"L.time - V.time <= {bound.most}"
+    newest = "SELECT * FROM R WHERE R.key = L.key AND R.time <= L.time"
+    newest += " ORDER BY R.time DESC, R.id DESC LIMIT 1"
+    return f"""
+        SELECT L.key, L.time, L.id, V.time, V.id
+        FROM L {how.upper()} JOIN LATERAL ({newest}) AS V ON {near}
+    """
 
 
 def _with_sessions(connection: duckdb.DuckDBPyConnection, reach: int) -> None:

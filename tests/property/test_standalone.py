@@ -15,7 +15,9 @@ from tests.property.streams import EVERYTHING, EXTREMES, Range, Stream, any_stre
 
 from muntin.state import runs
 
-EACH_KIND = [Range((kind,), full_state=True, replays=True) for kind in EVERYTHING.kinds]
+EACH_KIND = [
+    Range((kind,), full_state=True, replays=True) for kind in (*EVERYTHING.kinds, "own gaps")
+]
 EACH_KIND += [
     replace(EVERYTHING, positions=("arrival",)),
     replace(EVERYTHING, positions=("offset",)),

@@ -21,6 +21,8 @@ from pyspark.sql import functions as F
 from tests.doors import Batch, in_order
 
 from muntin.model.axis import instant
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import fed_by
 from muntin.spark.host.plan import Plan
@@ -115,9 +117,17 @@ class SparkDoor:
         return reader.parquet(str(source))
 
     def _plan(self, spec: WindowSpec, frame: DataFrame) -> Plan:
-        bare = replace(spec, types={})
+        bare = replace(spec, types={}, windows=_with_intervals(spec.windows))
         read = Input(frame, spec.time, _TAKE, _CLOCK, spec.max_ahead, spec.offset)
         return build(Request(read, spec.key_columns, bare))
+
+
+def _with_intervals(windows: Kind) -> Kind:
+    """Windows whose gaps of messages' own are intervals, as Spark has them."""
+    if not isinstance(windows, Sessions) or windows.by is None:
+        return windows
+    seconds = f"CAST({windows.by} AS DECIMAL(18, 0)) / 1000000"
+    return replace(windows, by=F.expr(f"make_dt_interval(0, 0, 0, {seconds})"))
 
 
 def numbered(number: int, plan: Any) -> DataFrame:

@@ -62,6 +62,20 @@ def test_rows_are_those_of_duckdb(
     assert sorted(ours, key=str) == sorted(db.sql(text).fetchall(), key=str)
 
 
+def test_rows_of_the_query_itself(spark: SparkSession, feed: Feed, kinds: DataFrame) -> None:
+    frame = feed.frame(spark)
+    values = ", ".join(f"('{name}', '{kind}', {least})" for name, kind, least in KINDS)
+    joins = "kinds k", f"(VALUES {values}) AS k(name, kind, least)"
+    window = "TUMBLE(at, 10 SECONDS)"
+    found = []
+    for table in joins:
+        text = COUNT.format(f"JOIN {table} ON t.key = k.name", window)
+        made = mt.sql(spark, text, t=frame, kinds=kinds).results.select("kind", "n", "total")
+        found.append(sorted(map(tuple, made.collect())))
+    assert found[0] == found[1]
+    assert len(found[0]) > 3
+
+
 def test_those_that_are_there_and_those_that_are_not(
     spark: SparkSession, feed: Feed, kinds: DataFrame
 ) -> None:

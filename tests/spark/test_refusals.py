@@ -153,7 +153,7 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
         lambda f: over(f).agg(n="count"), "agg", "'n=count'", "n=muntin.count()"
     ),
     "clock that is an expression": (
-        lambda f: over(f, clock=F.col("at")), "clock", "Column", "under a name first"
+        lambda f: over(f, clock=5), "clock", "5", "an expression as a Column"
     ),
     "offset that is an expression": (
         lambda f: over(f, offset=("key", F.col("value"))), "offset", "Column", "under a name first"

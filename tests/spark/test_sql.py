@@ -142,6 +142,15 @@ def test_spark_sessions_are_those_of_spark(spark: SparkSession, feed: Feed) -> N
     assert emitted(ours, "key", "s", "n") == emitted(spark.sql(text), "key", "s", "n")
 
 
+def test_sessions_of_own_gaps_are_those_of_spark(spark: SparkSession, feed: Feed) -> None:
+    feed.frame(spark).createOrReplaceTempView("own_gaps_of_sql")
+    gap = "CASE WHEN value % 2 = 0 THEN '3 seconds' ELSE '9 seconds' END"
+    text = f"""SELECT key, session_window.start AS s, session_window.end AS e, count(*) AS n
+              FROM own_gaps_of_sql GROUP BY key, session_window(at, {gap})"""
+    ours = mt.sql(spark, text).results
+    assert emitted(ours, "key", "s", "e", "n") == emitted(spark.sql(text), "key", "s", "e", "n")
+
+
 def test_rows_before_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> None:
     over = "OVER (PARTITION BY key {} ROWS 2 PRECEDING)"
     text = "SELECT id, key, value * 2 AS v, sum(value) {0} AS s, count(*) {0} AS n FROM t"

@@ -168,3 +168,28 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Pat
     assert rows(out, reasons) == [
         ("late", "2026-01-01 00:00:02"), ("malformed", "none"), ("null_time", None)
     ]  # fmt: skip
+
+
+def test_the_clock_in_all_forms_gives_the_same_firings(spark: SparkSession, tmp_path: Path) -> None:
+    """Early firing every 10 seconds of a clock that the messages carry."""
+    named = pa.schema([("id", pa.int64()), ("k", pa.string()), ("ms", pa.int64())])
+    feed = Feed(tmp_path / "in", named)
+    for moment in (1_000, 8_000, 12_000, 31_000):
+        feed.add(("a", moment))
+    moment, found = F.timestamp_millis("ms"), []
+    for number, clock in enumerate((moment, "arrived", "said.at")):
+        frame = feed.stream(spark).withColumn("at", moment)
+        frame = frame.withColumn("arrived", moment)
+        frame = frame.withColumn("said", F.struct(moment.alias("at")))
+        windows = mt.windowed(frame, key="k", time="at", clock=clock).tumbling("1 minute")
+        counted = windows.early(every="10 seconds").agg(n=mt.count())
+        out = tmp_path / f"{number}.duckdb"
+        query = counted.start(
+            checkpoint=str(tmp_path / f"c{number}"),
+            results=mt.to_duckdb(str(out), "w", history="h"),
+            available_now=True,
+        )
+        assert query.await_end(120)
+        found.append(rows(out, "SELECT n, emission FROM h ORDER BY revision"))
+    assert found[0] == found[1] == found[2]
+    assert [n for n, _ in found[0]] == [3, 4]

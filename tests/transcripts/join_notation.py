@@ -9,6 +9,7 @@ is not so. The spec holds:
   or ``-5 s before, 9 s after``:
   where the right message may lie, seen from the left one; without it the windows of the sides
   bound a pair;
+- ``as_of``: ``true``, or how old a version may be: ``5 s``;
 - ``left`` and ``right``, or ``both``: what is said of a side: ``columns`` (default ``key:string
   time value:long``), ``windows``, ``lateness``, ``ahead``, ``idle``, ``grace``, ``keep``, ``rows``
   (how many are kept), ``early``, ``late``, ``offset``, ``time: none``.
@@ -50,6 +51,7 @@ from muntin.model.joins import SIDES, JoinSpec, Side, SideName, bound_of, firing
 from muntin.model.policies import Firing
 
 _EITHER = "key:string time value:long"
+_OF_A_SPEC = {"on", "how", "layout", "nulls", "within", "as_of", "left", "right", "both"}
 _OF_A_SIDE = {"columns", "windows", "lateness", "ahead", "idle", "grace", "keep", "rows"}
 _OF_A_SIDE |= {"early", "late", "offset", "time"}
 _OF_A_STEP = {"wall", "left", "right", "both", "final", "expect", "rejected", "watermarks"}
@@ -84,7 +86,7 @@ def read_joins(folder: Path) -> list[JoinCase]:
 
 def _case(item: dict[str, Any]) -> JoinCase:
     only_known(item, {"name", "spec", "steps", "wrong"})
-    only_known(item["spec"], {"on", "how", "layout", "nulls", "within", "left", "right", "both"})
+    only_known(item["spec"], _OF_A_SPEC)
     sides = {side: _of_side(item["spec"], side) for side in SIDES}
     columns = {side: read_columns(sides[side].get("columns", _EITHER)) for side in SIDES}
     spec = _spec(item["spec"], sides)
@@ -121,7 +123,9 @@ def _spec(item: dict[str, Any], sides: dict[str, dict[str, str]]) -> JoinSpec:
         for number, side in enumerate(SIDES)
     )
     within = _within(item["within"]) if "within" in item else None
-    bound = bound_of(within, windows[0], windows[1])
+    said = item.get("as_of", "false")
+    as_of = said == "true" if said in ("true", "false") else read_length(said)
+    bound = bound_of(within, windows[0], windows[1], as_of=as_of)  # type: ignore[arg-type]
     nulls = item.get("nulls", "reject")
     return JoinSpec(left, right, bound, item.get("how", "inner"), item.get("layout"), nulls=nulls)
 

@@ -11,6 +11,7 @@ it states something that is not so, and a run of it must be found failing. The s
       months 1 in Europe/Berlin                     months 3 by 1 in UTC
       sliding 10 s          sliding 3 rows
       session 10 s          session 10 s open       (``open``: a whole gap parts two messages)
+      session by gap        session by gap open     (a column of each message's own, microseconds)
 
 - ``columns``: names and types of a row's cells (default ``key:string time value:long``);
 - ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``;
@@ -57,6 +58,7 @@ from muntin.model.axis import SECOND, Length, instant, micros, rows
 from muntin.model.grouping_sets import GROUPING_ID, sets_of
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery, When, fill_of
+from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
 
 _SECONDS = re.compile(r"-?\d+(\.\d+)?")
@@ -208,7 +210,10 @@ def read_windows(text: str) -> Kind:
             return sliding.sliding(read_length(size))
     assert kind == "session", kind
     gap = size.removesuffix(" open")
-    return sessions.session(read_length(gap), closed="both" if gap == size else "left")
+    closed: Closed = "both" if gap == size else "left"
+    if rest.startswith("by "):
+        return sessions.session(by=rest.removeprefix("by ").removesuffix(" open"), closed=closed)
+    return sessions.session(read_length(gap), closed=closed)
 
 
 def read_length(text: str) -> Length:

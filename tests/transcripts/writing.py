@@ -22,7 +22,7 @@ from muntin.model.axis import DAY, SECOND, Axis, phrase
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.grouping_sets import words
-from muntin.model.joins import SIDES, Bound, JoinSpec, Joint, SideName, Together, Within
+from muntin.model.joins import SIDES, AsOf, Bound, JoinSpec, Joint, SideName, Together, Within
 from muntin.model.kinds import Kind
 from muntin.model.months import Months
 from muntin.model.policies import Every, Firing, Policy, When
@@ -125,6 +125,8 @@ def _windows(windows: Kind) -> str:
             text = f"cumulating {_length(size, axis)} by {_length(step, axis)}"
         case Sliding(size):
             return f"sliding {_length(size, axis)}"
+        case Sessions(_, closed, _, by) if by is not None:
+            return f"session by {by}{' open' * (closed == 'left')}"
         case Sessions(gap, closed):
             return f"session {_length(gap, axis)}{' open' * (closed == 'left')}"
     if not origin:
@@ -235,6 +237,9 @@ def _join_spec(spec: JoinSpec, types: Columns) -> Iterator[str]:
             if reach
         ]
         yield f"within: {', '.join(said) or '0 s'}"
+    if isinstance(spec.bound, AsOf):
+        most = spec.bound.most
+        yield f"as_of: {'true' if most is None else _length(most, 'time')}"
     for name in SIDES:
         yield f"{name}:"
         yield from _indented(2, _side(spec, name, types[name]))

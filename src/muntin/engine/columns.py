@@ -11,6 +11,8 @@ FUTURE = "__muntin_future"
 MALFORMED = "__muntin_malformed"
 KEEP = "__muntin_keep"
 CLOCK = "__muntin_clock"
+# Up to where a message holds its session open, where each says that for itself.
+REACH = "__muntin_reach"
 # The same in all messages: the key of a query that has none.
 ALL = "__muntin_all"
 # What grouping sets are grouped by, and which copy of a message is counted.

@@ -20,6 +20,7 @@ from muntin.model.pipeline import (
     Reading,
     Relation,
     Union,
+    Values,
     Windowing,
 )
 from muntin.model.placeholders import partly
@@ -103,7 +104,7 @@ def _before(relation: Relation) -> Query | None:
     """The query whose results a relation's rows are, if they are such."""
     if isinstance(relation, Derived | Lookup):
         return _before(relation.source)
-    return None if isinstance(relation, Reading | Union) else relation
+    return None if isinstance(relation, Reading | Values | Union) else relation
 
 
 def _origin(relation: Relation) -> str:
@@ -111,6 +112,8 @@ def _origin(relation: Relation) -> str:
         return _origin(relation.source)
     if isinstance(relation, Reading):
         return relation.name
+    if isinstance(relation, Values):
+        return "rows of the query itself"
     if isinstance(relation, Union):
         return " and ".join(map(_origin, relation.parts))
     return "the windows above" if isinstance(relation, Windowing) else "the pairs above"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.model.axis import phrase, spell
-from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
+from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, SideName
 
 
 def explain_join(
@@ -18,6 +18,8 @@ def explain_join(
         for one, other in zip(left.keys, right.keys, strict=True)
     ]
     chosen = "forced" if spec.layout else "chosen by the reach of partners"
+    if isinstance(spec.bound, AsOf):
+        chosen = "as versions are looked up"
     lines = [f"join      {spec.how}, on {', '.join(pairs)}", f"partners  {spec.bound}"]
     for name in SIDES:
         side = spec.side(name)
@@ -50,6 +52,8 @@ def explain_join(
 def _patience(spec: JoinSpec, name: SideName) -> str:
     """How long a side's messages are kept, in words."""
     other = OTHER[name]
+    if isinstance(spec.bound, AsOf):
+        return _patience_of_versions(spec, name)
     text = f"until the {other} side's watermark leaves no room for a partner"
     kept = spec.side(name).kept
     if kept is not None:
@@ -57,3 +61,13 @@ def _patience(spec: JoinSpec, name: SideName) -> str:
     if spec.side(other).idle is not None:
         return text
     return f"{text}; without end while the {other} side is silent: .keep() bounds it"
+
+
+def _patience_of_versions(spec: JoinSpec, name: SideName) -> str:
+    """How long messages and versions are kept where partners are versions, in words."""
+    silent = spec.side(OTHER[name]).idle is None
+    if name == "left":
+        text = "until the right side's watermark has passed it, and its version is certain"
+        return f"{text}; while the right side is silent it waits" if silent else text
+    text = "the newest of each key, and all behind which the left side's watermark lies"
+    return f"{text}; without end while the left side is silent" if silent else text

@@ -137,6 +137,8 @@ def _sliding(windows: Sliding) -> Picture:
 
 
 def _sessions(windows: Sessions) -> Picture:
+    if windows.by is not None:
+        return _sessions_of_own_gaps(windows)
     gap = windows.gap
     messages = (0, gap // 3, gap, 3 * gap)
     bars = (Bar(0, 2 * gap, silence=gap), Bar(3 * gap, 4 * gap, silence=3 * gap))
@@ -145,6 +147,15 @@ def _sessions(windows: Sessions) -> Picture:
     others = " of messages of other keys" if windows.axis == "rows" else ""
     note = f"a silence of {unit}{others} ends a session"
     return Picture((bars,), ticks, messages=messages, axis=windows.axis, note=note)
+
+
+def _sessions_of_own_gaps(windows: Sessions) -> Picture:
+    first, second, third = 0, 2 * MINUTE, 6 * MINUTE
+    ends = first + 5 * MINUTE, third + 2 * MINUTE
+    bars = (Bar(first, ends[0], silence=second), Bar(third, ends[1], silence=third))
+    note = "a session ends when the gaps of all of its messages have passed: here 5, 1, 2 minutes"
+    ticks = (first, second, ends[0], third, ends[1])
+    return Picture((bars,), ticks, messages=(first, second, third), note=note)
 
 
 _PICTURES: dict[type, Callable[[Any], Picture]] = {

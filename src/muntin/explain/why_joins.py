@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from muntin.model.axis import located, spell
-from muntin.model.joins import OTHER, SIDES, JoinSpec, Joint, SideName
+from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Joint, SideName
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,7 @@ def _of_side(
     yield f"           no message of this key is kept at {word(at)}"
     if spec.how == "semi" and side == "left":
         yield "           one that has found a partner was emitted then, and isn't kept"
-    if mine.kept_from is not None and not isinstance(spec.bound, Joint) and at < mine.kept_from:
-        yield (
-            f"           all before {word(mine.kept_from)} have gone, and which there were isn't "
-            f"known: no {OTHER[side]} message can come that would be their partner, or keep() has "
-            f"let them go. {_unmatched(spec, side)}"
-        )
+    yield from _gone_before(spec, mine, side, at, word)
     edge = _edge(spec, seen, side, at)
     if edge is None:
         yield f"           {here} would be taken now"
@@ -108,14 +103,50 @@ def _of_side(
         )
 
 
+def _gone_before(
+    spec: JoinSpec, mine: SideSeen, side: SideName, at: int, word: Word
+) -> Iterator[str]:
+    """What is known of messages that lie before all that is kept."""
+    if mine.kept_from is None or at >= mine.kept_from or isinstance(spec.bound, Joint):
+        return
+    first = word(mine.kept_from)
+    if not isinstance(spec.bound, AsOf):
+        yield (
+            f"           all before {first} have gone, and which there were isn't "
+            f"known: no {OTHER[side]} message can come that would be their partner, or keep() has "
+            f"let them go. {_unmatched(spec, side)}"
+        )
+    elif side == "left":
+        yield f"           those before {first} have had their version, or none"
+    else:
+        yield f"           of those before {first} the newest of each key is kept"
+
+
 def _partners(spec: JoinSpec, seen: Seen, side: SideName, at: int) -> list[int]:
     """The places of the other side's messages that are partners of one."""
     places = seen[OTHER[side]].places
+    if isinstance(spec.bound, AsOf):
+        return _versions(spec.bound, seen, side, at)
     if isinstance(spec.bound, Joint):
         low, high = _session(spec.bound, seen, at)
     else:
         low, high = spec.bound.partners(side, at, at)
     return [place for place in places if low <= place <= high]
+
+
+def _versions(bound: AsOf, seen: Seen, side: SideName, at: int) -> list[int]:
+    """The version of a left message, or the left messages that wait and whose version it is."""
+
+    def version(asked: int) -> int | None:
+        old = [place for place in seen["right"].places if place <= asked]
+        newest = max(old, default=None)
+        far = newest is not None and bound.most is not None and asked - newest > bound.most
+        return None if far else newest
+
+    if side == "left":
+        found = version(at)
+        return [] if found is None else [found]
+    return [place for place in seen["left"].places if version(place) == at]
 
 
 def _session(bound: Joint, seen: Seen, at: int) -> tuple[int, int]:
@@ -150,12 +181,14 @@ def _missing(spec: JoinSpec, other: SideSeen, side: SideName) -> str:
     if not other.places:
         return f"no {OTHER[side]} message of this key is kept"
     within = "session" if isinstance(spec.bound, Joint) else "reach"
+    if isinstance(spec.bound, AsOf):
+        within = "past" if side == "left" else "time"
     count = f"{len(other.places):,} {OTHER[side]} messages"
     return f"none of the {count} of this key is in its {within}"
 
 
 def _reach(spec: JoinSpec, side: SideName, at: int, word: Word) -> Iterator[str]:
-    if not isinstance(spec.bound, Joint):
+    if not isinstance(spec.bound, Joint | AsOf):
         low, high = spec.bound.partners(side, at, at)
         yield f"           partners lie from {word(low)} to {word(high)}, both included"
 
@@ -164,7 +197,7 @@ def _gone(spec: JoinSpec, seen: Seen, side: SideName, at: int, word: Word) -> It
     """What is known of partners of a message that aren't kept any more."""
     place = seen[OTHER[side]].kept_from
     # A session goes as a whole, on both sides.
-    if isinstance(spec.bound, Joint) or place is None:
+    if isinstance(spec.bound, Joint | AsOf) or place is None:
         return
     if spec.bound.partners(side, at, at)[0] >= place:
         return
@@ -180,6 +213,10 @@ def _gone(spec: JoinSpec, seen: Seen, side: SideName, at: int, word: Word) -> It
 def _patience(spec: JoinSpec, side: SideName, matched: bool) -> str:
     if isinstance(spec.bound, Joint):
         until = "until its session ends on both sides"
+    elif isinstance(spec.bound, AsOf):
+        until = "until the right side's watermark has passed it"
+        if side == "right":
+            return "it is kept until a newer version lies before all that the left side may bring"
     else:
         until = f"until the {OTHER[side]} side's watermark leaves no room for a partner"
     if matched:

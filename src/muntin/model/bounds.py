@@ -1,6 +1,7 @@
-"""What bounds a pair of a join: the distance of the two, a window that holds both, or a session.
+"""What bounds a pair of a join: a distance, a window that holds both, a session, or a version.
 
-Source: the Samza SQL window operator design (join windows, message keys).
+Source: the Samza SQL window operator design (join windows, message keys); versions as Flink's
+temporal joins have them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar, Literal
 
-from muntin.model.axis import Axis, Length, measure, spell
+from muntin.model.axis import Axis, Duration, Length, measure, micros, phrase, spell
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import Family, JsonDataclass, read_by
 from muntin.model.kinds import KINDS, Kind, Paned
@@ -138,9 +139,45 @@ class Joint(JsonDataclass):
         return f"in one {self.sessions} of both sides"
 
 
-Bound = Within | Together | Joint
+@dataclass(frozen=True, slots=True)
+class AsOf(JsonDataclass):
+    """The partner of a left message is the newest right one of its time or before: its version.
 
-BOUNDS: Family[Bound] = Family(Within, Together, Joint)
+    Attributes:
+        most: How far it may lie before the left one, microseconds; ``None`` is any distance.
+
+    Example:
+        >>> str(AsOf(60_000_000))
+        'the newest before or at its time, 1 minute old at most'
+    """
+
+    KIND: ClassVar[str] = "as of"
+
+    most: int | None = None
+
+    @property
+    def axis(self) -> Axis:
+        """Always time."""
+        return "time"
+
+    @property
+    def reach(self) -> int:
+        """How far a left message looks back, where that is bounded."""
+        return self.most or 0
+
+    def first_taken(self, watermark: int, grace: int) -> int:
+        """The first place that a message may still have; earlier ones are late."""
+        return watermark - grace
+
+    def __str__(self) -> str:
+        if self.most is None:
+            return "the newest before or at its time"
+        return f"the newest before or at its time, {phrase(self.most)} old at most"
+
+
+Bound = Within | Together | Joint | AsOf
+
+BOUNDS: Family[Bound] = Family(Within, Together, Joint, AsOf)
 
 
 def bound_of(
@@ -149,6 +186,7 @@ def bound_of(
     right: Kind | None,
     *,
     at_once: bool = False,
+    as_of: bool | Duration = False,
 ) -> Bound:
     """What bounds a pair: the distance where one is given, else the windows of the sides.
 
@@ -158,6 +196,7 @@ def bound_of(
         left: The left side's windows.
         right: The right side's windows.
         at_once: Whether the times of both are among the columns that must be equal.
+        as_of: Whether the partner is the right side's newest message, or how old it may be.
 
     Example:
         >>> bound_of(("1 minute", 0), None, None)
@@ -165,15 +204,21 @@ def bound_of(
         >>> print(bound_of(("-5 seconds", "10 seconds"), None, None))
         from 5 seconds after to 10 seconds after
     """
+    kinds = [kind for kind in (left, right) if kind is not None]
+    if as_of is not False:
+        return _as_of(as_of, within, kinds)
     if within is not None:
         return _within(within)
-    kinds = [kind for kind in (left, right) if kind is not None]
     if not kinds and at_once:
         return Within(0, 0)
     if not kinds:
         hint = 'give within="10 minutes", or windows to a side'
         raise OptionError("within", None, "leaves nothing to bound a pair", hint)
     if any(isinstance(kind, Sessions) for kind in kinds):
+        own = any(isinstance(kind, Sessions) and kind.by is not None for kind in kinds)
+        if own:
+            hint = "give both sides .session(gap) with the same gap"
+            raise OptionError("session", kinds, "has gaps of its messages, and joins one", hint)
         if left != right or not isinstance(left, Sessions) or left.axis == "rows":
             hint = "give both sides .session(…) with the same gap, on the time axis"
             raise OptionError("session", kinds, "doesn't go with the other side", hint)
@@ -187,6 +232,19 @@ def bound_of(
         return Within(kind.span, kind.span, kind.axis)
     different = dict.fromkeys(kinds)
     return Together(tuple(different))  # type: ignore[arg-type]
+
+
+def _as_of(
+    as_of: bool | Duration,
+    within: Length | Sequence[Length | int] | None,
+    kinds: Sequence[Kind],
+) -> AsOf:
+    if within is not None or kinds:
+        other = "within" if within is not None else "windows"
+        text = f"stands beside {other}, which bounds a pair, too"
+        hint = 'leave one of them out; as_of="1 hour" says how old a version may be'
+        raise OptionError("as_of", as_of, text, hint)
+    return AsOf(None if isinstance(as_of, bool) else micros("as_of", as_of))
 
 
 def _within(within: Length | Sequence[Length | int]) -> Within:

@@ -2,10 +2,11 @@
 
 A pair is emitted once, however many windows hold it. What bounds it is either the distance between
 the two (``Within``) or a window that holds both (``Together``). Each side has a watermark of its
-own: a message is kept as long as the other side may still bring a partner.
+own: a message is kept as long as the other side may still bring a partner. Or each left message has
+one partner, the right one that was the newest at its time (``AsOf``).
 
 Source: the Samza SQL window operator design (join windows, message keys); outer joins as Kafka
-Streams has them, but never a null and a partner for the same message.
+Streams has them, but never a null and a partner for the same message; versions as Flink has them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, get_args
 
 from muntin.model.axis import Axis, phrase
-from muntin.model.bounds import BOUNDS, Bound, Joint, SideName, Together, Within, bound_of, placed
+from muntin.model.bounds import (
+    BOUNDS,
+    AsOf,
+    Bound,
+    Joint,
+    SideName,
+    Together,
+    Within,
+    bound_of,
+    placed,
+)
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, QuerySpec, fact, length, named, names, of_source
 from muntin.model.json_dataclass import JsonDataclass, read_by
@@ -24,8 +35,9 @@ from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy, by_
 from muntin.model.spec import check_idle, check_kept, zones
 
 __all__ = [
-    "HOWS", "LARGE", "OTHER", "SIDES", "Bound", "How", "JoinNulls", "JoinSpec", "Joint", "On",
-    "Side", "SideName", "StateLayout", "Together", "Within", "bound_of", "firing_of", "pairs_of",
+    "HOWS", "LARGE", "OTHER", "SIDES", "AsOf", "Bound", "How", "JoinNulls", "JoinSpec", "Joint",
+    "On", "Side", "SideName", "StateLayout", "Together", "Within", "bound_of", "firing_of",
+    "pairs_of",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -127,6 +139,8 @@ class JoinSpec(QuerySpec):
             hint = "name at least one column that both sides have"
             raise OptionError("on", self.left.keys, "compares nothing", hint)
         self._check_nulls()
+        if isinstance(self.bound, AsOf):
+            self._check_versions()
         for side in SIDES:
             self._check(side, self.side(side))
         if self.layout == "keys" and self.marked:
@@ -149,12 +163,14 @@ class JoinSpec(QuerySpec):
         if not side.firing.repeat:
             text = "isn't for joins: a pair is emitted once"
             raise OptionError("repeat", f"False on the {name}", text, "leave out full()")
-        if isinstance(self.bound, Joint):
+        if isinstance(self.bound, Joint | AsOf):
             asks = [p for p in (side.firing.early, side.firing.late) if not isinstance(p, Each)]
             keeps = side.firing.retention != side.firing.grace or side.firing.rows is not None
             if asks or keeps:
                 option = "early" if asks else "keep"
                 text = "isn't for session joins: each message is let in, and kept with its session"
+                if isinstance(self.bound, AsOf):
+                    text = "isn't for as_of joins: messages wait for their version, which is kept"
                 raise OptionError(option, f"on the {name}", text, "leave it out")
         # ``Side.kept`` would take it for nothing said, and keep messages for any time.
         check_kept(side.firing, self.axis, f" on the {name}")
@@ -191,6 +207,18 @@ class JoinSpec(QuerySpec):
             text = "isn't for session joins: without a key there is no session"
             raise OptionError("nulls", self.nulls, text, "leave it out")
 
+    def _check_versions(self) -> None:
+        if self.how not in ("inner", "left"):
+            hint = 'give how="inner" or how="left"; swap the sides where the left one has versions'
+            raise OptionError("how", self.how, "isn't for as_of joins", hint)
+        if self.layout is not None:
+            text = "isn't for as_of joins, whose versions lie by keys"
+            raise OptionError("layout", self.layout, text, "leave it out")
+        for name in SIDES:
+            if (windows := self.side(name).windows) is not None:
+                text = f"on the {name} bound a pair as as_of does"
+                raise OptionError("windows", windows, text, "leave one of them out")
+
     @property
     def axis(self) -> Axis:
         """What the distance of partners is measured on."""
@@ -202,13 +230,16 @@ class JoinSpec(QuerySpec):
 
         Either the message that has just come is as late as its side takes them, or it has met one
         that lies within reach of it; a window is open as a whole, whatever of it has passed.
-        ``None`` where the reach isn't a time, or a policy lets messages in by the wall clock.
+        ``None`` where the reach isn't a time, or a policy lets messages in by the wall clock. Of
+        versions it is the left side's time that is meant.
         """
         firings = [self.side(name).firing for name in SIDES]
         slow = any(isinstance(p, Every) for f in firings for p in (f.early, f.late))
         if self.axis == "rows" or isinstance(self.bound, Joint) or slow:
             return None
         waits = [self.side(name).lateness + self.side(name).firing.grace for name in SIDES]
+        if isinstance(self.bound, AsOf):
+            return waits[0]
         reach = 2 * self.bound.longest if isinstance(self.bound, Together) else self.bound.reach
         return reach + max(waits)
 
@@ -248,7 +279,7 @@ class JoinSpec(QuerySpec):
         """
         if self.layout is not None:
             return self.layout
-        if isinstance(self.bound, Joint):
+        if isinstance(self.bound, Joint | AsOf):
             return "keys"
         if self.left.firing.rows is not None or self.right.firing.rows is not None:
             return "time"

@@ -63,6 +63,19 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Values:
+    """Rows that stand in the query itself.
+
+    Attributes:
+        text: They, as Spark SQL reads them behind ``VALUES``.
+        columns: What their columns are called; as Spark calls them where that isn't said.
+    """
+
+    text: str
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Derived:
     """Rows of a relation, chosen and computed one by one.
 
@@ -279,7 +292,7 @@ class Joining:
 
 
 Query = Windowing | Joining
-Relation = Reading | Derived | Lookup | Union | Query
+Relation = Reading | Values | Derived | Lookup | Union | Query
 """Where rows come from; of a query they are what it emits, and both run as one."""
 
 
@@ -292,6 +305,8 @@ def tables_of(relation: Relation) -> frozenset[str]:
     """
     if isinstance(relation, Reading):
         return frozenset({relation.name.lower()})
+    if isinstance(relation, Values):
+        return frozenset()
     if isinstance(relation, Joining):
         return tables_of(relation.left) | tables_of(relation.right)
     if isinstance(relation, Union):
@@ -312,7 +327,7 @@ def sharded(query: Query, buckets: int) -> Query:
 def _sharded(relation: Relation, buckets: int) -> Relation:
     if isinstance(relation, Derived):
         return replace(relation, source=_sharded(relation.source, buckets))
-    if isinstance(relation, Reading | Lookup | Union):
+    if isinstance(relation, Reading | Values | Lookup | Union):
         return relation
     return sharded(relation, buckets)
 

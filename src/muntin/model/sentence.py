@@ -139,7 +139,9 @@ class Sentence:
         """
         return self._over(sliding.sliding(size))
 
-    def session(self, gap: Length, *, closed: Closed = "both") -> Self:
+    def session(
+        self, gap: Length | None = None, *, closed: Closed = "both", by: Any = None
+    ) -> Self:
         """Windows that messages open and silence ends.
 
         A session that grows into another is taken back (``emission`` is ``retract``, the
@@ -149,8 +151,12 @@ class Sentence:
             gap: The silence that ends a session.
             closed: Whether messages exactly a gap apart share a session: ``both`` as Kafka
                 Streams and Spark have it, ``left`` as KIP-94 words it.
+            by: In place of ``gap``, each message's own: its column, or on Spark an expression, of
+                intervals or of text such as ``5 minutes``; standalone of microseconds. A session
+                lasts until the last of its messages' gaps has passed. A gap that is NULL, not
+                above zero or longer than a hundred years makes its message ``malformed``.
         """
-        return self._over(sessions.session(gap, closed=closed))
+        return self._over(sessions.session(gap, closed=closed, by=by))
 
     def early(
         self,
@@ -342,11 +348,12 @@ def joined(
     how: How,
     layout: StateLayout | None,
     nulls: JoinNulls,
+    as_of: bool | Duration = False,
 ) -> JoinSpec:
     """The join of two inputs, whose lengths are measured on the axis of what bounds it."""
     pairs = pairs_of(on)
     at_once = (left._time, right._time) in pairs
-    bound = bound_of(within, left._windows, right._windows, at_once=at_once)
+    bound = bound_of(within, left._windows, right._windows, at_once=at_once, as_of=as_of)
     one, other = (
         given._side(tuple(pair[number] for pair in pairs), bound.axis)
         for number, given in enumerate((left, right))

@@ -9,7 +9,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 
 from muntin.engine import columns
-from muntin.model.axis import Length
+from muntin.model.axis import Duration, Length
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, How, JoinNulls, On, SideName, StateLayout
 from muntin.model.sentence import joined
@@ -51,6 +51,7 @@ def join(
     *,
     on: On,
     within: Length | Sequence[Length | int] | None = None,
+    as_of: bool | Duration = False,
     how: How = "inner",
     suffix: str = "_right",
     layout: StateLayout | None = None,
@@ -77,8 +78,11 @@ def join(
             5 to 10 seconds after it. ``muntin.rows(3)`` counts source offsets since each side's
             first. Without it partners share a window of each side that has
             windows, or a session of both; or have the same time, where ``on`` compares the times.
+        as_of: Whether the partner of a left message is the right side's newest one of its time or
+            before, its version; or how old that may be at most (``"1 hour"``). A left message is
+            emitted once the right side's watermark has passed it, and isn't corrected after that.
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
-            once), ``anti`` (those without).
+            once), ``anti`` (those without); ``inner`` or ``left`` with ``as_of``.
         suffix: What is put behind the right side's column names that the left has too.
         layout: Whether state is sorted by ``time`` or by ``keys`` first; else it is chosen.
         buckets: In how many shards the keys are kept; one a core by default.
@@ -100,7 +104,7 @@ def join(
     if left._frame.isStreaming != right._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", hint)
-    spec = joined(left, right, on, within, how, layout, nulls)
+    spec = joined(left, right, on, within, how, layout, nulls, as_of)
     for side, given in zip(SIDES, (left, right), strict=True):
         _check_columns(side, given._frame.columns, spec.side(side).keys)
     require(left._frame.sparkSession)

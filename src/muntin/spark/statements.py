@@ -17,6 +17,7 @@ from muntin.engine.operator import RESULTS
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import SIDES, JoinSpec, Side
+from muntin.model.kinds import Kind
 from muntin.model.pipeline import (
     ROWS,
     Column,
@@ -28,9 +29,11 @@ from muntin.model.pipeline import (
     Reading,
     Relation,
     Union,
+    Values,
     Windowing,
     quoted,
 )
+from muntin.model.sessions import Sessions
 from muntin.spark.host.chain import bounds_of, fed_by, kept, lag_of, marked, pairable, with_time
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
@@ -176,6 +179,7 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     frame, fed = with_time(frame, fed_by(frame), time)
     time, computed = time_of(frame, time)
     bare = replace(spec, keys=(), time=time, aggregates=aggregates, offset=offset)
+    bare = replace(bare, windows=_with_gaps(spec.windows))
     if fed is not None and not bare.lateness:
         bare = replace(bare, lateness=lag_of(fed))
     given = Input(
@@ -271,6 +275,8 @@ def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFr
         for aggregate in query.spec.aggregates.values():
             given = (aggregate.column, aggregate.by)
             texts += [one.text for one in given if isinstance(one, Expression)]
+        own = getattr(query.spec.windows, "by", None)
+        texts += [own.text] if isinstance(own, Expression) else []
         yield from ((before, text) for text in texts if text)
         bare = replace(query, columns=None, having=None)
         after = partial(lambda: _aggregated(bare, find).results)
@@ -306,6 +312,10 @@ def rows(relation: Relation, find: Find) -> DataFrame:
     """The rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
+    if isinstance(relation, Values):
+        names = ", ".join(map(quoted, relation.columns))
+        shown = f" AS t({names})" if names else ""
+        return SparkSession.active().sql(f"SELECT * FROM VALUES {relation.text}{shown}")
     if isinstance(relation, Lookup):
         return looked_up(relation, rows(relation.source, find), rows(relation.table, find))
     if isinstance(relation, Union):
@@ -359,6 +369,13 @@ def _key(frame: DataFrame, key: Column) -> SparkColumn | str:
         taken = "is another column of the table" if own in frame.columns else "is no column's name"
         raise OptionError("key", key.name, taken, "give the key a name of its own with AS")
     return F.expr(key.text).alias(key.name)
+
+
+def _with_gaps(windows: Kind) -> Kind:
+    """Windows whose own gaps, if they have some, are an expression of Spark's."""
+    if isinstance(windows, Sessions) and isinstance(windows.by, Expression):
+        return replace(windows, by=F.expr(windows.by.text))
+    return windows
 
 
 def _reading(frame: DataFrame, aggregate: Aggregate) -> Aggregate:

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, StringType, StructType
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
@@ -15,6 +16,9 @@ from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
+from muntin.model.kinds import Kind
+from muntin.model.pipeline import quoted
+from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import chained
 from muntin.spark.host.plan import OperatorInput, Plan
@@ -24,6 +28,9 @@ from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.sources.inputs import Input, Sent, period_of
 from muntin.spark.sources.naming import field_of, name_of
+
+# Each message's own gap, microseconds.
+_GAP = "__muntin_gap"
 
 
 @dataclass(frozen=True)
@@ -50,11 +57,13 @@ def build(request: Request) -> Plan:
     sent = given.columns()
     keys = _named(frame, request.keys, sent)
     aggregates = _with_columns(frame, request.spec, sent)
+    windows = _with_gaps(frame, request.spec.windows, sent)
     source = OperatorInput.of(given, sent)
     shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
     for name, aggregate in aggregates.items():
         check(aggregate, shapes, words=f"{name}={request.spec.aggregates[name]}")
     read = [*keys, *(str(c) for a in aggregates.values() for c in a.columns)]
+    read += [_GAP] if _GAP in sent else []
     known = source.schema | ({} if time is None else polars_schema(given.timed(time)))
     types = {c: str(known[c]) for c in (read if time is None else [*read, time])}
     # What an operator before depends on is its own.
@@ -63,6 +72,7 @@ def build(request: Request) -> Plan:
     if request.spec.sets is not None:
         keys, types[GROUPING_ID] = (*keys, GROUPING_ID), "Int64"
     whole = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=types)
+    whole = replace(whole, windows=windows)
     spec = replace(whole, buckets=buckets, zone=zone)
     used = frozenset((*spec.types, *(spec.offset or ())))
     # A watermark ahead of the newest row would be ahead of rows that are still to come.
@@ -125,6 +135,26 @@ def _named(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> tupl
         sent.setdefault(name, expression)
         names.append(name)
     return tuple(names)
+
+
+def _with_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
+    """The windows over named columns; each message's own gap is added to what is sent."""
+    if not isinstance(windows, Sessions) or windows.by is None:
+        return windows
+    by = windows.by
+    if isinstance(by, str):
+        by = F.col(quoted(by)) if by in frame.columns else field_of(frame, "by", by)
+    if not isinstance(by, Column):
+        raise OptionError("by", by, "isn't a column", "give its name, or an expression as a Column")
+    kind = frame.select(by).schema[0].dataType
+    if isinstance(kind, StringType):
+        by = by.try_cast("interval")
+    elif not isinstance(kind, DayTimeIntervalType | CalendarIntervalType):
+        problem = f"is {kind.simpleString()}, which says no length of time"
+        hint = "give an interval, as F.make_dt_interval makes it, or text such as '5 minutes'"
+        raise OptionError("by", windows.by, problem, hint)
+    sent[_GAP] = F.unix_micros(F.timestamp_micros(F.lit(0)) + by)
+    return replace(windows, by=_GAP)
 
 
 def _with_columns(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, Aggregate]:

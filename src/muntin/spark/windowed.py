@@ -20,7 +20,7 @@ from muntin.model.aggregates import Aggregate, count
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import ROWS
-from muntin.model.sentence import Sentence, check_name
+from muntin.model.sentence import Sentence
 from muntin.model.spec import Nulls, WindowSpec
 from muntin.spark.explain import explain
 from muntin.spark.host.chain import Upstream, fed_by, lag_of, marked, with_time
@@ -44,6 +44,7 @@ class Windowed(Sentence):
     _keys: tuple[Column | str, ...]
     _where: Column | str | None
     _clock: str | None
+    _arrived: Column | None
     _buckets: int | None
     _fed: Upstream | None = None
     _computed: Column | None = None
@@ -120,6 +121,7 @@ class Windowed(Sentence):
             self._offset,
             self._fed,
             computed=self._computed,
+            arrived=self._arrived,
         )
 
 
@@ -211,7 +213,7 @@ def windowed(
     max_ahead: Duration | None = "1 day",
     idle: Duration | None = None,
     where: Column | str | None = None,
-    clock: str | None = None,
+    clock: Column | str | None = None,
     buckets: int | None = None,
     nulls: Nulls = "reject",
 ) -> Windowed:
@@ -244,7 +246,8 @@ def windowed(
         idle: After how long without messages the watermark moves on with the wall clock, so that
             the last windows emit. What comes behind it then is late. Never by default.
         where: Which messages to take; others are counted as ``filtered``.
-        clock: A timestamp column that says when a message arrived. Policies on the wall clock and
+        clock: A timestamp that says when a message arrived: a column, a field of a struct or an
+            expression. Policies on the wall clock and
             ``max_ahead`` go by it in place of the machine's clock, so that a replay emits as the
             live stream did.
         buckets: In how many shards the keys are kept; one a core by default. It is
@@ -257,16 +260,15 @@ def windowed(
         >>> hourly = windowed(flights, key="carrier", time="at")  # doctest: +SKIP
     """
     keys = _keys_of(key)
-    check_name("clock", clock)
-    if where is not None and not isinstance(where, Column | str):
-        hint = "give a condition, as a Column or as SQL"
-        raise OptionError("where", where, "isn't a condition", hint)
+    _check_column("where", where, "a condition", "give a condition, as a Column or as SQL")
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
     rows = _rows_of(frame)
     fed = fed_by(rows)
     rows, fed = with_time(rows, fed, time)
     time, computed = time_of(rows, time)
+    _check_column("clock", clock, "a column", "give its name, or an expression as a Column")
+    clock, arrived = time_of(rows, clock, "clock")
     if lateness is None:
         lateness = timedelta(microseconds=0 if fed is None else lag_of(fed))
     return Windowed(
@@ -278,12 +280,18 @@ def windowed(
         _idle=None if idle is None else micros("idle", idle, zero=False),
         _where=where,
         _clock=clock,
+        _arrived=arrived,
         _buckets=buckets,
         _offset=offset,
         _nulls=nulls,
         _fed=fed,
         _computed=computed,
     )
+
+
+def _check_column(option: str, given: object, what: str, hint: str) -> None:
+    if given is not None and not isinstance(given, Column | str):
+        raise OptionError(option, given, f"isn't {what}", hint)
 
 
 def _rows_of(frame: object) -> DataFrame:

@@ -25,7 +25,8 @@ from muntin.sql.firings import emit_spans, firing
 from muntin.sql.lengths import Length
 from muntin.sql.nearness import Nearness, nearness
 from muntin.sql.overs import frame_of, order_of
-from muntin.sql.syntax import Emit, Join, Select, Source, WindowCall
+from muntin.sql.syntax import Emit, Join, Select, Source, TableItem, WindowCall
+from muntin.sql.versions import versioned
 
 _ON = "write ON Orders.id = Shipments.id"
 _OVER = "write JOIN Orders OVER (ORDER BY time RANGE INTERVAL '2' MINUTE PRECEDING) ON ..."
@@ -46,7 +47,7 @@ class _Half:
     time: str | None
 
 
-Resolve = Callable[[str | Select, str | None], Resolved]
+Resolve = Callable[[TableItem, str | None], Resolved]
 """Finds a side's rows, by a table's name or by a query, and by its alias."""
 
 
@@ -63,11 +64,9 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         raise SqlError(text, join.source.span, f"both sides are called {left.name}", hint)
     names = (left.name.lower(), right.name.lower())
     near, conditions = nearness(cursor, conditions_of(select, join), names)
-    at_once = _at_once(join, conditions, left, right)
-    bound = Within(0, 0) if at_once else _bound(cursor, join, near, left, right)
-    if near is not None:
-        left = _timed(cursor, left, near.columns[0], near.span)
-        right = _timed(cursor, right, near.columns[1], near.span)
+    bound, times, conditions = _bounded(cursor, join, near, conditions, (left, right))
+    at = join.span if near is None else near.span
+    left, right = (_timed(cursor, *one, at) for one in zip((left, right), times, strict=True))
     # The design's implicit condition: both sides have a time of the same name.
     left = replace(left, time=left.time or right.time)
     right = replace(right, time=right.time or left.time)
@@ -180,8 +179,38 @@ def conditions_of(select: Select, join: Join) -> list[exp.Expr]:
     return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
 
 
-def _timed(cursor: Cursor, half: _Half, time: str, span: Span) -> _Half:
-    """A side whose event time a condition has named."""
+def _bounded(
+    cursor: Cursor,
+    join: Join,
+    near: Nearness | None,
+    conditions: list[exp.Expr],
+    halves: tuple[_Half, _Half],
+) -> tuple[Bound, tuple[str | None, str | None], list[exp.Expr]]:
+    """What bounds a pair, the event times that were named for it, and the other conditions."""
+    left, right = halves
+    names = (left.name.lower(), right.name.lower())
+    version = versioned(cursor, join, near, conditions, names)
+    if version is not None:
+        if near is None and not join.as_of and right.time is None:
+            problem = f"the rows of {right.name} are no versions: they have no event time"
+            hint = (
+                "write WATERMARK at DELAY OF ... behind it, or JOIN ... ON where it doesn't change"
+            )
+            raise SqlError(cursor.sql, join.source.span, problem, hint)
+        if left.length or right.length or join.within:
+            hint = "leave OVER or WITHIN out; AND b.at >= a.at - INTERVAL '1' HOUR bounds its age"
+            raise SqlError(cursor.sql, join.span, "a version is bounded by nothing else", hint)
+        return version.bound, version.columns, version.rest
+    if _at_once(join, conditions, left, right):
+        return Within(0, 0), (None, None), conditions
+    times = (None, None) if near is None else (near.columns[0], near.columns[1])
+    return _bound(cursor, join, near, left, right), times, conditions
+
+
+def _timed(cursor: Cursor, half: _Half, time: str | None, span: Span) -> _Half:
+    """A side whose event time a condition has named, where one has."""
+    if time is None:
+        return half
     marked = half.resolved.marks.time
     if marked is not None and marked.lower() != time.lower():
         problem = f"the watermark of {half.name} is one of {marked}, and {time} is compared"

@@ -20,6 +20,7 @@ from muntin.model.pipeline import (
     Reading,
     Relation,
     Union,
+    Values,
     quoted,
     tables_of,
 )
@@ -65,6 +66,8 @@ def _table(
     item = join.source.item
     if isinstance(item, WindowCall) or join.over or join.left_over or join.within or join.by_where:
         return None
+    if join.as_of or join.source.as_of is not None:
+        return None
     found = resolve(item, join.source.alias)
     if join.source.watermark is not None or found.marks.time is not None:
         return None
@@ -81,7 +84,7 @@ def is_input(relation: Relation) -> bool:
     """Whether rows are a table's, and not what a query emits."""
     if isinstance(relation, Derived | Lookup):
         return is_input(relation.source)
-    return isinstance(relation, Reading | Union)
+    return isinstance(relation, Reading | Values | Union)
 
 
 def _joined(

@@ -9,7 +9,7 @@ from functools import partial
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import Column, Derived, Marks, Order, Query, Windowing
+from muntin.model.pipeline import Column, Derived, Marks, Order, Query, Values, Windowing
 from muntin.sql import ksql, overs, ranked
 from muntin.sql.aggregates import name_of
 from muntin.sql.around import around
@@ -22,7 +22,16 @@ from muntin.sql.joins import Resolve, join_of, unbounded
 from muntin.sql.lookups import looked_up
 from muntin.sql.ordering import order
 from muntin.sql.selectlist import END, START, SelectList
-from muntin.sql.syntax import CreateView, Ordering, Select, Source, WindowCall, WindowClause
+from muntin.sql.syntax import (
+    CreateView,
+    Ordering,
+    Select,
+    Source,
+    TableItem,
+    ValuesClause,
+    WindowCall,
+    WindowClause,
+)
 from muntin.sql.unions import united
 from muntin.sql.windowcalls import Meant, meaning, same_call
 
@@ -217,15 +226,17 @@ def _relation(found: Lowered | Resolved) -> Resolved:
     return Resolved(found.query, Marks(max_ahead=None), frozenset())
 
 
-def _resolved(cursor: Cursor, catalog: Catalog, item: str | Select, alias: str | None) -> Resolved:
-    """A table, a view, or a query in parentheses."""
+def _resolved(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | None) -> Resolved:
+    """A table, a view, or a query or rows in parentheses."""
     if isinstance(item, str):
         return catalog.resolve(item, alias)
     names = frozenset({alias.lower()} if alias else ())
+    if isinstance(item, ValuesClause):
+        return Resolved(Values(item.text, item.columns), Marks(), names)
     return replace(_relation(lower(cursor, item, catalog)), qualifiers=names)
 
 
-def _whole(cursor: Cursor, catalog: Catalog, item: str | Select, alias: str | None) -> Resolved:
+def _whole(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | None) -> Resolved:
     """A side of a join."""
     found = _resolved(cursor, catalog, item, alias)
     if ranked.waits(found.relation):

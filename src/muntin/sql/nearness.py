@@ -147,6 +147,16 @@ def _moment(cursor: Cursor, node: exp.Expr, names: tuple[str, str]) -> _Moment |
     return replace(found, plus=found.plus + by, moved=True)
 
 
+def compared_times(
+    cursor: Cursor, part: exp.Expr, names: tuple[str, str]
+) -> tuple[str, str] | None:
+    """The columns, left and right, of ``a.at >= b.at``, where the right one isn't later."""
+    bounds = _bounds(cursor, part, names)
+    if len(bounds) != 1 or bounds[0].most != 0 or bounds[0].moved:
+        return None
+    return bounds[0].columns[0], bounds[0].columns[1]
+
+
 def _length(cursor: Cursor, node: exp.Interval) -> int:
     """How long an interval is, microseconds."""
     span = Scope(cursor, frozenset()).span(node)

@@ -11,14 +11,15 @@ from sqlglot.tokens import TokenType
 from muntin.sql import clauses, groupby, ksql, membership
 from muntin.sql.cursor import KINDS, Cursor, Span
 from muntin.sql.ordering import ordering
-from muntin.sql.syntax import CreateView, Emit, Item, Join, Select, Source
+from muntin.sql.syntax import CreateView, Emit, Item, Join, Select, Source, ValuesClause
 from muntin.sql.windowcalls import FORMS, read_call
 
 # Words that end a list and so are no alias of what stands before them.
 _CLAUSES = {
     "FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "WINDOW", "ORDER BY", "LIMIT", "JOIN", "INNER",
-    "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "NATURAL", "ON", "USING", "OVER", "WATERMARK",
-    "GROUP", "ORDER", "UNION", "EXCEPT", "INTERSECT", "QUALIFY", "OFFSET", "AS", "WITHIN",
+    "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "NATURAL", "ASOF", "ON", "USING", "OVER",
+    "WATERMARK", "GROUP", "ORDER", "UNION", "EXCEPT", "INTERSECT", "QUALIFY", "OFFSET", "AS",
+    "WITHIN",
 }  # fmt: skip
 _REFUSED = {
     "OFFSET": ("OFFSET isn't taken", "read the table that you write to"),
@@ -187,10 +188,7 @@ def _source(cursor: Cursor) -> Source:
     elif cursor.word in KINDS and cursor.second == "(":
         item = _table_function(cursor)
     elif cursor.takes_kind(TokenType.L_PAREN):
-        if cursor.word == "VALUES":
-            hint = "make a DataFrame of the rows, and give it by its name"
-            cursor.fail(None, "VALUES isn't taken: these rows are no stream", hint)
-        item = query(cursor)
+        item = _values(cursor) if cursor.takes("VALUES") else query(cursor)
         cursor.closes("the query")
     else:
         item, _ = cursor.name("a table")
@@ -202,15 +200,41 @@ def _source(cursor: Cursor) -> Source:
             cursor.fail(None, f"{item} isn't a function that gives rows", hint)
     del streamed  # `STREAM t` says what every table here is.
     mark, offset = clauses.watermark_of_source(cursor), clauses.offset_columns(cursor)
-    if cursor.word.startswith("FOR") and "SYSTEM" in f"{cursor.word} {cursor.second}":
-        hint = "join within a time, as in ON a.id = b.id AND b.ts BETWEEN ... AND a.ts"
-        cursor.fail(None, "FOR SYSTEM_TIME AS OF isn't taken: no versions of rows are kept", hint)
-    alias = None
+    as_of, alias = _as_of(cursor), None
     if cursor.word != "MATCH_RECOGNIZE":
         alias = _alias(cursor, "a table")
+    if isinstance(item, ValuesClause) and alias and cursor.takes_kind(TokenType.L_PAREN):
+        names = cursor.several(lambda: cursor.name("a column")[0])
+        cursor.closes("the list of columns")
+        item = replace(item, columns=tuple(names))
     mark = mark or clauses.watermark_of_source(cursor)
     offset = offset or clauses.offset_columns(cursor)
-    return Source(item, alias, mark, cursor.since(start), offset)
+    return Source(item, alias, mark, cursor.since(start), offset, as_of)
+
+
+def _values(cursor: Cursor) -> ValuesClause:
+    """The rows behind ``VALUES``."""
+    start = cursor.here
+    cursor.several(lambda: _row(cursor))
+    return ValuesClause(cursor.sql[slice(*cursor.since(start))])
+
+
+def _row(cursor: Cursor) -> None:
+    if cursor.takes_kind(TokenType.L_PAREN):
+        cursor.several(lambda: cursor.scalar("a value"))
+        cursor.closes("the row")
+    else:
+        cursor.scalar("a value")
+
+
+def _as_of(cursor: Cursor) -> exp.Expr | None:
+    """The time of ``FOR SYSTEM_TIME AS OF orders.at`` behind a table."""
+    if not cursor.word.startswith("FOR") or "SYSTEM" not in f"{cursor.word} {cursor.second}":
+        return None
+    cursor._advance(2 if cursor.word == "FOR" else 1)
+    if not (cursor.takes("AS", "OF") or cursor.takes("AS OF")):
+        cursor.fail(None, "AS OF has to stand here", "write FOR SYSTEM_TIME AS OF orders.at")
+    return cursor.scalar("a time")
 
 
 def _table_function(cursor: Cursor) -> Any:
@@ -237,6 +261,10 @@ _HOW: dict[tuple[str, ...], str] = {
     ("RIGHT", "JOIN"): "right",
     ("FULL", "OUTER", "JOIN"): "full",
     ("FULL", "JOIN"): "full",
+    ("ASOF", "JOIN"): "inner",
+    ("ASOF", "INNER", "JOIN"): "inner",
+    ("ASOF", "LEFT", "JOIN"): "left",
+    ("ASOF", "LEFT", "OUTER", "JOIN"): "left",
 }
 
 
@@ -258,7 +286,8 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
                 hint = "write ON Orders.id = Shipments.id, or USING (id)"
                 cursor.fail(None, "the join has no condition", hint)
             span = cursor.since(start)
-            return Join(how, source, over, left_over, on, using, span, within=near)
+            as_of = words[0] == "ASOF"
+            return Join(how, source, over, left_over, on, using, span, within=near, as_of=as_of)
     if cursor.takes_kind(TokenType.COMMA):
         source = _source(cursor)
         over = _over(cursor)

@@ -42,6 +42,19 @@ class WindowCall:
 
 
 @dataclass(frozen=True)
+class ValuesClause:
+    """``(VALUES (1, 'a'), (2, 'b')) AS t(id, name)``.
+
+    Attributes:
+        text: The rows, as they were written.
+        columns: What they are called, where it is said.
+    """
+
+    text: str
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class WindowClause:
     """``WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 7 DAYS, GRACE PERIOD 10 MINUTES)``."""
 
@@ -84,18 +97,20 @@ class Source:
     """What stands behind ``FROM`` or ``JOIN``.
 
     Attributes:
-        item: A table's name, a query in parentheses, or a window table function.
+        item: A table's name, a query or rows in parentheses, or a window table function.
         alias: The name that its columns may be qualified by.
         watermark: Its watermark.
         span: Where it stands.
         offset: The columns of ``OFFSET FOR (partition, offset)``.
+        as_of: The time of ``FOR SYSTEM_TIME AS OF orders.at``.
     """
 
-    item: str | Select | WindowCall
+    item: TableItem | WindowCall
     alias: str | None
     watermark: Watermark | None
     span: Span
     offset: tuple[str, str] | None = None
+    as_of: exp.Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +128,7 @@ class Join:
         by_where: Whether it is ``FROM a, b``, and its condition in ``WHERE``.
         within: ksqlDB's ``WITHIN``.
         not_in: Whether it is ``NOT IN``, whose first equality holds of a NULL on either side, too.
+        as_of: Whether it is ``ASOF JOIN``.
     """
 
     how: str
@@ -125,6 +141,7 @@ class Join:
     by_where: bool = False
     within: WithinClause | None = None
     not_in: bool = False
+    as_of: bool = False
 
 
 @dataclass(frozen=True)
@@ -260,3 +277,7 @@ class Explain:
 
 
 Statement = Select | CreateView | CreateTable | Insert | Setting | Explain
+
+
+TableItem = str | Select | ValuesClause
+"""A table by its name, a query, or rows."""

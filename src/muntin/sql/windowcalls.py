@@ -15,6 +15,7 @@ from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind
 from muntin.model.months import in_months, months
+from muntin.model.pipeline import Expression
 from muntin.sql import lengths
 from muntin.sql.cursor import BOUNDS, Cursor, Span, span_of
 from muntin.sql.lengths import Length
@@ -26,7 +27,7 @@ FORMS = {
     "CUMULATE": "CUMULATE(TABLE t, DESCRIPTOR(ts), 1 HOUR, 1 DAY), step then size",
     "SESSION": "SESSION(TABLE t PARTITION BY user, DESCRIPTOR(ts), INTERVAL '30' MINUTE)",
     "WINDOW": "window(ts, '10 minutes', '5 minutes'), size then slide",
-    "SESSION_WINDOW": "session_window(ts, '5 minutes')",
+    "SESSION_WINDOW": "session_window(ts, '5 minutes'), or an expression of each row's own gap",
     "FLOOR": "FLOOR(ts TO HOUR)",
     "CEIL": "CEIL(ts TO HOUR)",
 }
@@ -243,7 +244,8 @@ class _Placed:
                 # FROM TUMBLE(t, DESCRIPTOR(ts), ...) names the table so.
                 later = any(a.kind == "columns" for a in self.call.arguments)
                 return "DATA" if later else "TIMECOL"
-        if argument.kind == "scalar" or not places:
+        own_gap = self.name == "SESSION_WINDOW" and places == ["GAP"]
+        if (argument.kind == "scalar" and not own_gap) or not places:
             self._fail(argument.span, f"{self.name} can't take this", f"write {FORMS[self.name]}")
         return places.pop(0)
 
@@ -251,7 +253,8 @@ class _Placed:
         kinds = {"DATA": ("table", "scalar"), "TIMECOL": ("columns", "scalar")}
         wanted: tuple[str, ...] = kinds.get(label, ())
         if label in _LENGTHS:
-            wanted = ("length",)
+            # Spark's sessions may have a gap for each row.
+            wanted = ("length", "scalar") if self.name == "SESSION_WINDOW" else ("length",)
         if wanted and argument.kind not in wanted:
             hint = lengths.HINT if label in _LENGTHS else f"write {FORMS[self.name]}"
             self._fail(argument.span, f"this is no {label.lower()} of {self.name}", hint)
@@ -340,6 +343,9 @@ class _Placed:
         if self.name in ("SESSION", "SESSION_WINDOW"):
             closed = self.by_label.get("CLOSED")
             ends: Any = "both" if closed is None else closed.value
+            gap = self.by_label.get("GAP")
+            if gap is not None and gap.kind == "scalar":
+                return sessions.session(by=Expression(self.text[slice(*gap.span)]), closed=ends)
             return sessions.session(self.length("GAP"), closed=ends)
         zone = self.by_label.get("ZONE")
         size, origin = self.length("SIZE"), self.origin()

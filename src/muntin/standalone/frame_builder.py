@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
+from muntin.engine.sessions.combine import no_gap
 from muntin.engine.utf8 import GARBLED, frame_of, from_pandas
 from muntin.model.errors import OptionError
 from muntin.standalone.fields import (
@@ -218,6 +219,9 @@ class FrameBuilder:
         if UNREAD not in frame.columns:
             frame = frame.with_columns(pl.lit(None, dtype=pl.String).alias(UNREAD))
         frame = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(JUDGED))
+        if self.input.gap is not None:
+            unfit = frame.select(no_gap(frame, self.input.gap).fill_null(True)).to_series()
+            malformed = unfit if malformed is None else malformed | unfit
         if malformed is not None and malformed.any():
             frame = frame.with_columns(malformed.alias(columns.MALFORMED))
         if future is None and self.input.max_ahead is not None and self.input.time is not None:

@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from typing import Self
 
 from muntin.model.joins import JoinSpec, Joint, SideName
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+
+
+def own_gap(spec: WindowSpec) -> list[str]:
+    """The field of each message's own gap, where sessions have one."""
+    by = spec.windows.by if isinstance(spec.windows, Sessions) else None
+    return [] if by is None else [by]
+
+
+def _reach(windows: Kind) -> int:
+    own = isinstance(windows, Sessions) and windows.by is not None
+    return windows.pace if own else windows.reach
 
 
 @dataclass(frozen=True)
@@ -22,6 +35,7 @@ class InputFields:
         lateness: How far the watermark trails the greatest event time, microseconds.
         max_ahead: How far ahead of the clock an event time may be; ``None`` is any.
         reach: How far from a message's position its windows and the watermark may lie, on the axis.
+        gap: The field of a message's own gap, where sessions have one.
     """
 
     keys: tuple[str, ...]
@@ -32,6 +46,7 @@ class InputFields:
     lateness: int
     max_ahead: int | None
     reach: int
+    gap: str | None = None
 
     @classmethod
     def of_query(cls, spec: WindowSpec) -> Self:
@@ -47,6 +62,7 @@ class InputFields:
         needed = [("key", key) for key in spec.key_columns]
         needed += [("time", spec.time)] if spec.time is not None else []
         needed += [("offset", name) for name in spec.offset or ()]
+        needed += [("by", field) for field in own_gap(spec)]
         for name, aggregate in spec.aggregates.items():
             needed += [(f"agg {name}", str(field)) for field in aggregate.columns]
         return cls(
@@ -57,7 +73,8 @@ class InputFields:
             tuple(needed),
             spec.lateness,
             spec.max_ahead,
-            spec.lateness + spec.windows.reach,
+            spec.lateness + _reach(spec.windows),
+            next(iter(own_gap(spec)), None),
         )
 
     @classmethod

@@ -65,6 +65,11 @@ class MessageBuffer:
             for column, dtype, optional in self._typed
         )
 
+    def last_of(self, field: str) -> Any:
+        """The last message's value of a field; ``None`` where it has none."""
+        column = self._fields.get(field)
+        return column[-1] if column else None
+
     def clear(self) -> None:
         """Forget all messages."""
         for column in (*self._keys, *self._places, self._times, *self._fields.values()):

@@ -6,6 +6,7 @@ message is one of them is judged by its cells and its place alone, and in doubt 
 
 from __future__ import annotations
 
+from muntin.model.sessions import LONGEST_GAP
 from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import GREATEST, LEAST
 from muntin.standalone.message_buffer import MessageBuffer
@@ -33,6 +34,10 @@ class Screen:
             return True
         if spec.axis == "rows":
             return spec.offset is not None
+        if buffer.input.gap is not None:
+            gap = buffer.last_of(buffer.input.gap)
+            if gap.__class__ is not int or not 0 < gap <= LONGEST_GAP:
+                return True
         if time.__class__ is not int or not self._first <= time <= self._last:
             return True
         return self._is_late(time)

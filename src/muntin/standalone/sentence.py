@@ -95,6 +95,7 @@ def join(
     *,
     on: On,
     within: Length | Sequence[Length | int] | None = None,
+    as_of: bool | Duration = False,
     how: How = "inner",
     layout: StateLayout | None = None,
     nulls: JoinNulls = "reject",
@@ -112,6 +113,9 @@ def join(
             5 to 10 seconds after it. ``muntin.rows(3)`` counts source offsets since each side's
             first. Without it partners share a window of each side that has
             windows, or a session of both; or have the same time, where ``on`` compares the times.
+        as_of: Whether the partner of a left message is the right side's newest one of its time or
+            before, its version; or how old that may be at most (``"1 hour"``). A left message is
+            emitted once the right side's watermark has passed it, and isn't corrected after that.
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
             once), ``anti`` (those without).
         layout: Whether state is sorted by ``time`` or by ``keys`` first; else it is chosen.
@@ -130,4 +134,4 @@ def join(
         if not isinstance(given, Windowed):
             hint = "write join(windowed(time=…), …)"
             raise OptionError(name, type(given).__name__, "isn't windowed", hint)
-    return joined(left, right, on, within, how, layout, nulls)
+    return joined(left, right, on, within, how, layout, nulls, as_of)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sql.twins import lowered, refused
 
-from muntin.model.pipeline import SIDE_COLUMNS, Lookup, Reading, tables_of
+from muntin.model.pipeline import SIDE_COLUMNS, Lookup, Reading, Values, tables_of
 from muntin.sql.door import question
 
 LEFT, RIGHT = SIDE_COLUMNS
@@ -40,6 +40,14 @@ def test_equal_columns_of_one_name_are_shown_once():
     assert looked_up("JOIN goods g ON b.item = g.ITEM").shared == ("item",)
     using = looked_up("LEFT JOIN goods g USING (item)")
     assert (using.on, using.shared) == (f"({LEFT}.`item` = {RIGHT}.`item`)", ("item",))
+
+
+def test_rows_of_the_query_itself():
+    found = looked_up("JOIN (VALUES ('pen', 1), ('ink', 1 + 1)) AS g(item, kind) USING (item)")
+    assert found.table == Values("('pen', 1), ('ink', 1 + 1)", ("item", "kind"))
+    assert tables_of(found) == {"bids"}
+    bare = looked_up("JOIN (VALUES ('pen')) g ON b.item = g.col1")
+    assert bare.table == Values("('pen')")
 
 
 def test_one_after_the_other():

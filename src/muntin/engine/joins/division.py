@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, renamed
-from muntin.model.joins import SIDES, JoinSpec, Joint, SideName
+from muntin.model.joins import SIDES, AsOf, JoinSpec, Joint, SideName
 from muntin.model.recall import recalled
 from muntin.state.manifest import Manifest
 from muntin.state.shards import split
@@ -70,7 +70,8 @@ class JoinDivision:
         keys = self.spec.side(side).keys
         if name == "matched":
             return _matched(rows, keys, shards)
-        if name == "messages" and first is not None:
+        versions = isinstance(self.spec.bound, AsOf) and side == "right"
+        if name == "messages" and first is not None and not versions:
             # Another shard may keep what this one has let go for a limit of rows.
             rows = rows.filter(pl.col(LAST if joint else columns.TIME) >= first)
         return split(rows, keys, shards)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import polars as pl
 
@@ -17,6 +18,7 @@ from muntin.state.offsets import Offsets
 SIDE = "side"
 # What rejected messages have beside their own columns.
 _OF_REJECTED = (SIDE, columns.REASON, columns.WATERMARK)
+Emission = Literal["early", "full"]
 # Beside the columns of messages in a shard: a number of its own, and whether it came late.
 ID, LATE = "__muntin_id", "__muntin_late"
 
@@ -180,11 +182,20 @@ class Joiner:
             pl.lit(watermark, dtype=pl.Int64).alias(columns.WATERMARK),
         )
 
-    def paired(self, left: pl.DataFrame, right: pl.DataFrame, final: bool) -> pl.DataFrame:
-        """Rows of results out of partners, row by row; both have ``LATE``."""
+    def paired(
+        self, left: pl.DataFrame, right: pl.DataFrame, final: bool, on_time: Emission = "early"
+    ) -> pl.DataFrame:
+        """Rows of results out of partners, row by row; both have ``LATE``.
+
+        Args:
+            left: The left messages.
+            right: The partner of each.
+            final: Whether the input has ended.
+            on_time: What the emission of a pair is called of which neither is late.
+        """
         parts = [f.select(self._renamed(s)) for s, f in zip(SIDES, (left, right), strict=True)]
         rows = pl.concat(parts, how="horizontal")
-        return rows.with_columns(_emission(left[LATE] | right[LATE], final))
+        return rows.with_columns(_emission(left[LATE] | right[LATE], final, on_time))
 
     def first(self, left: pl.DataFrame, final: bool) -> pl.DataFrame:
         """Rows of results out of left messages that have just found a partner (see ``once``)."""
@@ -252,8 +263,8 @@ def _double(suffix: str, name: str) -> OptionError:
     return OptionError("suffix", suffix, f"makes two columns {name!r}", hint)
 
 
-def _emission(late: pl.Series, final: bool) -> pl.Series:
+def _emission(late: pl.Series, final: bool, on_time: Emission = "early") -> pl.Series:
     def same(word: str) -> pl.Series:
         return pl.Series(columns.EMISSION, [word]).new_from_index(0, len(late))
 
-    return same("full") if final else same("late").zip_with(late, same("early"))
+    return same("full") if final else same("late").zip_with(late, same(on_time))

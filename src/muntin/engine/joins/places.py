@@ -26,7 +26,7 @@ from muntin.engine.joins.strategy import (
     SideWatermarks,
 )
 from muntin.engine.state import State
-from muntin.model.joins import OTHER, SIDES, Joint, SideName, Together, Within
+from muntin.model.joins import OTHER, SIDES, AsOf, Joint, SideName, Together, Within
 from muntin.model.policies import Every
 from muntin.state.runs import FrameCache
 
@@ -36,7 +36,7 @@ class PlaceJoin(JoinStrategy):
 
     def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
         super().__init__(joiner)
-        assert not isinstance(self.spec.bound, Joint)
+        assert not isinstance(self.spec.bound, Joint | AsOf)
         self.bound: Within | Together = self.spec.bound
         self.buffers: dict[SideName, SideBuffer] = {
             side: SideBuffer(joiner, side, state, cache) for side in SIDES

@@ -9,7 +9,7 @@ Source: the Samza SQL window operator design, join windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -18,16 +18,18 @@ from muntin.engine import admission, columns
 from muntin.engine.admission import admit, split_off
 from muntin.engine.arrival import fresh
 from muntin.engine.firing import FOREVER
+from muntin.engine.joins.as_of import AsOfJoin
 from muntin.engine.joins.joiner import ID, LATE, Arrived, Joiner
 from muntin.engine.joins.places import PlaceJoin
 from muntin.engine.joins.sessions import SessionJoin
 from muntin.engine.joins.strategy import JoinClock, JoinStrategy
 from muntin.engine.output import Output
 from muntin.engine.state import State
-from muntin.model.joins import SIDES, Joint, SideName
+from muntin.model.joins import SIDES, AsOf, Joint, SideName
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
+_STRATEGIES: dict[type, Callable[..., JoinStrategy]] = {AsOf: AsOfJoin, Joint: SessionJoin}
 SideArrivals = Mapping[SideName, Sequence[Arrived]]
 
 
@@ -45,7 +47,7 @@ class JoinShard:
         extra = self.state.extra
         self.marks: dict[SideName, int | None] = extra.get("marks", dict.fromkeys(SIDES))
         self.next: dict[SideName, int] = extra.get("next", dict.fromkeys(SIDES, 0))
-        made = SessionJoin if isinstance(self.spec.bound, Joint) else PlaceJoin
+        made = _STRATEGIES.get(type(self.spec.bound), PlaceJoin)
         self.strategy: JoinStrategy = made(joiner, self.state, cache)
         self.strategy.drop_before(self.strategy.kept_from(self.marks))
 

@@ -18,7 +18,7 @@ from muntin.engine.aggregates.chosen import Extreme
 from muntin.engine.order import arranged, begins
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.kinds import Numbered
-from muntin.model.sessions import Sessions
+from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 
@@ -38,10 +38,31 @@ class SessionCombiner(Combiner):
     @property
     def numbered(self) -> Numbered:
         """The panes that messages are lifted to."""
-        return Windows(self.sessions.gap, self.sessions.gap, 0, self.sessions.axis)
+        # Where each message has a gap of its own, only those of one time surely share a session.
+        gap = self.sessions.gap or 1
+        return Windows(gap, gap, 0, self.sessions.axis)
+
+    @property
+    def reach(self) -> str:
+        """The column of the place up to which a message holds its session open, but for the gap."""
+        return columns.TIME if self.sessions.by is None else columns.REACH
+
+    def _added(self, schema: pl.Schema) -> dict[str, pl.DataType]:
+        own = {} if self.sessions.by is None else {columns.REACH: pl.Int64()}
+        return {**super()._added(schema), **own}
+
+    def _keyed(self, messages: pl.DataFrame) -> pl.DataFrame:
+        messages, by = super()._keyed(messages), self.sessions.by
+        if by is None or columns.REACH in messages.columns:
+            return messages
+        malformed = no_gap(messages, by)
+        if columns.MALFORMED in messages.columns:
+            malformed = malformed | pl.col(columns.MALFORMED)
+        reach = (pl.col(columns.TIME) + _gap(messages, by)).alias(columns.REACH)
+        return messages.with_columns(malformed.alias(columns.MALFORMED), reach)
 
     def _bounds(self) -> list[Extreme]:
-        first, last = (Extreme(0, columns.TIME, greatest) for greatest in (False, True))
+        first, last = Extreme(0, columns.TIME, False), Extreme(0, self.reach, True)
         first.v, last.v = columns.FIRST, columns.LAST
         return [first, last]
 
@@ -50,7 +71,7 @@ class SessionCombiner(Combiner):
         taken, rejected = self.part(messages, None)
         sure, doubtful = taken, None
         if watermark is not None and len(taken):
-            late = pl.col(columns.TIME) <= watermark - self.patience
+            late = pl.col(self.reach) <= watermark - self.patience
             doubtful = taken.filter(late)
             sure = taken.filter(~late) if len(doubtful) else taken
         combined = self._combined(messages, taken, rejected, joined([self.lift(sure)], self))
@@ -69,6 +90,16 @@ class SessionCombiner(Combiner):
     def patience(self) -> int:
         """How far the watermark must pass a session's last message for it to be final."""
         return self.sessions.reach + self.spec.firing.grace
+
+
+def no_gap(messages: pl.DataFrame, by: str) -> pl.Expr:
+    """Which messages say no gap that one can have; NULL where they say none at all."""
+    return ~_gap(messages, by).is_between(1, LONGEST_GAP)
+
+
+def _gap(messages: pl.DataFrame, by: str) -> pl.Expr:
+    gap = pl.col(by)
+    return gap.dt.total_microseconds() if messages.schema[by] == pl.Duration else gap
 
 
 def joined(frames: Sequence[pl.DataFrame], combiner: SessionCombiner) -> pl.DataFrame:

@@ -12,6 +12,7 @@ Source: KIP-94; retractions as the window model has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,6 +27,7 @@ from muntin.engine.retention import RetentionCounter, share
 from muntin.engine.sessions.combine import SessionCombiner, grouped, merged
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
+from muntin.model.axis import HOUR
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, Runs, each_once, frames_of
@@ -58,7 +60,8 @@ class SessionShard:
             self.keys,
             combiner.complete,
         )
-        width = max(1, (combiner.patience + self.spec.lateness) // _SEGMENTS)
+        wait = combiner.patience + self.spec.lateness
+        width = max(1, (wait if combiner.sessions.by is None else wait + HOUR) // _SEGMENTS)
         self.ends, self.waiting = (
             Runs(columns.LAST, width, blobs, cache, each_once, stored.get(name, ()))
             for name in ("ends", "waiting")
@@ -198,7 +201,9 @@ class SessionShard:
             pl.col(columns.LAST).alias("__last"),
         ).filter(pl.Series(lost[group]))
         numbered = doubtful.with_row_index("__row")
-        inside = pl.col(columns.TIME).is_between("__first", "__last")
+        # What each message reaches isn't a place of its session any more.
+        ends: Any = "both" if self.combiner.sessions.by is None else "left"
+        inside = pl.col(columns.TIME).is_between("__first", "__last", closed=ends)
         within = matched(numbered, bounds, self.combiner.message_keys, "inner")
         late = within.filter(inside)["__row"]
         aside = doubtful[late.unique().sort()].with_columns(pl.lit("late").alias(columns.REASON))

@@ -71,6 +71,7 @@ class Input:
             where there are none.
         stamped: Whether messages bring the batch's wall clock along, as ``NOW``.
         computed: The event time where it is no column of the frame.
+        arrived: The time of arrival where the clock is no column of the frame.
     """
 
     frame: DataFrame
@@ -83,6 +84,7 @@ class Input:
     rows: DataFrame | None = None
     stamped: bool = False
     computed: Column | None = None
+    arrived: Column | None = None
 
     @cached_property
     def time_type(self) -> DataType | None:
@@ -135,8 +137,10 @@ class Input:
                 _check_column(self.frame, "time", self.time)
             _check_time("time", self.time, self.time_type, DateType)
         if self.clock is not None:
-            _check_column(self.frame, "clock", self.clock)
-            _check_time("clock", self.clock, self.frame.schema[self.clock].dataType)
+            if self.arrived is None:
+                _check_column(self.frame, "clock", self.clock)
+            kind = self.frame.select(self._arrival).schema[0].dataType
+            _check_time("clock", self.clock, kind)
         _check_offset(self.frame, self.offset)
         return dict.fromkeys(self.frame.columns)
 
@@ -148,7 +152,7 @@ class Input:
         if kept:
             sent[columns.KEEP] = reduce(Column.__and__, kept)
         if self.clock is not None:
-            sent[columns.CLOCK] = _own(self.clock)
+            sent[columns.CLOCK] = self._arrival
         if self.stamped:
             sent[NOW] = _batch_clock(zoneless=False)
         unparsed = [f.name for f in self.frame.schema.fields if MARKS_MALFORMED in f.metadata]
@@ -167,12 +171,18 @@ class Input:
             sent[PARSED] = moment
         wall = F.localtimestamp() if self._local else F.current_timestamp()
         if self.clock is not None:
-            wall = _own(self.clock)
+            wall = self._arrival
         if self.max_ahead is not None:
             ahead = F.expr(f"make_dt_interval(0, 0, 0, {self.max_ahead / SECOND:.6f})")
             # A message without an arrival time isn't thereby from the future.
             sent[columns.FUTURE] = F.coalesce(moment > wall + ahead, F.lit(False))
         return time if as_it_is else PARSED
+
+    @property
+    def _arrival(self) -> Column:
+        """When a message arrived, by the clock that it carries."""
+        assert self.clock is not None
+        return _own(self.clock) if self.arrived is None else self.arrived
 
     @property
     def _local(self) -> bool:
@@ -204,12 +214,13 @@ class Input:
         read = {name: schema[name] for name in names}
         flags = Flags(time_column, self.clock, self.max_ahead, self.stamped)
         # Ranges come with one clock, and it is never the local one.
-        topics = None if ordered or (local and asked) else columnar(self.frame)
+        as_rows = ordered or self.arrived is not None
+        topics = None if as_rows or (local and asked) else columnar(self.frame)
         if topics is not None and derived <= {columns.MALFORMED} and time_column == time:
             marks = columns.MALFORMED if derived else None
             return replace(topics.reader, wanted=read, flags=flags, marks=marks), topics.rows
         # Files do, too, and what messages bring along of it is never the local one.
-        as_rows = derived or ordered or (local and self.stamped)
+        as_rows = as_rows or bool(derived) or (local and self.stamped)
         found = None if as_rows else files(self.frame, now)
         if found is None:
             return as_sent, messages

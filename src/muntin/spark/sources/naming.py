@@ -9,14 +9,16 @@ from pyspark.sql.types import DataType, StructType
 from muntin.model.errors import OptionError
 
 
-def time_of(frame: DataFrame, time: Column | str | None) -> tuple[str | None, Column | None]:
-    """What the event time is called, and its expression where it is no column of the frame."""
+def time_of(
+    frame: DataFrame, time: Column | str | None, option: str = "time"
+) -> tuple[str | None, Column | None]:
+    """What a time is called, and its expression where it is no column of the frame."""
     if isinstance(time, Column):
-        name = name_of(frame, "time", time)
+        name = name_of(frame, option, time)
         return name, None if name in frame.columns else time
     if not isinstance(time, str) or "." not in time or time in frame.columns:
         return time, None
-    return time, field_of(frame, "time", time)
+    return time, field_of(frame, option, time)
 
 
 def field_of(frame: DataFrame, option: str, path: str, shown: str | None = None) -> Column:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from muntin.model.sessions import Sessions
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import Outcome, WindowsByKey
+from muntin.testing.oracle.values import micros_of
 from muntin.testing.oracle.window import Key, Placed, Position, Window
 
 
@@ -56,8 +57,10 @@ class SessionPlacing:
         old = [w for w in self.windows.values() if w.key == key]
         single = [_Group(window.start, self._last(window), [window]) for window in old]
         for number in numbers:
-            position = messages[number].position
-            single.append(_Group(position, position, [], [number]))
+            position, own = messages[number].position, 0
+            if self._kind.by is not None:
+                own = micros_of(messages[number].message[self._kind.by])
+            single.append(_Group(position, position + own, [], [number]))
         single.sort(key=lambda group: group.first)
         current = single[0]
         for group in single[1:]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from muntin.model.axis import FARTHEST
-from muntin.model.sessions import Sessions
+from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, REASONS, WindowSpec
 from muntin.testing.oracle.emitting import Ending, firings, row
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
 from muntin.testing.oracle.sessions import SessionPlacing
+from muntin.testing.oracle.values import micros_of
 from muntin.testing.oracle.window import Message, Placed, Position, Window
 
 COUNTS = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
@@ -150,6 +151,11 @@ class Oracle:
         spec = self._spec
         if spec.offset is not None and any(message[column] is None for column in spec.offset):
             return "malformed"
+        by = spec.windows.by if isinstance(spec.windows, Sessions) else None
+        if by is not None:
+            gap = None if message[by] is None else micros_of(message[by])
+            if gap is None or not 0 < gap <= LONGEST_GAP:
+                return "malformed"
         time = 0 if spec.time is None else message[spec.time]
         if isinstance(time, str):
             return "malformed"

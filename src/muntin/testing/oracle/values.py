@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from datetime import timedelta
 from typing import Any
 
 from muntin.model.aggregates import Aggregate
@@ -23,6 +24,11 @@ def value(agg: Aggregate, messages: Sequence[Placed]) -> Any:
     in_order = sorted(messages, key=lambda placed: placed.position)
     values = [m.message[agg.column] for m in in_order if m.message[agg.column] is not None]
     return entry.value(values, agg) if values else copy(entry.empty)
+
+
+def micros_of(length: int | timedelta) -> int:
+    """A length as a message has it, in microseconds."""
+    return length if isinstance(length, int) else length // timedelta(microseconds=1)
 
 
 def overflows(value: Any) -> bool:

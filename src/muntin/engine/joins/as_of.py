@@ -1,0 +1,240 @@
+"""A shard of an as-of join: a left message's partner is the newest right one at its time.
+
+A left message waits until the right side's watermark has passed it, for until then a newer version
+may come. Of the right side every message stays that is newer than what the left side may still
+bring, and of those before the newest of each key; the others go when their run is folded.
+
+Source: Flink's temporal joins (versions of a row by event time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from muntin.engine import columns
+from muntin.engine.firing import FOREVER
+from muntin.engine.joins.joiner import ID, LATE, Joiner
+from muntin.engine.joins.pairs import AT, ROW, compared
+from muntin.engine.joins.strategy import (
+    JoinClock,
+    JoinStrategy,
+    SideFrames,
+    SidePlaces,
+    SideWatermarks,
+)
+from muntin.engine.order import arranged, begins
+from muntin.engine.state import State, StoredTable
+from muntin.model.joins import SIDES, AsOf, JoinSpec, SideName
+from muntin.state.lookup import matched
+from muntin.state.runs import FrameCache, Runs, frames_of
+
+RowNumbers = NDArray[np.int64]
+_ASKS = "__asks"
+
+
+class WaitingMessages:
+    """Left messages for which a newer version may still come."""
+
+    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+        self.keys = list(joiner.spec.left.keys)
+        self.empty = _empty(joiner, "left")
+        self.from_place: int | None = None
+        stored = state.tables.get("left messages", ())
+        # They go soon, wherever they lie: nothing would be won by segments.
+        self.messages = Runs(columns.TIME, None, state.blobs, cache, self._living, stored)
+        self.tables: dict[str, StoredTable] = {"left messages": self.messages}
+
+    @property
+    def rows(self) -> int:
+        """How many messages are stored."""
+        return self.messages.rows
+
+    def between(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
+        """Those between two places, both included; of some keys or of all."""
+        found = self._living([self.empty, *frames_of(self.messages.read(low, high))])
+        found = found.filter(pl.col(columns.TIME).is_between(low, high))
+        return found if only is None else matched(found, only, self.keys, "semi")
+
+    def drop_before(self, place: int | None) -> None:
+        """Forget what has found its version."""
+        if place is not None:
+            self.from_place = place
+            self.messages.drop_before(place)
+
+    def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        rows, place = pl.concat(frames), self.from_place
+        return rows if place is None else rows.filter(pl.col(columns.TIME) >= place)
+
+
+class Versions:
+    """Right messages: each is its key's version until the next one's time."""
+
+    def __init__(self, joiner: Joiner, state: State, cache: FrameCache, most: int | None) -> None:
+        self.keys = list(joiner.spec.right.keys)
+        self.most = most
+        self.empty = _empty(joiner, "right")
+        self.from_place: int | None = None
+        stored = state.tables.get("right messages", ())
+        self.messages = Runs(
+            columns.TIME, None, state.blobs, cache, self._living, stored, self.keys
+        )
+        self.tables: dict[str, StoredTable] = {"right messages": self.messages}
+
+    @property
+    def rows(self) -> int:
+        """How many messages are stored, some of which have newer ones before all that may ask."""
+        return self.messages.rows
+
+    def of(self, only: pl.DataFrame) -> pl.DataFrame:
+        """All that is kept of some keys."""
+        found = frames_of(self.messages.of(only)) if len(only) and self.rows else []
+        return pl.concat([self.empty, *found])
+
+    def between(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
+        """Those between two places, both included, that may still be a partner."""
+        found = self.messages.everything() if only is None else [self.of(only)]
+        living = self._living([self.empty, *found])
+        return living.filter(pl.col(columns.TIME).is_between(low, high))
+
+    def drop_before(self, place: int | None) -> None:
+        """Of the versions before a place, forget all but the newest of each key."""
+        if place is None:
+            return
+        self.from_place = place
+        if place == FOREVER:
+            self.messages.drop_before(place)
+        elif self.most is not None:
+            self.messages.drop_before(place - self.most)
+
+    def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        return living(pl.concat(frames), self.keys, self.from_place, self.most)
+
+
+class AsOfJoin(JoinStrategy):
+    """Joins by version; see ``JoinStrategy``."""
+
+    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+        super().__init__(joiner)
+        assert isinstance(self.spec.bound, AsOf)
+        self.waiting = WaitingMessages(joiner, state, cache)
+        self.versions = Versions(joiner, state, cache, self.spec.bound.most)
+        self.buffers = {"left": self.waiting, "right": self.versions}
+
+    def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
+        found = {}
+        for side in SIDES:
+            mark, grace = marks[side], self.spec.side(side).firing.grace
+            edge = -FOREVER if mark is None else self.spec.bound.first_taken(mark, grace)  # type: ignore[union-attr]
+            found[side] = messages[side][columns.TIME] < edge
+        return found
+
+    def kept_from(self, marks: SideWatermarks) -> SidePlaces:
+        """See ``JoinStrategy``; of the right side also the newest version before it is kept."""
+        left, right = marks["left"], marks["right"]
+        asks = None
+        if left is not None and right is not None:
+            asks = min(left - self.spec.left.firing.grace, right)
+        return {"left": right, "right": asks}
+
+    def drop_before(self, places: SidePlaces) -> None:
+        self.waiting.drop_before(places["left"])
+        self.versions.drop_before(places["right"])
+
+    def stored(
+        self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        buffer = self.waiting if side == "left" else self.versions
+        return buffer.between(low, high, only)
+
+    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
+        passed = FOREVER if moment.final else moment.marks["right"]
+        new, place, on_time = taken["left"], pl.col(columns.TIME), pl.lit(False).alias(LATE)
+        # Whether a message came late is stated with its own arrival only.
+        versions = taken["right"].with_columns(on_time)
+        emitted = []
+        if passed is not None:
+            due = pl.concat(
+                [self.waiting.between(-FOREVER, passed - 1), new.filter(place < passed)]
+            )
+            emitted = self._emitted(due, versions, moment.final)
+            new = new.filter(place >= passed)
+        self.waiting.messages.append(new.with_columns(on_time))
+        self.versions.messages.append(versions)
+        return emitted
+
+    def _emitted(self, due: pl.DataFrame, new: pl.DataFrame, final: bool) -> list[pl.DataFrame]:
+        """Rows of results out of left messages whose version is known for good."""
+        if not len(due):
+            return []
+        stored = self.versions.of(self.joiner.wanted("left", due))
+        there = pl.concat([stored, new.select(stored.columns)])
+        left, right = newest(due, there, self.spec)
+        emitted = [self.joiner.paired(due[left], there[right], final, "full")]
+        if "left" in self.spec.unmatched:
+            alone = np.ones(len(due), dtype=bool)
+            alone[left] = False
+            unmatched = due.filter(pl.Series(alone)).sort(columns.TIME, ID)
+            emitted.append(self.joiner.unmatched("left", unmatched))
+        return emitted
+
+
+def living(
+    rows: pl.DataFrame, keys: Sequence[str], place: int | None, most: int | None
+) -> pl.DataFrame:
+    """The versions that may still be somebody's.
+
+    Args:
+        rows: Stored right messages.
+        keys: Their key columns.
+        place: The first place that a left message may still have; ``None`` is any.
+        most: See ``AsOf``.
+    """
+    if place is None:
+        return rows
+    at = pl.col(columns.TIME)
+    before = rows.filter(at < place)
+    if most is not None:
+        before = before.filter(at >= place - most)
+    last = before.sort(columns.TIME, ID).unique(keys, keep="last")
+    return pl.concat([last, rows.filter(at >= place)])
+
+
+def newest(
+    left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec
+) -> tuple[RowNumbers, RowNumbers]:
+    """The row numbers of left messages and of the newest right one at the time of each.
+
+    Of several at the same time it is the one that came last.
+    """
+    nothing = np.zeros(0, dtype=np.int64)
+    if not len(left) or not len(right):
+        return nothing, nothing
+    assert isinstance(spec.bound, AsOf)
+    parts = []
+    for frame, keys, asked in ((right, spec.right.keys, 0), (left, spec.left.keys, 1)):
+        number = pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW)
+        place, order = pl.col(columns.TIME).alias(AT), pl.lit(asked, dtype=pl.Int64).alias(_ASKS)
+        parts.append(frame.select(*compared(frame, keys), place, order, ID, number))
+    names = parts[0].columns[: len(spec.left.keys)]
+    # NULL equals nothing.
+    rows = arranged(pl.concat(parts).drop_nulls(names), [*names, AT, _ASKS, ID])
+    count = np.arange(len(rows))
+    first = np.maximum.accumulate(np.where(begins(rows, names), count, 0))
+    asks = rows[_ASKS].to_numpy() == 1
+    version = np.maximum.accumulate(np.where(asks, -1, count))
+    found = asks & (version >= first)
+    if spec.bound.most is not None:
+        at = rows[AT].to_numpy()
+        found &= at - at[version] <= spec.bound.most
+    row = rows[ROW].to_numpy()
+    return row[found], row[version[found]]
+
+
+def _empty(joiner: Joiner, side: SideName) -> pl.DataFrame:
+    """No messages of a side, as they are stored."""
+    numbers = pl.lit(0, dtype=pl.Int64).alias(ID), pl.lit(False).alias(LATE)
+    return joiner.no_messages(side).with_columns(numbers)

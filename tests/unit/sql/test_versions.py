@@ -1,0 +1,106 @@
+"""Joins with the version of a row, as Flink and DuckDB write them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.twins import joined, refused
+
+from muntin.model.joins import AsOf, JoinSpec, Side
+from muntin.model.pipeline import AHEAD
+from muntin.model.policies import Each, Firing
+
+HOUR = 3_600_000_000
+FLINK = (
+    "SELECT o.id, r.rate FROM o WATERMARK at DELAY OF 0 SECONDS {how} JOIN r FOR SYSTEM_TIME AS OF "
+    "o.at{alias} ON o.cur = r.cur"
+)
+DUCKDB = "SELECT o.id, r.rate FROM o ASOF {how} JOIN r ON o.cur = r.cur AND o.at >= r.since{more}"
+VERSIONS = "r WATERMARK since DELAY OF 1 MINUTE"
+
+
+def side(time: str, lateness: int = 0) -> Side:
+    said = Firing(early=Each(), late=Each())
+    return Side(("cur",), time, firing=said, lateness=lateness, max_ahead=AHEAD)
+
+
+def test_as_flink_writes_it():
+    text = FLINK.format(how="LEFT", alias="").replace("JOIN r", f"JOIN {VERSIONS}")
+    found = joined(text)
+    right = side("since", 60_000_000)
+    assert found.spec == JoinSpec(side("at"), right, AsOf(), "left", nulls="unmatched")
+    assert found.names == ("o", "r")
+
+
+def test_an_alias_stands_behind_the_time():
+    text = FLINK.format(how="", alias=" AS v").replace("r.", "v.")
+    found = joined(text.replace("JOIN r", f"JOIN {VERSIONS}"))
+    assert found.names == ("o", "v")
+    assert found.spec.how == "inner"
+
+
+@pytest.mark.parametrize(("words", "how"), [("", "inner"), ("LEFT", "left"), ("INNER", "inner")])
+def test_as_duckdb_writes_it(words, how):
+    found = joined(DUCKDB.format(how=words, more=""))
+    nulls = "reject" if how == "inner" else "unmatched"
+    assert found.spec == JoinSpec(side("at"), side("since"), AsOf(), how, nulls=nulls)
+
+
+def test_the_comparison_may_stand_the_other_way_round():
+    text = DUCKDB.format(how="", more="").replace("o.at >= r.since", "r.since <= o.at")
+    assert joined(text).spec.bound == AsOf()
+
+
+def test_a_version_has_an_age():
+    more = " AND r.since >= o.at - INTERVAL '1' HOUR"
+    assert joined(DUCKDB.format(how="", more=more)).spec.bound == AsOf(HOUR)
+
+
+def test_what_else_is_compared_chooses_among_pairs():
+    found = joined(DUCKDB.format(how="", more=" AND o.amount > 5"))
+    assert found.where == "__muntin_left.amount > 5"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (FLINK.format(how="", alias=""), "the rows of r are no versions: they have no event time"),
+        (
+            FLINK.format(how="", alias="").replace("o.at ON", "now() ON"),
+            "versions are those of the time of a column",
+        ),
+        (
+            FLINK.format(how="", alias="").replace("OF o.at", "OF r.at"),
+            "versions are those of a time of o",
+        ),
+        (
+            FLINK.format(how="RIGHT", alias="").replace("JOIN r", f"JOIN {VERSIONS}"),
+            "isn't for as_of joins",
+        ),
+        (
+            DUCKDB.format(how="", more="").replace(" AND o.at >= r.since", ""),
+            "ASOF compares one time of each side",
+        ),
+        (
+            DUCKDB.format(how="", more=" AND o.other >= r.other"),
+            "two times are compared",
+        ),
+        (
+            DUCKDB.format(how="", more="").replace("o.at >=", "o.at - INTERVAL '1' HOUR >="),
+            "this bounds a pair in time on one side only",
+        ),
+        (
+            DUCKDB.format(how="", more="").replace(
+                "o.at >= r.since", "r.since BETWEEN o.at AND o.at + INTERVAL '1' HOUR"
+            ),
+            "a version is as old as the row it is joined with, or older",
+        ),
+        (
+            DUCKDB.format(how="", more="").replace(
+                "JOIN r", "JOIN r OVER (ORDER BY since RANGE '2' min PRECEDING)"
+            ),
+            "a version is bounded by nothing else",
+        ),
+    ],
+)
+def test_what_is_refused(text, problem):
+    assert problem in refused(text)[0]
