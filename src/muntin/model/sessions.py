@@ -14,7 +14,7 @@ from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 
 Closed = Literal["both", "left"]
-# Whoever says a longer one has mistaken the unit.
+# A longer one is a mistaken unit.
 LONGEST_GAP = 36_525 * DAY
 
 
