@@ -177,7 +177,7 @@ def in_memory() -> list[tuple[int, str, str]]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_state_of_a_query_keeps_the_contract(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path)
     stream.add(BATCHES[0])
