@@ -54,8 +54,7 @@ def _state(spec: WindowSpec) -> Iterator[str]:
             "so every key is kept indefinitely; offset=(partition, offset) bounds them"
         )
     if spec.windows.retracts and spec.axis == "time":
-        own = getattr(spec.windows, "by", None) is not None
-        gap = "its messages' gaps" if own else phrase(spec.windows.pace)
+        gap = phrase(spec.windows.pace) if spec.own_gap is None else "its messages' gaps"
         yield (
             f"a session that is never silent for {gap} never ends: "
             "a key that a machine feeds may not be a visit"

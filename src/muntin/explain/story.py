@@ -154,7 +154,7 @@ def _full(spec: WindowSpec) -> str:
         return "when its last row has come"
     trails = f"{phrase(spec.lateness)} behind the latest event time"
     behind = trails if spec.lateness > 0 else "the latest event time"
-    if isinstance(spec.windows, Sessions) and spec.windows.by is not None:
+    if spec.own_gap is not None:
         return f"when the watermark ({behind}) has passed all of its messages' own gaps"
     if isinstance(spec.windows, Sessions):
         return f"when the watermark ({behind}) is {phrase(spec.windows.gap)} past its last message"

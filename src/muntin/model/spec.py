@@ -21,6 +21,7 @@ from muntin.model.grouping_sets import GROUPING_ID, words
 from muntin.model.json_dataclass import read_by
 from muntin.model.kinds import KINDS, Kind
 from muntin.model.policies import Fill, Firing, When
+from muntin.model.sessions import Sessions
 
 Nulls = Literal["reject", "group"]
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
@@ -81,6 +82,11 @@ class WindowSpec(QuerySpec):
     def axis(self) -> Axis:
         """What windows are measured on."""
         return self.windows.axis
+
+    @property
+    def own_gap(self) -> Any:
+        """The column of each message's own gap, where sessions have one; else ``None``."""
+        return self.windows.by if isinstance(self.windows, Sessions) else None
 
     @property
     def by_arrival(self) -> bool:

@@ -275,7 +275,7 @@ def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFr
         for aggregate in query.spec.aggregates.values():
             given = (aggregate.column, aggregate.by)
             texts += [one.text for one in given if isinstance(one, Expression)]
-        own = getattr(query.spec.windows, "by", None)
+        own = query.spec.own_gap
         texts += [own.text] if isinstance(own, Expression) else []
         yield from ((before, text) for text in texts if text)
         bare = replace(query, columns=None, having=None)

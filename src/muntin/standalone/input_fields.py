@@ -6,20 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from muntin.model.joins import JoinSpec, Joint, SideName
-from muntin.model.kinds import Kind
-from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-
-
-def own_gap(spec: WindowSpec) -> list[str]:
-    """The field of each message's own gap, where sessions have one."""
-    by = spec.windows.by if isinstance(spec.windows, Sessions) else None
-    return [] if by is None else [by]
-
-
-def _reach(windows: Kind) -> int:
-    own = isinstance(windows, Sessions) and windows.by is not None
-    return windows.pace if own else windows.reach
 
 
 @dataclass(frozen=True)
@@ -62,9 +49,11 @@ class InputFields:
         needed = [("key", key) for key in spec.key_columns]
         needed += [("time", spec.time)] if spec.time is not None else []
         needed += [("offset", name) for name in spec.offset or ()]
-        needed += [("by", field) for field in own_gap(spec)]
+        needed += [] if spec.own_gap is None else [("by", spec.own_gap)]
         for name, aggregate in spec.aggregates.items():
             needed += [(f"agg {name}", str(field)) for field in aggregate.columns]
+        windows = spec.windows
+        reach = windows.reach if spec.own_gap is None else windows.pace
         return cls(
             spec.key_columns,
             spec.required,
@@ -73,8 +62,8 @@ class InputFields:
             tuple(needed),
             spec.lateness,
             spec.max_ahead,
-            spec.lateness + _reach(spec.windows),
-            next(iter(own_gap(spec)), None),
+            spec.lateness + reach,
+            spec.own_gap,
         )
 
     @classmethod

@@ -22,7 +22,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.standalone.cuts import by_message, cuts, late_by_message
 from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
-from muntin.standalone.input_fields import InputFields, own_gap
+from muntin.standalone.input_fields import InputFields
 from muntin.standalone.manual_clock import ManualClock
 from muntin.standalone.message_buffer import ALWAYS, NEVER
 from muntin.standalone.retained_messages import RetainedMessages
@@ -66,7 +66,7 @@ class StoredAggregation:
         read = [
             *self.spec.key_columns,
             *(c for a in self.spec.aggregates.values() for c in a.columns),
-            *own_gap(self.spec),
+            *([] if self.spec.own_gap is None else [self.spec.own_gap]),
         ]
         spec = replace(self.spec, types={name: str(schema[name]) for name in read})
         self._visible = list(builder.columns)
