@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.unit.spark.sources.protos import All
 
 import muntin as mt
 from muntin.spark.sources import connector, kafka
@@ -15,11 +16,11 @@ from muntin.spark.sources import connector, kafka
 def test_options_that_cant_work_are_refused() -> None:
     with pytest.raises(mt.OptionError, match="topic='' names none"):
         mt.kafka("there:9092", "")
-    with pytest.raises(mt.OptionError, match="isn't read; give 'json', 'csv' or 'avro'"):
+    with pytest.raises(mt.OptionError, match="isn't read; give one of json, csv, avro, protobuf"):
         mt.kafka("there:9092", "orders", format="xml")  # type: ignore[arg-type]
     with pytest.raises(mt.OptionError, match="doesn't fit format='avro'"):
         mt.kafka("there:9092", "orders", format="avro")
-    with pytest.raises(mt.OptionError, match="aren't given with Avro"):
+    with pytest.raises(mt.OptionError, match="aren't given with format='avro'"):
         mt.kafka("there:9092", "orders", format="avro", schema='"long"', columns="id long")
     with pytest.raises(mt.OptionError, match="per_batch=0 is less than one"):
         mt.kafka("there:9092", "orders", per_batch=0)
@@ -33,6 +34,12 @@ def test_options_that_cant_work_are_refused() -> None:
         )
     with pytest.raises(mt.OptionError, match="isn't clear for several topics"):
         mt.kafka("there:9092", ["a", "b"], format="avro", registry="http://there:8081")
+    with pytest.raises(mt.OptionError, match="schema=None doesn't fit format='protobuf'"):
+        mt.kafka("there:9092", "orders", format="protobuf")
+    with pytest.raises(mt.OptionError, match="doesn't fit format='protobuf'; leave reader="):
+        mt.kafka("there:9092", "orders", format="protobuf", schema=All, reader="spark")
+    with pytest.raises(mt.OptionError, match="aren't given with format='protobuf'"):
+        mt.kafka("there:9092", "orders", format="protobuf", schema=All, columns="a int")
     with pytest.raises(mt.OptionError, match=r"registry.*is for Avro"):
         mt.to_kafka("there:9092", "orders", registry="http://there:8081")
     with pytest.raises(mt.OptionError, match=r"schema.*is for Avro"):
@@ -54,6 +61,8 @@ RECORD = '"type": "record", "name": "Row", "fields": [{"name": "x", "type":'
         ({"format": "avro", "schema": '"long"'}, False),
         ({"format": "avro", "schema": f'{{{RECORD} "long"}}]}}'}, True),
         ({"format": "avro", "schema": f'{{{RECORD} ["int", "long"]}}]}}'}, False),
+        ({"format": "avro", "schema": f'{{{RECORD} {{"type": "map", "values": "int"}}}}]}}'}, True),
+        ({"format": "protobuf", "schema": All}, True),
         ({"options": {"sasl.username": "reader"}}, True),
         ({"options": {"sasl.jaas.config": "password='sesame'"}}, False),
         ({"options": {"fetchOffset.retryIntervalMs": "10"}}, True),

@@ -16,6 +16,8 @@ from pyspark.sql.types import StructField, StructType
 from tests.services.kafka import Kafka
 from tests.services.registry import SchemaRegistry
 from tests.spark.feed import at, rows
+from tests.unit.spark.sources import protos
+from tests.unit.spark.sources.protos import All
 
 import muntin as mt
 from muntin.model.errors import SourceError
@@ -166,6 +168,8 @@ def test_all_types_of_avro_are_the_same_by_both_readers(spark: SparkSession, kaf
                                    "scale": 2}},
         {"name": "place", "type": ["null", {"type": "record", "name": "Place", "fields": [
             {"name": "city", "type": "string"}, {"name": "lat", "type": ["null", "double"]}]}]},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "sizes", "type": ["null", {"type": "map", "values": "long"}]},
     ]})  # fmt: skip
     frame = spark.sql("""
         SELECT id % 2 = 0 AS yes, if(id = 1, NULL, CAST(id - 2 AS int)) AS few,
@@ -177,11 +181,12 @@ def test_all_types_of_avro_are_the_same_by_both_readers(spark: SparkSession, kaf
                CAST(TIMESTAMP_NTZ'2026-01-01 00:00:00.123456' AS timestamp_ntz) AS local,
                CAST(-1.5 * id AS decimal(20, 2)) AS price,
                if(id = 0, NULL, named_struct('city', 'Zürich', 'lat', if(id = 1, NULL, 47.4D)))
-                   AS place
+                   AS place,
+               array('a', concat('b', id)) AS tags, if(id = 2, NULL, map('s', id, 't', 2L)) AS sizes
         FROM range(0, 4, 1, 1)
     """)
     # Of columns that can't be null Spark's writer wants to know it.
-    nullable = {"few", "raw", "day", "place"}
+    nullable = {"few", "raw", "day", "place", "sizes"}
     strict = StructType([StructField(f.name, f.dataType, f.name in nullable) for f in frame.schema])
     topic = kafka.topic(1)
     known = spark.createDataFrame(frame.collect(), strict).coalesce(1)
@@ -195,6 +200,39 @@ def test_all_types_of_avro_are_the_same_by_both_readers(spark: SparkSession, kaf
     found = by_columns.orderBy("offset").drop("key", "offset", "timestamp").collect()
     assert found == by_spark.orderBy("offset").drop("key", "offset", "timestamp").collect()
     assert len(found) == 4
+
+
+def test_protobuf_as_rows_and_in_windows(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.topic(1)
+    made = [All(int64=n, string=f"s{n % 2}", words=["a"] * n, counts={"x": n}) for n in range(4)]
+    for n, one in enumerate(made):
+        one.at.FromSeconds(1_767_225_600 + n)
+    values = [*(one.SerializeToString() for one in made), b"\x08"]
+    kafka.send(topic, [(0, None, value) for value in values])
+    described = tmp_path / "all.desc"
+    described.write_bytes(protos.described().SerializeToString())
+    orders = mt.kafka(
+        kafka.servers, topic, format="protobuf", schema=f"{described}#tests.All", columns=None
+    )
+    rows = orders.frame(spark).orderBy("offset").collect()
+    assert [(r["int64"], r["words"], r["counts"]) for r in rows[:4]] == [
+        (n, ["a"] * n, {"x": n}) for n in range(4)
+    ]
+    assert rows[4]["malformed"] == bytearray(b"\x08")
+    same = mt.kafka(kafka.servers, topic, format="protobuf", schema=All).stream(spark)
+    windows = mt.windowed(same, key="string", time="at").tumbling("1 minute")
+    query = windows.agg(n=mt.count(), total=mt.sum("int64")).start(
+        checkpoint=f"{tmp_path}/checkpoint",
+        rejected=mt.to_parquet(f"{tmp_path}/rejected"),
+        available_now=True,
+    )
+    assert query.await_end(240)
+    counts = query.progress.counts
+    assert (counts["seen"], counts["counted"], counts["malformed"]) == (5, 4, 1)
+    (left,) = spark.read.parquet(f"{tmp_path}/rejected").collect()
+    assert (left["reason"], left["malformed"], left["words"]) == ("malformed", b"\x08", None)
+    held = mt.open_state(f"{tmp_path}/checkpoint").fetch()
+    assert sorted(held.select("string", "total").rows()) == [("s0", 2), ("s1", 4)]
 
 
 class Pairs(Batch):

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from muntin.engine.utf8 import text
 from muntin.spark.host.schema import polars_schema
-from muntin.spark.sources.avro_schema import REQUIRED, AvroField, AvroType, UnreadableError
+from muntin.spark.sources.avro_schema import REQUIRED, AvroField, AvroType
+from muntin.spark.sources.lists import items_of, list_of
+from muntin.spark.sources.payloads import UnreadableError
 
 _GROW = {
     ("int", "long"), ("int", "float"), ("int", "double"), ("long", "float"), ("long", "double"),
@@ -67,6 +70,8 @@ def _column(
         parts, bad = converted(given.struct.unnest(), writer, reader)
         whole = pl.DataFrame({"": parts.to_struct(), "missing": missing})
         found = whole.select(pl.when(~pl.col("missing")).then(pl.col(""))).to_series()
+    elif writer.items is not None and reader.items is not None:
+        found, bad = _items(given, writer, reader, dtype)
     elif (writer.kind, reader.kind) == ("bytes", "string"):
         found, bad = text(given)
     elif writer.kind == "enum":
@@ -80,11 +85,32 @@ def _column(
     return found, bad | missing if reader.null is None else bad
 
 
+def _items(
+    given: pl.Series, writer: AvroType, reader: AvroType, dtype: Any
+) -> tuple[pl.Series, pl.Series]:
+    """Arrays or maps with what they hold as another type, and which of them can't have it."""
+    assert writer.items is not None
+    assert reader.items is not None
+    items, sizes = items_of(given)
+    if isinstance(dtype, pl.Map):
+        keys, values = (items.struct.field(name) for name in ("key", "value"))
+        kind: Any = dtype.value
+        values, wrong = _column(values, writer.items, reader.items, kind)
+        found = pl.DataFrame({"key": keys, "value": values}).to_struct()
+    else:
+        found, wrong = _column(items, writer.items, reader.items, dtype.inner)
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    bad = np.bincount(of[wrong.to_numpy()], minlength=len(sizes)) > 0
+    return list_of(found, sizes, given.is_null()), pl.Series(bad)
+
+
 def _default(field: AvroField, dtype: pl.DataType, count: int) -> pl.Series:
     """What a field is where it wasn't written."""
     given: Any = field.default
     if given == REQUIRED:
         raise UnreadableError(f"has no {field.name!r}, for which there is no default")
+    if field.kind.items is not None and given in ([], {}):
+        return pl.Series(field.name, [given], dtype=dtype).new_from_index(0, count)
     if given is not None and (field.kind.kind not in _PLAIN or field.kind.logical):
         raise UnreadableError(f"has no {field.name!r}, whose default isn't a plain value")
     return pl.Series(field.name, [given], dtype=dtype).new_from_index(0, count)

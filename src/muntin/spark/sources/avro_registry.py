@@ -25,7 +25,8 @@ from muntin.model.errors import OptionError, SourceError
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.sources.avro_evolution import converted
 from muntin.spark.sources.avro_payloads import AvroPayloads
-from muntin.spark.sources.avro_schema import AvroType, UnreadableError, record
+from muntin.spark.sources.avro_schema import AvroType, record
+from muntin.spark.sources.payloads import UnreadableError
 from muntin.spark.sources.text_values import sound
 
 logger = logging.getLogger(__name__)

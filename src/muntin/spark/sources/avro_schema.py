@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 )
 
 from muntin.model.errors import OptionError
+from muntin.spark.sources.payloads import UnreadableError
 
 _PLAIN: Mapping[str, DataType] = {
     "boolean": BooleanType(),
@@ -70,10 +71,6 @@ _DIGITS = 38
 REQUIRED = b""
 
 
-class UnreadableError(ValueError):
-    """A schema, or a part of one, that isn't decoded in columns."""
-
-
 @dataclass(frozen=True)
 class AvroField:
     """A part of a record.
@@ -103,6 +100,7 @@ class AvroType:
         size: Bytes of a ``fixed``.
         symbols: The texts of an ``enum``.
         fields: The parts of a ``record``, in the order in which they are written.
+        items: What an ``array`` or a ``map`` holds.
         null: Which branch of its union is null; ``None`` where it isn't in a union.
     """
 
@@ -112,6 +110,7 @@ class AvroType:
     size: int = 0
     symbols: tuple[str, ...] = ()
     fields: tuple[AvroField, ...] = ()
+    items: AvroType | None = None
     null: int | None = None
 
     def struct(self) -> StructType:
@@ -128,7 +127,7 @@ def record(text: str) -> AvroType:
 
     Raises:
         UnreadableError: When it is no schema of a record, or says what isn't decoded in columns:
-            arrays, maps, unions of more than null and one type, records within themselves.
+            unions of more than null and one type, records within themselves.
     """
     try:
         given = json.loads(text)
@@ -191,6 +190,12 @@ class _Names:
         kind = given.get("type")
         if kind in ("record", "enum", "fixed"):
             return self._define(kind, given, space)
+        if kind == "array":
+            items = self.type_of(given.get("items"), space)
+            return AvroType("array", ArrayType(items.column), items=_wide(items))
+        if kind == "map":
+            items = self.type_of(given.get("values"), space)
+            return AvroType("map", MapType(StringType(), items.column), items=_wide(items))
         if isinstance(kind, str) and kind in _PLAIN:
             return _with_logical(AvroType(kind, _PLAIN[kind]), given)
         return self.type_of(kind, space)
@@ -241,6 +246,13 @@ class _Names:
             # Also where the schema has no null: what can't be read is null.
             struct.add(field.name, field.kind.column)
         return AvroType("record", struct, fields=fields)
+
+
+def _wide(items: AvroType) -> AvroType:
+    """What a list holds, which takes a byte at least: else a few bytes could say any number."""
+    if items.kind == "fixed" and items.size < 1:
+        raise UnreadableError("has a list of what takes no bytes")
+    return items
 
 
 def _full(name: str, space: str) -> str:

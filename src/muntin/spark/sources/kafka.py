@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from importlib.util import find_spec
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,7 +23,7 @@ from muntin.spark.redaction import hide_secrets
 from muntin.spark.session_zone import ZONE_SETTING, session_zone
 from muntin.spark.sources.avro_payloads import AvroPayloads
 from muntin.spark.sources.avro_registry import RegisteredAvro, Registry, registry_at
-from muntin.spark.sources.avro_schema import UnreadableError, record
+from muntin.spark.sources.avro_schema import record
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.csv_payloads import CsvPayloads
 from muntin.spark.sources.decimals import LONG_TEXTS, bounded
@@ -33,10 +33,12 @@ from muntin.spark.sources.json_payloads import JsonPayloads
 from muntin.spark.sources.kafka_client import of_connector, of_librdkafka, refuse_unknown
 from muntin.spark.sources.kafka_columns import MALFORMED, Columnar, KafkaReader
 from muntin.spark.sources.kafka_ranges import KafkaRows, Topics, starting_of
-from muntin.spark.sources.payloads import Payloads
+from muntin.spark.sources.payloads import Payloads, UnreadableError
+from muntin.spark.sources.protobuf_payloads import ProtobufPayloads
+from muntin.spark.sources.protobuf_schema import ProtoMessage, message_of
 from muntin.spark.sources.text_values import readable
 
-Form = Literal["json", "csv", "avro"]
+Form = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
 
 # Kafka's own columns, beside those of the payload.
@@ -46,6 +48,8 @@ _TYPES = {
     "timestamp": "timestamp", "timestampType": "int",
     "headers": "array<struct<key: string, value: binary>>",
 }  # fmt: skip
+# The formats whose columns a schema says.
+_DESCRIBED = ("avro", "protobuf")
 _CORRUPT = "__muntin_corrupt"
 _PARSED = "__muntin_value"
 
@@ -64,6 +68,7 @@ class Kafka:
     per_batch: int | None
     reader: Reader | None = None
     registry: Registry | None = None
+    message: ProtoMessage | None = None
     options: Mapping[str, str] = field(repr=False, default_factory=dict)
 
     def stream(self, spark: SparkSession) -> DataFrame:
@@ -86,7 +91,7 @@ class Kafka:
 
     def _with_schema(self) -> Kafka:
         """The same, with the registry's newest schema where none is given."""
-        if self.registry is None or self.schema is not None:
+        if self.registry is None or self.schema is not None or self.message is not None:
             return self
         return replace(self, schema=self.registry.latest(self.topics[0]))
 
@@ -106,13 +111,17 @@ class Kafka:
         """
         if self.reader == "spark":
             return False
-        # Spark's own reader knows of no registry.
-        required = self.reader == "columns" or self.registry is not None
+        # What Spark's own reader doesn't know.
+        only: list[tuple[str, str | None, bool]] = [
+            ("reader", self.reader, self.reader == "columns"),
+            ("registry", "…", self.registry is not None),
+            ("format", self.form, self.message is not None),
+        ]
+        required = [(option, value) for option, value, given in only if given]
         if not BOUNDS_BATCHES:
-            if required:
-                option = "reader" if self.registry is None else "registry"
+            for option, value in required:
                 hint = "leave it out, or take a newer Spark"
-                raise OptionError(option, self.reader, "needs Spark 4.2", hint)
+                raise OptionError(option, value, "needs Spark 4.2", hint)
             return False
         problem = self._beyond_columns()
         if problem is not None and required:
@@ -176,6 +185,8 @@ class Kafka:
         if struct is None:
             return None
         columns = dict(polars_schema(struct))
+        if self.message is not None:
+            return ProtobufPayloads(self.message, columns, self.registry is not None)
         if self.form == "avro" and self.registry is not None:
             return RegisteredAvro(self.registry, record(str(self.schema)), columns)
         if self.form == "avro":
@@ -189,6 +200,8 @@ class Kafka:
 
     def _struct(self) -> StructType | None:
         """A payload's columns, as workers read them."""
+        if self.message is not None:
+            return self.message.struct()
         if self.form == "avro":
             return record(str(self.schema)).struct()
         return None if self.columns is None else _struct(self.columns)
@@ -232,13 +245,13 @@ class Kafka:
             fields = frame.select(value.alias(_PARSED)).select(f"{_PARSED}.*").columns
             nothing = [F.col(_PARSED)[name].isNull() for name in fields]
             return value, reduce(Column.__and__, nothing, F.lit(True))
-        wanted = _struct(self.columns)
-        parse: Any = F.from_json if self.form == "json" else F.from_csv
+        wanted, form = _struct(self.columns), cast('Literal["json", "csv"]', self.form)
+        parse: Any = F.from_json if form == "json" else F.from_csv
         schema = StructType(wanted.fields).add(_CORRUPT, "string")
         # CSV takes a schema only as text.
-        emitted = schema if self.form == "json" else schema.toDDL()
+        emitted = schema if form == "json" else schema.toDDL()
         how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, **LONG_TEXTS}
-        value = parse(bounded(F.col("value").cast("string"), wanted, self.form), emitted, how)
+        value = parse(bounded(F.col("value").cast("string"), wanted, form), emitted, how)
         parsed = F.col(_PARSED)
         return value, parsed.isNull() | parsed[_CORRUPT].isNotNull()
 
@@ -249,7 +262,7 @@ def kafka(
     *,
     columns: str | StructType | None = None,
     format: Form = "json",
-    schema: str | None = None,
+    schema: Any = None,
     starting: str = "earliest",
     headers: bool = False,
     per_batch: int | None = None,
@@ -270,9 +283,10 @@ def kafka(
         topic: The topic, or several.
         columns: Names and types of the payload, as Spark's DDL (``"id long, at timestamp"``) or as
             a type. Without it, ``value`` is left as bytes.
-        format: How payloads are written: ``json``, ``csv`` or ``avro``.
+        format: How payloads are written: ``json``, ``csv``, ``avro`` or ``protobuf``.
         schema: The schema of Avro payloads, as JSON. With a registry, the one to read by: the
-            newest of the topic where none is given.
+            newest of the topic where none is given. Of Protobuf the generated class, or a file of
+            descriptors and the message's name: ``orders.desc#shop.Order``.
         starting: Where a new query begins: ``earliest``, ``latest``, or offsets as the connector
             takes them. A query that goes on from its checkpoint doesn't look at it.
         headers: Whether the column ``headers`` is read too.
@@ -280,12 +294,13 @@ def kafka(
         reader: Who reads and parses: ``columns`` (the workers themselves, through librdkafka and
             Polars: about twice as fast, no jar, needs ``muntin[kafka]``) or ``spark`` (its
             connector, row by row). Both keep offsets in Spark's log. Without it, what can be read
-            in columns is (JSON and CSV of plain types, Avro, and bytes); the rest is Spark's:
-            decimals and nested types in JSON and CSV, arrays and maps in Avro, and options of its
+            in columns is (JSON and CSV of plain types, Avro, Protobuf, and bytes); the rest is
+            Spark's: decimals and nested types in JSON and CSV, unions in Avro, and options of its
             connector or of Java's client.
         registry: The address of a schema registry (``http://localhost:8081``; where it wants them,
-            ``http://user:password@…``), for Avro payloads in Confluent's wire format: each says by
-            which schema it was written, and is read as the one given, by Avro's own rules.
+            ``http://user:password@…``), for payloads in Confluent's wire format: each says by
+            which schema it was written, and is read as the one given, by Avro's own rules. (Of
+            Protobuf any schema's messages are read by the one given, so that nothing is asked.)
         options: More of the connector's options; those with a dot in their names are of Kafka's
             clients, with or without ``kafka.`` before them (``security.protocol``). Secrets
             among their values are shown in no plan and no message.
@@ -301,41 +316,51 @@ def kafka(
     topics = (topic,) if isinstance(topic, str) else tuple(topic)
     if not topics or not all(topics):
         raise OptionError("topic", topic, "names none", "give the name of one")
-    if format not in ("json", "csv", "avro"):
-        raise OptionError("format", format, "isn't read", "give 'json', 'csv' or 'avro'")
+    if format not in get_args(Form):
+        hint = f"give one of {', '.join(get_args(Form))}"
+        raise OptionError("format", format, "isn't read", hint)
     _refuse_schema(format, schema, registry, topics, reader)
-    if format == "avro" and columns is not None:
+    if format in _DESCRIBED and columns is not None:
         hint = "leave it out: the schema says them"
-        raise OptionError("columns", columns, "aren't given with Avro", hint)
+        raise OptionError("columns", columns, f"aren't given with format={format!r}", hint)
     if per_batch is not None and per_batch < 1:
         raise OptionError("per_batch", per_batch, "is less than one", "give 1 or more")
     if reader not in (None, "columns", "spark"):
         raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
     given = of_connector(options or {})
     known = registry_at(registry)
+    message = None
+    if format == "protobuf":
+        message, schema = message_of(schema), None
     return Kafka(
-        servers, topics, columns, format, schema, starting, headers, per_batch, reader, known, given
-    )
+        servers, topics, columns, format, schema, starting, headers, per_batch, reader, known,
+        message, given,
+    )  # fmt: skip
 
 
 def _refuse_schema(
     form: Form,
-    schema: str | None,
+    schema: Any,
     registry: str | None,
     topics: Sequence[str],
     reader: Reader | None,
 ) -> None:
-    """Options of Avro that don't fit together."""
+    """Options of formats with a schema that don't fit together."""
+    # A registry knows the schema of Avro, and of Protobuf a text that only a compiler reads.
+    needed = form in _DESCRIBED and not (form == "avro" and registry is not None)
+    if (needed and schema is None) or (form not in _DESCRIBED and schema is not None):
+        hint = "give both, or neither: schema='{\"type\": \"record\", …}', format='avro'"
+        if form == "protobuf":
+            hint = "give a generated class, or a file and a message: 'orders.desc#shop.Order'"
+        raise OptionError("schema", schema, f"doesn't fit format={form!r}", hint)
+    if reader == "spark" and (form == "protobuf" or registry is not None):
+        what = "a registry" if registry is not None else "format='protobuf'"
+        hint = "leave reader='spark' out: only the workers read that"
+        raise OptionError("reader", reader, f"doesn't fit {what}", hint)
     if registry is None:
-        if (form == "avro") != (schema is not None):
-            hint = "give both, or neither: schema='{\"type\": \"record\", …}', format='avro'"
-            raise OptionError("schema", schema, f"doesn't fit format={form!r}", hint)
         return
-    if form != "avro":
+    if form not in _DESCRIBED:
         raise OptionError("registry", "…", f"doesn't fit format={form!r}", "add format='avro'")
-    if reader == "spark":
-        hint = "leave reader='spark' out: Spark's own reader knows of no registry"
-        raise OptionError("reader", reader, "doesn't fit a registry", hint)
     if schema is None and len(topics) > 1:
         hint = "give the one to read by, or read each topic by itself: schema='{…}'"
         raise OptionError("schema", schema, "isn't clear for several topics", hint)

@@ -7,6 +7,13 @@ from typing import Protocol
 
 import polars as pl
 
+# A message whose list has more items than this is malformed: they are read one after the other.
+MOST_ITEMS = 100_000
+
+
+class UnreadableError(ValueError):
+    """A schema, or a part of one, that isn't decoded in columns."""
+
 
 class Payloads(Protocol):
     """A form of payloads, as a worker decodes it."""

@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.spark.host.schema import polars_schema
+from muntin.spark.sources import avro_payloads
 from muntin.spark.sources.avro_payloads import AvroPayloads
-from muntin.spark.sources.avro_schema import UnreadableError, record
+from muntin.spark.sources.avro_schema import record
+from muntin.spark.sources.payloads import UnreadableError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
@@ -44,6 +46,17 @@ KINDS: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ({"type": "long", "logicalType": "made-up"}, st.integers(-5, 5)),
 ]  # fmt: skip
 
+LISTS: list[tuple[Any, st.SearchStrategy[Any]]] = [
+    ({"type": "array", "items": "long"}, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=6)),
+    ({"type": "array", "items": ["null", "string"]}, st.lists(st.none() | TEXTS, max_size=6)),
+    ({"type": "array", "items": {"type": "array", "items": "boolean"}},
+     st.lists(st.lists(st.booleans(), max_size=3), max_size=3)),
+    ({"type": "map", "values": "double"},
+     st.dictionaries(TEXTS, st.floats(allow_nan=False), max_size=4)),
+    ({"type": "map", "values": ["int", "null"]},
+     st.dictionaries(TEXTS, st.none() | SHORT, max_size=4)),
+]  # fmt: skip
+
 
 def digits(number: int) -> tuple[int, ...]:
     return tuple(map(int, str(abs(number))))
@@ -60,6 +73,8 @@ def named(number: int) -> list[tuple[Any, st.SearchStrategy[Any]]]:
           "precision": 12, "scale": 3},
          st.integers(1 - 10**12, 10**12 - 1).map(lambda n: Decimal((n < 0, digits(n), -3)))),
         (inner, st.fixed_dictionaries({"a": SHORT, "b": st.none() | TEXTS})),
+        ({"type": "array", "items": {**inner, "name": f"I{number}"}},
+         st.lists(st.fixed_dictionaries({"a": SHORT, "b": st.none() | TEXTS}), max_size=3)),
     ]  # fmt: skip
 
 
@@ -68,7 +83,7 @@ def topics(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A schema, and records of it."""
     fields, values = [], {}
     for number in range(draw(st.integers(1, 6))):
-        kind, values[f"f{number}"] = draw(st.sampled_from([*KINDS, *named(number)]))
+        kind, values[f"f{number}"] = draw(st.sampled_from([*KINDS, *LISTS, *named(number)]))
         null = draw(st.sampled_from([None, "first", "last"]))
         if null is not None:
             kind = ["null", kind] if null == "first" else [kind, "null"]
@@ -151,6 +166,13 @@ def of(kind: Any) -> dict[str, Any]:
         ("string", b"\6\xed\xa0\x80"),
         (["null", "long"], b"\4\2"),
         (["null", "long"], b"\1"),
+        ({"type": "array", "items": "long"}, b"\4\2"),
+        ({"type": "array", "items": "long"}, b"\2\2"),
+        ({"type": "array", "items": "long"}, b"\6\2\2\0"),
+        ({"type": "array", "items": "long"}, b"\xff" * 9 + b"\1\2\0"),
+        ({"type": "array", "items": "boolean"}, b"\2\2\0"),
+        ({"type": "map", "values": "long"}, b"\2\4a\2\0"),
+        ({"type": "map", "values": "string"}, b"\2\2\xff\2b\0"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\2"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\1"),
         ({"type": "long", "logicalType": "timestamp-millis"}, b"\xfe" + b"\xff" * 8 + b"\1"),
@@ -168,6 +190,38 @@ def test_values_that_a_type_hasnt_are_malformed(kind: Any, value: bytes) -> None
     found, bad = payloads(of(kind)).decode([value, None])
     assert bad.to_list() == [True, True]
     assert found["x"].to_list() == [None, None]
+
+
+def test_lists_of_several_blocks() -> None:
+    array, entries = {"type": "array", "items": "int"}, {"type": "map", "values": "int"}
+    # Two items and one; two that say their size in bytes, and one; none.
+    values = [b"\4\2\4\2\6\0", b"\3\4\2\4\2\6\0", b"\0"]
+    found, bad = payloads(of(array)).decode(values)
+    assert found["x"].to_list() == [[1, 2, 3], [1, 2, 3], []]
+    assert not bad.any()
+    # Of a key that is there twice the last value counts, in whichever block it is.
+    values = [b"\4\2a\2\2b\4\2\2a\6\0", b"\0"]
+    found, bad = payloads(of(entries)).decode(values)
+    assert found.to_dicts() == [{"x": {"a": 3, "b": 2}}, {"x": {}}]
+    assert not bad.any()
+
+
+def test_a_list_of_endless_items_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avro_payloads, "MOST_ITEMS", 3)
+    array = {"type": "array", "items": "int"}
+    three, more = b"\6\2\2\2\0", b"\4\2\2\4\2\2\0"
+    found, bad = payloads(of(array)).decode([three, more, three])
+    assert bad.to_list() == [False, True, False]
+    assert found["x"].to_list() == [[1, 1, 1], None, [1, 1, 1]]
+
+
+def test_many_messages_with_lists_of_many_lengths() -> None:
+    schema = of({"type": "array", "items": ["null", "string"]})
+    messages = [{"x": [None if i % 5 == 0 else f"text {i} of {n}" for i in range(n % 40)]}
+                for n in range(25_000)]  # fmt: skip
+    found, bad = payloads(schema).decode(written(schema, messages))
+    assert found.to_dicts() == messages
+    assert not bad.any()
 
 
 def test_decimals_up_to_their_digits_are_numbers() -> None:
@@ -209,7 +263,10 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
     [
         ("{", "isn't JSON"),
         ('"long"', "isn't the schema of a record"),
-        (json.dumps(of({"type": "array", "items": "long"})), "isn't decoded in columns"),
+        (json.dumps(of({"type": "array", "items": "Row"})), "isn't decoded in columns"),
+        (json.dumps(of({"type": "array"})), "has None where a type is due"),
+        (json.dumps(of({"type": "map", "values": {"type": "fixed", "name": "F", "size": 0}})),
+         "a list of what takes no bytes"),
         (json.dumps(of(["null", "long", "string"])), "union"),
         (json.dumps(of("Row")), "isn't decoded in columns"),
         (json.dumps(of({"type": "long", "logicalType": "timestamp-nanos"})), "timestamp-nanos"),

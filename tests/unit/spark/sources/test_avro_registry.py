@@ -74,6 +74,10 @@ SIDES = {"type": "enum", "name": "Side", "symbols": ["BUY", "SELL"]}
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
 
 
+def listed(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
 @pytest.mark.parametrize(
     ("writer", "reader", "value", "wanted"),
     [
@@ -87,6 +91,11 @@ MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
         (["null", PLACE], ["null", WIDER], None, None),
         (SIDES, {**SIDES, "symbols": ["SELL", "BUY"]}, "SELL", "SELL"),
         (MONEY, ["null", MONEY], Decimal("1.25"), Decimal("1.25")),
+        (listed("int"), listed(["null", "double"]), [7, 8], [7.0, 8.0]),
+        (listed("int"), listed("long"), [], []),
+        (["null", listed("int")], ["null", listed("long")], None, None),
+        (listed(PLACE), listed(WIDER), [{"city": "Ulm"}], [{"city": "Ulm", "zip": 0}]),
+        (listed(listed("int")), listed(listed("long")), [[1], [], [2]], [[1], [], [2]]),
     ],
 )
 def test_values_are_converted_as_another_library_converts_them(
@@ -111,7 +120,10 @@ def test_values_are_converted_as_another_library_converts_them(
         ("long", {"type": "long", "logicalType": "timestamp-micros"}, 7),
         (MONEY, {**MONEY, "scale": 3}, Decimal("1.25")),
         ("bytes", "string", b"\xff"),
-        ({"type": "array", "items": "long"}, "long", [1]),
+        (listed("long"), "long", [1]),
+        (listed("long"), {"type": "map", "values": "long"}, [1]),
+        (listed(["null", "long"]), listed("long"), [1, None]),
+        (listed("string"), listed("long"), ["7"]),
     ],
 )
 def test_what_has_no_form_in_the_schema_wanted_is_malformed(
@@ -123,6 +135,22 @@ def test_what_has_no_form_in_the_schema_wanted_is_malformed(
     found, bad = payloads.decode([registry.written(number, {"x": value, "more": 1})])
     assert (found.rows(), bad.to_list()) == ([(None,)], [True])
     assert payloads.decode([b"\0" + good.to_bytes(4, "big")])[1].to_list() == [True]
+
+
+def test_maps_are_converted_and_lists_have_empty_defaults(registry: SchemaRegistry) -> None:
+    writer = of(field("x", {"type": "map", "values": "int"}))
+    number = registry.register("a-value", writer)
+    wanted = of(
+        field("x", {"type": "map", "values": ["null", "double"]}),
+        field("more", listed("string"), default=[]),
+        field("other", {"type": "map", "values": "long"}, default={}),
+    )
+    values = [{"x": {"a": 1, "b": 2}}, {"x": {}}]
+    found, bad = reads(registry, wanted).decode([registry.written(number, v) for v in values])
+    assert bad.to_list() == [False, False]
+    assert found["x"].to_list() == [{"a": 1.0, "b": 2.0}, {}]
+    assert found["more"].to_list() == [[], []]
+    assert found["other"].to_list() == [{}, {}]
 
 
 def test_a_field_without_a_default_cant_be_missing(registry: SchemaRegistry) -> None:

@@ -1,0 +1,60 @@
+"""Columns of lists, made of all their items in a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+
+def list_of(items: pl.Series, sizes: Any, missing: Any = None) -> pl.Series:
+    """Lists of so many items each, one behind the other.
+
+    Args:
+        items: What they hold.
+        sizes: How many each of them holds.
+        missing: Which of them are null, and hold nothing.
+
+    Example:
+        >>> list_of(pl.Series([1, 2, 3]), np.array([2, 0, 1])).to_list()
+        [[1, 2], [], [3]]
+    """
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    mask = None if missing is None else pa.array(np.asarray(missing))
+    made = pa.LargeListArray.from_arrays(offsets, items.rechunk().to_arrow(), mask=mask)
+    return pl.Series(made)
+
+
+def items_of(lists: pl.Series) -> tuple[pl.Series, Any]:
+    """All items of lists, or entries of maps, one behind the other, and how many each holds.
+
+    Example:
+        >>> items, sizes = items_of(pl.Series([[1, 2], None, [], [3]]))
+        >>> items.to_list(), sizes.tolist()
+        ([1, 2, 3], [2, 0, 0, 1])
+    """
+    if isinstance(lists.dtype, pl.Map):
+        kind = lists.dtype
+        lists = lists.cast(pl.List(pl.Struct({"key": kind.key, "value": kind.value})))
+    sizes = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
+    inner = lists.dtype.inner  # type: ignore[attr-defined]
+    return pl.Series(lists.rechunk().to_arrow().flatten(), dtype=inner), sizes
+
+
+def without_repeats(maps: pl.Series) -> pl.Series:
+    """Maps, as lists of keys and values, of which each key has the last of its values.
+
+    Example:
+        >>> pairs = [{"key": "a", "value": 1}, {"key": "a", "value": 2}]
+        >>> without_repeats(pl.Series([pairs, []])).to_list()
+        [[{'key': 'a', 'value': 2}], []]
+    """
+    items, sizes = items_of(maps)
+    frame = pl.DataFrame({"of": np.repeat(np.arange(len(sizes)), sizes), "item": items})
+    frame = frame.with_columns(key=pl.col("item").struct.field("key"))
+    kept = frame.unique(["of", "key"], keep="last", maintain_order=True)
+    if len(kept) == len(frame):
+        return maps
+    return list_of(kept["item"], np.bincount(kept["of"].to_numpy(), minlength=len(sizes)))
