@@ -7,7 +7,7 @@ WITH_JAVA  := JAVA_HOME="$$(bash scripts/java.sh)" && export JAVA_HOME &&
 ARGS       ?=
 VERSION    ?= 4.2.1
 # What shows whether another Spark does what muntin builds on.
-ON_SPARK   ?= tests/contract/test_sink.py $(addprefix tests/spark/test_,delta.py batch.py restart.py join_windows.py chains.py agents.py open_state.py zones.py)
+ON_SPARK   ?= tests/contract/test_sink.py $(addprefix tests/spark/test_,lakes.py batch.py restart.py join_windows.py chains.py agents.py open_state.py zones.py)
 
 export UV_VERSION
 

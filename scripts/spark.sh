@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
 # Makes ready what the tests need to run on another Spark: .venv-VERSION, with all that uv.lock pins but
-# Spark, and the jars of Delta that are made for it (in build/services).
+# Spark, and the jars of Delta and Iceberg that are made for it (in build/services).
 # Usage: spark.sh VERSION; the versions are those of scripts/sparks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-version="$1" pins="scripts/sparks/$1.txt" venv=".venv-$1" jars="build/services/delta-$1"
+version="$1" pins="scripts/sparks/$1.txt" venv=".venv-$1"
 
 if [ ! -f "$pins" ]; then
     echo "spark: there is no $pins; give one of $(ls scripts/sparks | sed 's/\.txt$//' | tr '\n' ' ')" >&2
     exit 1
 fi
 
-# The release of Delta that is made for a Spark, and Delta's version.
+# The releases of Delta and of Iceberg that are made for a Spark.
+delta=() iceberg=()
 case "$version" in
-    4.2.*) delta=delta-spark_4.2_2.13 release=4.4.0 ;;
-    4.1.*) delta=delta-spark_4.1_2.13 release=4.2.0 ;;
+    4.2.*) delta=(io.delta:delta-spark_4.2_2.13:4.4.0 io.delta:delta-storage:4.4.0) ;;
+    4.1.*) delta=(io.delta:delta-spark_4.1_2.13:4.2.0 io.delta:delta-storage:4.2.0)
+        iceberg=(org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0) ;;
 esac
 
 if [ ! -f "$venv/.synced" ] || [ uv.lock -nt "$venv/.synced" ] || [ "$pins" -nt "$venv/.synced" ]; then
@@ -29,21 +31,23 @@ if [ ! -f "$venv/.synced" ] || [ uv.lock -nt "$venv/.synced" ] || [ "$pins" -nt 
     touch "$venv/.synced"
 fi
 
-if ! compgen -G "$jars/delta-spark*.jar" >/dev/null; then
+# fetch FOLDER ARTIFACT...: a folder of jars, whole or not at all.
+fetch() {
+    local jars="build/services/$1" made
+    shift
+    [ ! -d "$jars" ] || return 0
     if ! command -v mvn >/dev/null; then
-        echo "spark: Maven isn't here to fetch Delta: install it (for instance: sudo apt-get install maven)." >&2
+        echo "spark: Maven isn't here to fetch Delta and Iceberg: install it (for instance: sudo apt-get install maven)." >&2
         exit 1
     fi
     mkdir -p build/services
-    made="$(mktemp -d "build/services/.fetch.XXXXXX")"
-    made="$(realpath "$made")"
-    # Maven reads no other project's pom there.
-    (
-        cd "$made"
-        for part in "$delta" delta-storage; do
-            mvn --quiet --batch-mode dependency:copy "-Dartifact=io.delta:$part:$release" "-DoutputDirectory=$made" >&2
-        done
-    )
-    rm -rf "$jars"
+    made="$(realpath "$(mktemp -d "build/services/.fetch.XXXXXX")")"
+    for part in "$@"; do
+        # Maven reads no other project's pom there.
+        (cd "$made" && mvn --quiet --batch-mode dependency:copy "-Dartifact=$part" "-DoutputDirectory=$made" >&2)
+    done
     mv "$made" "$jars"
-fi
+}
+
+[ ${#delta[@]} = 0 ] || fetch "delta-$version" "${delta[@]}"
+[ ${#iceberg[@]} = 0 ] || fetch "iceberg-$version" "${iceberg[@]}"

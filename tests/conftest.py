@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.services.delta import delta_settings
+from tests.services.delta import delta_jars, delta_settings
 from tests.services.fixtures import broker, connect, kafka, postgres
+from tests.services.iceberg import iceberg_jars
 from xdist.scheduler import LoadScopeScheduling
 
 __all__ = ["broker", "connect", "kafka", "postgres", "spark"]
@@ -66,12 +67,14 @@ def spark() -> Iterator[SparkSession]:
 
     # A run is too short for the JVM's second compiler to pay: without it, tests cost half.
     quick = "-XX:TieredStopAtLevel=1"
+    jars = ",".join(map(str, [*delta_jars(), *iceberg_jars()]))
     session = mt.session(
         "muntin-tests",
         master="local[2]",
         spark__driver__extraJavaOptions=quick,
         # Spark's 1 GB isn't enough for the texts of 50 MB that some tests send.
         spark__driver__memory="3g",
+        **({"spark__jars": jars} if jars else {}),
         **delta_settings(),
     )
     yield session

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import configure, session, settings
     from muntin.spark.sinks.delta import to_delta
-    from muntin.spark.sinks.files import to_duckdb, to_parquet
+    from muntin.spark.sinks.files import to_duckdb
+    from muntin.spark.sinks.iceberg import to_iceberg
     from muntin.spark.sinks.kafka import to_kafka
+    from muntin.spark.sinks.parquet import to_parquet
     from muntin.spark.sinks.postgres import to_postgres
     from muntin.spark.sources.kafka import kafka
     from muntin.spark.statements import sql
@@ -84,6 +86,7 @@ __all__ = [
     "stores",
     "to_delta",
     "to_duckdb",
+    "to_iceberg",
     "to_kafka",
     "to_parquet",
     "to_postgres",
@@ -111,8 +114,9 @@ _NAMES = {
     "settings": "muntin.spark.session",
     "to_delta": "muntin.spark.sinks.delta",
     "to_duckdb": "muntin.spark.sinks.files",
+    "to_iceberg": "muntin.spark.sinks.iceberg",
     "to_kafka": "muntin.spark.sinks.kafka",
-    "to_parquet": "muntin.spark.sinks.files",
+    "to_parquet": "muntin.spark.sinks.parquet",
     "to_postgres": "muntin.spark.sinks.postgres",
     "windowed": "muntin.spark.windowed",
 }

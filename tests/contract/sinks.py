@@ -1,4 +1,4 @@
-"""Where sinks write to, and what is found there; a batch as sinks see it, without Spark."""
+"""Where sinks write to, and what is found there; a batch of any rows, without Spark."""
 
 from __future__ import annotations
 
@@ -11,52 +11,15 @@ import duckdb
 import psycopg
 import pyarrow as pa
 from psycopg import sql
-from pyspark.sql import DataFrame, SparkSession
-from tests.spark.feed import DAY, STAMP, at
+from pyspark.sql import SparkSession
+from tests.services.iceberg import iceberg_catalog
+from tests.spark.feed import DAY
 
 import muntin as mt
 from muntin.spark.sinks.files import Sink
+from muntin.spark.sinks.lake import dotted
 from muntin.spark.sinks.unstorable import Letters
 from muntin.testing.oracle.emitting import nulls_first
-
-
-@dataclass
-class Written:
-    """A batch of a few windows."""
-
-    number: int
-    said: list[tuple[str | None, int, int | None, int]]
-    kind: str = "results"
-    keys: tuple[str, ...] | None = ("key",)
-    query: str = "a query"
-
-    @property
-    def empty(self) -> bool:
-        """Whether there are no rows."""
-        return not self.said
-
-    @property
-    def identity(self) -> tuple[str, ...] | None:
-        """What identifies a window."""
-        return None if self.keys is None else (*self.keys, "window_start", "window_end")
-
-    def table(self) -> pa.Table:
-        """Key, start of the window, count and revision."""
-        emissions = ["retract" if n is None else "full" for _, _, n, _ in self.said]
-        columns = {
-            "key": pa.array([key for key, _, _, _ in self.said], pa.string()),
-            "window_start": pa.array([at(start) for _, start, _, _ in self.said], STAMP),
-            "window_end": pa.array([at(start + 10) for _, start, _, _ in self.said], STAMP),
-            "n": pa.array([n for _, _, n, _ in self.said], pa.int64()),
-            "emission": pa.array(emissions, pa.string()),
-            "revision": pa.array([revision for _, _, _, revision in self.said], pa.int32()),
-        }
-        return pa.table(columns)
-
-    @property
-    def frame(self) -> DataFrame:
-        """The rows, as sinks that write from the executors take them."""
-        return SparkSession.active().createDataFrame(self.table())
 
 
 @dataclass
@@ -144,6 +107,24 @@ class DeltaPlace:
 
     def _path(self, table: str) -> str:
         return f"{self.folder}/{table}"
+
+
+class IcebergPlace:
+    """Tables of a catalog in a folder."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.catalog = iceberg_catalog(spark, folder)
+
+    def sink(self, table: str, history: str | None) -> Sink:
+        return mt.to_iceberg(self._name(table), history=history and self._name(history))
+
+    def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        found = self.spark.table(dotted(self._name(table))).select(*columns)
+        return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
+
+    def _name(self, table: str) -> str:
+        return f"{self.catalog}.db.{table}"
 
 
 def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -9,22 +9,36 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contract.sinks import DeltaPlace, DuckDBPlace, Place, PostgresPlace, Written, in_order
+from tests.contract.sinks import (
+    DeltaPlace,
+    DuckDBPlace,
+    IcebergPlace,
+    Place,
+    PostgresPlace,
+    in_order,
+)
 from tests.services.delta import has_delta
+from tests.services.iceberg import has_iceberg
 from tests.spark import feed
 
 import muntin as mt
 from muntin.spark.sinks.files import Sink
+from muntin.testing import SinkBatch as Written
+from muntin.testing import check_sink
 
 TABLE = 'a "table"; --'
 
 
-@pytest.fixture(params=["duckdb", "postgres", "delta"])
+@pytest.fixture(params=["duckdb", "postgres", "delta", "iceberg"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "delta":
         if not has_delta():
             pytest.skip("this Spark has no Delta")
         return DeltaPlace(request.getfixturevalue("spark"), tmp_path)
+    if request.param == "iceberg":
+        if not has_iceberg():
+            pytest.skip("this Spark has no Iceberg")
+        return IcebergPlace(request.getfixturevalue("spark"), tmp_path)
     if request.param == "duckdb":
         return DuckDBPlace(tmp_path / "new folder" / "out.duckdb")
     return PostgresPlace(request.getfixturevalue("postgres").database())
@@ -37,6 +51,15 @@ def sink(place: Place) -> Sink:
 
 def kept(place: Place) -> list[tuple[Any, ...]]:
     return place.read(TABLE, "key", "window_start", "n", "revision")
+
+
+def test_what_sinks_of_others_are_held_against(place: Place) -> None:
+    names = ("key", "n", "revision")
+
+    def rows() -> list[dict[str, Any]]:
+        return [dict(zip(names, row, strict=True)) for row in place.read(TABLE, *names)]
+
+    check_sink(lambda: place.sink(TABLE, None), rows)
 
 
 def test_the_greater_revision_wins(sink: Sink, place: Place) -> None:
@@ -159,7 +182,7 @@ def test_the_last_version_of_each_window_is_kept(
 def test_duckdb_takes_columns_that_came_later_by_their_names(tmp_path: Path) -> None:
     class Grown(Written):
         def table(self) -> pa.Table:
-            count = pa.array(range(10, 10 + len(self.said)))
+            count = pa.array(range(10, 10 + len(self.windows)))
             return super().table().add_column(0, "first", count)
 
     path, quoted = f"{tmp_path}/out.duckdb", '"' + TABLE.replace('"', '""') + '"'

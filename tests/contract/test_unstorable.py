@@ -13,12 +13,13 @@ import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
-from tests.contract.sinks import DuckDBPlace, Place, PostgresPlace, Rows, Written
+from tests.contract.sinks import DuckDBPlace, Place, PostgresPlace, Rows
 from tests.services.postgres import Postgres
 from tests.services.postgres import rows as found
 
 import muntin as mt
 from muntin.model.axis import instant
+from muntin.testing import SinkBatch as Written
 
 STAMP = pa.timestamp("us", tz="UTC")
 # Beyond what Python's times can be: 5001 BC to 57971, and all that Spark has.

@@ -14,12 +14,16 @@ def has_delta() -> bool:
     return _JARS.is_dir()
 
 
+def delta_jars() -> list[Path]:
+    """What the session's class path needs of it."""
+    return sorted(_JARS.glob("*.jar"))
+
+
 def delta_settings() -> dict[str, str]:
-    """What a session is started with, as ``muntin.session`` takes it."""
+    """What a session is started with beside its jars, as ``muntin.session`` takes it."""
     if not has_delta():
         return {}
     return {
-        "spark__jars": ",".join(map(str, sorted(_JARS.glob("*.jar")))),
         "spark__sql__extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark__sql__catalog__spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # Else the log of each small table is read by fifty tasks.

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
-from tests.contract.sinks import PostgresPlace, Written
+from tests.contract.sinks import PostgresPlace
 from tests.services.postgres import PASSWORD, Postgres, rows
 from tests.spark.feed import Feed, at
 
 import muntin as mt
+from muntin.testing import SinkBatch as Written
 
 KEPT = "SELECT key, n, revision FROM windows ORDER BY 1, 2"
 EMITTED = """SELECT key, (extract(epoch FROM window_start) * 1000000)::bigint, n, total::bigint,

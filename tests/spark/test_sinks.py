@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.spark.feed import Feed, at, emitted, rows
 
@@ -98,6 +99,50 @@ def test_one_run_of_a_batch_feeds_all_sinks(spark: SparkSession, tmp_path: Path)
         (2, "a", 1, 4, 4, "full", 0),
         (2, "a", 3, 14, 8, "late", 1),
     ]
+
+
+def test_parquet_in_folders_by_the_values_of_columns(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(*((key, at(10 * n), n) for n in range(4) for key in ("a", "b")), ("a", at(60), 0))
+    windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("10 seconds")
+    hour = F.hour("window_start").alias("hour")
+    out, folder = f"{tmp_path}/out", f"{tmp_path}/checkpoint"
+    for _ in range(2):
+        query = windows.agg(n=mt.count()).start(
+            checkpoint=folder,
+            results=mt.to_parquet(out, partition_by=["key", hour], files=1),
+            available_now=True,
+        )
+        assert query.await_end(240)
+        # As after a crash between the sink and the commit.
+        for path in (tmp_path / "checkpoint" / "commits").glob("*0*"):
+            path.unlink()
+    paths = sorted(str(p.parent.relative_to(out)) for p in Path(out).rglob("*.parquet"))
+    assert paths == ["batch=0/key=a/hour=0", "batch=0/key=b/hour=0"]
+    found = spark.read.parquet(out).groupBy("key", "hour", "batch").count().collect()
+    assert sorted(map(tuple, found)) == [("a", 0, 0, 4), ("b", 0, 0, 4)]
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        (lambda: "carrier", "partition_by='carrier' isn't a column; give some of key, n"),
+        (lambda: ["key", "key"], "can't be folders; name each once"),
+        (lambda: ["key", "n"], "can't be folders"),
+        (lambda: ["key", F.lit(1).alias("n")], "is another column of the frame"),
+    ],
+)
+def test_folders_that_cant_be_are_refused(
+    spark: SparkSession, by: Callable[[], Any], words: str
+) -> None:
+    schema = StructType.fromDDL("key string, n int")
+    with pytest.raises(mt.OptionError, match=words):
+        mt.to_parquet("out", partition_by=by()).check(schema, None)
+
+
+def test_no_files_are_refused() -> None:
+    with pytest.raises(mt.OptionError, match="files=0 is less than one"):
+        mt.to_parquet("out", files=0)
 
 
 def test_parquet_of_a_repeated_batch_is_replaced(spark: SparkSession, tmp_path: Path) -> None:

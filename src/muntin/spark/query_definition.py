@@ -99,8 +99,9 @@ class QueryDefinition:
 
         Args:
             checkpoint: Folder of the query's progress and state; the same after a restart.
-            results: A sink (``to_parquet``, ``to_duckdb``, ``to_delta``, ``to_postgres``) or a
-                function of a DataFrame and the batch number, as in ``foreachBatch``.
+            results: A sink (``to_parquet``, ``to_duckdb``, ``to_delta``, ``to_iceberg``,
+                ``to_postgres``, ``to_kafka``) or a function of a DataFrame and the batch number, as
+                in ``foreachBatch``.
             rejected: The same for rejected messages.
             name: The query's name.
             every: A batch at most this often; as fast as possible where it isn't given.

@@ -13,7 +13,7 @@ from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.spark.explain import noted
 from muntin.spark.host.internals.checkpoints import home
-from muntin.spark.host.internals.jvm import is_connected, session_of
+from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
 from muntin.spark.host.plan import REJECTED, RESULTS, Plan
 from muntin.spark.host.shards import partitioned, partitions, remembered
 from muntin.spark.host.workers import check_workers
@@ -99,6 +99,7 @@ def launch(
     handle.outputs = tuple(outputs)
     sinks = [sink(output.sink) for output in outputs]
     check_apart(sinks)
+    make_active(handle.spark)  # what sinks look at
     for output, target in zip(outputs, sinks, strict=True):
         check(target, output.schema, output.keys)
     if remote:

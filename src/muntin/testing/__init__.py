@@ -1,7 +1,8 @@
 """What tests of pipelines stand on: an oracle that says, slowly and obviously, what windows hold.
 
 It keeps each window's messages in a list and needs nothing but the standard library, so a test can
-compare what a pipeline gave with what its sentence means.
+compare what a pipeline gave with what its sentence means. ``check_sink`` holds a sink of one's own
+against what muntin's promise.
 
 Example:
     >>> from muntin import count
@@ -14,5 +15,6 @@ Example:
 """
 
 from muntin.testing.oracle import Oracle, OracleStep
+from muntin.testing.sinks import SinkBatch, check_sink
 
-__all__ = ["Oracle", "OracleStep"]
+__all__ = ["Oracle", "OracleStep", "SinkBatch", "check_sink"]

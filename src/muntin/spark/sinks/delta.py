@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, DayTimeIntervalType, YearMonthIntervalType
 
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DayTimeIntervalType, StructType, YearMonthIntervalType
-
-from muntin.engine import columns
-from muntin.model.errors import OptionError, SettingError, SinkError
-from muntin.spark.host.internals.jvm import JvmError, has_class, is_connected
+from muntin.model.errors import OptionError, SettingError
+from muntin.spark.host.internals.jvm import has_class, is_connected
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import BATCH, TableSink
+from muntin.spark.sinks.lake import LakeSink, check_names, dotted
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -24,45 +20,44 @@ _START = (
 _UNNAMEABLE = set(" ,;{}()\n\t=")
 
 
-class DeltaSink(TableSink):
+class DeltaSink(LakeSink):
     """Delta tables; see ``to_delta``."""
 
     def __init__(self, table: str, history: str | None) -> None:
-        super().__init__(table, history, lambda name: f"Delta {name.rstrip('/')}")
+        super().__init__("Delta", table, history)
 
-    def __repr__(self) -> str:
-        return f"DeltaSink({self.table!r}, {self.history!r})"
+    def _require(self, spark: SparkSession) -> None:
+        # Which jars a server has isn't seen from here, and what it was started with is.
+        if not is_connected(spark) and not has_class(spark, _EXTENSION):
+            raise SettingError(f"to_delta() needs Delta, which this session hasn't: {_START}")
+        if _EXTENSION not in str(spark.conf.get("spark.sql.extensions", "")):
+            raise SettingError(f"to_delta() needs Delta's SQL, which this session hasn't: {_START}")
 
-    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        super().check(schema, keys)
-        for field in schema.fields:
-            _check_column(field.name, field.dataType)
-        spark = SparkSession.getActiveSession()
-        if spark is not None:
-            _require(spark)
+    def _check_column(self, name: str, dtype: DataType) -> None:
+        if wrong := _UNNAMEABLE & set(name):
+            problem = f"has {sorted(wrong)[0]!r} in its name, which Delta's columns haven't"
+            raise OptionError("column", name, problem, "give the column another name")
+        if isinstance(dtype, DayTimeIntervalType | YearMonthIntervalType):
+            hint = "cast it to a number or a string first"
+            raise OptionError("column", name, "is an interval, which Delta has no type for", hint)
 
-    def _write(self, batch: Batch) -> None:
-        try:
-            self._merge(batch)
-        except JvmError as error:
-            if "NoSuchMethod" not in str(error) and "NoClassDefFound" not in str(error):
-                raise
-            spark = batch.emitted.sparkSession
-            raise SinkError(
-                f"Delta {self.table}: these jars of Delta aren't made for Spark {spark.version}; "
-                "take those of this Spark, or a Spark that Delta's newest release is made for"
-            ) from error
+    def _named(self, table: str) -> str:
+        return f"delta.`{table}`" if "/" in table else dotted(table)
 
-    def _merge(self, batch: Batch) -> None:
-        frame = batch.frame
-        log = self.table if batch.identity is None else self.history
-        if batch.identity is not None:
-            _make(frame, self.table)
-            if not batch.empty:
-                _merge(frame, self.table, batch.identity)
-        if log is not None:
-            numbered = frame.withColumn(BATCH, F.lit(batch.number).cast("long"))
-            _append(numbered, log, f"muntin {batch.query} {batch.kind}", batch.number)
+    def _make(self, frame: DataFrame, table: str) -> None:
+        empty = frame.sparkSession.createDataFrame([], frame.schema).write.format("delta")
+        if "/" in table:
+            empty.mode("ignore").save(table)
+        else:
+            empty.mode("ignore").saveAsTable(table)
+
+    def _append(self, rows: DataFrame, table: str, writer: str, batch: Batch) -> None:
+        write = rows.write.format("delta").mode("append")
+        write = write.option("txnAppId", writer).option("txnVersion", batch.number)
+        if "/" in table:
+            write.save(table)
+        else:
+            write.saveAsTable(table)
 
 
 def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
@@ -82,70 +77,5 @@ def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
     A session without Delta is refused by a ``SettingError`` when the query starts; columns that
     Delta can't have, by an ``OptionError``.
     """
-    for option, name in (("table", table), ("history", history)):
-        if name is not None and ("`" in name or not name.strip("/ ")):
-            hint = "give a name of the catalog, or a path"
-            raise OptionError(option, name, "can't be a table of Delta", hint)
+    check_names("Delta", table, history, "give a name of the catalog, or a path")
     return DeltaSink(table, history)
-
-
-def _require(spark: SparkSession) -> None:
-    # Which jars a server has isn't seen from here, and what it was started with is.
-    if not is_connected(spark) and not has_class(spark, _EXTENSION):
-        raise SettingError(f"to_delta() needs Delta, which this session hasn't: {_START}")
-    if _EXTENSION not in str(spark.conf.get("spark.sql.extensions", "")):
-        raise SettingError(f"to_delta() needs Delta's SQL, which this session hasn't: {_START}")
-
-
-def _check_column(name: str, dtype: DataType) -> None:
-    if wrong := _UNNAMEABLE & set(name):
-        problem = f"has {sorted(wrong)[0]!r} in its name, which Delta's columns haven't"
-        raise OptionError("column", name, problem, "give the column another name")
-    if isinstance(dtype, DayTimeIntervalType | YearMonthIntervalType):
-        hint = "cast it to a number or a string first"
-        raise OptionError("column", name, "is an interval, which Delta has no type for", hint)
-
-
-def _named(table: str) -> str:
-    """The table in SQL."""
-    if "/" in table:
-        return f"delta.`{table}`"
-    return ".".join(f"`{part}`" for part in table.split("."))
-
-
-def _make(frame: DataFrame, table: str) -> None:
-    empty = frame.sparkSession.createDataFrame([], frame.schema).write.format("delta")
-    if "/" in table:
-        empty.mode("ignore").save(table)
-    else:
-        empty.mode("ignore").saveAsTable(table)
-
-
-def _merge(frame: DataFrame, table: str, identity: Iterable[str]) -> None:
-    identity = tuple(identity)
-    # A window may emit early and in full within one batch: only its newest row counts.
-    newest = Window.partitionBy(*(F.col(f"`{name}`") for name in identity))
-    ranked = F.row_number().over(newest.orderBy(F.col(columns.REVISION).desc()))
-    rows = frame.withColumn("__muntin_rank", ranked).where("__muntin_rank = 1")
-    spark, view = frame.sparkSession, f"muntin_newest_{id(frame)}"
-    rows.drop("__muntin_rank").createOrReplaceTempView(view)
-    same = " AND ".join(f"kept.`{name}` <=> newest.`{name}`" for name in identity)
-    back = f"newest.{columns.EMISSION} = 'retract'"
-    newer = f"WHEN MATCHED AND newest.{columns.REVISION} >= kept.{columns.REVISION}"
-    try:
-        spark.sql(
-            f"MERGE INTO {_named(table)} AS kept USING {view} AS newest ON {same} "
-            f"{newer} AND {back} THEN DELETE {newer} THEN UPDATE SET * "
-            f"WHEN NOT MATCHED AND NOT {back} THEN INSERT *"
-        )
-    finally:
-        spark.catalog.dropTempView(view)
-
-
-def _append(rows: DataFrame, table: str, writer_id: str, number: int) -> None:
-    writer = rows.write.format("delta").mode("append")
-    writer = writer.option("txnAppId", writer_id).option("txnVersion", number)
-    if "/" in table:
-        writer.save(table)
-    else:
-        writer.saveAsTable(table)

@@ -165,33 +165,6 @@ class TableSink(ABC):
         """Write a batch, or make the table where it is empty."""
 
 
-class ParquetSink(TableSink):
-    """Parquet files, a folder a batch; see ``to_parquet``."""
-
-    def __init__(self, path: str | PathLike[str]) -> None:
-        super().__init__(fspath(path).rstrip("/"), None, str)
-
-    def _write(self, batch: Batch) -> None:
-        frame = batch.frame
-        self._check_names(frame.columns, None)
-        frame.write.mode("overwrite").parquet(f"{self.table}/{BATCH}={batch.number}")
-
-    def _check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
-        # Who reads the folder would get its number in place of the column.
-        super()._check_names(names, None)
-
-
-def to_parquet(path: str | PathLike[str]) -> ParquetSink:
-    """Keep every row in Parquet under ``path``, a folder a batch.
-
-    A repeated batch replaces its folder. ``spark.read.parquet(path)`` shows all rows, with the
-    batch's number in the column ``batch``, which therefore no other column may be called. A batch
-    without rows makes no folder, but the first one after a start does, so that there are columns
-    to read.
-    """
-    return ParquetSink(path)
-
-
 # Queries of one process may share a file. DuckDB hands out a database that another thread is
 # still opening, with functions missing, so they take turns.
 _TURNS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)

@@ -16,8 +16,10 @@ from muntin.model.pipeline import Column, DeclaredTable, quoted
 from muntin.model.placeholders import filled
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks.delta import to_delta
-from muntin.spark.sinks.files import Sink, to_duckdb, to_parquet
+from muntin.spark.sinks.files import Sink, to_duckdb
+from muntin.spark.sinks.iceberg import to_iceberg
 from muntin.spark.sinks.kafka import to_kafka
+from muntin.spark.sinks.parquet import to_parquet
 from muntin.spark.sinks.postgres import to_postgres
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
 from muntin.spark.sources.kafka import Kafka, kafka
@@ -147,13 +149,15 @@ def sink(table: DeclaredTable, around: Surroundings) -> Sink:
 
     made: Sink
     if table.connector == "parquet":
-        made = to_parquet(take("path"))
+        made = to_parquet(take("path"), **_known(options, "", partition_by=names_of, files=int))
     elif table.connector == "duckdb":
         name = options.pop("table", table.name)
         made = to_duckdb(take("path"), name, **_known(options, "history"))
     elif table.connector == "delta":
         where = options.pop("path", "") or options.pop("table", table.name)
         made = to_delta(where, **_known(options, "history"))
+    elif table.connector == "iceberg":
+        made = to_iceberg(options.pop("table", table.name), **_known(options, "history"))
     elif table.connector == "postgres":
         name = options.pop("table", table.name)
         known = _known(options, "schema history patience password", create=_truth)
@@ -163,7 +167,7 @@ def sink(table: DeclaredTable, around: Surroundings) -> Sink:
         known = _known(options, "format schema registry", key=names_of)
         return to_kafka(servers, topic, **known, options=options)
     else:
-        hint = "write to 'parquet', 'duckdb', 'delta', 'postgres' or 'kafka'"
+        hint = "write to 'parquet', 'duckdb', 'delta', 'iceberg', 'postgres' or 'kafka'"
         raise OptionError("connector", table.connector, "isn't written to", hint)
     if options:
         hint = f"leave it out: {table.connector} as a sink doesn't know it"

@@ -87,6 +87,15 @@ def started_in(spark: SparkSession) -> str:
     return str(classes_of(spark).java.lang.System.getProperty("user.dir"))
 
 
+def make_active(spark: SparkSession) -> None:
+    """Have a session be the one that is active in this thread: others may have been since."""
+    if not is_connected(spark):
+        held = SparkSession._get_j_spark_session_class(spark._jvm)
+        held.setActiveSession(spark._jsparkSession)
+        # Python remembers one of its own, perhaps that of a batch.
+        SparkSession._activeSession = spark
+
+
 def default_files(spark: SparkSession) -> str:
     """Where paths without a scheme lie."""
     return str(spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))

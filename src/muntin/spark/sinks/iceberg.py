@@ -1,0 +1,112 @@
+"""Results and rejected messages in Iceberg tables."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    CalendarIntervalType,
+    DataType,
+    DayTimeIntervalType,
+    NullType,
+    YearMonthIntervalType,
+)
+
+from muntin.model.errors import OptionError, SettingError
+from muntin.spark.host.internals.jvm import has_class, is_connected
+from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.lake import LakeSink, check_names, dotted
+
+_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+_PACKAGE = "org.apache.iceberg."
+_UNKNOWN = (CalendarIntervalType, DayTimeIntervalType, NullType, YearMonthIntervalType)
+# What a snapshot that a batch was appended by says of it.
+_WRITER, _BATCH = "muntin.writer", "muntin.batch"
+
+
+class IcebergSink(LakeSink):
+    """Iceberg tables; see ``to_iceberg``."""
+
+    def __init__(self, table: str, history: str | None) -> None:
+        super().__init__("Iceberg", table, history)
+
+    def _require(self, spark: SparkSession) -> None:
+        for table in (self.table, self.history):
+            if table is not None:
+                _require_catalog(spark, table)
+
+    def _check_column(self, name: str, dtype: DataType) -> None:
+        if isinstance(dtype, _UNKNOWN):
+            problem = f"has type {dtype.simpleString()}, which Iceberg hasn't"
+            hint = "cast it to a number or a string first"
+            raise OptionError("column", name, problem, hint)
+
+    def _named(self, table: str) -> str:
+        return dotted(table)
+
+    def _make(self, frame: DataFrame, table: str) -> None:
+        spark, name = frame.sparkSession, dotted(table)
+        if not spark.catalog.tableExists(name):
+            empty = spark.createDataFrame([], frame.schema)
+            empty.writeTo(name).using("iceberg").create()
+
+    def _append(self, rows: DataFrame, table: str, writer: str, batch: Batch) -> None:
+        self._make(rows, table)
+        if batch.empty or _has(rows.sparkSession, table, writer, batch.number):
+            return
+        write = rows.writeTo(dotted(table)).option(f"snapshot-property.{_WRITER}", writer)
+        write.option(f"snapshot-property.{_BATCH}", str(batch.number)).append()
+
+
+def to_iceberg(table: str, *, history: str | None = None) -> IcebergSink:
+    """Keep the newest state of every window in an Iceberg table.
+
+    Results are merged by keys and window, the greater revision wins, a batch in one snapshot;
+    sessions that were taken back are deleted. Pairs of joins and rejected messages are appended
+    with their batch's number, in a column ``batch``, which therefore none of theirs may be called.
+    A repeated batch changes nothing: the snapshot by which a batch was appended names the query and
+    the batch, also where another query writes to the same table. (So keep snapshots for longer than
+    a query may stand still between a crash and its restart.)
+
+    Args:
+        table: The table, with its catalog: ``lake.db.worst``. It is made at the first batch where
+            it isn't there; its namespace has to be.
+        history: Another table that keeps every firing, with the batch's number.
+
+    A session without such a catalog is refused by a ``SettingError`` when the query starts;
+    columns that Iceberg has no type for, by an ``OptionError``.
+    """
+    hint = "give the names of catalog, namespace and table, with dots between them"
+    check_names("Iceberg", table, history, hint)
+    for option, name in (("table", table), ("history", history)):
+        if name is not None and not all(part.strip() for part in name.split(".")):
+            raise OptionError(option, name, "can't be a table of Iceberg", hint)
+        if name is not None and "." not in name:
+            raise OptionError(option, name, "doesn't say its catalog", hint)
+    return IcebergSink(table, history)
+
+
+def _require_catalog(spark: SparkSession, table: str) -> None:
+    catalog = table.partition(".")[0]
+    kind = str(spark.conf.get(f"spark.sql.catalog.{catalog}", "") or "")
+    where = f"to_iceberg({table!r}) needs a catalog {catalog} of Iceberg's, "
+    start = (
+        "start the session with Iceberg's jar and with "
+        f".config('spark.sql.catalog.{catalog}', '{_CATALOG}'), and say where it is "
+        f"(.config('spark.sql.catalog.{catalog}.type', …))"
+    )
+    if not kind.startswith(_PACKAGE):
+        raise SettingError(f"{where}which this session hasn't: {start}")
+    # Which jars a server has isn't seen from here.
+    if not is_connected(spark) and not has_class(spark, kind):
+        raise SettingError(f"{where}and this session hasn't its jar: {start}")
+
+
+def _has(spark: SparkSession, table: str, writer: str, number: int) -> bool:
+    """Whether a batch was appended, by the snapshots that lead to the table's present state."""
+    name = dotted(table)
+    said = F.col("summary")
+    mine = (said[_WRITER] == writer) & (said[_BATCH] == str(number))
+    led = spark.table(f"{name}.history").where("is_current_ancestor")
+    found = spark.table(f"{name}.snapshots").where(mine).join(led, "snapshot_id")
+    return not found.isEmpty()
