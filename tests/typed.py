@@ -190,6 +190,7 @@ AGGREGATES: dict[str, Aggregate] = {
     "exact_quantile": mt.exact_quantile("v", 0.5),
     "top_k": mt.top_k("v", 3),
     "collect_list": mt.collect_list("v"),
+    "last_values": mt.last_values("v"),
     "distinct": mt.distinct("v"),
     "mode": mt.mode("v"),
     "count_distinct": mt.count_distinct("v"),

@@ -33,6 +33,7 @@ FULL_STATE = {
     "middle": aggregates.median("amount"),
     "third": aggregates.exact_quantile("value", 0.3),
     "list": aggregates.collect_list("value"),
+    "newest": aggregates.last_values("value"),
     "set": aggregates.distinct("amount"),
     "top": aggregates.top_k("value", 3),
     "often": aggregates.mode("value"),
@@ -54,6 +55,7 @@ OF_NAMES = {
 }
 NAMES = {
     "name_list": aggregates.collect_list("name"),
+    "newest_names": aggregates.last_values("name"),
     "name_set": aggregates.distinct("name"),
     "flag_set": aggregates.distinct("flag"),
     "often_name": aggregates.mode("name"),

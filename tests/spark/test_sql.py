@@ -176,6 +176,38 @@ def test_a_time_before_is_that_of_duckdb(spark: SparkSession, feed: Feed) -> Non
     assert sorted(found, key=str) == sorted([(k, int(m), s, n) for k, m, s, n in theirs], key=str)
 
 
+def test_each_row_with_a_time_before_is_that_of_duckdb(spark: SparkSession, feed: Feed) -> None:
+    feed.add(("a", at(12.5), 9), ("b", at(13), 1), ("b", at(13), 1), ("b", at(13), None))
+    text = """SELECT id, key, value + 1 AS more, sum(value) OVER w AS s, count(*) OVER w AS n FROM t
+              WINDOW w AS (PARTITION BY key ORDER BY {at} RANGE INTERVAL '9' SECOND PRECEDING)"""
+    made = mt.sql(spark, text.format(at="at"), t=feed.frame(spark))
+    t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet') AS t"
+    theirs = duckdb.sql(text.format(at='"at"').replace("FROM t", "FROM " + t)).fetchall()
+    found = emitted(made.results, "id", "key", "more", "s", "n")
+    assert sorted(found, key=str) == sorted(theirs, key=str)
+    assert len(found) == feed.ids
+
+
+def test_rows_of_one_time_are_each_a_row_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "messages")
+    feed.add(("a", at(1), 1), ("a", at(1), 1), ("a", at(5), 7), ("b", at(5), 2))
+    # One more of a time that was emitted.
+    feed.add(("a", at(5), 3), ("b", at(30), 0))
+    text = """SELECT key, value, sum(value) OVER
+              (PARTITION BY key ORDER BY at RANGE INTERVAL '4' SECOND PRECEDING) AS s
+              FROM t EMIT EARLY EACH LATE EACH GRACE 1 MINUTE"""
+    query = mt.sql(spark, text, t=feed.stream(spark)).start(
+        checkpoint=f"{tmp_path}/checkpoint",
+        results=mt.to_duckdb(f"{tmp_path}/out.duckdb", "sums"),
+        available_now=True,
+    )
+    assert query.await_end(240)
+    found = "SELECT key, value, s FROM sums WHERE epoch(window_end) % 86400 < 30 ORDER BY ALL"
+    assert rows(tmp_path / "out.duckdb", found) == [
+        ("a", 1, 2), ("a", 1, 2), ("a", 3, 12), ("a", 7, 12), ("b", 2, 2),
+    ]  # fmt: skip
+
+
 def test_windows_of_all_rows(spark: SparkSession, feed: Feed) -> None:
     text = "SELECT count(*) AS n, count(DISTINCT key) AS d FROM t GROUP BY TUMBLE(at, 1 MINUTE)"
     found = mt.sql(spark, text, t=feed.frame(spark)).results

@@ -60,13 +60,16 @@ SPARK = {
     "top_k": "slice(sort_array(collect_list({v}) {number}, false), 1, 3)",
     "collect_list": "transform(sort_array(collect_list(struct(t, {v} AS v)) "
     "FILTER (WHERE {v} IS NOT NULL)), x -> x.v)",
+    "last_values": "transform(array(struct(sort_array(collect_list(struct(t, {v} AS v)) "
+    "FILTER (WHERE {v} IS NOT NULL)) AS vs, max(t) AS latest)), "
+    "g -> transform(filter(g.vs, x -> x.t = g.latest), x -> x.v))[0]",
     "distinct": "sort_array(collect_list(DISTINCT {v}))",
     "mode": "mode({v}, true)",
     "count_distinct": "count(DISTINCT {v})",
     "sum_distinct": "try_sum(DISTINCT {v})",
 }
 # Spark has no order of maps, and so nothing that says which of several is meant.
-UNORDERED = ("first", "last", "arg_min", "arg_max", "collect_list")
+UNORDERED = ("first", "last", "arg_min", "arg_max", "collect_list", "last_values")
 SQL = {
     "count": "COUNT({v})",
     "count_if": "COUNT_IF({v})",
@@ -90,6 +93,7 @@ SQL = {
     "exact_quantile": "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY {v})",
     "top_k": "TOP_K({v}, 3)",
     "collect_list": "COLLECT_LIST({v})",
+    "last_values": "LAST_VALUES({v})",
     "distinct": "COLLECT_SET({v})",
     "mode": "MODE({v})",
     "count_distinct": "COUNT(DISTINCT {v})",

@@ -226,6 +226,10 @@ class Ranking:
 
 ROWS = "__muntin_rows"
 """The aggregate that has the rows of a window for ``Ranking``."""
+ROW, PLACE = "__muntin_row", "__muntin_place"
+"""A row of those, and its place among them from 0, where each is a row of its own."""
+NUMBER = "row_number"
+"""What the number of a row is called where nobody gives it a name."""
 FIRST, LAST = "__muntin_start", "__muntin_end"
 """Keys that are the bounds of the windows whose rows are ranked."""
 
@@ -244,6 +248,8 @@ class Windowing:
         clock: The column that says when a message arrived.
         buckets: In how many shards the keys are kept.
         ranking: How the rows of each window are shown in place of an aggregate.
+        each: Whether each message that a window ends with is a row of its own, with the window's
+            aggregates: ``ROW`` in ``columns``.
     """
 
     source: Relation
@@ -255,6 +261,7 @@ class Windowing:
     clock: str | None = None
     buckets: int | None = None
     ranking: Ranking | None = None
+    each: bool = False
 
 
 SIDE_COLUMNS = "__muntin_left", "__muntin_right"

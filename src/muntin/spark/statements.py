@@ -39,9 +39,15 @@ from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
 from muntin.spark.lookups import both, looked_up, refuse_offset
 from muntin.spark.session import require
-from muntin.spark.sinks.ranked import RankedShape
+from muntin.spark.sinks.ranked import RankedShape, one_by_one
 from muntin.spark.sinks.ranked import rows_of as rows_in_window
-from muntin.spark.sinks.selected import PairShape, SelectedAggregate, SelectedJoin, WindowShape
+from muntin.spark.sinks.selected import (
+    EachShape,
+    PairShape,
+    SelectedAggregate,
+    SelectedJoin,
+    WindowShape,
+)
 from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.naming import time_of
 from muntin.spark.sources.tables import Surroundings, read
@@ -100,10 +106,9 @@ def sql(
     else:
         spark = source
     question = door.question(statement)
-    if question.explain:
-        at = statement.upper().index("EXPLAIN")
+    if question.explain is not None:
         hint = "leave EXPLAIN out, and ask .explain() of what mt.sql gives; muntin sql takes it"
-        raise SqlError(statement, (at, at + 7), "mt.sql gives a query, not a text", hint)
+        raise SqlError(statement, question.explain, "mt.sql gives a query, not a text", hint)
     return asked(spark, question, frames)
 
 
@@ -186,7 +191,9 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
         frame, time, windowing.where, clock, spec.max_ahead, offset, fed, computed=computed
     )
     plan = build(Request(given, keys, bare, windowing.buckets))
-    shape: WindowShape | RankedShape | None = WindowShape.of(windowing)
+    shape: WindowShape | RankedShape | EachShape | None = WindowShape.of(windowing)
+    if windowing.each and windowing.columns is not None:
+        shape = EachShape.of(windowing)
     if windowing.ranking is not None:
         shape = RankedShape.of(windowing.ranking, plan.keys or ())
     if shape is None:
@@ -279,9 +286,15 @@ def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFr
         texts += [own.text] if isinstance(own, Expression) else []
         yield from ((before, text) for text in texts if text)
         bare = replace(query, columns=None, having=None)
-        after = partial(lambda: _aggregated(bare, find).results)
+        after = partial(lambda: _firings(bare, find))
         shown.append(query.having or "")
     yield from ((cache(after), text) for text in shown if text)
+
+
+def _firings(windowing: Windowing, find: Find) -> DataFrame:
+    """What the expressions of a windowed query's select list are over."""
+    found = _aggregated(windowing, find).results
+    return one_by_one(found) if windowing.each else found
 
 
 def _derived(relation: Relation, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:

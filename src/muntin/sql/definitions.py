@@ -38,7 +38,8 @@ def statement(cursor: Cursor) -> Statement | None:
     if cursor.word in ("SELECT", "WITH"):
         return _alone(cursor, query(cursor))
     if cursor.takes("EXPLAIN"):
-        return _alone(cursor, Explain(query(cursor)))
+        span = cursor.since(cursor._prev.start)
+        return _alone(cursor, Explain(query(cursor), span))
     if cursor.takes("CREATE"):
         return _alone(cursor, _create(cursor))
     if cursor.takes("INSERT", "INTO"):

@@ -402,12 +402,7 @@ def finished(
         at = place_of(spans, error)
         raise SqlError(scope.text, at, f"{named} {error.problem}", error.hint) from error
     windowing = Windowing(
-        resolved.relation,
-        spec,
-        tuple(grouping.keys),
-        where,
-        grouping.shown(),
-        grouping.having,
-        marks.clock,
-    )
+        resolved.relation, spec, tuple(grouping.keys), where, grouping.shown(), grouping.having,
+        marks.clock, each=grouping.each,
+    )  # fmt: skip
     return Lowered(windowing, spans, scope.cursor.places)

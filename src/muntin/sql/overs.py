@@ -1,7 +1,8 @@
 """Aggregates per row, ``OVER (... PRECEDING)``: windows that slide with the messages.
 
 Rows: every message has one window, so that its own columns are the last values in it. Time: every
-key and time has one, so that rows that share both are emitted once.
+key and time has one. With ``DISTINCT`` rows that share both are emitted once, without it each
+message that the window ends with is a row.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ from muntin.model import aggregates as model
 from muntin.model import sliding
 from muntin.model.axis import phrase, rows
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import Expression, quoted
+from muntin.model.pipeline import NUMBER, PLACE, ROW, ROWS, Column, Expression, quoted
 from muntin.sql.aggregates import call
 from muntin.sql.catalog import Resolved
 from muntin.sql.cursor import LengthNode, Span, length_of
 from muntin.sql.expressions import Scope, normal, walk
 from muntin.sql.lengths import Length
-from muntin.sql.selectlist import END, SelectList
+from muntin.sql.selectlist import END, START, SelectList, complete
 from muntin.sql.syntax import Item, Select
 from muntin.sql.windowcalls import Meant
 
 _AT = "__muntin_at"
+# What a row holds of which nothing is shown.
+_NOTHING = "'none', 0"
 _FRAMES = (
     "write OVER (PARTITION BY key ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING), "
     "or OVER (PARTITION BY key ROWS 9 PRECEDING)"
@@ -39,7 +42,9 @@ def frame_of(scope: Scope, window: exp.Window) -> tuple[str, Length]:
     kind = str(spec.args.get("kind")).upper()
     start, end = spec.args.get("start"), spec.args.get("end")
     sides = spec.args.get("start_side"), spec.args.get("end_side")
-    if start == "UNBOUNDED" or not isinstance(start, LengthNode) or sides[0] != "PRECEDING":
+    if start == "UNBOUNDED":
+        scope.fail(span, "a frame without a beginning grows without end", _FRAMES)
+    if not isinstance(start, LengthNode) or sides[0] != "PRECEDING":
         scope.fail(span, "the frame doesn't begin a length before its row", _FRAMES)
     if end not in (None, "CURRENT ROW") or spec.args.get("exclude"):
         scope.fail(span, "the frame doesn't end with its row", _FRAMES)
@@ -84,7 +89,7 @@ def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, Pe
             windows = sliding.sliding(rows(length.value + 1))
             time = None
         else:
-            time = _check_range(scope, first, order, select)
+            time = _check_range(scope, first, order)
             windows = sliding.sliding(phrase(length.value))
     except OptionError as error:
         raise SqlError(scope.text, length.span, error.problem, error.hint) from error
@@ -102,12 +107,9 @@ def _check_rows(scope: Scope, window: exp.Window, order: str | None, resolved: R
         scope.fail(scope.span(window), "ROWS counts rows as they arrive, in no other order", hint)
 
 
-def _check_range(scope: Scope, window: exp.Window, order: str | None, select: Select) -> str:
+def _check_range(scope: Scope, window: exp.Window, order: str | None) -> str:
     if order is None:
         scope.fail(scope.span(window), "RANGE needs the column of event times", _FRAMES)
-    if not select.distinct:
-        hint = "write SELECT DISTINCT: rows of the same key and time are emitted once"
-        scope.fail(select.span, "rows that share key and time can't be told apart", hint)
     return order
 
 
@@ -132,6 +134,11 @@ def _same(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
     return bool(part_of(one) == part_of(other))
 
 
+def _field(number: int) -> str:
+    """What a column of a message is called in its row."""
+    return f"c{number}"
+
+
 class PerRow(SelectList):
     """The select list of a query of aggregates per row; see ``Grouping``."""
 
@@ -148,7 +155,10 @@ class PerRow(SelectList):
         self.kind = kind
         self.time = time
         self.spans = spans
+        # Rows that share key and time, one by one.
+        self.each = kind == "RANGE" and not select.distinct
         self._alone: str | None = None
+        self._fields: list[str] = []
         for node in window.args.get("partition_by") or []:
             self.key(node, scope.span(node))
         if kind == "RANGE":
@@ -157,12 +167,26 @@ class PerRow(SelectList):
             self.having = f"{END} = {_AT}"
         for item in select.items:
             self._output(item)
+        if self.each:
+            fields = [f"'{_field(n)}', {text}" for n, text in enumerate(self._fields)]
+            row = Expression(f"named_struct({', '.join(fields or [_NOTHING])})")
+            self.aggregates[ROWS] = model.last_values(row)
+
+    def shown(self) -> tuple[Column, ...] | None:
+        """See ``SelectList``; where each message is a row, its number identifies it."""
+        if not self.each:
+            return super().shown()
+        whole = complete(self.outputs, [*self._identity, START, END])
+        return (*whole, Column(NUMBER, f"{PLACE} + 1"))
 
     def _output(self, item: Item) -> None:
         if item.scalar is None:
             self.scope.fail(item.span, "* isn't taken here", "name the columns")
         node = item.scalar
         name = item.alias or self._name(node)
+        if self.each and name.lower() == NUMBER:
+            problem = f"{NUMBER} is what numbers the rows of one key and time"
+            self.scope.fail(item.span, problem, "give it another name with AS")
         # An aggregate that stands by itself is computed under the item's name.
         self._alone = name if isinstance(node, exp.Window) else None
         self.show(item, name, self.over_results(node))
@@ -183,6 +207,11 @@ class PerRow(SelectList):
         if self.kind == "RANGE":
             if own is not None and own == self.time:
                 return _AT
+            if self.each:
+                text = self.scope.plain(node)
+                if text not in self._fields:
+                    self._fields.append(text)
+                return f"{ROW}.{_field(self._fields.index(text))}"
             hint = "leave it out, or write an aggregate of it OVER the same frame"
             problem = "rows that share key and time may differ in this"
             self.scope.fail(self.scope.span(node), problem, hint)

@@ -27,6 +27,10 @@ _REFUSED = {
         "MATCH_RECOGNIZE isn't taken: it looks for patterns of rows, not for windows",
         "mark the rows that end a pattern, or keep its state in an agent",
     ),
+    "LATERAL": (
+        "LATERAL isn't taken: it makes rows of a row",
+        "make them in a view, WITH v AS (SELECT *, explode(tags) AS tag FROM t), or JOIN a table",
+    ),
     "EXCEPT": ("EXCEPT isn't taken", "write two queries"),
     "INTERSECT": ("INTERSECT isn't taken", "write two queries"),
 }
@@ -178,6 +182,7 @@ def _alias(cursor: Cursor, what: str) -> str | None:
 
 
 def _source(cursor: Cursor) -> Source:
+    _check_made(cursor)
     start = cursor.here
     item: Any
     streamed = cursor.second not in ("", ",", ")") and cursor.takes("STREAM")
@@ -210,6 +215,13 @@ def _source(cursor: Cursor) -> Source:
     mark = mark or clauses.watermark_of_source(cursor)
     offset = offset or clauses.offset_columns(cursor)
     return Source(item, alias, mark, cursor.since(start), offset, as_of)
+
+
+def _check_made(cursor: Cursor) -> None:
+    """Refuse a table that is made of each row of another."""
+    if cursor.word == "LATERAL" or (cursor.word == "UNNEST" and cursor.second == "("):
+        problem, hint = _REFUSED["LATERAL"]
+        cursor.fail(None, problem.replace("LATERAL", cursor.word), hint)
 
 
 def _values(cursor: Cursor) -> ValuesClause:
@@ -293,7 +305,10 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
         over = _over(cursor)
         return Join("inner", source, over, left_over, None, (), cursor.since(start), by_where=True)
     if cursor.word in ("CROSS", "NATURAL"):
-        cursor.fail(None, "a join needs equal columns", "write JOIN ... ON a.id = b.id")
+        span = cursor.next_span
+        if cursor.takes("CROSS", "JOIN"):
+            _check_made(cursor)
+        cursor.fail(span, "a join needs equal columns", "write JOIN ... ON a.id = b.id")
     return None
 
 

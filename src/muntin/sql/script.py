@@ -29,14 +29,14 @@ class Question:
         text: The whole text.
         lowered: The query.
         tables: Sources by name.
-        explain: Whether ``EXPLAIN`` stands before it.
+        explain: Where ``EXPLAIN`` stands before it, if it does.
         earlier: Expressions of statements before it, in texts of their own, and where they stand.
     """
 
     text: str
     lowered: Lowered
     tables: Mapping[str, DeclaredTable]
-    explain: bool = False
+    explain: Span | None = None
     earlier: Mapping[str, tuple[str, Span]] = field(default_factory=dict)
 
     def place(self, expression: str | None) -> tuple[str, Span]:
@@ -230,7 +230,7 @@ def question(
     statements, cursor = read(text, GRAMMAR, given)
     made = made or definitions()
     asked: Select | None = None
-    explain = False
+    explain: Span | None = None
     for one in statements:
         if asked is not None:
             hint = "ask one query at a time, as the last statement"
@@ -240,8 +240,9 @@ def question(
         if isinstance(one, Insert):
             hint = "ask with SELECT, and start() it with a sink; or run it with muntin run"
             raise SqlError(text, one.into_span, "INSERT INTO starts a query", hint)
-        explain = isinstance(one, Explain)
-        asked = one.select if isinstance(one, Explain) else one
+        asked = one
+        if isinstance(one, Explain):
+            asked, explain = one.select, one.span
     if asked is None:
         end = len(text.rstrip())
         raise SqlError(text, (end, end + 1), "no query is asked", "end with SELECT ... FROM ...")

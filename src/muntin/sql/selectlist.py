@@ -34,6 +34,7 @@ class SelectList(ABC):
         self.having: str | None = None
         self.spans: dict[str, Span] = {}
         self.sets: tuple[int, ...] | None = None
+        self.each = False
         self._named: list[tuple[exp.Expr, str]] = []
 
     def key(self, node: exp.Expr, span: Span) -> None:

@@ -274,6 +274,7 @@ class Explain:
     """``EXPLAIN SELECT ...``."""
 
     select: Select
+    span: Span
 
 
 Statement = Select | CreateView | CreateTable | Insert | Setting | Explain

@@ -45,5 +45,5 @@ def test_a_statement_without_a_session_is_refused_with_the_way() -> None:
 
 def test_explain_is_refused_where_a_query_is_asked() -> None:
     with pytest.raises(SqlError, match=r"gives a query, not a text; leave EXPLAIN out") as error:
-        mt.sql({}, f"EXPLAIN {STATEMENT}")
-    assert error.value.span == (0, 7)
+        mt.sql({}, f"-- explain it\nEXPLAIN {STATEMENT}")
+    assert error.value.span == (14, 21)

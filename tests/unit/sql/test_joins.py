@@ -244,3 +244,11 @@ def test_refused(text, said, at):
     assert said in problem
     if at is not None:
         assert place == at
+
+
+def test_equal_times_bound_a_pair_by_themselves():
+    marks = "WATERMARK {} DELAY OF 1 SECOND"
+    sides = f"a {marks.format('ts')} JOIN b {marks.format('at')}"
+    found = joined(f"SELECT a.k FROM {sides} ON a.k = b.k AND a.ts = b.at")
+    assert found.spec.bound == Within(0, 0)
+    assert (found.spec.left.time, found.spec.right.time) == ("ts", "at")

@@ -437,6 +437,26 @@ def test_aggregates_over_a_time_before_slide_too_once_a_key_and_time():
     assert found.having == "window_end = __muntin_at"
 
 
+def test_without_distinct_each_message_is_a_row_with_what_is_computed_of_its_time():
+    text = """SELECT k, price, ts, price - avg(price) OVER
+        (PARTITION BY k ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING) AS off FROM t"""
+    found = lowered(text)
+    twin = AT.sliding("2 minutes").spec(
+        __muntin_at=mt.last("ts"),
+        __muntin_a1=mt.mean("price"),
+        __muntin_rows=mt.last_values(Expression("named_struct('c0', price)")),
+    )
+    assert found.spec == twin
+    assert found.each
+    assert [(column.name, column.text) for column in found.columns or ()] == [
+        ("k", "`k`"), ("window_start", "`window_start`"),
+        ("window_end", "`window_end`"),
+        ("price", "__muntin_row.c0"), ("ts", "__muntin_at"),
+        ("off", "__muntin_row.c0 - `__muntin_a1`"), ("emission", "emission"),
+        ("revision", "revision"), ("row_number", "__muntin_place + 1"),
+    ]  # fmt: skip
+
+
 def test_policies_by_a_condition():
     found = lowered(
         select(

@@ -130,6 +130,19 @@ FLINK_FUNCTIONS = [
         "OFFSET => INTERVAL '1' MINUTES))".replace("{by}", "")
     ),
     yes(f"{TOTAL.format(SHIFTED)} {BOUNDS}", ("08:01", 11), ("08:11", 10)),
+    no(
+        "SELECT window_start, window_end, SUM(price) AS total FROM CUMULATE(TABLE bids, "
+        "DESCRIPTOR(ts), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES, INTERVAL '0' SECOND, true) "
+        f"{BOUNDS}",
+        "CUMULATE can't take this",
+    ),
+    no(
+        f"{TOTAL}{BOUNDS}".format(
+            f"CUMULATE({BY_NAME.format(by='')}, STEP => INTERVAL '2' MINUTES, SIZE => INTERVAL "
+            "'10' MINUTES, `OFFSET` => INTERVAL '0' SECOND, EMITONLYONUPDATE => true) "
+        ),
+        "CUMULATE has no argument EMITONLYONUPDATE",
+    ),
 ]  # fmt: skip
 FLINK_WINDOWS = [
     yes(
@@ -171,6 +184,15 @@ FLINK_WINDOWS = [
         "SELECT item, price, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY ts "
         "ASC) AS row_num FROM bids) WHERE row_num = 1",
         "these rows are in no windows of time",
+    ),
+    no(
+        "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price DESC) AS "
+        "row_num FROM bids) WHERE row_num <= 5",
+        "these rows are in no windows of time",
+    ),
+    no(
+        "SELECT * FROM DEDUPLICATE_KEEP_FIRST(input => TABLE bids PARTITION BY item)",
+        "DEDUPLICATE_KEEP_FIRST isn't a function that gives rows",
     ),
     # Group windows.
     yes(
@@ -222,6 +244,8 @@ FLINK_JOINS = [
     ),
     no("SELECT * FROM bids b INNER JOIN asks a ON b.item = a.item", "nothing bounds a pair"),
     no("SELECT * FROM bids b LEFT JOIN asks a ON b.item = a.item", "nothing bounds a pair"),
+    no("SELECT * FROM bids b RIGHT JOIN asks a ON b.item = a.item", "nothing bounds a pair"),
+    no("SELECT * FROM bids b FULL OUTER JOIN asks a ON b.item = a.item", "nothing bounds a pair"),
     yes(
         "SELECT b.item, b.price, r.wish FROM bids b LEFT JOIN asks FOR SYSTEM_TIME AS OF b.ts AS r "
         "ON b.item = r.item"
@@ -232,25 +256,40 @@ FLINK_JOINS = [
         "the rows of g are no versions: they have no event time",
     ),
     no(
+        "SELECT price, wish FROM bids, LATERAL wishes(proc_time) WHERE item = wanted",
+        "LATERAL isn't taken: it makes rows of a row",
+    ),
+    no(
+        "SELECT b.item, r.wish FROM bids AS b JOIN LATERAL SNAPSHOT(input => TABLE asks, "
+        "on_time => DESCRIPTOR(ts)) AS r ON b.item = r.item",
+        "LATERAL isn't taken: it makes rows of a row",
+    ),
+    no(
+        "SELECT item, tag FROM bids CROSS JOIN UNNEST(tags) AS t(tag)",
+        "UNNEST isn't taken: it makes rows of a row",
+    ),
+    no(
+        "SELECT item, res FROM bids LEFT OUTER JOIN LATERAL parts(item) t(res) ON TRUE",
+        "LATERAL isn't taken: it makes rows of a row",
+    ),
+    no(
         "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY item ORDER BY ts MEASURES a.price AS p "
         "PATTERN (a b) DEFINE a AS a.price > 1) AS m",
         "MATCH_RECOGNIZE isn't taken",
     ),
     # OVER.
-    no(
+    yes(
         "SELECT item, ts, price, SUM(price) OVER (PARTITION BY item ORDER BY ts "
-        f"{HOUR}) AS one_hour FROM bids",
-        "write SELECT DISTINCT",
+        f"{HOUR}) AS one_hour FROM bids"
     ),
     no(
         "SELECT item, ts, price, SUM(price) OVER (PARTITION BY item ORDER BY ts "
         "ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS ten FROM bids",
         "ROWS counts rows as they arrive",
     ),
-    no(
+    yes(
         "SELECT item, ts, price, SUM(price) OVER w AS total, AVG(price) OVER w AS mean FROM bids "
-        f"WINDOW w AS (PARTITION BY item ORDER BY ts {HOUR})",
-        "write SELECT DISTINCT",
+        f"WINDOW w AS (PARTITION BY item ORDER BY ts {HOUR})"
     ),
 ]
 HOURLY = "GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), item"
@@ -307,10 +346,9 @@ CALCITE = [
         f"WITH hourly (at, thing, c, su) AS ({COUNTED}) "
         f"SELECT STREAM at, thing FROM hourly {OFTEN}"
     ),
-    no(
+    yes(
         "SELECT STREAM ts, item, SUM(price) OVER (ORDER BY ts RANGE INTERVAL '1' HOUR PRECEDING) "
-        "AS last_hour FROM bids",
-        "write SELECT DISTINCT",
+        "AS last_hour FROM bids"
     ),
     no(
         "SELECT STREAM ts, item, AVG(price) OVER product AS m10, AVG(price) OVER week AS m7 "

@@ -215,6 +215,16 @@ CASES = [
         "HOP(TABLE t, DESCRIPTOR(ts), 1 HOUR)",
     ),
     (
+        "SELECT count(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 10 MINUTES, "
+        f"INTERVAL '-4' MINUTE)) {G}",
+        "'-4' is no number of minute",
+        None,
+    ),
+    ("SELECT k, x FROM t LATERAL VIEW explode(xs) AS x", "LATERAL isn't taken", "LATERAL"),
+    ("SELECT k, x FROM t CROSS JOIN UNNEST(xs) AS u(x)", "explode(tags) AS tag", "UNNEST"),
+    ("SELECT k, x FROM t, UNNEST(xs) AS u(x)", "UNNEST isn't taken", "UNNEST"),
+    ("SELECT k, x FROM t CROSS JOIN u", "a join needs equal columns", "CROSS"),
+    (
         f"SELECT count(*) FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), 2 HOURS, 1 HOUR)) {G}",
         "slide is greater than the size 1 hour",
         "2 HOURS",
@@ -289,7 +299,7 @@ CASES = [
     ("SELECT k, sum(x) OVER (PARTITION BY k) FROM t", "kept indefinitely", None),
     (
         "SELECT k, sum(x) OVER (PARTITION BY k ROWS UNBOUNDED PRECEDING) FROM t",
-        "doesn't begin a length before its row",
+        "a frame without a beginning grows without end",
         None,
     ),
     (
@@ -303,9 +313,9 @@ CASES = [
         None,
     ),
     (
-        "SELECT k, sum(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
-        "write SELECT DISTINCT",
-        None,
+        "SELECT x AS row_number, sum(x) OVER (ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
+        "is what numbers the rows of one key and time",
+        "x",
     ),
     (
         "SELECT DISTINCT price, sum(x) OVER (ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",

@@ -22,10 +22,13 @@ class Algebra(Protocol):
 
     Attributes:
         slides: Whether ``slide`` exists; else overlapping windows are merged from copied panes.
+        single: Whether ``slide`` also takes single messages for cells, of which several may have
+            one time.
         scatters: Whether ``scatter`` may find something.
     """
 
     slides: bool
+    single: bool
     scatters: bool
 
     def prepare(self) -> list[pl.Expr]:
@@ -56,7 +59,7 @@ class Algebra(Protocol):
 class SimpleAlgebra:
     """What most algebras don't need."""
 
-    slides = True
+    slides = single = True
     scatters = False
 
     def prepare(self) -> list[pl.Expr]:

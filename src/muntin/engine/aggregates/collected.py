@@ -13,6 +13,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra, Copied
+from muntin.engine.windows.compose import Line
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
 
@@ -135,6 +136,28 @@ class CollectList(CollectedRows):
         lists = rows.group_by(ROW, maintain_order=True).agg(value)
         found = _every_row(frame).join(lists, on=ROW, how="left", maintain_order="left")
         return found.select(pl.col(value).fill_null(_nothing(self.types[0]))).to_series()
+
+
+class LastValues(CollectList):
+    """``last_values``: those of the messages with the greatest time alone."""
+
+    slides = True
+    single = False
+
+    def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        return self._latest(pl.col(columns.TIME), *map(pl.col, self.names))
+
+    def merge(self) -> list[pl.Expr]:
+        return self._latest(*(pl.col(c).explode() for c in (self.at, *self.columns)))
+
+    def _latest(self, at: pl.Expr, *values: pl.Expr) -> list[pl.Expr]:
+        found = [one.filter(at == at.max()) for one in (at, *values)]
+        return [one.alias(c) for one, c in zip(found, (self.at, *self.columns), strict=True)]
+
+    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
+        # Cells of other keys may have the same time, and are no winners here.
+        rank = cells.select(pl.col(self.at).list.max().rank("ordinal")).to_series()
+        return [line.winner(rank, cells[c]).alias(c) for c in (self.at, *self.columns)]
 
 
 def _every_row(frame: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,13 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.chosen import chosen, extreme
-from muntin.engine.aggregates.collected import CollectedValues, CollectList, Median, OverDistinct
+from muntin.engine.aggregates.collected import (
+    CollectedValues,
+    CollectList,
+    LastValues,
+    Median,
+    OverDistinct,
+)
 from muntin.engine.aggregates.decimals import DecimalMean, DecimalSum
 from muntin.engine.aggregates.numeric import FloatSum, IntegerSum, MessageCount, Moments, Tally
 from muntin.engine.aggregates.own import Apply, User
@@ -96,6 +102,7 @@ _ALGEBRAS: dict[str, Callable[[BoundAggregate], Algebra]] = {
     "quantile": _quantile,
     "median": lambda a: Median(a.index, a.aggregate, a.dtype),
     "collect_list": lambda a: CollectList(a.index, [a.column], a.schema),
+    "last_values": lambda a: LastValues(a.index, [a.column], a.schema),
     **dict.fromkeys(("apply", "user"), _own),
 }
 

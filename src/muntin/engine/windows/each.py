@@ -34,7 +34,7 @@ class EachShard(PanedShard):
 
     def takes_each(self, wall: int) -> bool:
         """Whether the policies, and what waits for them, allow it at this time."""
-        slides = all(algebra.slides for algebra in self.combiner.algebras)
+        slides = all(algebra.slides and algebra.single for algebra in self.combiner.algebras)
         # The copies of a message for grouping sets are one step together.
         return (
             self.spec.sets is None

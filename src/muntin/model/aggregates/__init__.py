@@ -28,6 +28,7 @@ from muntin.model.aggregates.entry import ENTRIES
 from muntin.model.aggregates.entry import called_here as called_here
 from muntin.model.aggregates.listed import collect_list as collect_list
 from muntin.model.aggregates.listed import distinct as distinct
+from muntin.model.aggregates.listed import last_values as last_values
 from muntin.model.aggregates.mode import mode as mode
 from muntin.model.aggregates.own import aggregate as aggregate
 from muntin.model.aggregates.own import apply as apply

@@ -1,4 +1,4 @@
-"""``collect_list`` and ``distinct``: lists of values."""
+"""``collect_list``, ``last_values`` and ``distinct``: lists of values."""
 
 from __future__ import annotations
 
@@ -29,6 +29,27 @@ def _in_order(rows: WindowRows, agg: Aggregate) -> list[Any]:
 def collect_list(column: Any) -> Aggregate:
     """All values that aren't null, by event time; of equal times, the least first."""
     return Aggregate("collect_list", column)
+
+
+def _of_the_latest(rows: WindowRows, agg: Aggregate) -> list[Any]:
+    latest = max((place for place, _ in rows), default=None)
+    return _in_order([row for row in rows if row[0] == latest], agg)
+
+
+@entry(
+    accepts=WHOLE,
+    gives=LIST,
+    empty=[],
+    starts_empty=False,
+    sql=Sql(("LAST_VALUES",)),
+    of_rows=_of_the_latest,
+)
+def last_values(column: Any) -> Aggregate:
+    """The values of the latest message by event time, and of those that share its time.
+
+    Without nulls; the least is first.
+    """
+    return Aggregate("last_values", column)
 
 
 @entry(

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from muntin.engine import columns
 from muntin.model.aggregates import Aggregate, collect_list, top_k
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import FIRST, LAST, ROWS, Choice, Ranking, quoted
+from muntin.model.pipeline import FIRST, LAST, PLACE, ROW, ROWS, Choice, Ranking, quoted
 from muntin.spark.host.chain import kept
 
-_PLACE, _ROW, _BY = "__muntin_place", "__muntin_row", "__muntin_by"
+_BY = "__muntin_by"
 _BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
 _OWN = (columns.EMISSION, columns.REVISION)
 WINDOW_TIME = "window_time"
@@ -37,6 +37,11 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     if ranking.most is None:
         return collect_list(row)
     return top_k(row, ranking.most, ranking.ascending)
+
+
+def one_by_one(frame: DataFrame) -> DataFrame:
+    """Firings with each of their rows beside them; those without any stay, with null."""
+    return frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({PLACE}, {ROW})")
 
 
 @dataclass(frozen=True)
@@ -77,17 +82,17 @@ class RankedShape:
         kind: Any = frame.schema[ROWS].dataType
         fields = [name for name in kind.elementType.names if not name.startswith(_BY)]
         bounds = (FIRST, LAST) if self.ranking.chained else _BOUNDS
-        exploded = frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({_PLACE}, {_ROW})")
+        exploded = one_by_one(frame)
         shown = {name: f"{bound}" for name, bound in zip(_BOUNDS, bounds, strict=True)}
-        rest = {name: f"{_ROW}.{quoted(name)}" for name in fields if name not in self.per}
+        rest = {name: f"{ROW}.{quoted(name)}" for name in fields if name not in self.per}
         # Behind the keys and the window stands what the row has.
         whole = {key: quoted(key) for key in self.per} | shown | rest
-        whole[self.ranking.number] = f"{_PLACE} + 1"
+        whole[self.ranking.number] = f"{PLACE} + 1"
         names = list(whole)
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.000001' SECOND"
         texts = [f"{text} AS {quoted(name)}" for name, text in whole.items()]
-        rows = kept(exploded, f"{_ROW} IS NOT NULL", beside)
+        rows = kept(exploded, f"{ROW} IS NOT NULL", beside)
         return rows.selectExpr(*texts, *_OWN, *beside), names
 
     def _chosen(

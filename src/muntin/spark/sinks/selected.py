@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
-from muntin.model.pipeline import SIDE_COLUMNS, Column, Windowing, quoted
+from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Windowing, quoted
 from muntin.spark.host.chain import Upstream, bounds_of, kept
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.plan import RESULTS, Plan
@@ -22,7 +22,7 @@ from muntin.spark.query import WindowedQuery
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.files import Sink, SinkLike, check, sink
-from muntin.spark.sinks.ranked import RankedShape
+from muntin.spark.sinks.ranked import RankedShape, one_by_one
 from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
@@ -98,6 +98,37 @@ class WindowShape:
 
 
 @dataclass(frozen=True)
+class EachShape:
+    """Each message that a window ends with, as a row of its own.
+
+    Attributes:
+        columns: The columns, in order.
+        having: Which windows end with a message.
+        identity: The columns that identify a row, beside its window's bounds.
+    """
+
+    columns: tuple[Column, ...]
+    having: str
+    identity: tuple[str, ...]
+
+    @classmethod
+    def of(cls, windowing: Windowing) -> EachShape:
+        """The shape of a query."""
+        assert windowing.columns is not None
+        assert windowing.having is not None
+        return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER))
+
+    def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
+        """See ``RowByRow``."""
+        rows = kept(one_by_one(frame), f"{ROW} IS NOT NULL AND {self.having}", beside)
+        return rows.selectExpr(*(f"{c.text} AS {quoted(c.name)}" for c in self.columns), *beside)
+
+    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+        """See ``RowByRow``."""
+        return bounds_of(((c.name, c.text) for c in self.columns), known)
+
+
+@dataclass(frozen=True)
 class PairShape:
     """What is shown of pairs.
 
@@ -163,7 +194,7 @@ def _text(name: str) -> str:
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-AnyShape = WindowShape | RankedShape | PairShape
+AnyShape = WindowShape | RankedShape | EachShape | PairShape
 
 
 @dataclass(frozen=True)
@@ -202,7 +233,7 @@ class _Shaped:
 
     def _keys(self, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """What distinguishes the rows of one window from those of another, and from one another."""
-        return self.shape.identity if isinstance(self.shape, RankedShape) else keys
+        return self.shape.identity if isinstance(self.shape, RankedShape | EachShape) else keys
 
 
 def shaped(target: SinkLike | None, shape: AnyShape, shown: StructType) -> Sink | None:
@@ -235,7 +266,7 @@ class _Selected(QueryDefinition):
 class SelectedAggregate(_Selected, WindowedAggregate):
     """A windowed aggregation whose results have a shape of their own."""
 
-    shape: WindowShape | RankedShape
+    shape: WindowShape | RankedShape | EachShape
 
     @cached_property
     def results(self) -> DataFrame:
