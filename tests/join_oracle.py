@@ -103,6 +103,8 @@ class JoinOracle:
             self._refuse_late_sessions(step)
         for side in SIDES:
             self._pass_time(side, wall, after)
+        if self._spec.shared_time and after:
+            after = dict.fromkeys(((side, None) for side in SIDES), max(after.values()))
         self._marks = after
         self._let_in(wall, final)
         if isinstance(self._spec.bound, AsOf):

@@ -102,7 +102,10 @@ def queries(
     nulls: JoinNulls = "reject"
     if chosen not in ("inner", "semi") and not isinstance(bound, Joint):
         nulls = draw(st.sampled_from(["reject", "unmatched"]))
-    spec = JoinSpec(sides["left"], sides["right"], bound, chosen, layout, nulls=nulls)
+    shared = not on_rows and draw(st.sampled_from([False, False, True]))
+    spec = JoinSpec(
+        sides["left"], sides["right"], bound, chosen, layout, nulls=nulls, shared_time=shared
+    )
     return Query(spec, LANES if offset else TYPES, draw(steps(spec, orderly)))
 
 

@@ -9,7 +9,7 @@ is not so. The spec holds:
   or ``-5 s before, 9 s after``:
   where the right message may lie, seen from the left one; without it the windows of the sides
   bound a pair;
-- ``as_of``: ``true``, or how old a version may be: ``5 s``;
+- ``as_of``: ``true``, or how old a version may be: ``5 s``; ``shared_time``: ``true``;
 - ``left`` and ``right``, or ``both``: what is said of a side: ``columns`` (default ``key:string
   time value:long``), ``windows``, ``lateness``, ``ahead``, ``idle``, ``grace``, ``keep``, ``rows``
   (how many are kept), ``early``, ``late``, ``offset``, ``time: none``.
@@ -51,7 +51,18 @@ from muntin.model.joins import SIDES, JoinSpec, Side, SideName, bound_of, firing
 from muntin.model.policies import Firing
 
 _EITHER = "key:string time value:long"
-_OF_A_SPEC = {"on", "how", "layout", "nulls", "within", "as_of", "left", "right", "both"}
+_OF_A_SPEC = {
+    "on",
+    "how",
+    "layout",
+    "nulls",
+    "within",
+    "as_of",
+    "shared_time",
+    "left",
+    "right",
+    "both",
+}
 _OF_A_SIDE = {"columns", "windows", "lateness", "ahead", "idle", "grace", "keep", "rows"}
 _OF_A_SIDE |= {"early", "late", "offset", "time"}
 _OF_A_STEP = {"wall", "left", "right", "both", "final", "expect", "rejected", "watermarks"}
@@ -127,7 +138,9 @@ def _spec(item: dict[str, Any], sides: dict[str, dict[str, str]]) -> JoinSpec:
     as_of = said == "true" if said in ("true", "false") else read_length(said)
     bound = bound_of(within, windows[0], windows[1], as_of=as_of)  # type: ignore[arg-type]
     nulls = item.get("nulls", "reject")
-    return JoinSpec(left, right, bound, item.get("how", "inner"), item.get("layout"), nulls=nulls)
+    how, shared = item.get("how", "inner"), item.get("shared_time") == "true"
+    layout = item.get("layout")
+    return JoinSpec(left, right, bound, how, layout, nulls=nulls, shared_time=shared)
 
 
 def _within(text: str) -> Length | tuple[Length | int, Length | int]:

@@ -240,6 +240,8 @@ def _join_spec(spec: JoinSpec, types: Columns) -> Iterator[str]:
     if isinstance(spec.bound, AsOf):
         most = spec.bound.most
         yield f"as_of: {'true' if most is None else _length(most, 'time')}"
+    if spec.shared_time:
+        yield "shared_time: true"
     for name in SIDES:
         yield f"{name}:"
         yield from _indented(2, _side(spec, name, types[name]))

@@ -40,6 +40,8 @@ def explain_join(
             f"          let in: {let_in}; late: {late}",
             f"          kept {_patience(spec, name)}",
         ]
+    if spec.shared_time:
+        lines.append("time      one watermark for both sides, the later one of theirs")
     if spec.nulls == "unmatched":
         taken = " and ".join(f"the {side}" for side in spec.unmatched)
         lines.append(f"nulls     NULL in a key of {taken} is emitted unmatched")
@@ -58,14 +60,14 @@ def _patience(spec: JoinSpec, name: SideName) -> str:
     kept = spec.side(name).kept
     if kept is not None:
         return f"{text}, at most {spell(kept, spec.axis)} behind its own"
-    if spec.side(other).idle is not None:
+    if spec.side(other).idle is not None or spec.shared_time:
         return text
     return f"{text}; without end while the {other} side is silent: .keep() bounds it"
 
 
 def _patience_of_versions(spec: JoinSpec, name: SideName) -> str:
     """How long messages and versions are kept where partners are versions, in words."""
-    silent = spec.side(OTHER[name]).idle is None
+    silent = spec.side(OTHER[name]).idle is None and not spec.shared_time
     if name == "left":
         text = "until the right side's watermark has passed it, and its version is certain"
         return f"{text}; while the right side is silent it waits" if silent else text

@@ -120,6 +120,7 @@ class JoinSpec(QuerySpec):
         buckets: How many shards the keys are kept in, if that is known.
         nulls: What becomes of a message with NULL in a key, which has no partner: it is rejected,
             or taken where its side's unmatched messages are emitted, and emitted as one.
+        shared_time: Whether both sides go by one watermark, the later one of theirs.
     """
 
     KIND: ClassVar[str] = "join"
@@ -131,6 +132,7 @@ class JoinSpec(QuerySpec):
     layout: StateLayout | None = None
     buckets: int | None = None
     nulls: JoinNulls = "reject"
+    shared_time: bool = False
 
     def __post_init__(self) -> None:
         if self.how not in HOWS:
@@ -139,6 +141,9 @@ class JoinSpec(QuerySpec):
             hint = "name at least one column that both sides have"
             raise OptionError("on", self.left.keys, "compares nothing", hint)
         self._check_nulls()
+        if self.shared_time and self.axis == "rows":
+            hint = "leave it out: offsets say who may still come"
+            raise OptionError("shared_time", True, "isn't for joins in rows", hint)
         if isinstance(self.bound, AsOf):
             self._check_versions()
         for side in SIDES:
@@ -295,6 +300,8 @@ class JoinSpec(QuerySpec):
         """See ``QuerySpec``."""
         facts = {"join": fact(self.how), "partners": fact(self.bound)}
         facts["layout"] = fact(self.state_layout)
+        if self.shared_time:
+            facts["watermark"] = Fact(True, "one of both sides")
         if self.unmatched:
             facts["nulls"] = fact(self.nulls)
         if self.buckets is not None:

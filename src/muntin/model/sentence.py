@@ -349,6 +349,7 @@ def joined(
     layout: StateLayout | None,
     nulls: JoinNulls,
     as_of: bool | Duration = False,
+    shared_time: bool = False,
 ) -> JoinSpec:
     """The join of two inputs, whose lengths are measured on the axis of what bounds it."""
     pairs = pairs_of(on)
@@ -358,7 +359,7 @@ def joined(
         given._side(tuple(pair[number] for pair in pairs), bound.axis)
         for number, given in enumerate((left, right))
     )
-    return JoinSpec(one, other, bound, how, layout, nulls=nulls)
+    return JoinSpec(one, other, bound, how, layout, nulls=nulls, shared_time=shared_time)
 
 
 def check_name(option: str, value: object) -> None:

@@ -57,6 +57,7 @@ def join(
     layout: StateLayout | None = None,
     buckets: int | None = None,
     nulls: JoinNulls = "reject",
+    shared_time: bool = False,
 ) -> Joined:
     """Join two streaming or batch DataFrames by equal columns and by time.
 
@@ -88,6 +89,9 @@ def join(
         buckets: In how many shards the keys are kept; one a core by default.
         nulls: What becomes of a message with NULL in a key, which has no partner: ``reject``, or
             ``unmatched``: it is emitted as one on the sides of which the join emits those.
+        shared_time: Whether both sides go by one watermark, the later one of theirs, so that a side
+            which is silent keeps nothing of the other waiting. What it then sends behind that
+            watermark is late.
 
     Raises:
         OptionError: Naming what can't work: a column, a type, a side without bound.
@@ -104,7 +108,7 @@ def join(
     if left._frame.isStreaming != right._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", hint)
-    spec = joined(left, right, on, within, how, layout, nulls, as_of)
+    spec = joined(left, right, on, within, how, layout, nulls, as_of, shared_time)
     for side, given in zip(SIDES, (left, right), strict=True):
         _check_columns(side, given._frame.columns, spec.side(side).keys)
     require(left._frame.sparkSession)

@@ -99,6 +99,7 @@ def join(
     how: How = "inner",
     layout: StateLayout | None = None,
     nulls: JoinNulls = "reject",
+    shared_time: bool = False,
 ) -> JoinSpec:
     """Say a join of two streams of messages, for ``JoinWindow`` or ``SessionJoinWindow``.
 
@@ -121,6 +122,9 @@ def join(
         layout: Whether state is sorted by ``time`` or by ``keys`` first; else it is chosen.
         nulls: What becomes of a message with NULL in a key, which has no partner: ``reject``, or
             ``unmatched``: it is emitted as one on the sides of which the join emits those.
+        shared_time: Whether both sides go by one watermark, the later one of theirs, so that a side
+            which is silent keeps nothing of the other waiting. What it then sends behind that
+            watermark is late.
 
     Raises:
         OptionError: Naming what can't work.
@@ -134,4 +138,4 @@ def join(
         if not isinstance(given, Windowed):
             hint = "write join(windowed(time=…), …)"
             raise OptionError(name, type(given).__name__, "isn't windowed", hint)
-    return joined(left, right, on, within, how, layout, nulls, as_of)
+    return joined(left, right, on, within, how, layout, nulls, as_of, shared_time)

@@ -185,6 +185,15 @@ def test_a_limit_of_rows_wants_time_first() -> None:
     assert replace(SPEC, bound=Within(LARGE, 0), left=left).state_layout == "time"
 
 
+def test_shared_time_is_a_fact_and_isnt_for_rows() -> None:
+    shared = replace(SPEC, shared_time=True)
+    assert shared.words()["watermark"] == "one of both sides"
+    assert shared.differences(SPEC) == ["watermark: was absent, is one of both sides"]
+    assert JoinSpec.from_dict(shared.to_dict()) == shared
+    with pytest.raises(OptionError, match="shared_time=True isn't for joins in rows"):
+        replace(SPEC, **(changed(offset=OFFSET) | ON_ROWS), shared_time=True)
+
+
 def test_facts() -> None:
     firing = Firing(Every(MINUTE), Each(), SECOND, MINUTE, rows=7)
     left = replace(LEFT, windows=tumbling("1 s"), firing=firing, offset=OFFSET, lateness=SECOND)

@@ -137,6 +137,9 @@ class JoinShard:
             latest, given = new[side].latest, self.spec.side(side)
             reached = None if latest is None else latest - given.lateness
             self.marks[side] = self.state.moved(self.marks[side], reached, given.idle, wall, side)
+        if self.spec.shared_time:
+            known = [mark for mark in self.marks.values() if mark is not None]
+            self.marks = dict.fromkeys(SIDES, max(known, default=None))
 
 
 def fresh_side(joiner: Joiner, side: SideName, arrived: Sequence[Arrived], state: State) -> Arrived:
