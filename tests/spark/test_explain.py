@@ -50,7 +50,8 @@ def test_a_running_query_shows_how_far_it_is(spark: SparkSession, tmp_path: Path
     assert query.await_idle(120)
     shown = query._repr_html_()
     query.stop()
-    assert shown.startswith(f"<p>a &amp; b runs, with its checkpoint in {tmp_path}/check&lt;1&gt;")
+    assert "<b>a &amp; b</b> runs" in shown
+    assert f"checkpoint {tmp_path}/check&lt;1&gt;" in shown
     for name, value in (("batch", 0), ("seen", 3), ("null_key", 1), ("full firings", 1)):
         assert f"<td>{name}</td><td>{value}</td>" in shown
     assert "has ended" in query._repr_html_()

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from html import escape
 from typing import Any
 
 from pyspark.errors import PySparkException, PythonException
@@ -24,6 +23,7 @@ from muntin.model.errors import (
     SpecChangedError,
     StateCorruptedError,
 )
+from muntin.spark.card import Card, show_card
 from muntin.spark.failures import Failure
 from muntin.spark.host.internals.checkpoints import changed_operators
 from muntin.spark.host.progress import Progress, Totals
@@ -73,9 +73,10 @@ class WindowedQuery:
         return f"WindowedQuery(batch={self.progress.batch}, counts={self.progress.counts})"
 
     def _repr_html_(self) -> str:
-        name, state = self.query.name or "the query", "runs" if self.is_active else "has ended"
-        text = escape(f"{name} {state}, with its checkpoint in {self.checkpoint}")
-        return f"<p>{text}</p>{self.progress._repr_html_()}"
+        return Card(self).html()
+
+    def _ipython_display_(self) -> None:
+        show_card(self)
 
     @property
     def is_active(self) -> bool:

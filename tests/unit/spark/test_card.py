@@ -1,0 +1,88 @@
+"""A card shows how far a query is, and is drawn anew while it runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from muntin.spark import card
+from muntin.spark.card import Card
+from muntin.spark.host.progress import Progress
+from muntin.spark.query import WindowedQuery
+
+
+@dataclass
+class Handle:
+    """Spark's handle on a query."""
+
+    name: str | None = "a & b"
+    failure: Exception | None = None
+
+    def exception(self) -> Exception | None:
+        return self.failure
+
+
+@dataclass
+class Query:
+    """What a card looks at."""
+
+    query: Handle = field(default_factory=Handle)
+    checkpoint: str = "folder/<1>"
+    progress: Progress = field(default_factory=Progress)
+    is_active: bool = True
+
+
+def card_of(query: Query) -> Card:
+    return Card(cast(WindowedQuery, query))
+
+
+def test_what_is_on_it() -> None:
+    query = Query(progress=Progress(3, counts={"seen": 1200, "counted": 1200}))
+    shown = card_of(query).html()
+    assert "<b>a &amp; b</b> runs" in shown
+    assert "<td>seen</td><td>1,200</td>" in shown
+    assert "checkpoint folder/&lt;1&gt;" in shown
+    assert "messages/s" not in shown
+    query.is_active = False
+    assert "has ended" in card_of(query).html()
+    query.query = Handle(None, ValueError("no <disk>\nand more"))
+    assert "<b>the query</b> has failed: no &lt;disk&gt;" in card_of(query).html()
+    assert "and more" not in card_of(query).html()
+
+
+def test_it_is_drawn_when_it_changes_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card, "_SECONDS", 0.01)
+    query, drawn = Query(progress=Progress(5, counts={"seen": 100})), []
+    thread = card_of(query).follow(drawn.append)
+
+    def until(number: int) -> None:
+        deadline = time.monotonic() + 10
+        while len(drawn) < number and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert len(drawn) == number
+
+    until(1)
+    time.sleep(0.05)
+    for number in (2, 3):
+        until(number - 1)
+        query.progress = Progress(4 + number, counts={"seen": 100 * number})
+        until(number)
+    assert "messages/s" in drawn[1]
+    assert "polyline" not in drawn[1]
+    assert "polyline" in drawn[2]
+    query.is_active = False
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+    assert "has ended" in drawn[-1]
+    assert len(drawn) == 4
+
+
+def test_what_was_counted_before_is_no_speed() -> None:
+    query: Any = Query()
+    found = card_of(query)
+    query.progress = Progress(7, counts={"seen": 10**9})
+    found._measure()
+    assert "messages/s" not in found.html()
