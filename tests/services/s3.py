@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyarrow import fs
+from tests.services.gate import Gate
 from tests.services.machine import SERVICES, free_port, listens, wait_until
 
 SERVER, JARS = SERVICES / "s3" / "versitygw", SERVICES / "s3" / "jars"
@@ -20,12 +21,15 @@ _USER, _SECRET = "muntin", "muntin-secret"
 class S3:
     """A server that is started, killed and started again.
 
+    Args:
+        refuses: Which share of the requests is refused on the way, as a busy server does.
+
     Attributes:
         folder: Where its buckets are; an object is a file in one.
         settings: What a session needs to reach it, as ``muntin.session`` takes it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, refuses: float = 0.0) -> None:
         # Go may be missing where everything else is there, so it is skipped even then.
         if not SERVER.exists() or not any(JARS.glob("hadoop-aws-*.jar")):
             pytest.skip("there is no S3 server: run scripts/services.sh, with Go on the path")
@@ -34,9 +38,11 @@ class S3:
         self.folder.mkdir()
         self.log = self.home / "log"
         self.port = free_port()
+        self.gate = Gate(self.port, refuses) if refuses else None
+        reached = self.port if self.gate is None else self.gate.port
         self.settings = {
             "spark__jars": ",".join(map(str, sorted(JARS.glob("*.jar")))),
-            "spark__hadoop__fs__s3a__endpoint": f"http://127.0.0.1:{self.port}",
+            "spark__hadoop__fs__s3a__endpoint": f"http://127.0.0.1:{reached}",
             "spark__hadoop__fs__s3a__endpoint__region": "us-east-1",
             "spark__hadoop__fs__s3a__access__key": _USER,
             "spark__hadoop__fs__s3a__secret__key": _SECRET,
@@ -80,5 +86,7 @@ class S3:
 
     def remove(self) -> None:
         """End it for good."""
+        if self.gate is not None:
+            self.gate.close()
         self.kill()
         shutil.rmtree(self.home, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A query all of which is in a bucket: killed, cut off from it, and moved into other shards."""
+"""A query all of which is in a bucket: killed, cut off, refused, and moved into other shards."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from tests.services.kafka import Kafka
+from tests.services.registry import SchemaRegistry
 from tests.services.s3 import S3
 from tests.spark.drivers import VICTIM, Victims, batches, fill, kill, start, wait_for_batch
-from tests.spark.feed import Feed
+from tests.spark.feed import Feed, at
 
 FILES, MESSAGES = 26, 40
+EXAMPLE = Path(__file__).parents[2] / "examples" / "orders.sql"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -64,6 +67,69 @@ def test_a_query_in_a_bucket_is_killed_and_cut_off(
         victims.append(start(command, log))
         assert victims[-1].wait(timeout=600) == 0, log.read_text()[-3000:]
 
+    check(bucket, feed, too_late, figures)
+
+
+def test_a_bucket_that_refuses_one_request_in_eight(victims: Victims, tmp_path: Path) -> None:
+    busy = S3(refuses=0.125)
+    try:
+        feed, chance = Feed(tmp_path / "source"), random.Random(20260108)
+        too_late = fill(feed, chance, 6, MESSAGES)
+        busy.upload(feed.folder, "bucket/source")
+        bucket, log, figures = busy.folder / "bucket", tmp_path / "log", tmp_path / "figures.json"
+        # Hadoop waits half a second before it asks a busy server again.
+        soon = {"spark__hadoop__fs__s3a__retry__throttle__interval": "20ms"}
+        settings = json.dumps({**busy.settings, **soon})
+        victims.append(start(
+            [sys.executable, str(VICTIM), "windows", "s3a://bucket", settings, str(figures)], log
+        ))  # fmt: skip
+        assert victims[-1].wait(timeout=600) == 0, log.read_text()[-3000:]
+        check(bucket, feed, too_late, figures)
+        assert busy.gate is not None
+        assert min(busy.gate.refused["SlowDown"], busy.gate.refused["InternalError"]) > 10
+    finally:
+        busy.remove()
+
+
+def test_a_pipeline_from_a_topic_of_a_registry_into_a_bucket(
+    s3: S3, kafka: Kafka, victims: Victims, tmp_path: Path
+) -> None:
+    """The example, by the command line alone."""
+    registry, topic = SchemaRegistry(), kafka.topic(2)
+    number = registry.register(f"{topic}-value", {"type": "record", "name": "Order", "fields": [
+        {"name": "shop", "type": "string"}, {"name": "amount", "type": ["null", "double"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}]})  # fmt: skip
+    kafka.send(topic, [
+        (n % 2, None, registry.written(number, {"shop": "ab"[n % 2], "amount": n, "at": at(n)}))
+        for n in range(200)
+    ])  # fmt: skip
+    kafka.send(topic, [(0, None, b"no order")])
+    (tmp_path / "nothing").mkdir()
+    s3.upload(tmp_path / "nothing", "lake/nothing")
+    script = tmp_path / "orders.sql"
+    script.write_text(EXAMPLE.read_text().replace("topic = 'orders'", f"topic = '{topic}'"))
+    given = {"servers": kafka.servers, "registry": registry.url, "lake": "s3a://lake"}
+    conf = {name.replace("__", "."): value for name, value in s3.settings.items()}
+    command = [sys.executable, "-c", "from muntin.cli.app import main; main()", "run", str(script)]
+    for option, pairs in (("--set", given), ("--conf", conf)):
+        command += [f"{option}={name}={value}" for name, value in pairs.items()]
+    log = tmp_path / "log"
+    victims.append(start([*command, "--until-quiet"], log))
+    assert victims[-1].wait(timeout=300) == 0, log.read_text()[-3000:]
+    registry.close()
+    lake = s3.folder / "lake"
+    sums = "SELECT shop, sum(orders), sum(total)"
+    found = duckdb.sql(f"{sums} FROM '{lake}/totals/*/*.parquet' GROUP BY shop")
+    # The last minute is open.
+    assert sorted(found.fetchall()) == [
+        (shop, 90, sum(n for n in range(180) if "ab"[n % 2] == shop)) for shop in "ab"
+    ]
+    rejected = duckdb.sql(f"SELECT reason, malformed FROM '{lake}/rejected/*/*.parquet'")
+    assert rejected.fetchall() == [("malformed", b"no order")]
+
+
+def check(bucket: Path, feed: Feed, too_late: list[int], figures: Path) -> None:
+    """Every window is right, nothing is there twice, and every message is accounted for."""
     out = f"read_parquet('{bucket}/out/*/*.parquet')"
     newest = f"FROM {out} QUALIFY revision = max(revision) OVER (PARTITION BY key, window_start)"
     wanted = f"SELECT key, epoch_us(window_start), n, total, most {newest} ORDER BY ALL"
