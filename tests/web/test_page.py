@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from tests.web.browser import Browser, found
@@ -27,15 +26,6 @@ def feed() -> Feed:
     made = Feed()
     begin(made)
     return made
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    path = found()
-    assert path is not None
-    made = Browser(path, tmp_path / "profile")
-    yield made
-    made.close()
 
 
 def begin(feed: Feed) -> None:
@@ -68,6 +58,28 @@ def emit(feed: Feed, number: int, **more: object) -> None:
 TILE = "document.querySelector('#tiles dd').textContent"
 STATUS = "document.querySelector('#status').textContent"
 ROWS = "document.querySelectorAll('#windows tr').length"
+
+
+def test_the_first_minute_says_what_is_to_come(feed: Feed, browser: Browser) -> None:
+    none = "document.querySelector('#windows-none')"
+    with Server(feed, port=0) as server:
+        browser.open(server.address)
+        browser.wait(f"{STATUS} === 'Waiting for the first batch …'")
+        assert browser.value(f"{none}.innerText") == "No window has been emitted yet."
+        browser.wait("document.querySelectorAll('.chart.waits').length === 4")
+        emit(feed, 0)
+        browser.wait(f"{TILE} === '100' && {none}.hidden")
+        assert browser.value("document.querySelectorAll('.chart.waits').length") == 4
+        emit(feed, 1)
+        browser.wait("document.querySelectorAll('.chart.waits').length === 0")
+        browser.value(
+            "(() => { const k = document.querySelector('#key'); k.value = 'nobody';"
+            " k.dispatchEvent(new Event('input')); })()"
+        )
+        assert browser.value(f"{none}.innerText") == "No window of such a key."
+        assert browser.value("Shown.said(1490.31)") == "1,490"
+        assert browser.value("Shown.said(-2.956)") == "-2.96"
+        assert browser.trouble == []
 
 
 def test_the_page_lives(feed: Feed, browser: Browser) -> None:

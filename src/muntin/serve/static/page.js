@@ -173,8 +173,10 @@
       return made;
     }));
     const times = query.batches.map((b) => b.at / 1000);
-    for (const { given, plot } of plots)
+    for (const { given, plot, place } of plots) {
+      place.classList.toggle("waits", times.length < 2);
       plot.setData(broken(times, given.series.map((s) => query.batches.map((b) => b.numbers[s] ?? null))));
+    }
     windows(query);
     rejected(query);
     phases(last);
@@ -204,6 +206,8 @@
   function windows(query) {
     if (query.columns.length === 0) return;
     const found = matching(query);
+    $("windows-none").hidden = found.length > 0;
+    $("windows-none").textContent = query.windows.length ? "No window of such a key." : "No window has been emitted yet.";
     $("windows").replaceChildren(...found.slice(-100).reverse().map((w) => row(ordered(query).map((c) => {
       const made = cell(w[c], query.kinds[c]);
       if (c === "emission") made.className = w[c];

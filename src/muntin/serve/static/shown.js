@@ -2,9 +2,10 @@
 // How values are shown: times of one 24-hour clock, lengths of time in words, gaps as gaps.
 const Shown = (() => {
   const number = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+  // Fractions of a hundred and more say nothing.
   const said = (value) =>
     value === null || value === undefined ? "none" :
-    typeof value === "number" ? number.format(value) : String(value);
+    typeof value === "number" ? number.format(Math.abs(value) < 100 ? value : Math.round(value)) : String(value);
   // A time of the 24-hour clock, in UTC; of any year that a date has, and a plain number beyond.
   const moment = (ms) => Math.abs(ms) <= 864e13
     ? new Date(ms).toISOString().replace("T", " ").replace(/\.?0*Z$/, "").replace(/^([+-])0*(?=\d{4})/, (_, sign) => sign === "-" ? "-" : "")

@@ -1,0 +1,109 @@
+"""The pictures of the pages in the docs: MUNTIN_SCREENSHOTS=docs has them made anew there."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.services.machine import free_port, listens, wait_until
+from tests.web.browser import Browser, found
+
+from muntin.apps.flights.source import in_landing_order, read_flights, write_replay
+
+ROOT = Path(__file__).parents[2]
+MUNTIN = [sys.executable, "-c", "from muntin.cli.app import main; main()"]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(found() is None, reason="needs Chromium (Debian: apt install chromium)"),
+]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    wanted = os.environ.get("MUNTIN_SCREENSHOTS")
+    return tmp_path if wanted is None else ROOT / wanted
+
+
+@contextmanager
+def serving(command: list[str], log: Path) -> Iterator[str]:
+    """A command that serves a page; its address."""
+    port = free_port()
+    with open(log, "wb") as out:
+        process = subprocess.Popen(
+            [*MUNTIN, *command, "--port", str(port)], stdout=out, stderr=out, cwd=ROOT
+        )
+    try:
+        wait_until(lambda: listens(port), process, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+
+
+def picture(browser: Browser, path: Path, scheme: str, height: int) -> None:
+    """Take one of the page as it is, so many pixels high."""
+    media = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.call("Emulation.setEmulatedMedia", features=media)
+    size = {"width": 1200, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.call("Emulation.setDeviceMetricsOverride", **size)
+    drawn = browser.value("document.body.dataset.drawn")
+    browser.wait(f"document.body.dataset.drawn !== '{drawn}'", 60)
+    taken = browser.call("Page.captureScreenshot", format="png")["data"]
+    path.write_bytes(base64.b64decode(taken))
+
+
+STATUS = "document.querySelector('#status').textContent"
+
+
+def batches(address: str) -> int:
+    """How many batches the page has seen."""
+    with urllib.request.urlopen(f"{address}/state", timeout=30) as answer:
+        queries = json.load(answer)["queries"]
+    return max((len(query["batches"]) for query in queries), default=0)
+
+
+def wait_for(address: str, number: int) -> None:
+    """Wait for so many batches."""
+    deadline = time.monotonic() + 240
+    while batches(address) < number:
+        assert time.monotonic() < deadline, f"{batches(address)} batches"
+        time.sleep(0.5)
+
+
+def test_the_flights(browser: Browser, pictures: Path, tmp_path: Path) -> None:
+    replay = write_replay(in_landing_order(read_flights()), tmp_path / "flights", 3000)
+    given = ["--set", f"data={replay.folder}", "--set", f"out={tmp_path}/out"]
+    command = ["serve", "examples/flights/pipeline.sql", *given]
+    with serving(command, tmp_path / "log") as address:
+        browser.open(address)
+        browser.wait("document.querySelectorAll('#windows tr').length > 50", 240)
+        wait_for(address, 60)
+        browser.value(
+            "(() => { document.querySelector('#held-key').value = 'JFK';"
+            " document.querySelector('#look button').click(); })()"
+        )
+        browser.wait("document.querySelectorAll('#held tr').length > 3", 60)
+        picture(browser, pictures / "serve.png", "dark", 1500)
+        assert browser.value(STATUS) == "Live"
+    assert browser.trouble == []
+
+
+def test_the_windowing_application(browser: Browser, pictures: Path, tmp_path: Path) -> None:
+    with serving(["windowing", "--duration", "120"], tmp_path / "log") as address:
+        browser.open(address)
+        browser.wait(f"{STATUS} === 'Live'", 120)
+        wait_for(address, 60)
+        picture(browser, pictures / "windowing.png", "light", 900)
+        assert browser.value(STATUS) == "Live"
+    assert browser.trouble == []
