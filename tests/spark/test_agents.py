@@ -405,6 +405,17 @@ def test_what_cannot_work_is_refused_before_anything_runs(
         mt.on_spark(counting(), given).table("views")
 
 
+def test_what_needs_one_process_is_refused_by_name() -> None:
+    app = counting()
+    app.timer("10 seconds", name="beat")(lambda: None)
+    with pytest.raises(mt.OptionError, match=r"timer='beat' runs in one .*on_window"):
+        mt.on_spark(app, {})
+    app = counting()
+    app.GlobalTable("rates").tumbling(10)
+    with pytest.raises(mt.OptionError, match="GlobalTable='rates' would be read across buckets"):
+        mt.on_spark(app, {})
+
+
 def test_tables_and_agents_must_be_the_apps(spark: SparkSession) -> None:
     frame = spark.createDataFrame([], COLUMNS)
     run = mt.on_spark(counting(), {"clicks": mt.source(frame, key="page", time="at")})

@@ -112,3 +112,22 @@ def test_tables(spark: SparkSession, tmp_path: Path) -> None:
         mt.open_state(checkpoint)
     with pytest.raises(mt.OptionError, match="batch=9 isn't kept"):
         mt.open_table(checkpoint, "views", batch=9)
+
+    app = shop()
+    with app.open(partitions=3) as running:
+        read = {name: running.changes(name) for name in ("views", "total", "visits")}
+        for number, batch in enumerate(BATCHES):
+            for one in read.values():
+                list(one)
+            events = [{"page": page, "at": at(s), "n": n} for page, s, n in batch]
+            offset = sum(map(len, BATCHES[:number]))
+            clicks = mt.source([{}] * offset + events, key="page", time="at")
+            running.feed({"clicks": clicks})
+            for name, one in read.items() if number else ():
+                table = mt.open_table(checkpoint, name, batch=number)
+                found = [change[:5] for change in one]
+                if name == "total":
+                    found = [(key, value, word) for key, _, _, value, word in found]
+                if name == "visits":
+                    found = [(*place, json.dumps(value), word) for *place, value, word in found]
+                assert sorted(found) == sorted(table.changes(since=number - 1).rows())

@@ -44,6 +44,11 @@ WEEK = 7 * DAY
 # A quarter of what 64 bits hold, some 73 000 years from the epoch: windows lie around a time.
 FARTHEST = 1 << 61
 _CYCLE = 146_097 * DAY
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = (
+    (end.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+    for end in (datetime.min, datetime.max)
+)
 
 _UNITS = {
     "us": MICROSECOND,
@@ -206,7 +211,7 @@ def instant(option: str, value: str | datetime) -> int:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        return (moment - _EPOCH) // timedelta(microseconds=1)
     except (AttributeError, TypeError, ValueError) as error:
         hint = 'write for example "2026-01-01T00:00:00" or a datetime'
         raise OptionError(option, value, "isn't a point in time", hint) from error
@@ -253,3 +258,13 @@ def moment(position: int, separator: str = " ") -> str:
     text = f"{year:05d}" if year < 0 else f"{year:04d}"
     text += f"{found:-%m-%d}{separator}{found:%H:%M:%S}"
     return f"{text}.{found.microsecond:06d}".rstrip("0") if found.microsecond else text
+
+
+def as_datetime(position: int) -> datetime:
+    """A moment in UTC; beyond the times that Python has, the first or the last of them.
+
+    Example:
+        >>> as_datetime(2**62).year, as_datetime(-(2**62)).year
+        (9999, 1)
+    """
+    return _EPOCH + timedelta(microseconds=min(max(position, _FIRST), _LAST))

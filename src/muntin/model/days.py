@@ -188,13 +188,13 @@ def on_grid(
     return kind(Windows(length, step, first % step, "rows"), zone)
 
 
-def known_zone(zone: str) -> str:
+def known_zone(zone: str, option: str = "zone") -> str:
     """A time zone's name, if there is one of that name."""
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         hint = 'write an IANA name, for example "Europe/Berlin"'
-        raise OptionError("zone", zone, "isn't a known time zone", hint) from error
+        raise OptionError(option, zone, "isn't a known time zone", hint) from error
     return zone
 
 

@@ -9,18 +9,22 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, OutsideStreamError
 from muntin.tables.agent import Agent, AgentSink
 from muntin.tables.clocks import FieldClock, same
+from muntin.tables.crontab import Crontab
 from muntin.tables.current import current
+from muntin.tables.moments import Seconds, length
 from muntin.tables.partition import Partition, Rules
 from muntin.tables.record import Keying, keying
 from muntin.tables.sources import Memory
 from muntin.tables.spec import TableSpec, WindowClose
 from muntin.tables.table import SetTable, Table
+from muntin.tables.timers import Interval, Timed, Timer, adding
 from muntin.tables.topic import Topic, checked
 
 if TYPE_CHECKING:
@@ -74,6 +78,7 @@ class App:
         self.tables: dict[str, TableSpec] = {}
         self.topics: dict[str, Topic] = {}
         self.agents: dict[str, Agent] = {}
+        self.timers: dict[str, Timer] = {}
         self.lateness = micros("lateness", lateness)
         self.max_ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
         self.idle = None if idle is None else micros("idle", idle)
@@ -117,6 +122,19 @@ class App:
         if known != made and made != Topic(name, None, None, self.lateness):
             raise OptionError("topic", name, "is there with other options", "define it once")
         return known
+
+    def GlobalTable(self, name: str, **options: Any) -> Table:  # noqa: N802
+        """A table of which the agents of every partition read every key; in this process only.
+
+        What another partition has is read as it is at that moment, in no promised order, and as a
+        copy. A key is written in its own partition, as that of any table.
+
+        Args:
+            name: Its name.
+            options: As of ``Table``.
+        """
+        self.define(replace(self.Table(name, **options).spec, everywhere=True))
+        return Table(self, name)
 
     def Table(  # noqa: N802
         self,
@@ -230,6 +248,39 @@ class App:
             hint = "write async def"
             raise OptionError("task", function, "isn't a coroutine function", hint)
         return self._add(Agent(function, None, function.__name__))
+
+    def timer(self, interval: Seconds, *, name: str | None = None) -> Timed:
+        """Let a function run by the wall clock: at the multiples of an interval.
+
+        Every batch and every ``tick()`` looks whether it is due; what was missed in between, or
+        while the app was down, it makes up for by running once. It reads all tables as from
+        outside, and sends to topics and agents, which is committed with the batch. Writing a table
+        there is an error, and an exception ends the run. In this process only.
+
+        Args:
+            interval: Seconds, a ``timedelta`` or ``"10 minutes"``.
+            name: The name by which a store knows when it last ran; the function's where it isn't
+                given.
+
+        Example:
+            >>> app = App("shop")
+            >>> views = app.Table("views", default=int)
+            >>> @app.timer("10 seconds")
+            ... async def report():
+            ...     await app.topic("reports").send(value=len(views))
+        """
+        return adding(self.timers, Interval(length("interval", interval, zero=False)), name)
+
+    def crontab(self, expression: str, *, timezone: Any = "UTC", name: str | None = None) -> Timed:
+        """The same at times of the calendar: ``@app.crontab("0 9 * * mon-fri")``.
+
+        Args:
+            expression: Minute, hour, day of the month, month, weekday: numbers, ``*``, lists,
+                ranges and steps; months and weekdays also by the first three letters.
+            timezone: Whose clocks it means.
+            name: As of ``timer``.
+        """
+        return adding(self.timers, Crontab.parse(expression, timezone), name)
 
     def _add(self, agent: Agent) -> Agent:
         if agent.name in self.agents:

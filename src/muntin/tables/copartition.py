@@ -94,20 +94,36 @@ def partitioning_of(table: str, key: Any, cursor: EventCursor) -> Partitioning:
     that begins with it. A stream without keys is one partition, where every key belongs.
     """
     own = cursor.key
-    parts = len(key) if isinstance(key, tuple) else 0
-    if own is None:
-        return parts, NOTHING
-    if key == own:
-        return parts, WHOLE
-    if parts and key[: len(_tuple(own))] == _tuple(own):
-        return parts, f"{FIRST} {len(own)}" if isinstance(own, tuple) else FIRST
-    if isinstance(key, str | bytes) and isinstance(own, str | bytes) and _bytes(key) == _bytes(own):
-        return parts, WHOLE
+    way = _way(key, own)
+    if way is not None:
+        return len(key) if isinstance(key, tuple) else 0, way
     raise PartitionError(
         f"table {table!r} is written under {key!r} by the agent {cursor.agent!r}, whose stream is "
         f"partitioned by {own!r}: the key would be in several partitions; loop over "
         f"stream.group_by({_field(cursor.value, key)}) in an agent of its own"
     )
+
+
+def belongs(key: Any, own: Any) -> bool:
+    """Whether a key belongs to the partition of an event whose own key is another.
+
+    Example:
+        >>> belongs(("a", 1), "a"), belongs("b", "a")
+        (True, False)
+    """
+    return _way(key, own) is not None
+
+
+def _way(key: Any, own: Any) -> str | None:
+    """What of a key its stream is partitioned by; ``None`` where it belongs elsewhere."""
+    if own is None:
+        return NOTHING
+    if key == own:
+        return WHOLE
+    if isinstance(key, tuple) and key and key[: len(_tuple(own))] == _tuple(own):
+        return f"{FIRST} {len(own)}" if isinstance(own, tuple) else FIRST
+    texts = isinstance(key, str | bytes) and isinstance(own, str | bytes)
+    return WHOLE if texts and _bytes(key) == _bytes(own) else None
 
 
 def places(key: Any, known: Iterable[Partitioning], partitions: int) -> list[int]:

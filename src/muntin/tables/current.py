@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from muntin.model.errors import OptionError, OutsideStreamError
-from muntin.tables.clocks import NOBODY
+from muntin.tables.clocks import NOBODY, ArrivalMarks
 from muntin.tables.moments import BEGINNING, moment, seconds
 
 if TYPE_CHECKING:
-    from muntin.tables.partition import Partition
+    from muntin.tables.partition import Partition, SentMessage
+
+# What timers send comes behind what events lead to, and before what closed windows do.
+_BEHIND_EVENTS = 1 << 61
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,11 @@ class EventCursor:
         """What no other event of the batch has."""
         return self.agent, self.topic, self.offset, id(self.arrival)
 
+    @property
+    def outbox(self) -> list[SentMessage] | None:
+        """Where what is sent goes; ``None`` between batches."""
+        return None if self.part is None else self.part.sent
+
     def event(self) -> Event:
         """The event itself."""
         number = self.part.number if self.part is not None else 0
@@ -109,6 +117,29 @@ class EventCursor:
         return Event(None, self.key, time_of(event), self.topic, 0, -1)
 
 
+class TimerCursor(EventCursor):
+    """Where a timer is: at no event and in no partition, and yet it may send.
+
+    Args:
+        timer: The timer's name.
+        now: The wall clock, the time of what it sends.
+        sent: Where that goes.
+    """
+
+    __slots__ = ("_sent",)
+
+    def __init__(self, timer: str, now: int, sent: list[SentMessage]) -> None:
+        super().__init__(timer, f"@timer {timer}")
+        self.time = now
+        self.arrival = ArrivalMarks(_BEHIND_EVENTS)
+        self._sent = sent
+
+    @property
+    def outbox(self) -> list[SentMessage]:
+        """See ``EventCursor``."""
+        return self._sent
+
+
 CURRENT: ContextVar[EventCursor | None] = ContextVar("muntin_current", default=None)
 
 
@@ -122,6 +153,11 @@ def current_cursor(what: str) -> EventCursor:
     """Where the running agent is."""
     cursor = current()
     if cursor is None:
+        at = CURRENT.get()
+        if isinstance(at, TimerCursor):
+            where = f"in the timer {at.agent!r}, which is at no event and in no partition; "
+            hint = "let it send to an agent that does it: await agent.send(value, key=key)"
+            raise OutsideStreamError(f"{what} {where}{hint}")
         raise OutsideStreamError(
             f"{what} outside of a stream; do it in an agent, within its loop over events"
         )

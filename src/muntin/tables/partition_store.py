@@ -38,6 +38,7 @@ class PartitionStore:
         self.blobs: list[HeldBlobs | None] = [None] * partitions
         self.offsets: dict[str, int] = {}
         self.pending: list[Any] = []
+        self.timers: dict[str, int] = {}
         if store is None:
             return
         marks = store.marks.get(app)
@@ -49,6 +50,8 @@ class PartitionStore:
                 )
             self.offsets, self.pending = marks["offsets"], marks["pending"]
             self._rejected = marks["rejected"]
+            # An earlier build kept none.
+            self.timers = marks.get("timers", {})
         self.blobs = [partition_blobs(store, app, number) for number in range(partitions)]
 
     @property
@@ -65,10 +68,14 @@ class PartitionStore:
                 yield json.loads(value)
 
     def commit(
-        self, offsets: dict[str, int], pending: list[Any], rejected: list[dict[str, Any]]
+        self,
+        offsets: dict[str, int],
+        pending: list[Any],
+        rejected: list[dict[str, Any]],
+        timers: dict[str, int],
     ) -> None:
         """Make a batch durable, whole."""
-        self.offsets, self.pending = offsets, pending
+        self.offsets, self.pending, self.timers = offsets, pending, timers
         if self._store is None:
             return
         for blobs in self.blobs:
@@ -83,6 +90,7 @@ class PartitionStore:
             "offsets": offsets,
             "pending": pending,
             "rejected": self._rejected,
+            "timers": timers,
         }
         self._store.flush({self._app: marks})
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-from weakref import finalize
+from weakref import WeakSet, finalize
 
 from muntin.model.axis import SECOND
 from muntin.model.closeable import Closeable
@@ -20,6 +20,7 @@ from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.stores import KeyValue
 from muntin.tables.agent import AgentRun
 from muntin.tables.agreement import agree
+from muntin.tables.changes import TableChanges
 from muntin.tables.copartition import home
 from muntin.tables.intake import Intake, as_json, from_json, rejected_row
 from muntin.tables.loop import Loop
@@ -27,6 +28,7 @@ from muntin.tables.moments import PointInTime
 from muntin.tables.partition import Partition, Rejected, SentMessage
 from muntin.tables.partition_store import PartitionStore
 from muntin.tables.sources import Memory, Source, TopicMessage, source
+from muntin.tables.timers import TimerQueue
 from muntin.tables.topic import Topic
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ class Running(Closeable):
         self.rejected = [Rejected(**row) for row in self._kept.rejected()]
         self._begin_batch()
         self._intake = Intake(app, self.parts)
+        self._timers = TimerQueue(app.timers, self._kept.timers, self.parts[0].wall)
+        self._changes: WeakSet[TableChanges] = WeakSet()
         self._pending = [from_json(self._topic(row[0]), row) for row in self._kept.pending]
         self._loop = Loop()
         self._runs = [AgentRun(agent) for agent in app.agents.values()]
@@ -129,14 +133,49 @@ class Running(Closeable):
             raise OptionError("batch", batch, "is less than one", "give 1 or more")
         if isinstance(sources, Memory):
             self.topics = sources
-        if self._pending:
+        if self._pending or self._app.timers:
             self._complete([])
         for messages in self._batches(sources, batch):
             self._complete(messages)
 
     def tick(self) -> None:
-        """Close what the wall clock lets expire, though no message comes."""
+        """Run timers that are due, and close what the wall clock lets expire, without a message.
+
+        What goes by the times of events expires when later ones come, and not by this.
+        """
         self._complete([])
+
+    def changes(self, table: str) -> TableChanges:
+        """What the batches to come change in a table, as ``open_table`` shows it on Spark.
+
+        Each is a key (and a window) with its value, and ``new``, ``changed`` or ``gone``. What only
+        expired isn't shown.
+
+        Args:
+            table: The table's name.
+
+        Raises:
+            OptionError: When the app has no such table.
+
+        Example:
+            >>> import muntin as mt
+            >>> app = mt.App("shop", max_ahead=None)
+            >>> views = app.Table("views", default=int)
+            >>> @app.agent(app.topic("clicks"))
+            ... def count(page):
+            ...     views[page] += 1
+            >>> with app.open() as shop:
+            ...     changes = shop.changes("views")
+            ...     shop.feed({"clicks": ["home", "home", "cart"]}, batch=2)
+            ...     [(one.key, one.value, one.change) for one in changes]
+            [('home', 2, 'new'), ('cart', 1, 'new')]
+        """
+        if table not in self._app.tables:
+            hint = f"give one of {', '.join(self._app.tables)}"
+            raise OptionError("table", table, "isn't the app's", hint)
+        found = TableChanges(table, [part.shards[table] for part in self.parts])
+        self._changes.add(found)
+        return found
 
     def close(self) -> None:
         """End all agents, and close the store; everything is committed already."""
@@ -208,10 +247,14 @@ class Running(Closeable):
             await self._until_rest(run)
         for part in self.parts:
             part.return_all()
+        await self._timers.run(self.parts[0].wall, self.parts[0].sent)
         agree(self.parts)
-        for part in self.parts:
-            await part.finish(self._intake.marks)
+        wanted = frozenset(one.table for one in self._changes)
+        emitted = [await part.finish(self._intake.marks, emit=wanted) for part in self.parts]
         self._commit(messages)
+        for one in self._changes:
+            for part, changed in zip(self.parts, emitted, strict=True):
+                one.take(part.batch, part.shards[one.table], changed[one.table])
 
     def _begin_batch(self) -> None:
         wall = self.wall()
@@ -232,7 +275,7 @@ class Running(Closeable):
         pending = [*self._pending, *on_its_way]
         waiting = [as_json(self._topic(row[0]), row) for row in pending if self._kept.durable]
         rows = [rejected_row(row) for row in rejected if self._kept.durable]
-        self._kept.commit(offsets, waiting, rows)
+        self._kept.commit(offsets, waiting, rows, dict(self._timers.since))
         self._pending = pending
         self.rejected += rejected
         for message in unread:

@@ -222,13 +222,14 @@ class TableShard:
         """A value for the agent, which may change it in place: that is stored, too."""
         if type(found) in _FROZEN:
             return found
+        cursor = current()
+        # What is changed outside of agents, or in another partition's table, isn't taken back.
+        mine = cursor is not None and cursor.part is self.part
         borrowed = self._borrowed.get((place, key), MISSING)
         if borrowed is not MISSING:
-            return borrowed
+            return borrowed if mine else deepcopy(borrowed)
         value = self.default(key) if found is MISSING else self.copied(found)
-        # Outside of agents tables are only read: what is changed there is never taken back.
-        cursor = current()
-        if type(value) not in _FROZEN and cursor is not None:
+        if type(value) not in _FROZEN and cursor is not None and mine:
             self._borrowed[place, key] = value
             foreign = key != cursor.key or type(key) is tuple
             self._asked[place, key] = feed or cursor.topic, cursor.copy() if foreign else None
@@ -238,7 +239,7 @@ class TableShard:
         """The default, for a window that has expired: an event that changes it is late."""
         value = self.default(key)
         cursor = current()
-        if cursor is None or type(value) in _FROZEN:
+        if cursor is None or cursor.part is not self.part or type(value) in _FROZEN:
             return value
         before = self._late.get((place, key))
         if before is not None:
@@ -258,7 +259,7 @@ class TableShard:
         """All values of a place for the agent; see ``borrow``."""
         new_keys = self.new_keys(place, stored)
         borrowed = {key: self.borrow(place, key, value, feed) for key, value in stored.items()}
-        return borrowed | {key: self._borrowed[place, key] for key in new_keys}
+        return borrowed | {key: self.borrow(place, key, MISSING, feed) for key in new_keys}
 
     def current_value(self, place: int, key: Any) -> Any:
         """The value now, also where agents have only changed it in place.

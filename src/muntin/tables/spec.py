@@ -57,6 +57,7 @@ class TableSpec:
         merge: What becomes of the values of sessions that grow together.
         key_index: Whether all keys may be walked.
         on_window_close: Called when a window has expired.
+        everywhere: Whether agents of every partition read every key.
     """
 
     name: str
@@ -69,6 +70,7 @@ class TableSpec:
     merge: Callable[[Any, Any], Any] = operator.add
     key_index: bool = False
     on_window_close: WindowClose | None = None
+    everywhere: bool = False
 
     @property
     def summed(self) -> bool:

@@ -15,7 +15,8 @@ from muntin.model.axis import SECOND, phrase
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Closed
 from muntin.tables.cells import GONE, MISSING
-from muntin.tables.current import current, current_cursor
+from muntin.tables.copartition import belongs
+from muntin.tables.current import EventCursor, current, current_cursor
 from muntin.tables.moments import Seconds, expiry, length
 from muntin.tables.plain_shard import PlainTableShard
 from muntin.tables.set_shard import SetTableShard
@@ -40,6 +41,7 @@ class Handle:
     def __init__(self, app: App, name: str) -> None:
         self.app = app
         self.name = name
+        self._everywhere = self.spec.everywhere
 
     @property
     def spec(self) -> TableSpec:
@@ -50,22 +52,31 @@ class Handle:
         return f"<{type(self).__name__} {self.spec}>"
 
     def shards(self, kind: type[_S]) -> list[_S]:
-        """The table in the partition at work; outside of agents, in all of them.
+        """The table in the partition at work; outside of agents, and if it is global, in all.
 
         Raises:
             OutsideStreamError: Where there is neither.
         """
         cursor = current()
-        if cursor is not None and cursor.part is not None:
-            return [self._of(cursor.part.shards, kind)]
+        if cursor is not None and not self._everywhere:
+            return [self.at_work(cursor, kind)]
         return [self._of(part.shards, kind) for part in self.app.partitions(self.name)]
 
     def shard(self, key: Any, kind: type[_S]) -> _S:
-        """The table where a key lies: in the partition at work, or wherever it is."""
+        """The table where a key is read: in the partition at work, or wherever it is."""
         cursor = current()
-        if cursor is not None and cursor.part is not None:
-            return self._of(cursor.part.shards, kind)
-        return self._of(self.app.partition_of(self.name, key).shards, kind)
+        if cursor is None:
+            return self._of(self.app.partition_of(self.name, key).shards, kind)
+        mine = self.at_work(cursor, kind)
+        if not self._everywhere or (cursor.key is not None and belongs(key, cursor.key)):
+            return mine
+        there = self._of(self.app.partition_of(self.name, key).shards, kind)
+        return there if there.holds(key) else mine
+
+    def at_work(self, cursor: EventCursor, kind: type[_S]) -> _S:
+        """The table in the partition at work, the only one that is written."""
+        assert cursor.part is not None
+        return self._of(cursor.part.shards, kind)
 
     def _of(self, shards: Mapping[str, TableShard], kind: type[_S]) -> _S:
         shard = shards[self.name]
@@ -107,7 +118,7 @@ class Table(Handle):
 
     def _write(self, key: Any, value: Any) -> None:
         cursor = current_cursor(f"table {self.name!r} is written")
-        self.shard(key, PlainTableShard).write(key, value, cursor)
+        self.at_work(cursor, PlainTableShard).write(key, value, cursor)
 
     def __contains__(self, key: Any) -> bool:
         return self.shard(key, PlainTableShard).current_value(0, key) is not MISSING

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muntin.model.errors import OptionError, OutsideStreamError
-from muntin.tables.current import current, time_of
+from muntin.tables.current import CURRENT, time_of
 from muntin.tables.moments import PointInTime
 from muntin.tables.partition import SentMessage
 from muntin.tables.stream import RUNNING, Stream
@@ -51,7 +51,8 @@ class Topic:
         Args:
             value: The value.
             key: What the message is partitioned by.
-            timestamp: Its time; that of the event that the agent is at, where it isn't given.
+            timestamp: Its time; where it isn't given, that of the event that the agent is at, in a
+                timer the wall clock.
 
         Raises:
             OutsideStreamError: Outside of an agent; there, the app's runtime sends.
@@ -60,15 +61,16 @@ class Topic:
 
     def post(self, value: Any, *, key: Any = None, timestamp: PointInTime | None = None) -> None:
         """The same, for functions that aren't coroutines."""
-        cursor = current()
-        if cursor is None or cursor.part is None:
+        cursor = CURRENT.get()
+        outbox = None if cursor is None else cursor.outbox
+        if cursor is None or outbox is None:
             raise OutsideStreamError(
                 f"a message is sent to {self.name} outside of an agent; "
                 "use send() of what app.open() returned"
             )
         time = cursor.time if timestamp is None else time_of(timestamp)
         cause = cursor.arrival.number, cursor.time if cursor.topic[:1] == "@" else 0
-        cursor.part.sent.append(SentMessage(self.name, cursor.agent, value, key, time, cause))
+        outbox.append(SentMessage(self.name, cursor.agent, value, key, time, cause))
 
 
 def checked(name: str, kind: str) -> str:

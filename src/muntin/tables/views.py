@@ -20,15 +20,21 @@ class View:
     """
 
     def __init__(
-        self, table: WindowedTable, pick: Callable[[Any, Any], Any], *, borrows: bool = True
+        self,
+        table: WindowedTable,
+        event: Any,
+        pick: Callable[[Any, Any], Any],
+        *,
+        borrows: bool = True,
     ) -> None:
         self._table = table
+        self._event = event
         self._pick = pick
         self._borrows = borrows
 
     def __iter__(self) -> Iterator[Any]:
         """In the window at the time that the table goes by."""
-        return self._at(self._table.time())
+        return self._at(self._table.time(self._event))
 
     def now(self) -> Iterator[Any]:
         """In the window that ``table[key].now()`` reads."""
@@ -39,11 +45,14 @@ class View:
 
     def current(self, event: Any = None) -> Iterator[Any]:
         """In the newest window that holds the event's own time."""
-        return self._at(self._table.event_time(event))
+        return self._at(self._table.event_time(self._meant(event)))
 
     def delta(self, before: Seconds, event: Any = None) -> Iterator[Any]:
         """In the window that ``table[key].delta(before, event)`` reads."""
-        return self._at(self._table.time(event) - length("delta", before))
+        return self._at(self._table.time(self._meant(event)) - length("delta", before))
+
+    def _meant(self, event: Any) -> Any:
+        return self._event if event is None else event
 
     def _at(self, time: int) -> Iterator[Any]:
         for shard in self._table.shards(TableShard):

@@ -84,7 +84,7 @@ class WindowedTable(Handle):
 
     def _write(self, key: Any, value: Any) -> None:
         cursor = current_cursor(f"table {self.name!r} is written")
-        shard: Any = self.shard(key, TableShard)
+        shard: Any = self.at_work(cursor, TableShard)
         shard.write(key, value, cursor, self.relative)
 
     def __contains__(self, key: Any) -> bool:
@@ -111,17 +111,35 @@ class WindowedTable(Handle):
                 found.update(dict.fromkeys(shard.keys(visibility)))
         return list(found)
 
-    def keys(self) -> View:
-        """The keys of a window: ``keys()`` itself, ``.now()``, ``.current()``, ``.delta(d)``."""
-        return View(self, lambda key, _: key, borrows=False)
+    def keys(self, event: Any = None) -> View:
+        """The keys of a window: ``keys()`` itself, ``.now()``, ``.current()``, ``.delta(d)``.
 
-    def values(self) -> View:
+        Args:
+            event: Of which event, or at what time; what the agent is at, where it isn't given.
+        """
+        return View(self, event, lambda key, _: key, borrows=False)
+
+    def values(self, event: Any = None) -> View:
         """The values of a window, likewise."""
-        return View(self, lambda _, value: value)
+        return View(self, event, lambda _, value: value)
 
-    def items(self) -> View:
+    def items(self, event: Any = None) -> View:
         """Keys and values of a window, likewise."""
-        return View(self, lambda key, value: (key, value))
+        return View(self, event, lambda key, value: (key, value))
+
+    def ranges(self, event: Any = None) -> list[WindowRange]:
+        """The windows that hold the time that the table goes by, oldest first.
+
+        Raises:
+            OptionError: Of a table of sessions, which each key has its own of.
+        """
+        windows = self.spec.windows
+        if not isinstance(windows, Windows):
+            hint = f"write {self.name}[key].windows()"
+            raise OptionError("table", self.name, "has sessions, which keys differ in", hint)
+        pane = windows.pane_of(self.time(event))
+        found = range(windows.first_window(pane), windows.last_window(pane) + 1)
+        return [window_range(windows.start(number), windows.end(number)) for number in found]
 
     def time(self, event: Any = None) -> int:
         """The time that the table goes by, of an event or of the one that the agent is at.

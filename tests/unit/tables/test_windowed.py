@@ -347,6 +347,40 @@ def test_views_show_what_is_in_a_window() -> None:
     ]
 
 
+def test_views_walk_the_window_of_an_event_or_a_time() -> None:
+    def make(app: App) -> Any:
+        return app.Table("t", default=int).tumbling(10)
+
+    def look(table: Any, event: Any) -> Any:
+        table[event["key"]] += 1
+        assert list(table.items(event)) == list(table.items())
+        of_3 = table.items(3.0)
+        assert list(of_3) == list(of_3.current()) == list(of_3.delta(0))
+        assert list(of_3.current(event)) == list(table.items().current())
+        return sorted(of_3), sorted(table.keys(13.0)), sorted(table.values(13.0).delta(10))
+
+    assert run(make, look, ("a", 2.0), ("b", 12.0), ("c", 4.0)) == [
+        ([("a", 1)], [], [1]),
+        ([("a", 1)], ["b"], [1]),
+        ([("a", 1), ("c", 1)], ["b"], [1, 1]),
+    ]
+
+
+def test_the_ranges_of_an_event_are_what_it_writes() -> None:
+    def write(table: Any, event: Any) -> Any:
+        table[event["key"]] += 1
+        assert table.ranges() == table.ranges(event) == list(table[event["key"]].windows())
+        return table.ranges(3.0)
+
+    assert run(hopping, write, ("a", 12.0), ("b", 15.0)) == [[(-5.0, 5.0), (0.0, 10.0)]] * 2
+    table = App("app").Table("t", default=int).hopping(10, 3)
+    assert table.ranges("1970-01-01T00:00:12") == [(5.0, 15.0), (8.0, 18.0), (11.0, 21.0)]
+    with pytest.raises(mt.OutsideStreamError, match="without an event"):
+        table.ranges()
+    with pytest.raises(mt.OptionError, match=r"table='s' has sessions.*s\[key\]\.windows\(\)"):
+        App("app").Table("s", default=int).session(10).ranges(3.0)
+
+
 @pytest.mark.parametrize("make", [App.Table, App.SetTable])
 def test_a_loop_over_all_windows_has_to_say_which(make: Any) -> None:
     def walk(table: Any, event: Any) -> None:

@@ -80,6 +80,7 @@ def on_spark(
         >>> run = on_spark(app, {"clicks": source(clicks, key="page", time="at")})  # doctest: +SKIP
         >>> run.table("views")  # doctest: +SKIP
     """
+    _check_app(app)
     routes = _routes(app)
     given = {
         name: data if isinstance(data, Topic) else source(data) for name, data in sources.items()
@@ -91,6 +92,18 @@ def on_spark(
         hint = "give streaming or batch DataFrames, not both"
         raise OptionError("sources", ", ".join(given), "stream in part", hint)
     return AgentsOnSpark(app, routes, given, dict(types or {}), buckets)
+
+
+def _check_app(app: App) -> None:
+    """Refuse what needs one process that sees all partitions."""
+    for name, spec in app.tables.items():
+        if spec.everywhere:
+            hint = "make it with app.Table, and read it with open_table"
+            problem = "would be read across buckets, which don't see each other on Spark"
+            raise OptionError("GlobalTable", name, problem, hint)
+    for name in app.timers:
+        hint = "send events from outside, or use on_window_close"
+        raise OptionError("timer", name, "runs in one process only, and not on Spark", hint)
 
 
 def _routes(app: App) -> tuple[Route, ...]:

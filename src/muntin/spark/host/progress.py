@@ -5,30 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from muntin.explain.glance import table_html
+from muntin.model.axis import as_datetime
 from muntin.model.counts import accounted, summed
 from muntin.spark.host.messages import INNER, STAGE
 
 # What an operator may be to the one behind it.
 _BEFORE = ("join", INNER, "left", "right")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST, _LAST = (
-    (end.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-    for end in (datetime.min, datetime.max)
-)
-
-
-def as_datetime(micros: int) -> datetime:
-    """A moment in UTC; beyond the times that Python has, the first or the last of them.
-
-    Example:
-        >>> as_datetime(2**62).year, as_datetime(-(2**62)).year
-        (9999, 1)
-    """
-    return _EPOCH + timedelta(microseconds=min(max(micros, _FIRST), _LAST))
 
 
 @dataclass(repr=False)

@@ -22,11 +22,10 @@ from muntin.engine.state_reader import (
     key_of,
     types_of,
 )
-from muntin.model.axis import position
+from muntin.model.axis import as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.reader import StateView, changed, fetched, framed, held
 from muntin.state.lookup import matched

@@ -13,11 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
-from muntin.model.axis import position
+from muntin.model.axis import as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.spark.agents.rows import table_frame, table_schema
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.reader import StateView, changed, framed, shown
 from muntin.spark.inspect.windows import active

@@ -20,13 +20,12 @@ from pyspark.sql.types import StructType
 from muntin.engine import columns, key_state
 from muntin.engine.state_reader import StateReader
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import position
+from muntin.model.axis import as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.model.recall import with_functions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
-from muntin.spark.host.progress import as_datetime
 from muntin.spark.host.schema import result_schema
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.joins import OpenJoin
