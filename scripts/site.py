@@ -37,7 +37,7 @@ def _table(file: str, name: str) -> str:
     lines = [
         f"**{name}** — `{said}`",
         "",
-        "| wall | arrives | told | rejected |",
+        "| wall | arrives | emitted | rejected |",
         "|---|---|---|---|",
     ]
     for step in case["steps"]:

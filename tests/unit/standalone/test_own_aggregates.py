@@ -47,3 +47,19 @@ def test_an_initializer_that_is_not_neutral(windows: Kind) -> None:
     answers.append(sent)
     assert answers[1:] == answers[:1] * 3
     assert "0+1+0+2+0+3+0+9" in [row["x"] for row in answers[0]]
+
+
+def test_a_reducer_begins_with_the_first_value() -> None:
+    """``reduce`` as Kafka Streams has it: what holds no message yet is no state."""
+    longest = aggregates.aggregate(
+        "v",
+        initializer=lambda: None,
+        aggregator=lambda _, value: value,
+        merger=lambda one, other: max(one, other, key=len),
+        state_type="string",
+    )
+    operator = WindowedAggregator(WindowSpec(("k",), "t", tumbling("10 us"), {"x": longest}))
+    for value, time in [("ox", 1), ("mouse", 3), (None, 4), ("cat", 5), (None, 12)]:
+        operator.add_message(key="a", value={"v": value}, time=time)
+    operator.add_messages([], final=True)
+    assert operator.get_result()["x"].to_list() == ["mouse", None]

@@ -1,0 +1,147 @@
+"""Windows and rows that queries of others have and that are made in front of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StructType, TimestampType
+from tests.spark.feed import Feed, at, rows
+
+import muntin as mt
+
+INTERVAL = StructType().add("since", TimestampType()).add("until", TimestampType())
+
+
+@F.pandas_udf(ArrayType(INTERVAL))
+def intervals(moments: pd.Series) -> pd.Series:
+    """The half minute of each moment, and from 20 seconds to 50 of its minute."""
+
+    def around(moment: Any) -> list[dict[str, Any]]:
+        half, first = moment.floor("30s"), moment.floor("60s") + pd.Timedelta("20s")
+        found = [{"since": half, "until": half + pd.Timedelta("30s")}]
+        if first <= moment < first + pd.Timedelta("30s"):
+            found.append({"since": first, "until": first + pd.Timedelta("30s")})
+        return found
+
+    return moments.map(around)
+
+
+def placed(messages: DataFrame) -> DataFrame:
+    """A row for each interval of a message."""
+    made = messages.select("key", "at", "value", F.explode(intervals("at")).alias("one"))
+    return made.select("key", "at", "value", "one.since", "one.until")
+
+
+@pytest.mark.slow
+def test_the_intervals_of_a_function(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever the order of messages, each interval is one window in the end."""
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(25), 1), ("b", at(29), 2))
+    feed.add(("a", at(22), 4), ("a", at(40), 8))
+    feed.add(("a", at(55), 16), ("a", at(45), 32), ("b", at(49.5), 64))
+    feed.add(("a", at(95), 128))
+    known = (
+        placed(feed.frame(spark))
+        .groupBy("key", "since", "until")
+        .agg(F.count("*"), F.sum("value"), F.min("at"))
+        .selectExpr("key", "unix_micros(since)", "unix_micros(until)", "`count(1)`", "`sum(value)`",
+                    "unix_micros(`min(at)`)")
+        .collect()
+    )  # fmt: skip
+    feed.add(("a", at(41), 256))
+    made = (
+        mt.windowed(placed(feed.stream(spark)), key=["key", "since", "until"], time="at")
+        .session(by=F.col("until") - F.col("at"), closed="left")
+        .early(each=True)
+        .agg(n=mt.count(), total=mt.sum("value"))
+    )
+    out = str(tmp_path / "out.duckdb")
+    query = made.start(
+        checkpoint=str(tmp_path / "checkpoint"),
+        results=mt.to_duckdb(out, "w"),
+        rejected=mt.to_parquet(str(tmp_path / "rejected")),
+        available_now=True,
+    )
+    assert query.await_end(120)
+    found = rows(
+        Path(out),
+        "SELECT key, epoch_us(since), epoch_us(until), n, total, epoch_us(window_start) FROM w "
+        "WHERE epoch_us(window_end) = epoch_us(until)",
+    )
+    assert sorted(found) == sorted(map(tuple, known))
+    late = spark.read.parquet(str(tmp_path / "rejected")).select("value", "reason").collect()
+    assert [tuple(row) for row in late] == [(256, "late"), (256, "late")]
+    assert query.progress.adds_up()
+
+
+def test_rows_of_an_array_are_made_in_a_view(spark: SparkSession) -> None:
+    visits = spark.createDataFrame(
+        [("09:00:10", ["a", "b"]), ("09:00:40", ["a"]), ("09:00:50", [])],
+        "clock string, tags array<string>",
+    )
+    text = """
+        WITH v AS (
+            SELECT concat('2026-01-01 ', clock) AS at, explode(tags) AS tag FROM visits
+        )
+        SELECT tag, count(*) AS n FROM v GROUP BY tag, TUMBLE(at, INTERVAL '1' MINUTE)
+    """
+    found = mt.sql(spark, text, visits=visits).results.collect()
+    assert sorted((row["tag"], row["n"]) for row in found) == [("a", 2), ("b", 1)]
+
+
+def test_two_streams_are_aggregated_together(spark: SparkSession) -> None:
+    orders = spark.createDataFrame(
+        [("ann", "2026-01-01 09:00:10", 5)], "user string, at string, price int"
+    )
+    clicks = spark.createDataFrame(
+        [("ann", "2026-01-01 09:00:20", "home"), ("bob", "2026-01-01 09:00:30", "cart")],
+        "user string, at string, page string",
+    )
+    both = orders.unionByName(clicks, allowMissingColumns=True)
+    made = mt.windowed(both, key="user", time="at").tumbling("1 minute")
+    found = made.agg(orders=mt.count("price"), taken=mt.sum("price"), clicks=mt.count("page"))
+    shown = found.results.select("user", "orders", "taken", "clicks").collect()
+    assert sorted(map(tuple, shown)) == [("ann", 1, 5, 1), ("bob", 0, None, 1)]
+
+
+def test_repeats_are_taken_out_in_front(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1), ("a", at(1), 1), ("b", at(2), 1))
+    feed.add(("a", at(1), 1), ("a", at(12), 1))
+    once = feed.stream(spark).withWatermark("at", "1 minute")
+    once = once.dropDuplicatesWithinWatermark(["key", "at"])
+    made = mt.windowed(once, key="key", time="at", lateness="1 minute").tumbling("10 seconds")
+    assert counts(made.early(each=True).agg(n=mt.count()), tmp_path) == [
+        ("a", 1),
+        ("a", 1),
+        ("b", 1),
+    ]
+
+
+def test_the_time_of_the_batch_that_reads_a_row(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1), ("a", at(900), 1))
+    feed.add(("b", at(2), 1))
+    text = """
+        WITH v AS (SELECT key, current_timestamp() AS now FROM t)
+        SELECT key, count(*) AS n FROM v GROUP BY key, TUMBLE(now, INTERVAL '365' DAY) EMIT CHANGES
+    """
+    found = counts(mt.sql(spark, text, t=feed.stream(spark)), tmp_path)
+    assert found == [("a", 2), ("b", 1)]
+
+
+def counts(made: Any, folder: Path) -> list[tuple[Any, ...]]:
+    """What a query of counts has written when it has read all there is."""
+    out = folder / "out.duckdb"
+    query = made.start(
+        checkpoint=str(folder / "checkpoint"),
+        results=mt.to_duckdb(str(out), "w"),
+        available_now=True,
+    )
+    assert query.await_end(120)
+    return sorted(rows(out, "SELECT key, n FROM w"))
