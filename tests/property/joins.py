@@ -85,6 +85,9 @@ def queries(
         windows = None
         if isinstance(bound, Within) and draw(st.booleans()):
             windows = Windows(draw(st.integers(2, 9)), 2, 0, bound.axis)
+        if isinstance(bound, Together):
+            # What bounds a pair are the windows of the sides.
+            windows = bound.windows[0 if name == "left" else -1]
         sides[name] = Side(
             ("key",),
             None if on_rows else "time",

@@ -21,9 +21,11 @@ from muntin.engine import columns
 from muntin.model.joins import SIDES, JoinSpec, Side, SideName
 from muntin.model.policies import Each
 from muntin.standalone.cuts import as_judged, countable, offsets_before, watermarks
+from muntin.standalone.message_buffer import ALWAYS
 from muntin.state.offsets import Offsets
 
 Mask = NDArray[np.bool_]
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -57,18 +59,21 @@ def one_by_one(
     """
     sides = np.frombuffer(order, dtype=np.uint8)
     alone = np.zeros(len(sides), dtype=np.bool_)
-    rows, judged = {}, {}
-    for number, side in enumerate(SIDES):
-        rows[side] = np.flatnonzero(sides == number)
-        if side not in messages:
-            continue
-        given, frame = spec.side(side), messages[side]
+    rows: dict[SideName, Places] = {
+        side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)
+    }
+    counted: dict[SideName, Mask] = {}
+    for side, frame in messages.items():
+        given = spec.side(side)
         if spec.axis == "rows":
-            behind = _behind_offsets(frame, given, taken[side].ends)
+            alone[rows[side]] = _behind_offsets(frame, given, taken[side].ends)
         else:
-            counts = countable(frame, spec.required(side), given.offset, taken[side])
-            behind, judged[side] = _behind_times(frame, given, marks[side], counts)
-        alone[rows[side]] = behind
+            counted[side] = countable(frame, spec.required(side), given.offset, taken[side])
+    before = _marks_before(messages, rows, spec, marks, counted)
+    for side, counts in counted.items():
+        times = messages[side][columns.TIME].fill_null(0).to_numpy()
+        alone[rows[side]] = counts & (times < before[side])
+    judged = {side: as_judged(mark) for side, mark in before.items()}
     if not all(_plain(spec.side(side)) for side in SIDES):
         alone[:] = True
     cut = np.flatnonzero(alone)
@@ -86,12 +91,27 @@ def _plain(side: Side) -> bool:
     return late and side.kept is None and side.firing.rows is None
 
 
-def _behind_times(
-    frame: pl.DataFrame, side: Side, start: int | None, counts: Mask
-) -> tuple[Mask, pl.Series]:
-    before = watermarks(frame, side.lateness, start, counts)
-    times = frame[columns.TIME].fill_null(0).to_numpy()
-    return counts & (times < before), as_judged(before)
+def _marks_before(
+    messages: Mapping[SideName, pl.DataFrame],
+    rows: Mapping[SideName, Places],
+    spec: JoinSpec,
+    marks: Mapping[SideName, int | None],
+    counted: Mapping[SideName, Mask],
+) -> dict[SideName, Places]:
+    """The watermark before each message of a side, as far as its messages are judged by one."""
+    found = {
+        side: watermarks(messages[side], spec.side(side).lateness, marks[side], counts)
+        for side, counts in counted.items()
+    }
+    if not spec.shared_time or len(found) < len(SIDES):
+        return found
+    # What one side has reached when a message of the other comes.
+    reached = np.full(sum(map(len, rows.values())), ALWAYS)
+    for side, counts in counted.items():
+        times = messages[side][columns.TIME].fill_null(0).to_numpy()
+        reached[rows[side]] = np.where(counts, times - spec.side(side).lateness, ALWAYS)
+    shared = np.concatenate([[ALWAYS], np.maximum.accumulate(reached)[:-1]])
+    return {side: np.maximum(mark, shared[rows[side]]) for side, mark in found.items()}
 
 
 def _behind_offsets(frame: pl.DataFrame, side: Side, starts: Mapping[Any, int]) -> Mask:
