@@ -119,9 +119,9 @@ class Kafka:
         ]
         required = [(option, value) for option, value, given in only if given]
         if not BOUNDS_BATCHES:
-            for option, value in required:
+            if required:
                 hint = "leave it out, or take a newer Spark"
-                raise OptionError(option, value, "needs Spark 4.2", hint)
+                raise OptionError(*required[0], "needs Spark 4.2", hint)
             return False
         problem = self._beyond_columns()
         if problem is not None and required:
