@@ -15,7 +15,7 @@ fi
 delta=() iceberg=()
 case "$version" in
     4.2.*) delta=(io.delta:delta-spark_4.2_2.13:4.4.0 io.delta:delta-storage:4.4.0) ;;
-    4.1.*) delta=(io.delta:delta-spark_4.1_2.13:4.2.0 io.delta:delta-storage:4.2.0)
+    4.1.*) delta=(io.delta:delta-spark_4.1_2.13:4.4.0 io.delta:delta-storage:4.4.0)
         iceberg=(org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0) ;;
 esac
 
@@ -31,11 +31,11 @@ if [ ! -f "$venv/.synced" ] || [ uv.lock -nt "$venv/.synced" ] || [ "$pins" -nt 
     touch "$venv/.synced"
 fi
 
-# fetch FOLDER ARTIFACT...: a folder of jars, whole or not at all.
+# fetch FOLDER ARTIFACT...: a folder of these jars and no others, whole or not at all.
 fetch() {
     local jars="build/services/$1" made
     shift
-    [ ! -d "$jars" ] || return 0
+    [ "$(cat "$jars/.artifacts" 2>/dev/null)" != "$*" ] || return 0
     if ! command -v mvn >/dev/null; then
         echo "spark: Maven isn't here to fetch Delta and Iceberg: install it (for instance: sudo apt-get install maven)." >&2
         exit 1
@@ -46,6 +46,8 @@ fetch() {
         # Maven reads no other project's pom there.
         (cd "$made" && mvn --quiet --batch-mode dependency:copy "-Dartifact=$part" "-DoutputDirectory=$made" >&2)
     done
+    echo "$*" >"$made/.artifacts"
+    rm -rf "$jars"
     mv "$made" "$jars"
 }
 
