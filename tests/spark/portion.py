@@ -1,6 +1,6 @@
 """Which transcripts go through Spark: each is a query of its own, and takes seconds.
 
-A few in every run, a third with the slow tests, all of them with ``MUNTIN_TRANSCRIPTS=all``.
+A few in every run, a fifth with the slow tests, all of them with ``MUNTIN_TRANSCRIPTS=all``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ALL = os.environ.get("MUNTIN_TRANSCRIPTS") == "all"
-_ONE_IN = 3
+_ONE_IN = 5
 
 
 def portion(cases: Sequence[Any], every_run: Container[str]) -> list[Any]:
