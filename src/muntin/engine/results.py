@@ -76,18 +76,17 @@ def _holding(emitted: pl.DataFrame) -> pl.Series:
 
 def described(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     """What windows hold, in the order and columns of results but for emission and revision."""
-    emission, revision = pl.lit("").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
-    lowered = results(held.with_columns(emission, revision), combiner)
-    return lowered.drop(columns.EMISSION, columns.REVISION)
+    return _unemitted(held, combiner).drop(columns.EMISSION, columns.REVISION)
 
 
 def no_results(combiner: Combiner) -> pl.DataFrame:
     """Results of nothing, which have the columns and types of all others."""
-    nothing = combiner.no_cells
-    if not isinstance(combiner.spec.windows, Sessions):
-        nothing = nothing.rename({columns.PANE: columns.WINDOW})
-    emission, revision = pl.lit("").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
-    return results(nothing.with_columns(emission, revision), combiner)
+    return _unemitted(combiner.no_windows, combiner)
+
+
+def _unemitted(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
+    emission, revision = pl.lit("").alias(columns.EMISSION), columns.number(columns.REVISION)
+    return results(held.with_columns(emission, revision), combiner)
 
 
 def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:

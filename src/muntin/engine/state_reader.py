@@ -17,7 +17,7 @@ from muntin.engine.joins.as_of import living
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, MET, renamed
 from muntin.engine.key_state import wanted
-from muntin.engine.results import no_results
+from muntin.engine.results import described
 from muntin.engine.windows.operator import combiner, shard
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
@@ -47,7 +47,7 @@ class StateReader:
     @property
     def nothing(self) -> pl.DataFrame:
         """No windows, with the columns and types of all others."""
-        return no_results(self.combiner).drop(columns.EMISSION, columns.REVISION)
+        return described(self.combiner.no_windows, self.combiner)
 
     def key(self, given: Any) -> pl.DataFrame:
         """A key in the types of its columns, under the engine's names: one row."""

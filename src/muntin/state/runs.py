@@ -195,18 +195,14 @@ class Runs:
         """Add rows as new runs, and fold where too many have gathered."""
         if not len(frame):
             return
-        low, high = self._bounds(frame)
+        low, high = extent(frame[self.axis])
         if self.span is None or self._segment(low) == self._segment(high):
             self._add(self._segment(low), frame, low, high)
             return
         segment = (pl.col(self.axis).floordiv(self.span)).alias("__segment")
         parts = frame.with_columns(segment).partition_by("__segment", include_key=True)
         for part in parts:
-            self._add(int(part["__segment"][0]), part.drop("__segment"), *self._bounds(part))
-
-    def _bounds(self, frame: pl.DataFrame) -> tuple[int, int]:
-        places = frame[self.axis]
-        return int(places.min()), int(places.max())  # type: ignore[arg-type]
+            self._add(int(part["__segment"][0]), part.drop("__segment"), *extent(part[self.axis]))
 
     def _add(self, segment: int, frame: pl.DataFrame, low: int, high: int) -> None:
         runs = self._segments.setdefault(segment, [])
@@ -221,7 +217,7 @@ class Runs:
         if self._first is not None and min(r.low for r in folded) < self._first:
             merged = merged.filter(pl.col(self.axis) >= self._first)
         of = tuple(run.number for run in folded) if self.traced else ()
-        runs[start:] = [self._write(merged, *self._bounds(merged), of)] if len(merged) else []
+        runs[start:] = [self._write(merged, *extent(merged[self.axis]), of)] if len(merged) else []
 
     def _folded(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
         """The rows of some runs; ``oldest`` where nothing is stored before them."""
@@ -317,10 +313,14 @@ def frames_of(found: Sequence[Ranged]) -> list[pl.DataFrame]:
     return [frame for frame, _, _ in found]
 
 
+def extent(places: pl.Series) -> tuple[int, int]:
+    """The least and the greatest of places, of which there is one at least."""
+    return int(places.min()), int(places.max())  # type: ignore[arg-type]
+
+
 def ranged(frame: pl.DataFrame, axis: str) -> Ranged:
     """A frame, not empty, with its least and greatest place."""
-    places = frame[axis]
-    return frame, int(places.min()), int(places.max())  # type: ignore[arg-type]
+    return frame, *extent(frame[axis])
 
 
 def join_runs(frames: Sequence[Ranged], axis: str, merge: Merge) -> pl.DataFrame:

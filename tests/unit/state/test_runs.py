@@ -353,8 +353,8 @@ def test_a_manifest_names_its_blobs_also_those_of_manifests_within() -> None:
     runs.append(rows((1, "a", 1), (25, "b", 2)))
     inner = Manifest("windows", tables={"cells": runs.entries()}).dumps()
     spec = SimpleNamespace(to_dict=dict, check_same=lambda stored: None)
-    state = State(CountingBlobs(), spec)
-    state.tables = {"cells": runs.entries()}
+    state = State(CountingBlobs(), FrameCache(), spec)
+    state.stored = {"cells": runs.entries()}
     assert set(store.blobs) <= state.numbers()
-    state.tables, state.partitions = {}, {"p": PartBlobs(store, inner)}
+    state.stored, state.partitions = {}, {"p": PartBlobs(store, inner)}
     assert set(store.blobs) <= state.numbers()

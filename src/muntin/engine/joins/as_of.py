@@ -27,10 +27,10 @@ from muntin.engine.joins.strategy import (
     SideWatermarks,
 )
 from muntin.engine.order import arranged, begins
-from muntin.engine.state import State, StoredTable
+from muntin.engine.state import State
 from muntin.model.joins import SIDES, AsOf, JoinSpec, SideName
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Runs, frames_of
+from muntin.state.runs import frames_of
 
 RowNumbers = NDArray[np.int64]
 _ASKS = "__asks"
@@ -39,14 +39,12 @@ _ASKS = "__asks"
 class WaitingMessages:
     """Left messages for which a newer version may still come."""
 
-    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+    def __init__(self, joiner: Joiner, state: State) -> None:
         self.keys = list(joiner.spec.left.keys)
         self.empty = _empty(joiner, "left")
         self.from_place: int | None = None
-        stored = state.tables.get("left messages", ())
         # They go soon, wherever they lie: nothing would be won by segments.
-        self.messages = Runs(columns.TIME, None, state.blobs, cache, self._living, stored)
-        self.tables: dict[str, StoredTable] = {"left messages": self.messages}
+        self.messages = state.table("left messages", columns.TIME, None, self._living)
 
     @property
     def rows(self) -> int:
@@ -73,16 +71,12 @@ class WaitingMessages:
 class Versions:
     """Right messages: each is its key's version until the next one's time."""
 
-    def __init__(self, joiner: Joiner, state: State, cache: FrameCache, most: int | None) -> None:
+    def __init__(self, joiner: Joiner, state: State, most: int | None) -> None:
         self.keys = list(joiner.spec.right.keys)
         self.most = most
         self.empty = _empty(joiner, "right")
         self.from_place: int | None = None
-        stored = state.tables.get("right messages", ())
-        self.messages = Runs(
-            columns.TIME, None, state.blobs, cache, self._living, stored, self.keys
-        )
-        self.tables: dict[str, StoredTable] = {"right messages": self.messages}
+        self.messages = state.table("right messages", columns.TIME, None, self._living, self.keys)
 
     @property
     def rows(self) -> int:
@@ -117,11 +111,11 @@ class Versions:
 class AsOfJoin(JoinStrategy):
     """Joins by version; see ``JoinStrategy``."""
 
-    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+    def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
         assert isinstance(self.spec.bound, AsOf)
-        self.waiting = WaitingMessages(joiner, state, cache)
-        self.versions = Versions(joiner, state, cache, self.spec.bound.most)
+        self.waiting = WaitingMessages(joiner, state)
+        self.versions = Versions(joiner, state, self.spec.bound.most)
         self.buffers = {"left": self.waiting, "right": self.versions}
 
     def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:

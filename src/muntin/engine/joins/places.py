@@ -28,18 +28,17 @@ from muntin.engine.joins.strategy import (
 from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, AsOf, Joint, SideName, Together, Within
 from muntin.model.policies import Every
-from muntin.state.runs import FrameCache
 
 
 class PlaceJoin(JoinStrategy):
     """Joins by distance or by window; see ``JoinStrategy``."""
 
-    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+    def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
         assert not isinstance(self.spec.bound, Joint | AsOf)
         self.bound: Within | Together = self.spec.bound
         self.buffers: dict[SideName, SideBuffer] = {
-            side: SideBuffer(joiner, side, state, cache) for side in SIDES
+            side: SideBuffer(joiner, side, state) for side in SIDES
         }
 
     @property

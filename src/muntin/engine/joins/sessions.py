@@ -12,6 +12,7 @@ Source: the Samza SQL window operator design (session join windows); sessions as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,9 @@ from muntin.engine.joins.strategy import (
     SideWatermarks,
 )
 from muntin.engine.order import arranged
-from muntin.engine.state import State, StoredTable
+from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
-from muntin.state.runs import FrameCache, Runs, each_once, frames_of
+from muntin.state.runs import each_once, frames_of
 
 # Beside the columns of messages: whether one has found a partner, the last place of its session,
 # and whether it has come in this step. No user's column has such a name.
@@ -43,36 +44,17 @@ _SEGMENTS = 8
 class SessionBuffer:
     """The messages of one side with the last place of their session."""
 
-    def __init__(
-        self,
-        joiner: Joiner,
-        side: SideName,
-        state: State,
-        cache: FrameCache,
-        span: int,
-    ) -> None:
+    def __init__(self, joiner: Joiner, side: SideName, state: State, span: int) -> None:
         self.keys = list(joiner.spec.side(side).keys)
         self.open_from: int | None = None
-        numbers = (pl.lit(0, dtype=pl.Int64).alias(name) for name in (ID, LAST))
+        numbers = columns.number(ID), columns.number(LAST)
         flags = (pl.lit(False).alias(name) for name in (LATE, MET))
         self.empty = joiner.no_messages(side).with_columns(*numbers, *flags)
-        own = joiner.inputs[side]
-        self.messages = Runs(
-            LAST,
-            None,
-            state.blobs,
-            cache,
-            self._living,
-            state.tables.get(f"{side} messages", ()),
-            self.keys,
-            lambda frame: renamed(frame, own),
+        present = partial(renamed, own=joiner.inputs[side])
+        self.messages = state.table(
+            f"{side} messages", LAST, None, self._living, self.keys, present
         )
-        ends = state.tables.get(f"{side} ends", ())
-        self.ends = Runs(LAST, span, state.blobs, cache, each_once, ends, complete=renamed)
-        self.tables: dict[str, StoredTable] = {
-            f"{side} messages": self.messages,
-            f"{side} ends": self.ends,
-        }
+        self.ends = state.table(f"{side} ends", LAST, span, each_once, complete=renamed)
 
     @property
     def rows(self) -> int:
@@ -122,14 +104,14 @@ class SessionBuffer:
 class SessionJoin(JoinStrategy):
     """Joins by session; see ``JoinStrategy``."""
 
-    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+    def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
         assert isinstance(self.spec.bound, Joint)
         self.reach = self.spec.bound.sessions.reach
         graces = [self.spec.side(side).firing.grace for side in SIDES]
         span = max(1, (self.reach + max(graces)) // _SEGMENTS)
         self.buffers: dict[SideName, SessionBuffer] = {
-            side: SessionBuffer(joiner, side, state, cache, span) for side in SIDES
+            side: SessionBuffer(joiner, side, state, span) for side in SIDES
         }
 
     def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
@@ -139,7 +121,7 @@ class SessionJoin(JoinStrategy):
         alone = {side: messages[side][columns.TIME] < opened for side in SIDES}
         if not any(past.any() for past in alone.values()):
             return alone
-        stored = (pl.lit(0, dtype=pl.Int64).alias(ID), pl.lit(False).alias(LATE))
+        stored = columns.number(ID), pl.lit(False).alias(LATE)
         new = {side: messages[side].with_columns(*stored) for side in SIDES}
         rows = self._grouped({side: self._gathered(side, new) for side in SIDES})
         return {side: rows[side].filter(_NEW)[LAST] < opened for side in SIDES}

@@ -18,10 +18,10 @@ from muntin.engine import columns
 from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.retention import RetentionCounter, share
-from muntin.engine.state import State, StoredTable
+from muntin.engine.state import State
 from muntin.model.joins import SideName
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Runs, frames_of
+from muntin.state.runs import Runs, frames_of
 
 _SEGMENTS = 8
 # A table is looked through for some keys only where it has so many times more rows.
@@ -31,39 +31,33 @@ _FEW = 4
 class SideBuffer:
     """The messages of one side."""
 
-    def __init__(
-        self,
-        joiner: Joiner,
-        side: SideName,
-        state: State,
-        cache: FrameCache,
-    ) -> None:
+    def __init__(self, joiner: Joiner, side: SideName, state: State) -> None:
         spec = joiner.spec
         self.side = side
         self.keys = list(spec.side(side).keys)
         self.empty = joiner.no_messages(side).with_columns(
-            pl.lit(0, dtype=pl.Int64).alias(ID), pl.lit(False).alias(LATE)
+            columns.number(ID), pl.lit(False).alias(LATE)
         )
         self.from_place: int | None = state.extra.get("from", {}).get(side)
         reach = getattr(spec.bound, "reach", 1)
         firing = spec.side(side).firing
         span = max(1, (reach + firing.grace) // _SEGMENTS)
-        at, blobs = columns.TIME, state.blobs
+        by_keys = spec.state_layout == "keys"
+        self.messages = state.table(
+            f"{side} messages",
+            columns.TIME,
+            None if by_keys else span,
+            self._living if by_keys else _stacked,
+            self.keys,
+        )
 
-        def table(name: str, keys: Sequence[str] = ()) -> Runs:
-            return Runs(at, span, blobs, cache, _stacked, state.tables.get(name, ()), keys)
+        def table(name: str) -> Runs:
+            return state.table(f"{side} {name}", columns.TIME, span, _stacked)
 
-        names = [f"{side} {name}" for name in ("messages", "matched", "waiting", "held")]
-        if spec.state_layout == "keys":
-            stored = state.tables.get(names[0], ())
-            self.messages = Runs(at, None, blobs, cache, self._living, stored, self.keys)
-        else:
-            self.messages = table(names[0], self.keys)
-        self.matched, self.waiting, self.held = (table(name) for name in names[1:])
-        whole: list[StoredTable] = [self.messages, self.matched, self.waiting, self.held]
-        self.tables = dict(zip(names, whole, strict=True))
+        self.matched, self.waiting, self.held = table("matched"), table("waiting"), table("held")
+        kept = state.extra.get("kept", {}).get(side)
         most = share(firing.rows, spec.buckets)
-        self.kept = RetentionCounter(at, span, most, state.extra.get("kept", {}).get(side))
+        self.kept = RetentionCounter(columns.TIME, span, most, kept)
 
     @property
     def rows(self) -> int:

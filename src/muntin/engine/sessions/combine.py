@@ -43,6 +43,11 @@ class SessionCombiner(Combiner):
         return Windows(gap, gap, 0, self.sessions.axis)
 
     @property
+    def no_windows(self) -> pl.DataFrame:
+        """See ``Combiner``; sessions have bounds in place of numbers."""
+        return self.no_cells.drop(columns.PANE)
+
+    @property
     def reach(self) -> str:
         """The column of the place up to which a message holds its session open, but for the gap."""
         return columns.TIME if self.sessions.by is None else columns.REACH

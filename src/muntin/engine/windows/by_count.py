@@ -16,14 +16,15 @@ from muntin.engine import admission, columns
 from muntin.engine.conditions import marked, unmarked
 from muntin.engine.firing import BatchClock, due, due_by_clock
 from muntin.engine.output import Output
-from muntin.engine.results import described, overflows, results
-from muntin.engine.state import State
+from muntin.engine.results import described
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import first_window, in_columns, window_end, window_start
+from muntin.engine.windows.shard import WindowShard
+from muntin.model.kinds import Paned
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Runs, each_once, frames_of
+from muntin.state.runs import FrameCache, each_once, frames_of
 
 FIRED = "fired"
 # How many messages of its key a row knows of; how many there were before the batch, and how many
@@ -32,55 +33,38 @@ HEAD, BEFORE, NEW = "head", "__muntin_before", "__muntin_new"
 _PLACE, _ZERO = "place", pl.lit(0, dtype=pl.Int64)
 
 
-class ArrivalShard:
-    """Windows by number of arrival of some keys; see ``Shard``."""
+class ArrivalShard(WindowShard):
+    """Windows by number of arrival of some keys, which have no watermark; see ``Shard``."""
+
+    windows: Paned
 
     def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
-        self.combiner = combiner
-        self.spec = combiner.spec
-        self.keys = combiner.keys
-        self.windows = combiner.paned
-        self.state = State(blobs, self.spec)
-        stored = self.state.tables
+        super().__init__(combiner, combiner.paned, blobs, cache)
+        table = self.state.table
         self._identity = [columns.WINDOW, *self.keys]
         # A window that ends with its message is full at once.
         self._early = None if combiner.slides_by_rows else self.spec.firing.early
-        self.cells, self.changes = (
-            Runs(_PLACE, None, blobs, cache, self._newest, stored.get(name, ()), self.keys)
-            for name in ("cells", "changes")
-        )
+        self.cells = table("cells", _PLACE, None, self._newest, self.keys)
+        self.changes = table("changes", _PLACE, None, self._newest, self.keys)
         # The keys that have something to emit, which a clock may wake.
-        self.waiting = Runs(_PLACE, 1, blobs, cache, each_once, stored.get("waiting", ()))
+        self.waiting = table("waiting", _PLACE, 1, each_once)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        state = self.state
-        wall = state.clock(combined, wall)
-        moment = BatchClock(0, 0, 0, 0, wall, state.wall)
+        begun = self._begin(combined, wall, final)
+        moment = begun.moment
         fresh, heads, aside = self._numbered(combined)
         cells, heads = self._with_stored(fresh, heads, moment, final)
         windows = matched(self._composed(cells), heads, self.keys, "inner")
         windows = self._full(windows, final)
         changes = self._changed(fresh, heads)
         emitted = self._emitted(windows, changes, moment)
-        tables = {n: getattr(self, n) for n in ("cells", "changes", "waiting")}
         if final:
-            for table in tables.values():
-                table.drop_before(None)
+            self.state.clear()
         else:
             self._keep(cells, heads)
             self._keep_changes(changes, emitted, heads, moment)
-        state.wall = wall
-        state.save(tables)
-        overflowed = overflows(emitted, self.combiner)
-        return Output(
-            results(emitted, self.combiner),
-            pl.concat([aside, overflowed], how="diagonal"),
-            None,
-            None,
-            dict(state.counts),
-            self.changes.rows,
-            self.cells.rows,
-        )
+        pending, rows = self.changes.rows, self.cells.rows
+        return self._output(begun, combined, emitted, [aside], pending=pending, rows=rows)
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
@@ -270,5 +254,4 @@ class ArrivalShard:
         return self.combiner.no_cells.with_columns(_ZERO.alias(HEAD), _ZERO.alias(_PLACE))
 
     def _no_changes(self) -> pl.DataFrame:
-        nothing = self.combiner.no_cells.rename({columns.PANE: columns.WINDOW})
-        return nothing.with_columns(_ZERO.alias(FIRED))
+        return self.combiner.no_windows.with_columns(_ZERO.alias(FIRED))

@@ -152,8 +152,8 @@ def partials_of(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl
     if len(frame) and all(algebra.slides for algebra in combiner.algebras):
         return frame
     if not len(frame):
-        empty = combiner.no_cells.rename({columns.PANE: columns.WINDOW})
-        return empty.select(columns.WINDOW, *(c for c in empty.columns if c != columns.WINDOW))
+        empty = combiner.no_windows
+        return empty.select(columns.WINDOW, pl.exclude(columns.WINDOW))
     copied = ranges.repeated(cells.drop(columns.PANE), "__range")
     merged = combiner.merge([copied], by=["__range"]).sort("__range")
     missing = [c for c in merged.columns if c not in (*frame.columns, "__range", *combiner.keys)]

@@ -102,6 +102,11 @@ class Combiner:
         """Whether every message has the one window that ends with it."""
         return isinstance(self.spec.windows, Sliding) and self.spec.axis == "rows"
 
+    @property
+    def no_windows(self) -> pl.DataFrame:
+        """Partials of no windows, with the columns and types of all others."""
+        return self.no_cells.rename({columns.PANE: columns.WINDOW})
+
     def combine(
         self, messages: pl.DataFrame, watermark: int | None, taken: Offsets | None = None
     ) -> Combined:

@@ -18,10 +18,8 @@ class SlidingShard(PanedShard):
     """
 
     def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
-        nothing = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]
-        if not self.spec.firing.grace:
-            return full.select(*self._identity, *nothing).clear()
-        return full.select(*self._identity, nothing[0] + 1, nothing[1])
+        once = full.select(*self._identity, columns.number(FIRED, 1), columns.number(LATE))
+        return once if self.spec.firing.grace else once.clear()
 
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
         return composed
@@ -39,7 +37,7 @@ class SlidingShard(PanedShard):
         only = new.select(self.keys).unique()
         reach = self.windows.first_pane(low), self.windows.last_pane(high)
         frames = self.cells.of(only, *reach)
-        stored = self._no_cells()
+        stored = self.combiner.no_cells
         if frames:
             stored = join_runs(frames, columns.PANE, self.combiner.merge)
         touched = changed_sliding(new, stored, low, high, self.combiner)

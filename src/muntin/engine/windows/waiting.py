@@ -16,7 +16,6 @@ from muntin.engine import columns
 from muntin.engine.firing import BatchClock, due, due_by_clock, may_be_due
 from muntin.model.policies import Policy, by_change
 from muntin.state.lookup import matched
-from muntin.state.manifest import Run
 from muntin.state.runs import Merge, Runs, join_runs
 
 BEFORE, _READY = "__muntin_before", "__muntin_ready"
@@ -63,10 +62,6 @@ class Waiting:
     def merge(self) -> Merge:
         """Makes one row of the changes of a window."""
         return self.table.merge
-
-    def entries(self) -> list[Run]:
-        """The table's part of the manifest."""
-        return self.table.entries()
 
     def drop_before(self, window: int | None) -> None:
         """Forget the windows before one; all of them for ``None``."""
