@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.aggregates.algebra import Algebra, Copied
+from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.windows.compose import Line
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
@@ -20,8 +20,10 @@ from muntin.model.aggregates.entry import LIST
 _AT, ROW = "__at", "__row"
 
 
-class CollectedValues(Copied):
+class CollectedValues(Algebra):
     """An aggregate that is a formula over lists of values."""
+
+    slides = False
 
     def __init__(self, index: int, aggregate: Aggregate, dtype: pl.DataType) -> None:
         assert aggregate.entry.formula is not None
@@ -100,8 +102,10 @@ class OverDistinct(CollectedValues):
         )
 
 
-class CollectedRows(Copied):
+class CollectedRows(Algebra):
     """All messages: their places and some columns, as lists side by side."""
+
+    slides = False
 
     def __init__(self, index: int, names: list[str], schema: pl.Schema) -> None:
         self.at = columns.partial(index, "at")

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.aggregates.algebra import Copied
+from muntin.engine.aggregates.algebra import Algebra
 from muntin.model.errors import MissingExtraError
 from muntin.state.hashing import hash_rows
 
@@ -20,12 +20,14 @@ _RANK_BITS = 6
 _HASH_BITS = 40
 
 
-class Distinct(Copied):
+class Distinct(Algebra):
     """``approx_distinct``: HyperLogLog registers as a list of (register, rank) in one number each.
 
     The same set of values gives the same registers in any order and any split.
     Source: Flajolet et al., "HyperLogLog", 2007, with linear counting for small sets.
     """
+
+    slides = False
 
     def __init__(self, index: int, column: str, lg_k: int) -> None:
         self.registers = columns.partial(index, "h")
@@ -77,12 +79,14 @@ class Distinct(Copied):
         return joined["value"].fill_null(0)
 
 
-class Quantile(Copied):
+class Quantile(Algebra):
     """``quantile``: the values while there are at most ``k``, beyond that a KLL sketch.
 
     Source: Karnin, Lang, Liberty, "Optimal quantile approximation in streams", 2016; the sketch
     is Apache DataSketches'.
     """
+
+    slides = False
 
     def __init__(self, index: int, column: str, q: float, k: int) -> None:
         self.values, self.sketch = columns.partial(index, "v"), columns.partial(index, "k")
