@@ -59,8 +59,7 @@ def numbered(
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Messages with offsets that are new as far as is known here; only a shard knows for sure.
 
-    Returns:
-        The new messages, and what is known of all, by attribute of ``Arrival``.
+    With them comes what is known of all messages, by attribute of ``Arrival``.
     """
     messages = flag_unplaced(messages, *offset)
     again = taken.known(messages, *offset)
@@ -81,14 +80,11 @@ def fresh(
     taken: Offsets,
     count: Callable[[Mapping[str, int]], None],
 ) -> tuple[list[pl.DataFrame], dict[str, Any]]:
-    """What is new of what tasks sent to a shard, in the order of arrival.
+    """What is new of what tasks sent to a shard, and the latest time and clock of the whole batch.
 
     The others are counted, and all offsets of the batch are taken from now on. Of several messages
     with one offset the first counts, also where they have different keys: each task brings along
     the offsets of what it has for other shards.
-
-    Returns:
-        The new messages, and the latest time and clock of the whole batch.
     """
     new, latest, clocks = [], [], []
     for arrival, sent in zip(arrivals, messages, strict=True):

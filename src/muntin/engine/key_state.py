@@ -39,10 +39,7 @@ def key_from_text(
 ) -> pl.DataFrame:
     r"""A key that was given as text, in the types of its columns: one row.
 
-    Args:
-        names: The key columns.
-        types: Their types, in words.
-        given: Their values as text; ``\N`` is NULL, as in the files of PostgreSQL and Hive.
+    The text ``\N`` is NULL, as in the files of PostgreSQL and Hive.
     """
     if len(given) != len(names):
         hint = f"give --key once for each of {', '.join(names) or 'no columns'}"

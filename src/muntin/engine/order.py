@@ -41,11 +41,7 @@ class Code:
         return math.prod(self.spans)
 
     def expression(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
-        """The code of each row.
-
-        Args:
-            columns: What to take for a column where it isn't just the column of that name.
-        """
+        """The code of each row; ``columns`` stand in for the columns of their names."""
         code: pl.Expr | None = None
         for name, least, span in zip(self.names, self.least, self.spans, strict=True):
             column = (columns or {}).get(name, pl.col(name)).cast(pl.Int64)

@@ -43,14 +43,7 @@ class Output:
         rejected: Sequence[pl.DataFrame],
         counts: dict[str, int],
     ) -> Output:
-        """What several partitions emit, whose watermarks have nothing in common.
-
-        Args:
-            emitted: What each emits.
-            nothing: Results without a row.
-            rejected: What was rejected before it came to a partition.
-            counts: Messages so far, of all.
-        """
+        """What several partitions emit, whose watermarks have nothing in common."""
         return cls(
             pl.concat([nothing, *(one.results for one in emitted)]),
             pl.concat([*rejected, *(one.rejected for one in emitted)], how="diagonal"),

@@ -17,12 +17,7 @@ _LIVES = "__muntin_lives"
 
 
 def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()) -> pl.DataFrame:
-    """Lower partials to values, in the order of window start, then key; what vanished comes first.
-
-    Returns:
-        The key columns, ``window_start`` and ``window_end`` (microseconds), the aggregates,
-        ``emission``, ``revision``.
-    """
+    """Lower partials to values, by window start, then key; what vanished comes first."""
     spec = combiner.spec
     gone = emitted[columns.EMISSION] == "retract"
     if isinstance(spec.windows, Sessions):

@@ -63,12 +63,7 @@ class RetentionCounter:
         return {"floor": self.floor, "width": width, "counts": list(self._counts.items())}
 
     def learn(self, stored: Callable[[], Iterable[pl.DataFrame]], first: int | None) -> None:
-        """Count what is stored, where that is unknown; before anything else is counted.
-
-        Args:
-            stored: Gives what is stored.
-            first: The first place that is kept; ``None`` where all are.
-        """
+        """Count what is stored, where that is unknown; before anything else is counted."""
         if self.unknown:
             self.unknown = False
             for rows in stored():
@@ -108,8 +103,7 @@ class RetentionCounter:
 def uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
     """What several shards remember together of a limit, which is counted anew.
 
-    Args:
-        floors: Their floors. Of a window that lies before one, some part may be gone.
+    Of a window that lies before one of their floors, some part may be gone.
     """
     floor = max((floor for floor in floors if floor is not None), default=None)
     return {"floor": floor, "width": None, "counts": []}

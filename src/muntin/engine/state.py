@@ -127,14 +127,10 @@ class State:
     def moved(
         self, mark: int | None, reached: int | None, idle: int | None, wall: int, name: str = ""
     ) -> int | None:
-        """Where a batch leaves a watermark: by its messages, or by the clock where it is idle.
+        """Where a batch leaves the watermark of an input: by its messages, or by the clock.
 
-        Args:
-            mark: The watermark before.
-            reached: How far the batch's messages move it; ``None`` where none does.
-            idle: After how long without messages it moves with the clock; ``None`` is never.
-            wall: The wall clock of the batch.
-            name: The input whose watermark it is.
+        The latter where ``idle`` says after how long without messages. ``reached`` is how far the
+        batch's messages move it, if any does.
         """
         active: dict[str, int] = self.extra.get(_ACTIVE, {})
         if reached is not None:

@@ -99,11 +99,7 @@ class FrameBuilder:
         return pl.Datetime("us", dtype.time_zone) if isinstance(dtype, pl.Datetime) else _UTC
 
     def batch(self, given: Any) -> pl.DataFrame | None:
-        """The frame of a batch; ``None`` where it has neither rows nor columns.
-
-        Args:
-            given: A Polars, pandas or Arrow table, or a list of dictionaries.
-        """
+        """The frame of a batch, of any table; ``None`` where it has neither rows nor columns."""
         if isinstance(given, Sequence) and all(isinstance(row, Mapping) for row in given):
             return self._of_mappings(given) if given else None
         frame, garbled = _table(given)
@@ -140,14 +136,10 @@ class FrameBuilder:
         sample: pl.DataType | None = None,
         future: Sequence[int] | None = None,
     ) -> pl.DataFrame:
-        """The frame of messages that came as Python values.
+        """The frame of messages that came as Python values, one per message and field.
 
-        Args:
-            cells: The values by field, one per message; times as ``micros_of`` gives them.
-            length: How many messages there are.
-            sample: The type of times, should it not be known yet.
-            future: Which messages are too far ahead, by number; they are judged here where it
-                isn't given.
+        Times are as ``micros_of`` gives them; ``sample`` is their type, should it not be known yet.
+        ``future`` are the numbers of messages that are too far ahead, if that was judged before.
         """
         time = self.input.time
         if self.columns is None:

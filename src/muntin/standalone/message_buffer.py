@@ -86,11 +86,7 @@ class MessageBuffer:
         return micros_of(time)
 
     def add(self, key: Any, value: Any, time: Any, partition: Any, offset: Any) -> int | str | None:
-        """Let a message wait.
-
-        Returns:
-            Its time in microseconds, or the text of what isn't one.
-        """
+        """Let a message wait; its time comes back in microseconds, or as text if it isn't one."""
         micros = time
         if time.__class__ is not int or self.sample is None or not LEAST <= time <= GREATEST:
             micros = self._micros(time)

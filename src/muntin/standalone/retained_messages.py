@@ -70,10 +70,8 @@ class RetainedMessages:
     def expire(self, edges: Edges, reached: Callable[[Any], int | None] | None = None) -> None:
         """Drop what neither the retention in time nor the one in rows keeps, by segments.
 
-        Args:
-            edges: What is kept, which may be costly to find.
-            reached: By partition, the position up to which the retention may drop: nothing is
-                looked for where no segment lies wholly before it.
+        The edges may be costly to find. Where it is known by partition up to which position the
+        retention may drop, nothing is looked for where no segment lies wholly before it.
         """
         for value, table in self._tables.items():
             if reached is not None and not self._may_expire(table, reached(value)):
@@ -103,13 +101,7 @@ class RetainedMessages:
         self.blobs.save(Manifest("messages", tables=runs, extra={_PARTS: parts}).dumps())
 
     def between(self, start: int | None, end: int | None, nothing: pl.DataFrame) -> pl.DataFrame:
-        """The messages from a position to another, both included, in no order.
-
-        Args:
-            start: Where the stretch begins; ``None`` is open.
-            end: Where it ends, included; ``None`` is open.
-            nothing: An empty frame of messages.
-        """
+        """The messages from a position to another, both included, in no order."""
         found = [nothing]
         at = pl.col(columns.TIME)
         for table in self._tables.values():

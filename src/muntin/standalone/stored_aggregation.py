@@ -55,12 +55,7 @@ class StoredAggregation:
         self._kept: RetainedMessages | None = None
 
     def open(self, builder: FrameBuilder) -> None:
-        """Open what was stored, now that the types of all columns are known.
-
-        Raises:
-            OptionError: When a column has a type that can't be taken.
-            SpecChangedError: When the store was written by another query.
-        """
+        """Open what was stored, now that the types of all columns are known."""
         assert builder.columns is not None
         schema = dict(builder.schema)
         read = [
@@ -127,8 +122,7 @@ class StoredAggregation:
     def due(self) -> tuple[int, int]:
         """Which single messages make something due at once: those outside of two times.
 
-        Returns:
-            A message before the first time, or at or after the second, may let a window emit.
+        One before the first time, or at or after the second, may let a window emit.
         """
         spec, watermark = self.spec, self.watermark
         moving = spec.axis == "rows" or spec.windows.moves

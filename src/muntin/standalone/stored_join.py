@@ -54,12 +54,7 @@ class StoredJoin:
         self.clock = ManualClock()
 
     def open(self, builders: Mapping[SideName, FrameBuilder]) -> None:
-        """Open what was stored, now that the types of all columns are known.
-
-        Raises:
-            OptionError: When keys can't be compared, or names clash.
-            SpecChangedError: When the store was written by another join.
-        """
+        """Open what was stored, now that the types of all columns are known."""
         spec = self.spec
         self._moments = {side: builders[side].moment for side in SIDES}
         self._visible: dict[SideName, list[str]] = {}

@@ -118,11 +118,7 @@ _ALGEBRAS: dict[str, Callable[[BoundAggregate], Algebra]] = {
 
 
 def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
-    """The algebra of an aggregate over columns of these types.
-
-    Raises:
-        OptionError: When a column has a type that the aggregate can't take.
-    """
+    """The algebra of an aggregate over columns of these types, which it must be able to take."""
     check(aggregate, {str(name): shape_of(schema[name]) for name in aggregate.columns})
     bound, entry = BoundAggregate(index, aggregate, schema), aggregate.entry
     if entry.kind in _ALGEBRAS:

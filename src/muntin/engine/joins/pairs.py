@@ -23,11 +23,7 @@ AT, ROW, BUCKET = "__at", "__row", "__bucket"
 
 
 def pairs(left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec) -> tuple[RowNumbers, RowNumbers]:
-    """The row numbers of all pairs of partners.
-
-    Returns:
-        Two arrays of equal length; the pairs are in no order.
-    """
+    """The row numbers of all pairs of partners, in no order."""
     nothing = np.zeros(0, dtype=np.int64)
     if not len(left) or not len(right):
         return nothing, nothing

@@ -181,11 +181,7 @@ class PlaceJoin(JoinStrategy):
     ) -> pl.DataFrame:
         """Store new messages, and emit those unmatched that can find no partner any more.
 
-        Args:
-            side: Whose messages.
-            new: What was let in.
-            met: Who has found a partner in this step, where that matters.
-            moment: What is kept from where.
+        ``met`` are those that have found one in this step, where that matters.
         """
         buffer, place = self.buffers[side], pl.col(columns.TIME)
         # Whether a message came late is stated with its own arrival only.

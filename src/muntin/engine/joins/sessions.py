@@ -269,12 +269,8 @@ def _pairs(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Any, Any]:
 def renamed(frame: pl.DataFrame, own: Sequence[str] = ()) -> pl.DataFrame:
     """A stored frame with the last place of sessions under its present name.
 
-    It was ``last`` once. Where that was a column of the user's, too, the place has taken its
-    values away, and nothing but nulls is left to say.
-
-    Args:
-        frame: Messages, or the keys of sessions with their last places.
-        own: The columns of messages that are the user's.
+    It was ``last`` once. Where that was a column of the user's, too (one of ``own``), the place has
+    taken its values away, and nothing but nulls is left to say.
     """
     if LAST in frame.columns:
         return frame

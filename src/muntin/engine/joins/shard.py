@@ -52,13 +52,7 @@ class JoinShard:
         self.strategy.drop_before(self.strategy.kept_from(self.marks))
 
     def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
-        """Take a batch of both sides in, and emit what is due.
-
-        Args:
-            arrived: The new messages of this shard, by side.
-            wall: The wall clock, microseconds; the messages' own clock goes before it.
-            final: Whether the input has ended.
-        """
+        """Take a batch of both sides in, and emit what is due; see ``Shard``."""
         new = {side: fresh_side(self.joiner, side, arrived[side], self.state) for side in SIDES}
         wall = self.state.clock(new.values(), wall)
         taken, rejected = self._admit(new)

@@ -108,11 +108,7 @@ def _gap(messages: pl.DataFrame, by: str) -> pl.Expr:
 
 
 def joined(frames: Sequence[pl.DataFrame], combiner: SessionCombiner) -> pl.DataFrame:
-    """One row a stretch of activity, out of rows that may touch each other.
-
-    Returns:
-        The same columns; rows of one key lie farther than a gap from each other.
-    """
+    """One row a stretch of activity, out of rows of one key that may touch each other."""
     rows, group = grouped(frames, combiner)
     if not len(rows) or int(group[-1]) == len(rows) - 1:
         return rows

@@ -78,17 +78,9 @@ def spans_of(laid: SortedCells, sliding: Sliding, low: int, high: int) -> Window
 
 
 def compose_sliding(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
-    """Compose windows ``low`` to ``high`` (both included) out of cells.
+    """Compose windows ``low`` to ``high`` (both included) out of cells, each key and place once.
 
-    Args:
-        cells: One row per key and place (each at most once), also the places just before a window
-            that make it.
-        low: The earliest window wanted.
-        high: The latest window wanted.
-        combiner: The query's algebras.
-
-    Returns:
-        ``window``, the keys, ``n`` and the partials: one row per key and window.
+    There must also be the places just before a window that make it. See ``overlap.compose``.
     """
     laid = SortedCells.of(cells, combiner.keys)
     return partials_of(laid, spans_of(laid, _sliding(combiner), low, high), combiner)
@@ -99,15 +91,8 @@ def changed_sliding(
 ) -> pl.DataFrame:
     """The windows that new messages change or make, with what is new in each.
 
-    A window that didn't exist before is new with all that it holds.
-
-    Args:
-        fresh: Cells of the batch.
-        stored: Cells of the same keys from one span and one place before the first of them to
-            one span behind the last.
-        low: The earliest window wanted.
-        high: The latest window wanted.
-        combiner: The query's algebras.
+    A window that didn't exist before is new with all that it holds. The stored cells are those of
+    the same keys from one span and one place before the first fresh one to a span behind the last.
     """
     sliding = _sliding(combiner)
     both = combiner.merge([stored, fresh])

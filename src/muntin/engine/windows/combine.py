@@ -110,13 +110,9 @@ class Combiner:
     def combine(
         self, messages: pl.DataFrame, watermark: int | None, taken: Offsets | None = None
     ) -> Combined:
-        """Combine the messages of a batch before the shuffle.
+        """Combine the messages of a batch before the shuffle; see ``judge``.
 
-        Args:
-            messages: See ``judge``.
-            watermark: The watermark in force; ``None`` before the first batch.
-            taken: The offsets taken before, as far as they are known here; a message whose offset
-                is among them goes no further.
+        A message whose offset is among those that are known to be taken goes no further.
         """
         if not self.forwards:
             return self.judge(messages, watermark)
@@ -129,12 +125,9 @@ class Combiner:
         return Combined(self.no_cells, self._sent(new), rejected=self.nothing_rejected, **known)
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
-        """Classify and lift one frame of messages.
+        """Classify and lift one frame of messages, by the watermark in force.
 
-        Args:
-            messages: The input columns, ``columns.TIME``, and any of the flag columns
-                ``KEEP``, ``MALFORMED``, ``FUTURE``.
-            watermark: The watermark in force; ``None`` before the first batch.
+        They have ``columns.TIME``, and any of the flags ``KEEP``, ``MALFORMED``, ``FUTURE``.
         """
         messages = self._keyed(messages)
         taken, rejected = self.part(messages, watermark)
@@ -145,10 +138,9 @@ class Combiner:
         return combined
 
     def defer(self, messages: pl.DataFrame) -> tuple[Combined, pl.DataFrame]:
-        """Set aside what can be judged without a watermark; the rest is combined where it is known.
+        """Combine what can be judged without a watermark, and give the messages that can't.
 
-        Returns:
-            All but the cells and the count of what counts, and the messages that may still.
+        What is combined lacks cells, and the count of what counts.
         """
         messages = self._keyed(messages)
         taken, rejected = self.part(messages, None)
@@ -310,8 +302,7 @@ class Combiner:
     def complete(self, cells: pl.DataFrame) -> pl.DataFrame:
         """Cells with the partials of aggregates that were added since they were stored.
 
-        Returns:
-            The same rows; the partials that were missing are those of a message without values.
+        These partials are those of a message without values.
         """
         missing = [c for c in self.no_cells.columns if c not in cells.columns and c != columns.PANE]
         if not missing:
@@ -327,12 +318,7 @@ class Combiner:
     def merge(
         self, frames: Sequence[pl.DataFrame], by: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Merge rows of partials that have the same key and pane.
-
-        Args:
-            frames: Frames of cells, earlier ones first.
-            by: What to group by; the keys and the pane where it isn't given.
-        """
+        """Merge rows of partials that have the same key and pane, earlier frames first."""
         full = [f for f in frames if len(f)] or list(frames[:1])
         if len(full) == 1 and by is None:
             return full[0]

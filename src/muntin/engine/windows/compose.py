@@ -90,14 +90,10 @@ class Flat(Line):
         n: int,
         wanted: tuple[int, int] | None = None,
     ) -> None:
-        """Lay out cells.
+        """Lay out cells, of which each has a pane, and may have another key than the one before.
 
-        Args:
-            pane: The pane of each cell.
-            new_key: Whether a cell has another key than the one before.
-            n: How many panes make a window.
-            wanted: The first pane of the first window that is wanted, and the last pane of the
-                last; no cell lies outside. All windows are wanted where it isn't given.
+        ``n`` panes make a window. All windows are wanted, or those from a first pane to a last one,
+        outside of which no cell lies.
         """
         self.n = n
         steps = np.minimum(np.diff(pane, prepend=pane[:1]), n)

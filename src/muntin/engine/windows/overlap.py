@@ -18,9 +18,7 @@ from muntin.state.lookup import matched
 def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Compose windows ``low`` to ``high`` (both included) out of cells.
 
-    Returns:
-        ``window``, the keys, ``n`` and the partials: one row per key and window with at least one
-        message, in no order that is promised.
+    One row comes of each key and window with at least one message, in no order.
     """
     composed = _composed(cells, low, high, combiner)
     if not combiner.slides_by_rows:

@@ -17,8 +17,7 @@ from muntin.engine.windows.compose import Combine, Line, Parts
 class Prefixes(Line):
     """The rows of each group from its first one up to each.
 
-    Args:
-        first: Whether a row is the first of its group; the very first one is.
+    Groups begin where ``first`` says so; the very first row does.
     """
 
     def __init__(self, first: NDArray[np.bool_]) -> None:
