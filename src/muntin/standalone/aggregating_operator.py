@@ -8,16 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine import columns
 from muntin.model.errors import MuntinError
 from muntin.model.spec import WindowSpec
 from muntin.standalone.input_fields import InputFields
-from muntin.standalone.input_stream import InputStream
-from muntin.standalone.message_buffer import ALWAYS, NEVER
+from muntin.standalone.input_stream import ALWAYS, NEVER, InputStream
 from muntin.standalone.operator import MOST_WAITING, StandaloneOperator, TimeLike, machine_clock
 from muntin.standalone.pending_outputs import Receiver
 from muntin.standalone.screen import Screen
-from muntin.standalone.stored_aggregation import StepRows, StoredAggregation
+from muntin.standalone.stored_aggregation import StoredAggregation
 from muntin.stores import KeyValue, KeyValueBlobs
 
 
@@ -46,8 +44,7 @@ class AggregatingOperator(StandaloneOperator):
         self._not_due = (ALWAYS, NEVER) if downstream is None else (NEVER, ALWAYS)
         with self.store.opening():
             self._stream = InputStream(InputFields.of_query(spec), clock, schema, self.store, name)
-            self._buffer = self._stream.buffer
-            self._screen = None if errors is None else Screen(spec, self._buffer)
+            self._screen = None if errors is None else Screen(spec, self._stream)
             kept = KeyValueBlobs(self.store, name=f"{name}.messages") if keep_messages else None
             self._windows = StoredAggregation(spec, KeyValueBlobs(self.store, name=name), kept)
             if self._stream.known:
@@ -84,11 +81,13 @@ class AggregatingOperator(StandaloneOperator):
                 message is rejected as malformed.)
         """
         self._check_accepting()  # step 1
-        micros = self._buffer.add(key, value, time, partition, offset)
+        micros = self._stream.add(key, value, time, partition, offset)
+        # What may be rejected goes to ``errors`` at once.
+        rejects = self._screen is not None and self._screen.may_reject
         if (
-            len(self._buffer) >= MOST_WAITING
+            len(self._stream) >= MOST_WAITING
             or self._is_due(micros)
-            or self._may_be_rejected(micros)
+            or (rejects and rejects(micros))
         ):
             self._drain()
             self._deliver()
@@ -112,7 +111,7 @@ class AggregatingOperator(StandaloneOperator):
         self._drain()
         messages = self._stream.builder.batch(batch)
         if messages is None:
-            if not final or not self._open:
+            if not final or not self._windows.is_open:
                 return
             messages = self._stream.none()
         self._open_windows()
@@ -146,15 +145,11 @@ class AggregatingOperator(StandaloneOperator):
     def _snapshot(self, start: TimeLike, end: TimeLike, only: pl.DataFrame | None) -> pl.DataFrame:
         """What the windows hold that overlap a range of the axis."""
         self._catch_up()
-        if not self._open:
-            return self._no_rows().results.drop(columns.EMISSION, columns.REVISION)
         return self._windows.snapshot(*self._edges(start, end), only)
 
     def _messages(self, start: Any, end: Any) -> pl.DataFrame:
         """The kept messages from a position to another."""
         self._catch_up()
-        if not self._open:
-            return pl.DataFrame()
         return self._windows.messages(*self._edges(start, end))
 
     def _edges(self, start: TimeLike, end: TimeLike) -> tuple[int | None, int | None]:
@@ -166,12 +161,8 @@ class AggregatingOperator(StandaloneOperator):
             return first == NEVER
         return bool(time < first or time >= last)
 
-    def _may_be_rejected(self, time: Any) -> bool:
-        """Whether a message may be rejected, and goes to ``errors`` at once then."""
-        return self._screen is not None and self._screen.may_reject(time)
-
     def _open_windows(self) -> None:
-        if self._open:
+        if self._windows.is_open:
             return
         try:
             self._windows.open(self._stream.builder)
@@ -179,16 +170,15 @@ class AggregatingOperator(StandaloneOperator):
             self._stream.builder.forget()
             raise
         self._stream.settle()
-        self._open = True
         if self._screen is not None:
             self._screen.drained(self._windows.watermark)
 
     def _drain(self) -> None:
-        if not len(self._buffer):
+        if not len(self._stream):
             return
         messages = self._stream.waiting()
         self._open_windows()
-        self._buffer.clear()
+        self._stream.clear()
         self._run(lambda: self._windows.take_each(messages))
 
     def _after_step(self) -> None:
@@ -196,11 +186,3 @@ class AggregatingOperator(StandaloneOperator):
             self._not_due = self._windows.due()
         if self._screen is not None:
             self._screen.drained(self._windows.watermark)
-
-    def _no_rows(self) -> StepRows:
-        if self._open:
-            return self._windows.empty
-        named = [*self.spec.keys, columns.WINDOW_START, columns.WINDOW_END, *self.spec.aggregates]
-        results = dict.fromkeys([*named, columns.EMISSION, columns.REVISION], pl.Null())
-        rejected = dict.fromkeys([columns.REASON, columns.WATERMARK, "unread"], pl.Null())
-        return StepRows(pl.DataFrame(schema=results), pl.DataFrame(schema=rejected))
