@@ -1,4 +1,4 @@
-"""What a task knows of its messages beside the messages themselves, for windows and joins alike."""
+"""What a task knows of its messages beside the messages, and sends to shards with them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.admission import admit, flag_unplaced
+from muntin.engine.operator import REJECTED, Part, Task
 from muntin.model.axis import Axis
 from muntin.model.counts import summed
 from muntin.model.spec import DUPLICATES
@@ -42,16 +43,25 @@ class Arrival:
     clocks: Sequence[Timed] = ()
 
 
-def known_of(arrivals: Sequence[Arrival]) -> dict[str, Any]:
-    """What several know together, but the rejected messages, as plain JSON by attribute."""
-    return {
-        "counts": summed(arrival.counts for arrival in arrivals),
-        "latest": _greatest(arrival.latest for arrival in arrivals),
+def parts_of(
+    arrivals: Sequence[Arrival], frames: Mapping[str, Mapping[int, pl.DataFrame]], task: Task
+) -> list[Part]:
+    """A part for each shard, so that all know the greatest time of the whole task."""
+    known = {
+        "latest": _greatest([*(arrival.latest for arrival in arrivals), task.reached()]),
         "clock": _greatest(arrival.clock for arrival in arrivals),
         "offsets": [stretch for arrival in arrivals for stretch in arrival.offsets],
         "times": greatest_of(arrival.times for arrival in arrivals),
         "clocks": greatest_of(arrival.clocks for arrival in arrivals),
     }
+    found = [Part(number, {"arrival": {"counts": {}, **known}}) for number in range(task.shards)]
+    for name, by_shard in frames.items():
+        for number, frame in by_shard.items():
+            found[number].frames[name] = frame
+    # The task's rejected messages and counts go to one shard, to be emitted once.
+    found[0].header["arrival"]["counts"] = summed(arrival.counts for arrival in arrivals)
+    found[0].frames[REJECTED] = pl.concat([arrival.rejected for arrival in arrivals])
+    return found
 
 
 def numbered(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 
+from muntin.engine import columns
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
 
@@ -34,6 +35,17 @@ class Output:
     counts: dict[str, int] = field(default_factory=dict)
     pending: int = 0
     rows: int = 0
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """What the shard has counted, for a host to sum up."""
+        return {
+            "watermark": self.watermark,
+            "counts": self.counts,
+            "pending": self.pending,
+            "rows": self.rows,
+            "fired": dict(self.results[columns.EMISSION].value_counts().iter_rows()),
+        }
 
     @classmethod
     def together(

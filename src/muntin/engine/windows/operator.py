@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.arrival import parts_of
 from muntin.engine.conditions import check
 from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
 from muntin.engine.output import Output, Shard
-from muntin.engine.parts import parts_of, progress_of
 from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
@@ -82,7 +82,7 @@ class WindowStep:
         made = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
         rows = {RESULTS: made.results, REJECTED: self._rejected(made)}
         return StepOutput(
-            rows, progress_of(made), Judged(True, made.watermark, self.shard.state.offsets)
+            rows, made.progress, Judged(True, made.watermark, self.shard.state.offsets)
         )
 
     def _rejected(self, made: Output) -> pl.DataFrame:
