@@ -45,6 +45,13 @@ def shape_of(dtype: pl.DataType) -> Shape:
     return Shape(text, _FAMILIES.get(type(dtype), "other"))
 
 
+def moment_of(dtype: pl.DataType) -> pl.DataType:
+    """The type of a point in time, where messages have theirs in a column of some type."""
+    if dtype.is_integer():
+        return pl.Int64()
+    return pl.Datetime("us", dtype.time_zone if isinstance(dtype, pl.Datetime) else "UTC")
+
+
 def _made(dtype: object) -> pl.DataType:
     return cast(pl.DataType, dtype() if isinstance(dtype, type) else dtype)
 

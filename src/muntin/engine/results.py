@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.dtypes import moment_of
 from muntin.engine.order import arranged
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.panes import window_end, window_start
@@ -104,6 +105,9 @@ def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     )
     if spec.axis == "time":
         rows = rows.with_columns(start.alias(columns.TIME))
+        if spec.time in combiner.schema and spec.time not in rows.columns:
+            dtype = combiner.schema[spec.time]
+            rows = rows.with_columns(start.cast(moment_of(dtype)).cast(dtype).alias(spec.time))
     elif spec.offset is not None:
         name = spec.offset[1]
         rows = rows.with_columns(start.cast(combiner.schema[name], strict=False).alias(name))

@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
+from muntin.engine.dtypes import moment_of
 from muntin.engine.sessions.combine import no_gap
 from muntin.engine.utf8 import GARBLED, frame_of, from_pandas
 from muntin.model.errors import OptionError
@@ -95,10 +96,7 @@ class FrameBuilder:
     def moment(self) -> pl.DataType:
         """The type of a point in time, as the time field has it."""
         time = self.input.time
-        dtype = _UTC if time is None or self.columns is None else self.columns[time]
-        if dtype.is_integer():
-            return pl.Int64()
-        return pl.Datetime("us", dtype.time_zone) if isinstance(dtype, pl.Datetime) else _UTC
+        return moment_of(_UTC if time is None or self.columns is None else self.columns[time])
 
     def batch(self, given: Any) -> pl.DataFrame | None:
         """The frame of a batch, of any table; ``None`` where it has neither rows nor columns."""

@@ -197,13 +197,8 @@ class StoredAggregation(StoredWindows):
         return None if reached is None else reached - self.spec.firing.retention
 
     def _rows(self, made: Output) -> StepRows:
-        frame, time = made.rejected, self.spec.time
-        if time is not None and len(frame) and (frame[columns.REASON] == "overflow").any():
-            # Rows that stand for windows have only the engine's own time.
-            moment = pl.col(columns.TIME).cast(self._moment).cast(frame.schema[time])
-            frame = frame.with_columns(pl.coalesce(time, moment).alias(time))
         watermark = pl.coalesce(JUDGED, pl.lit(made.judged, dtype=pl.Int64)).cast(self._moment)
-        rejected = frame.select(
+        rejected = made.rejected.select(
             *self._visible,
             columns.REASON,
             watermark.alias(columns.WATERMARK),

@@ -30,6 +30,7 @@ from muntin.engine.joins.strategy import (
     SideWatermarks,
 )
 from muntin.engine.order import arranged
+from muntin.engine.sessions.combine import session_numbers
 from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
 from muntin.state.runs import each_once, frames_of
@@ -197,14 +198,8 @@ class SessionJoin(JoinStrategy):
         rows = pl.concat(slim)
         keys = [name for name in rows.columns if name.startswith("k")]
         rows = arranged(rows, [*keys, _AT])
-        if len(rows):
-            changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in keys)
-            far = pl.col(_AT) - pl.col(_AT).shift(1) >= self.reach
-            begins = rows.select((changed | far).fill_null(True)).to_series().to_numpy().copy()
-            begins[0] = True
-        else:
-            begins = np.zeros(0, dtype=bool)
-        rows = rows.with_columns(pl.Series(_GROUP, np.cumsum(begins), dtype=pl.Int64))
+        group = session_numbers(rows, keys, _AT, _AT, self.reach)
+        rows = rows.with_columns(pl.Series(_GROUP, group, dtype=pl.Int64))
         rows = rows.with_columns(
             pl.col(_AT).max().over(_GROUP).alias(LAST),
             pl.col(_NEW).any().over(_GROUP).alias("grows"),

@@ -122,13 +122,19 @@ def grouped(
     full = [f for f in frames if len(f)] or list(frames[:1])
     rows = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
     rows = arranged(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
-    if not len(rows):
-        return rows, np.zeros(0, dtype=np.int64)
-    new_key = begins(rows, combiner.keys)
-    first, last = rows[columns.FIRST].to_numpy(), rows[columns.LAST].to_numpy()
-    far = first[1:] - _reached(np.cumsum(new_key), last)[:-1] >= combiner.sessions.reach
-    new_key[1:] |= far
-    return rows, np.cumsum(new_key) - 1
+    bounds = columns.FIRST, columns.LAST
+    return rows, session_numbers(rows, combiner.keys, *bounds, combiner.sessions.reach)
+
+
+def session_numbers(
+    rows: pl.DataFrame, keys: Sequence[str], first: str, last: str, reach: int
+) -> NDArray[np.int64]:
+    """The session of each row; rows are in the order of key and first place."""
+    begun = begins(rows, keys)
+    if len(rows):
+        reached = _reached(np.cumsum(begun), rows[last].to_numpy())
+        begun[1:] |= rows[first].to_numpy()[1:] - reached[:-1] >= reach
+    return np.cumsum(begun) - 1
 
 
 def _reached(key: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -164,7 +164,7 @@ class ArrivalShard(WindowShard):
         stored = frames_of(self.changes.of(heads.select(self.keys))) if len(heads) else []
         waiting = self._newest(stored, self._no_changes())
         waiting = waiting.filter(pl.col(columns.WINDOW).is_not_null())
-        new = in_windows(fresh, None, None, self.combiner).drop(columns.PANE)
+        new = in_windows(fresh, None, None, self.combiner.paned).drop(columns.PANE)
         both = [waiting, new.with_columns(_ZERO.alias(FIRED))]
         rows = pl.concat([f for f in both if len(f)] or both[:1], how="diagonal")
         fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum())

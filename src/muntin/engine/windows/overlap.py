@@ -95,15 +95,14 @@ def _copied(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
     if low == high:
         copied = cells.with_columns(pl.lit(low, dtype=pl.Int64).alias(columns.WINDOW))
     else:
-        copied = in_windows(cells, low, high, combiner)
+        copied = in_windows(cells, low, high, combiner.paned)
     return combiner.merge([copied.drop(columns.PANE)], by=[columns.WINDOW, *combiner.keys])
 
 
 def in_windows(
-    cells: pl.DataFrame, low: int | None, high: int | None, combiner: Combiner
+    cells: pl.DataFrame, low: int | None, high: int | None, windows: Paned
 ) -> pl.DataFrame:
     """Copy each cell to all windows that contain it, between bounds (both included)."""
-    windows = combiner.paned
     pane = pl.col(columns.PANE)
     first, last = first_window(pane, windows), last_window(pane, windows)
     if low is not None:

@@ -182,10 +182,10 @@ class PanedShard(WindowShard):
         if self.spec.firing.accumulate:
             frames = [f.select(*self.keys, columns.PANE, columns.MESSAGES) for f in frames]
         if high is not None and low > high:
-            touched = in_windows(frames[0].clear(), None, None, self.combiner)
+            touched = in_windows(frames[0].clear(), None, None, self.combiner.paned)
         else:
             touched = pl.concat(
-                [in_windows(f, low, high, self.combiner) for f in frames], how="diagonal"
+                [in_windows(f, low, high, self.combiner.paned) for f in frames], how="diagonal"
             )
         return self._merge_changes([touched.drop(columns.PANE)])
 
