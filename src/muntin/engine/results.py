@@ -34,7 +34,8 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
         emitted = arranged(emitted, order or [columns.WINDOW, *combiner.keys])
         end = window_end(emitted[columns.WINDOW], combiner.numbered)
     identity = emitted.select(
-        *_named_keys(combiner),
+        # Of a query without keys the engine's one key isn't emitted.
+        *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.keys, strict=False)),
         _starts(emitted, combiner).alias(columns.WINDOW_START),
         end.alias(columns.WINDOW_END),
     )
@@ -120,9 +121,3 @@ def _starts(emitted: pl.DataFrame, combiner: Combiner) -> pl.Series:
         return emitted[columns.FIRST]
     start = window_start(emitted[columns.WINDOW], combiner.numbered)
     return start.clip(lower_bound=0) if combiner.slides_by_rows else start
-
-
-def _named_keys(combiner: Combiner) -> list[pl.Expr]:
-    # Of a query without keys the engine's one key isn't emitted.
-    pairs = zip(combiner.keys, combiner.spec.keys, strict=False)
-    return [pl.col(key).alias(name) for key, name in pairs]

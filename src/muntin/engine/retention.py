@@ -37,6 +37,7 @@ class RetentionCounter:
         span: How many places make a segment of the table.
         most: How many messages may be kept; ``None``: any number.
         stored: What ``entries`` gave when the manifest was written.
+        count: The column of how many messages a row stands for; ``None`` where it is one.
 
     Attributes:
         unknown: Whether what is stored is still to be counted: there was no limit, or another
@@ -46,10 +47,16 @@ class RetentionCounter:
     """
 
     def __init__(
-        self, axis: str, span: int, most: int | None, stored: dict[str, Any] | None = None
+        self,
+        axis: str,
+        span: int,
+        most: int | None,
+        stored: dict[str, Any] | None = None,
+        count: str | None = columns.MESSAGES,
     ) -> None:
         self.axis = axis
         self.most = most
+        self._messages = pl.len() if count is None else pl.col(count).sum()
         self._width = max(1, span // _A_SEGMENT)
         self.floor: int | None = stored["floor"] if stored else None
         # An earlier build didn't write down the width.
@@ -74,7 +81,7 @@ class RetentionCounter:
         if self.most is None or not len(rows):
             return
         stretch = pl.col(self.axis).floordiv(self._width).alias("stretch")
-        for at, n in rows.group_by(stretch).agg(pl.col(columns.MESSAGES).sum()).iter_rows():
+        for at, n in rows.group_by(stretch).agg(self._messages).iter_rows():
             self._counts[at] = self._counts.get(at, 0) + sign * n
             if not self._counts[at]:
                 del self._counts[at]

@@ -44,10 +44,7 @@ class FrameBuilder:
     """Makes the frames of one operator."""
 
     def __init__(
-        self,
-        read: InputFields,
-        clock: Callable[[], int],
-        schema: Mapping[str, Any] | None = None,
+        self, read: InputFields, clock: Callable[[], int], schema: Mapping[str, Any] | None = None
     ) -> None:
         self.input = read
         self.clock = clock

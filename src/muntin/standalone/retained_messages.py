@@ -7,7 +7,7 @@ the operator sees to: a replayed message never gets here).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,10 +36,6 @@ class _Table:
     kept: RetentionCounter
     first: int | None
 
-    def counted(self) -> Iterator[pl.DataFrame]:
-        """What is stored, as it is counted."""
-        return map(_counted, self.runs.everything())
-
 
 class RetainedMessages:
     """Messages by position: their event time, or on the rows axis the offset in their partition."""
@@ -63,9 +59,9 @@ class RetainedMessages:
             parts = messages.partition_by(self.partition, as_dict=True)
         for (value,), part in parts.items():
             table = self._tables.setdefault(value, self._table([], None, None))
-            table.kept.learn(table.counted, table.first)
+            table.kept.learn(table.runs.everything, table.first)
             table.runs.append(part)
-            table.kept.add(_counted(part))
+            table.kept.add(part)
 
     def expire(self, edges: Edges, reached: Callable[[Any], int | None] | None = None) -> None:
         """Drop what neither the retention in time nor the one in rows keeps, by segments.
@@ -113,20 +109,8 @@ class RetainedMessages:
         return pl.concat(found)
 
     def _table(
-        self,
-        entries: Sequence[Run],
-        counts: dict[str, Any] | None,
-        first: int | None,
+        self, entries: Sequence[Run], counts: dict[str, Any] | None, first: int | None
     ) -> _Table:
-        runs = Runs(columns.TIME, self.span, self.blobs, self.cache, _stacked, entries)
-        return _Table(
-            runs, RetentionCounter(columns.TIME, self.span, self.spec.firing.rows, counts), first
-        )
-
-
-def _counted(messages: pl.DataFrame) -> pl.DataFrame:
-    return messages.with_columns(pl.lit(1).alias(columns.MESSAGES))
-
-
-def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(frames)
+        runs = Runs(columns.TIME, self.span, self.blobs, self.cache, pl.concat, entries)
+        most = self.spec.firing.rows
+        return _Table(runs, RetentionCounter(columns.TIME, self.span, most, counts, None), first)

@@ -202,11 +202,7 @@ class Moments(Algebra):
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         parts = [cells[c].cast(pl.Float64).to_numpy() for c in (self.n, self.m, self.d)]
         n, m, d = line.combine(parts, _chan)
-        return [
-            pl.Series(self.n, n.astype(np.int64)),
-            pl.Series(self.m, m),
-            pl.Series(self.d, d),
-        ]
+        return [pl.Series(self.n, n.astype(np.int64)), pl.Series(self.m, m), pl.Series(self.d, d)]
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         n, mean = pl.col(self.n), pl.col(self.m)

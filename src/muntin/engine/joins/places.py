@@ -143,10 +143,7 @@ class PlaceJoin(JoinStrategy):
         """
         stored = {side: self._asked(side, new[OTHER[side]]) for side in SIDES}
         there = pl.concat([stored["right"], new["right"]])
-        found = [
-            self._partners(new["left"], there),
-            self._partners(stored["left"], new["right"]),
-        ]
+        found = [self._partners(new["left"], there), self._partners(stored["left"], new["right"])]
         left, right = (pl.concat(parts) for parts in zip(*found, strict=True))
         met: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
         marked = {side: met[side].unique(ID) for side in self.spec.marked}
@@ -173,11 +170,7 @@ class PlaceJoin(JoinStrategy):
         return left[rows[0]], right[rows[1]]
 
     def _close(
-        self,
-        side: SideName,
-        new: pl.DataFrame,
-        met: pl.DataFrame | None,
-        moment: JoinClock,
+        self, side: SideName, new: pl.DataFrame, met: pl.DataFrame | None, moment: JoinClock
     ) -> pl.DataFrame:
         """Store new messages, and emit those unmatched that can find no partner any more.
 

@@ -57,7 +57,7 @@ class SideBuffer:
         self.matched, self.waiting, self.held = table("matched"), table("waiting"), table("held")
         kept = state.extra.get("kept", {}).get(side)
         most = share(firing.rows, spec.buckets)
-        self.kept = RetentionCounter(columns.TIME, span, most, kept)
+        self.kept = RetentionCounter(columns.TIME, span, most, kept, None)
 
     @property
     def rows(self) -> int:
@@ -114,9 +114,9 @@ class SideBuffer:
 
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages."""
-        self.kept.learn(lambda: map(_counted, self.messages.everything()), self.from_place)
+        self.kept.learn(self.messages.everything, self.from_place)
         self.messages.append(messages)
-        self.kept.add(_counted(messages))
+        self.kept.add(messages)
 
     def limited(self) -> int | None:
         """The first place that the limit of rows leaves, if it is beyond what is kept now."""
@@ -163,10 +163,6 @@ class SideBuffer:
         if low is not None:
             inside = inside & (pl.col(columns.TIME) >= low)
         return pl.concat(frames).filter(inside)
-
-
-def _counted(messages: pl.DataFrame) -> pl.DataFrame:
-    return messages.select(columns.TIME, pl.lit(1).alias(columns.MESSAGES))
 
 
 def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -163,9 +163,8 @@ class SessionShard(WindowShard):
         """The late messages among the doubtful ones; the others are counted."""
         if doubtful is None:
             return self.combiner.nothing_rejected
-        named = zip(self.keys, self.combiner.message_keys, strict=True)
         bounds = rows.select(
-            *(pl.col(key).alias(name) for key, name in named),
+            *(pl.col(key).alias(name) for name, key in self.combiner.named.items()),
             pl.col(columns.FIRST).alias("__first"),
             pl.col(columns.LAST).alias("__last"),
         ).filter(pl.Series(lost[group]))
@@ -202,11 +201,7 @@ class SessionShard(WindowShard):
         return self._no_sessions()
 
     def _asked(
-        self,
-        named: Sequence[Ranged],
-        low: int | None,
-        high: int | None,
-        but: pl.DataFrame,
+        self, named: Sequence[Ranged], low: int | None, high: int | None, but: pl.DataFrame
     ) -> pl.DataFrame:
         """Sessions that some rows name, as they are now, but for those absorbed in this batch."""
         frames = [frame.select(self._bounds) for frame, _, _ in named]
@@ -281,11 +276,7 @@ class SessionShard(WindowShard):
         )
 
     def _keep(
-        self,
-        rows: pl.DataFrame,
-        still: pl.DataFrame,
-        absorbed: pl.DataFrame,
-        moment: BatchClock,
+        self, rows: pl.DataFrame, still: pl.DataFrame, absorbed: pl.DataFrame, moment: BatchClock
     ) -> None:
         """Store the sessions of this batch, and drop what has expired."""
         last = pl.col(columns.LAST)

@@ -97,8 +97,7 @@ class ArrivalShard(WindowShard):
         messages = pl.concat(raw)
         taken, rejected = self.combiner.part(messages, None)
         self.state.count(admission.counts(messages, taken, rejected))
-        names = self.combiner.message_keys
-        named = dict(zip(names, self.keys, strict=True))
+        names, named = self.combiner.message_keys, self.combiner.named
         new = taken.group_by(names).agg(pl.len().cast(pl.Int64).alias(NEW)).rename(named)
         stored = self._newest(frames_of(self.cells.of(new))).group_by(self.keys)
         before = stored.agg(pl.col(HEAD).max().alias(BEFORE))

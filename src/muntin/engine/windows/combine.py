@@ -49,6 +49,8 @@ class Combiner:
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
         self.spec = spec
         self.keys, self.message_keys = columns.keys(spec), columns.message_keys(spec)
+        # The key columns of messages, and what the engine calls each.
+        self.named = dict(zip(self.message_keys, self.keys, strict=True))
         self.schema = pl.Schema({**schema, **self._added(schema)})
         self.algebras: list[Algebra] = algebras(spec, schema)
         # What is kept of messages: what is computed, and where a session begins and ends.
@@ -232,16 +234,24 @@ class Combiner:
 
     def lift_each(self, messages: pl.DataFrame, row: str) -> pl.DataFrame:
         """One row per message, out of messages that all count, with their numbers as ``row``."""
-        prepared = [e for algebra in self.lifted for e in algebra.prepare()]
         messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(row))
-        messages = messages.with_columns(*prepared)
-        named = zip(self.message_keys, self.keys, strict=True)
-        place = [pl.col(name).first().alias(key) for name, key in named]
-        place.append(pane_of(pl.col(columns.TIME), self.numbered).first().alias(columns.PANE))
-        lifted = [pl.len().cast(pl.Int64).alias(columns.MESSAGES)]
-        lifted += [e for algebra in self.lifted for e in algebra.lift(messages)]
-        cells = messages.group_by(row, maintain_order=True).agg(*place, *lifted)
-        return self._settle(cells)
+        messages = self._prepared(messages)
+        place = [pl.col(name).first().alias(key) for name, key in self.named.items()]
+        place.append(self._pane().first())
+        cells = messages.group_by(row, maintain_order=True)
+        return self._settle(cells.agg(*place, *self._partials(messages)))
+
+    def _prepared(self, messages: pl.DataFrame) -> pl.DataFrame:
+        prepared = [e for algebra in self.lifted for e in algebra.prepare()]
+        return messages.with_columns(*prepared) if prepared else messages
+
+    def _partials(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        """What each group of messages is lifted to."""
+        count = pl.len().cast(pl.Int64).alias(columns.MESSAGES)
+        return [count, *(e for algebra in self.lifted for e in algebra.lift(messages))]
+
+    def _pane(self) -> pl.Expr:
+        return pane_of(pl.col(columns.TIME), self.numbered).alias(columns.PANE)
 
     def _scatter(self, messages: pl.DataFrame, code: Code) -> pl.DataFrame | None:
         """Lift into arrays with a place for each key and pane, where every aggregate can."""
@@ -262,28 +272,19 @@ class Combiner:
         Cells without an order would be added in another one when a batch is repeated, and sums
         of floats would differ in their last bit.
         """
-        prepared = [e for algebra in self.lifted for e in algebra.prepare()]
-        if prepared:
-            messages = messages.with_columns(*prepared)
-        lifted = [pl.len().cast(pl.Int64).alias(columns.MESSAGES)]
-        lifted += [e for algebra in self.lifted for e in algebra.lift(messages)]
+        messages = self._prepared(messages)
+        by = [pl.col(name).alias(key) for name, key in self.named.items()] + [self._pane()]
         if code is not None:
-            packed = self._packed(code).alias("code")
-            cells = messages.group_by(packed, maintain_order=True).agg(*lifted)
-            return self._unpacked(cells, code)
-        named = zip(self.message_keys, self.keys, strict=True)
-        keys = [pl.col(name).alias(key) for name, key in named]
-        pane = pane_of(pl.col(columns.TIME), self.numbered)
-        pane = pane.alias(columns.PANE)
-        return messages.group_by(*keys, pane, maintain_order=True).agg(*lifted)
+            by = [self._packed(code).alias("code")]
+        cells = messages.group_by(*by, maintain_order=True).agg(*self._partials(messages))
+        return cells if code is None else self._unpacked(cells, code)
 
     def _packed(self, code: Code) -> pl.Expr:
-        sources = {k: pl.col(n) for k, n in zip(self.keys, self.message_keys, strict=True)}
-        pane = pane_of(pl.col(columns.TIME), self.numbered)
-        return code.expression({**sources, columns.PANE: pane})
+        sources = {key: pl.col(name) for name, key in self.named.items()}
+        return code.expression({**sources, columns.PANE: self._pane()})
 
     def _unpacked(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
-        types = {k: self.schema[n] for k, n in zip(self.keys, self.message_keys, strict=True)}
+        types = {key: self.schema[name] for name, key in self.named.items()}
         return cells.with_columns(*code.columns("code")).drop("code").cast(types)  # type: ignore[arg-type]
 
     def _code(self, messages: pl.DataFrame) -> Code | None:
@@ -310,8 +311,7 @@ class Combiner:
         if not len(cells):
             return pl.concat([cells, self.no_cells.select(missing)], how="horizontal")
         nothing: dict[str, list[object]] = {name: [None] for name in self.schema}
-        named = zip(self.message_keys, self.keys, strict=True)
-        key = {name: [cells[held][0]] for name, held in named}
+        key = {name: [cells[held][0]] for name, held in self.named.items()}
         message = pl.DataFrame(nothing | key | {columns.TIME: [0]}, schema=self.schema)
         return cells.join(self.lift(message).select(missing), how="cross")
 

@@ -222,11 +222,7 @@ class PanedShard(WindowShard):
         )
 
     def _emit(
-        self,
-        emission: str,
-        emitting: pl.DataFrame,
-        fresh: list[Ranged],
-        marks: list[pl.DataFrame],
+        self, emission: str, emitting: pl.DataFrame, fresh: list[Ranged], marks: list[pl.DataFrame]
     ) -> pl.DataFrame:
         low, high = extent(emitting[columns.WINDOW])
         only = emitting.select(self._identity)
