@@ -59,7 +59,7 @@ class RetainedMessages:
             parts = messages.partition_by(self.partition, as_dict=True)
         for (value,), part in parts.items():
             table = self._tables.setdefault(value, self._table([], None, None))
-            table.kept.learn(table.runs.everything, table.first)
+            table.kept.learn(table.runs.read, table.first)
             table.runs.append(part)
             table.kept.add(part)
 
@@ -102,7 +102,7 @@ class RetainedMessages:
         at = pl.col(columns.TIME)
         for table in self._tables.values():
             low = max((p for p in (start, table.first) if p is not None), default=None)
-            for frame, _, _ in table.runs.read(low, end):
+            for frame in table.runs.read(low, end):
                 within = [at >= low] if low is not None else []
                 within += [at <= end] if end is not None else []
                 found.append(frame.filter(*within) if within else frame)

@@ -239,28 +239,23 @@ class Runs:
         frame = self.frames.read(run.number)
         return frame if HASH in frame.columns else by_hash(frame, self.keys)
 
-    def read(self, low: int | None = None, high: int | None = None) -> list[Ranged]:
-        """The runs that reach into a stretch of the axis (both ends included), oldest first."""
-        return [(self._plain(run), run.low, run.high) for run in self._between(low, high)]
+    def read(
+        self, low: int | None = None, high: int | None = None, only: pl.DataFrame | None = None
+    ) -> list[pl.DataFrame]:
+        """The rows of the runs that reach into a stretch (both ends included), oldest first.
 
-    def everything(self) -> list[pl.DataFrame]:
-        """All rows, a frame per run, oldest first."""
-        return frames_of(self.read())
-
-    def of(
-        self, only: pl.DataFrame, low: int | None = None, high: int | None = None
-    ) -> list[Ranged]:
-        """The rows of some keys in such runs.
-
-        Args:
-            only: The keys, each once; the table must have been made for it.
-            low: The least place of the stretch.
-            high: The greatest.
+        Of some keys, each given once, only their rows; ``keys`` must name the columns then.
         """
+        return [frame for frame, _, _ in self.ranged(low, high, only)]
+
+    def ranged(
+        self, low: int | None = None, high: int | None = None, only: pl.DataFrame | None = None
+    ) -> list[Ranged]:
+        """The same with the least and the greatest place of each run."""
         runs = self._between(low, high)
-        if not runs:
-            return []
-        found = of_keys(map(self._by_hash, runs), self.keys, only)
+        if only is None:
+            return [(self._plain(run), run.low, run.high) for run in runs]
+        found = of_keys(map(self._by_hash, runs), self.keys, only) if runs else []
         return [
             (frame, run.low, run.high)
             for frame, run in zip(found, runs, strict=True)
@@ -306,11 +301,6 @@ def each_once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 Ranged = tuple[pl.DataFrame, int, int]
-
-
-def frames_of(found: Sequence[Ranged]) -> list[pl.DataFrame]:
-    """The frames alone."""
-    return [frame for frame, _, _ in found]
 
 
 def extent(places: pl.Series) -> tuple[int, int]:

@@ -30,7 +30,6 @@ from muntin.engine.order import arranged, begins
 from muntin.engine.state import State
 from muntin.model.joins import SIDES, AsOf, JoinSpec, SideName
 from muntin.state.lookup import matched
-from muntin.state.runs import frames_of
 
 RowNumbers = NDArray[np.int64]
 _ASKS = "__asks"
@@ -53,7 +52,7 @@ class WaitingMessages:
 
     def between(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
         """Those between two places, both included; of some keys or of all."""
-        found = self._living([self.empty, *frames_of(self.messages.read(low, high))])
+        found = self._living([self.empty, *self.messages.read(low, high)])
         found = found.filter(pl.col(columns.TIME).is_between(low, high))
         return found if only is None else matched(found, only, self.keys, "semi")
 
@@ -85,12 +84,12 @@ class Versions:
 
     def of(self, only: pl.DataFrame) -> pl.DataFrame:
         """All that is kept of some keys."""
-        found = frames_of(self.messages.of(only)) if len(only) and self.rows else []
+        found = self.messages.read(only=only) if len(only) and self.rows else []
         return pl.concat([self.empty, *found])
 
     def between(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
         """Those between two places, both included, that may still be a partner."""
-        found = self.messages.everything() if only is None else [self.of(only)]
+        found = self.messages.read() if only is None else [self.of(only)]
         living = self._living([self.empty, *found])
         return living.filter(pl.col(columns.TIME).is_between(low, high))
 

@@ -33,7 +33,7 @@ from muntin.engine.order import arranged
 from muntin.engine.sessions.combine import session_numbers
 from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
-from muntin.state.runs import each_once, frames_of
+from muntin.state.runs import each_once
 
 # Beside the columns of messages: whether one has found a partner, the last place of its session,
 # and whether it has come in this step. No user's column has such a name.
@@ -62,23 +62,19 @@ class SessionBuffer:
         """How many messages are stored, one counted once a time that its session has grown."""
         return self.messages.rows
 
-    def of(self, only: pl.DataFrame) -> pl.DataFrame:
-        """The messages of some keys whose sessions may still grow."""
-        return self._living(frames_of(self.messages.of(only)))
+    def of(self, only: pl.DataFrame | None) -> pl.DataFrame:
+        """The messages, of some keys or of all, whose sessions may still grow."""
+        return self._living(self.messages.read(only=only))
 
     def ended(self, low: int | None, high: int) -> pl.DataFrame:
         """The messages of sessions that ended within a stretch."""
         if high == FOREVER - 1:
-            return self.everything()
-        named = [frame for frame, _, _ in self.ends.read(low, high)]
+            return self.of(None)
+        named = self.ends.read(low, high)
         if not named:
             return self.empty
         there = self.of(pl.concat(named).select(self.keys).unique())
         return there.filter(pl.col(LAST) <= high)
-
-    def everything(self) -> pl.DataFrame:
-        """The messages of all sessions that may still grow."""
-        return self._living(self.messages.everything())
 
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages, or new versions of stored ones."""
@@ -147,8 +143,7 @@ class SessionJoin(JoinStrategy):
         self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """See ``JoinStrategy``; with the last place of their session in ``LAST``."""
-        buffer = self.buffers[side]
-        found = buffer.everything() if only is None else buffer.of(only)
+        found = self.buffers[side].of(only)
         return found.filter(pl.col(columns.TIME).is_between(low, high))
 
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:

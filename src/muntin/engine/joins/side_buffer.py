@@ -21,7 +21,7 @@ from muntin.engine.retention import RetentionCounter, share
 from muntin.engine.state import State
 from muntin.model.joins import SideName
 from muntin.state.lookup import matched
-from muntin.state.runs import Runs, frames_of
+from muntin.state.runs import Runs
 
 _SEGMENTS = 8
 # A table is looked through for some keys only where it has so many times more rows.
@@ -66,16 +66,16 @@ class SideBuffer:
 
     def near(self, only: pl.DataFrame, asked: int, low: int, high: int) -> pl.DataFrame:
         """The stored messages in a stretch, at least those of some keys."""
-        held = self._within(frames_of(self.held.read(low, high)), low, high)
+        held = self._within(self.held.read(low, high), low, high)
         if self.from_place is not None:
             low = max(low, self.from_place)
         few = self.messages.span is None or self.messages.rows > _FEW * asked
-        found = self.messages.of(only, low, high) if few else self.messages.read(low, high)
-        return pl.concat([self._within(frames_of(found), low, high), held])
+        found = self.messages.read(low, high, only if few else None)
+        return pl.concat([self._within(found, low, high), held])
 
     def between(self, low: int | None, high: int) -> pl.DataFrame:
         """All stored messages in a stretch."""
-        return self._within(frames_of(self.messages.read(low, high)), low, high)
+        return self._within(self.messages.read(low, high), low, high)
 
     def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
         """All messages in a stretch, those too that are held or wait to be let in.
@@ -87,34 +87,34 @@ class SideBuffer:
         """
         if only is None:
             kept = low if self.from_place is None else max(low, self.from_place)
-            held = self._within(frames_of(self.held.read(low, high)), low, high)
+            held = self._within(self.held.read(low, high), low, high)
             found = pl.concat([self.between(kept, high), held])
         else:
             found = self.near(only, len(only), low, high)
-        waiting = self._within(frames_of(self.waiting.read(low, high)), low, high)
+        waiting = self._within(self.waiting.read(low, high), low, high)
         found = pl.concat([found, waiting])
         return found if only is None else matched(found, only, self.keys, "semi")
 
     def hold(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Keep messages beyond their time, in place of those that were kept so."""
-        before = pl.concat([self.empty, *frames_of(self.held.read())])
+        before = pl.concat([self.empty, *self.held.read()])
         if len(before) or len(messages):
             self.held.rewrite(messages)
         return before
 
     def not_let_in(self) -> pl.DataFrame:
         """What waits to be let in."""
-        return pl.concat([self.empty, *frames_of(self.waiting.read())])
+        return pl.concat([self.empty, *self.waiting.read()])
 
     def unmatched(self, messages: pl.DataFrame, high: int | None) -> pl.DataFrame:
         """Those of some messages, none of them beyond a place, that have found no partner."""
-        found = frames_of(self.matched.read(None, high)) if len(messages) else []
+        found = self.matched.read(None, high) if len(messages) else []
         known = [frame.select(ID) for frame in found]
         return messages.join(pl.concat(known), on=ID, how="anti") if known else messages
 
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages."""
-        self.kept.learn(self.messages.everything, self.from_place)
+        self.kept.learn(self.messages.read, self.from_place)
         self.messages.append(messages)
         self.kept.add(messages)
 

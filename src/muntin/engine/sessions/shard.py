@@ -30,7 +30,7 @@ from muntin.model.axis import HOUR
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Ranged, each_once, frames_of
+from muntin.state.runs import FrameCache, each_once
 
 FIRED, UNEMITTED = "fired", "unemitted"
 # Of a session that is part of another now: whether it is no longer the same, and where that begins.
@@ -60,7 +60,7 @@ class SessionShard(WindowShard):
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         begun = self._begin(combined, wall, final)
         moment, stored = begun.moment, self.sessions
-        self.kept.learn(lambda: [self._newest(stored.everything())], self.kept.floor)
+        self.kept.learn(lambda: [self._newest(stored.read())], self.kept.floor)
         changed, absorbed, late = self._take(combined, moment)
         passed = self._passed(absorbed, moment)
         ready = self._woken(absorbed, moment)
@@ -78,7 +78,7 @@ class SessionShard(WindowShard):
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        frames = self.sessions.everything() if only is None else frames_of(self.sessions.of(only))
+        frames = self.sessions.read(only=only)
         windows = self.windows
         wanted = [pl.col(columns.MESSAGES) > 0]
         if self.state.watermark is not None:
@@ -201,10 +201,10 @@ class SessionShard(WindowShard):
         return self._no_sessions()
 
     def _asked(
-        self, named: Sequence[Ranged], low: int | None, high: int | None, but: pl.DataFrame
+        self, named: Sequence[pl.DataFrame], low: int | None, high: int | None, but: pl.DataFrame
     ) -> pl.DataFrame:
         """Sessions that some rows name, as they are now, but for those absorbed in this batch."""
-        frames = [frame.select(self._bounds) for frame, _, _ in named]
+        frames = [frame.select(self._bounds) for frame in named]
         if not frames:
             return self._no_sessions()
         last = pl.col(columns.LAST)
@@ -216,7 +216,7 @@ class SessionShard(WindowShard):
         asked = matched(asked.unique(), but, self._identity, "anti")
         if not len(asked):
             return self._no_sessions()
-        there = self._newest(frames_of(self.sessions.of(asked.select(self.keys).unique())))
+        there = self._newest(self.sessions.read(only=asked.select(self.keys).unique()))
         there = matched(there, asked, self._bounds, "semi")
         return there.filter(pl.col(columns.MESSAGES) > 0)
 
@@ -310,7 +310,7 @@ class SessionShard(WindowShard):
 
     def _open(self, only: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """The sessions of some keys that may still change."""
-        there = self._newest(frames_of(self.sessions.of(only)))
+        there = self._newest(self.sessions.read(only=only))
         alive = (pl.col(columns.MESSAGES) > 0) & (pl.col(columns.LAST) > moment.closed_before)
         return there.filter(alive)
 

@@ -24,7 +24,7 @@ from muntin.engine.windows.shard import WindowShard
 from muntin.model.kinds import Paned
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, each_once, frames_of
+from muntin.state.runs import FrameCache, each_once
 
 FIRED = "fired"
 # How many messages of its key a row knows of; how many there were before the batch, and how many
@@ -70,8 +70,7 @@ class ArrivalShard(WindowShard):
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """See ``Shard``; only windows that aren't full yet are kept."""
-        frames = self.cells.everything() if only is None else frames_of(self.cells.of(only))
-        stored = self._newest(frames).drop(_PLACE)
+        stored = self._newest(self.cells.read(only=only)).drop(_PLACE)
         heads = stored.select(*self.keys, HEAD).unique()
         panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
         held = matched(self._composed(panes), heads, self.keys, "inner")
@@ -99,7 +98,7 @@ class ArrivalShard(WindowShard):
         self.state.count(admission.counts(messages, taken, rejected))
         names, named = self.combiner.message_keys, self.combiner.named
         new = taken.group_by(names).agg(pl.len().cast(pl.Int64).alias(NEW)).rename(named)
-        stored = self._newest(frames_of(self.cells.of(new))).group_by(self.keys)
+        stored = self._newest(self.cells.read(only=new)).group_by(self.keys)
         before = stored.agg(pl.col(HEAD).max().alias(BEFORE))
         heads = matched(new, before, self.keys, "left").with_columns(pl.col(BEFORE).fill_null(0))
         heads = heads.select(*self.keys, (pl.col(BEFORE) + pl.col(NEW)).alias(HEAD), BEFORE)
@@ -121,10 +120,9 @@ class ArrivalShard(WindowShard):
         """The open panes of all keys that may emit, the batch among them, and their heads."""
         only = heads.select(self.keys)
         if due_by_clock(self._early, moment):
-            asked = [frame.select(self.keys) for frame, _, _ in self.waiting.read()]
+            asked = [frame.select(self.keys) for frame in self.waiting.read()]
             only = pl.concat([only, *asked]).unique()
-        found = self.cells.of(only) if len(only) else []
-        frames = self.cells.everything() if final else frames_of(found)
+        frames = self.cells.read(only=None if final else only) if final or len(only) else []
         stored = self._newest(frames).drop(_PLACE)
         silent = matched(stored, heads, self.keys, "anti")
         silent = silent.select(*self.keys, HEAD).unique()
@@ -160,7 +158,7 @@ class ArrivalShard(WindowShard):
         """What the windows of some keys have not emitted yet, and how often they have emitted."""
         if self._early is None:
             return self._no_changes()
-        stored = frames_of(self.changes.of(heads.select(self.keys))) if len(heads) else []
+        stored = self.changes.read(only=heads.select(self.keys)) if len(heads) else []
         waiting = self._newest(stored, self._no_changes())
         waiting = waiting.filter(pl.col(columns.WINDOW).is_not_null())
         new = in_windows(fresh, None, None, self.combiner.paned).drop(columns.PANE)

@@ -24,7 +24,7 @@ from muntin.engine.windows.shard import Begun
 from muntin.model.policies import Fill
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Ranged, extent, frames_of
+from muntin.state.runs import FrameCache, Ranged, extent
 
 _UNTIL, _STOP = "until", "__muntin_stop"
 
@@ -70,7 +70,7 @@ class FillingShard(PanedShard):
 
     def _known(self, late: pl.DataFrame, before: int) -> pl.DataFrame:
         """Until which window each key is filled, as of the last that had ended."""
-        stored = frames_of(self.filled.read(before, before))
+        stored = self.filled.read(before, before)
         frames = [_at(before, late), *(f.filter(pl.col(columns.WINDOW) == before) for f in stored)]
         return _furthest([f.select(late.columns) for f in frames], self._identity)
 
@@ -86,7 +86,7 @@ class FillingShard(PanedShard):
         """Which windows have emitted, or have messages by which they will."""
         low, high = extent(windows[columns.WINDOW])
         keys = windows.select(self.keys).unique()
-        there = [self._compose(fresh, low, high, keys), *frames_of(self.marks.of(keys, low, high))]
+        there = [self._compose(fresh, low, high, keys), *self.marks.read(low, high, keys)]
         return pl.concat([frame.select(self._identity) for frame in there]).unique()
 
     def _gaps(self, windows: pl.DataFrame, last: int) -> pl.DataFrame:

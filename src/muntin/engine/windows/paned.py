@@ -258,11 +258,9 @@ class PanedShard(WindowShard):
             return self._no_windows()
         first, last = self.windows.first_pane(low), self.windows.last_pane(high)
         new = [r for r in fresh if r[2] >= first and r[1] <= last]
-        if keys is None:
-            frames = self.cells.read(first, last) + new
-        else:
-            frames = self.cells.of(keys, first, last)
-            frames += [(matched(f, keys, self.keys, "semi"), a, b) for f, a, b in new]
+        if keys is not None:
+            new = [(matched(f, keys, self.keys, "semi"), a, b) for f, a, b in new]
+        frames = self.cells.ranged(first, last, keys) + new
         if not frames:
             return self._no_windows()
         cells = join_runs(frames, columns.PANE, self.combiner.merge)
@@ -284,18 +282,15 @@ class PanedShard(WindowShard):
         only: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
         """Add how often windows have emitted; ``only`` where only some keys' are asked for."""
-        if only is None:
-            found = self.marks.read(low, high)
-        else:
-            found = self.marks.of(only.select(self.keys).unique(), low, high)
-        added = self._add_marks([self._no_marks(), *(frame for frame, _, _ in found), *extra])
+        keys = None if only is None else only.select(self.keys).unique()
+        added = self._add_marks([self._no_marks(), *self.marks.read(low, high, keys), *extra])
         joined = matched(composed, added, self._identity, "left")
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
     def _keep(self, fresh: list[Ranged], marks: list[pl.DataFrame], moment: BatchClock) -> None:
         """Store what later steps may need, and drop what none can."""
         expired = kept_from(self.windows, self.state.watermark, self.spec.firing.retention)
-        self.kept.learn(self.cells.everything, self.kept.floor)
+        self.kept.learn(self.cells.read, self.kept.floor)
         if fresh:
             live = [
                 (f.filter(pl.col(columns.PANE) >= expired), max(a, expired), b)

@@ -36,7 +36,7 @@ class SlidingShard(PanedShard):
         new = join_runs(fresh, columns.PANE, self.combiner.merge)
         only = new.select(self.keys).unique()
         reach = self.windows.first_pane(low), self.windows.last_pane(high)
-        frames = self.cells.of(only, *reach)
+        frames = self.cells.ranged(*reach, only)
         stored = self.combiner.no_cells
         if frames:
             stored = join_runs(frames, columns.PANE, self.combiner.merge)

@@ -16,7 +16,7 @@ from muntin.engine import columns
 from muntin.engine.firing import BatchClock, due, due_by_clock, may_be_due
 from muntin.model.policies import Policy, by_change
 from muntin.state.lookup import matched
-from muntin.state.runs import Merge, Runs, join_runs
+from muntin.state.runs import Merge, Runs, extent, join_runs
 
 BEFORE, _READY = "__muntin_before", "__muntin_ready"
 Mark = Callable[[pl.DataFrame], pl.DataFrame]
@@ -69,7 +69,7 @@ class Waiting:
 
     def read(self, low: int | None, high: int | None, nothing: pl.DataFrame) -> pl.DataFrame:
         """The changes of some windows; ``nothing`` has the columns where there are none."""
-        frames = self.table.read(low, high)
+        frames = self.table.ranged(low, high)
         return join_runs(frames, columns.WINDOW, self.merge) if frames else nothing
 
     def take(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
@@ -186,9 +186,8 @@ class Waiting:
         if not len(changes):
             return self._slim(changes)
         keys = changes.select(self.table.keys).unique()
-        window = changes[columns.WINDOW]
-        found = self.table.of(keys, int(window.min()), int(window.max()))  # type: ignore[arg-type]
-        frames = [changes.clear(), *(frame for frame, _, _ in found)]
+        found = self.table.read(*extent(changes[columns.WINDOW]), keys)
+        frames = [changes.clear(), *found]
         there = pl.concat(self._slim(frame) for frame in frames)
         return _summed([matched(there, changes, self._identity, "semi")], self._identity)
 
@@ -199,7 +198,7 @@ class Waiting:
             low, high = moment.closed_before, moment.closed_after
         found = self.table.read(low + 1, high) if low < high else []
         within = pl.col(columns.WINDOW).is_between(low + 1, high)
-        frames = [nothing, *(frame.filter(within) for frame, _, _ in found)]
+        frames = [nothing, *(frame.filter(within) for frame in found)]
         return _summed([self._slim(frame) for frame in frames], self._identity)
 
     def _slim(self, changes: pl.DataFrame) -> pl.DataFrame:
