@@ -14,6 +14,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
 
 # Into how many stretches a segment of a table is cut, where it has so many places.
 _A_SEGMENT = 32
@@ -114,3 +117,19 @@ def uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
     """
     floor = max((floor for floor in floors if floor is not None), default=None)
     return {"floor": floor, "width": None, "counts": []}
+
+
+def first_whole(
+    spec: WindowSpec, windows: Kind, watermark: int | None, floor: int | None, limit: int | None
+) -> int | None:
+    """The first window (of sessions: their last place) that still has all of its messages.
+
+    The floor is what ``whole_from`` gave, and the limit is the ``floor`` of a counter.
+    """
+    floors = [floor]
+    if limit is not None:  # a window that begins before it has lost messages
+        moved = isinstance(windows, Sessions)
+        floors.append(limit if moved else windows.last_window(limit - 1) + 1)
+    if watermark is not None:
+        floors.append(windows.ended(watermark - spec.firing.retention) + 1)
+    return max((one for one in floors if one is not None), default=None)

@@ -18,13 +18,12 @@ from muntin.engine.retention import RetentionCounter
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, Run, load
-from muntin.state.runs import FrameCache, Runs
+from muntin.state.runs import FrameCache, Runs, segment_length
 
 Edges = Callable[[Any], tuple[int, int] | None]
 """By partition, the first position that some window within retention depends on, and the first that
 some window does which still takes messages; ``None`` before there is any."""
 
-_SEGMENTS = 8
 _PARTS = "partitions"
 
 
@@ -44,7 +43,7 @@ class RetainedMessages:
         self.spec = spec
         self.blobs = blobs
         self.cache = cache
-        self.span = max(1, horizon // _SEGMENTS)
+        self.span = segment_length(horizon)
         self.partition = spec.offset[0] if spec.axis == "rows" and spec.offset else None
         self._tables: dict[Any, _Table] = {}
         stored = load(blobs, "messages") or Manifest("messages")

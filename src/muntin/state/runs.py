@@ -24,6 +24,8 @@ Complete = Callable[[pl.DataFrame], pl.DataFrame]
 
 # How many runs a segment may gather before like-sized ones are folded.
 MOST_RUNS = 8
+# Into how many segments the places are cut that are kept.
+_SEGMENTS = 8
 
 
 class FrameCache:
@@ -301,6 +303,11 @@ def each_once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 Ranged = tuple[pl.DataFrame, int, int]
+
+
+def segment_length(places: int) -> int:
+    """How long the segments of a table are that keeps rows of so many places."""
+    return max(1, places // _SEGMENTS)
 
 
 def extent(places: pl.Series) -> tuple[int, int]:

@@ -33,13 +33,12 @@ from muntin.engine.order import arranged
 from muntin.engine.sessions.combine import session_numbers
 from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
-from muntin.state.runs import each_once
+from muntin.state.runs import each_once, segment_length
 
 # Beside the columns of messages: whether one has found a partner, the last place of its session,
 # and whether it has come in this step. No user's column has such a name.
 MET, LAST, _NEW = "__muntin_met", "__muntin_last", "__muntin_new"
 _AT, _ROW, _GROUP, _PART = "at", "row", "group", "part"
-_SEGMENTS = 8
 
 
 class SessionBuffer:
@@ -106,7 +105,7 @@ class SessionJoin(JoinStrategy):
         assert isinstance(self.spec.bound, Joint)
         self.reach = self.spec.bound.sessions.reach
         graces = [self.spec.side(side).firing.grace for side in SIDES]
-        span = max(1, (self.reach + max(graces)) // _SEGMENTS)
+        span = segment_length(self.reach + max(graces))
         self.buffers: dict[SideName, SessionBuffer] = {
             side: SessionBuffer(joiner, side, state, span) for side in SIDES
         }

@@ -21,9 +21,8 @@ from muntin.engine.retention import RetentionCounter, share
 from muntin.engine.state import State
 from muntin.model.joins import SideName
 from muntin.state.lookup import matched
-from muntin.state.runs import Runs
+from muntin.state.runs import Runs, segment_length
 
-_SEGMENTS = 8
 # A table is looked through for some keys only where it has so many times more rows.
 _FEW = 4
 
@@ -41,7 +40,7 @@ class SideBuffer:
         self.from_place: int | None = state.extra.get("from", {}).get(side)
         reach = getattr(spec.bound, "reach", 1)
         firing = spec.side(side).firing
-        span = max(1, (reach + firing.grace) // _SEGMENTS)
+        span = segment_length(reach + firing.grace)
         by_keys = spec.state_layout == "keys"
         self.messages = state.table(
             f"{side} messages",

@@ -30,12 +30,11 @@ from muntin.model.axis import HOUR
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, each_once
+from muntin.state.runs import FrameCache, each_once, segment_length
 
 FIRED, UNEMITTED = "fired", "unemitted"
 # Of a session that is part of another now: whether it is no longer the same, and where that begins.
 _VANISHED, _INTO = "vanished", "into"
-_SEGMENTS = 8
 
 
 class SessionShard(WindowShard):
@@ -51,7 +50,7 @@ class SessionShard(WindowShard):
         self._bounds = [*self._identity, last]
         self.sessions = table("sessions", last, None, self._newest, self.keys, combiner.complete)
         wait = combiner.patience + self.spec.lateness
-        width = max(1, (wait if self.windows.by is None else wait + HOUR) // _SEGMENTS)
+        width = segment_length(wait if self.windows.by is None else wait + HOUR)
         self.ends = table("ends", last, width, each_once)
         self.waiting = table("waiting", last, width, each_once)
         # Of a session that had expired an old version may be left, beside one that lives on.
@@ -79,16 +78,12 @@ class SessionShard(WindowShard):
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         frames = self.sessions.read(only=only)
-        windows = self.windows
         wanted = [pl.col(columns.MESSAGES) > 0]
-        if self.state.watermark is not None:
-            kept = windows.ended(self.state.watermark - self.spec.firing.retention)
-            wanted.append(pl.col(columns.LAST) > kept)
-        floors = [floor for floor in (self._floor, self.kept.floor) if floor is not None]
-        if floors:
-            wanted.append(pl.col(columns.LAST) >= max(floors))
+        whole = self._first_whole
+        if whole is not None:
+            wanted.append(pl.col(columns.LAST) >= whole)
         if start is not None:
-            wanted.append(pl.col(columns.LAST) + windows.gap > start)
+            wanted.append(pl.col(columns.LAST) + self.windows.gap > start)
         if end is not None:
             wanted.append(pl.col(columns.FIRST) <= end)
         return described(self._newest(frames).filter(*wanted), self.combiner)

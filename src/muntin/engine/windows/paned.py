@@ -25,9 +25,8 @@ from muntin.model.kinds import Numbered
 from muntin.model.policies import Policy, When, by_change
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Ranged, extent, join_runs, ranged
+from muntin.state.runs import FrameCache, Ranged, extent, join_runs, ranged, segment_length
 
-_SEGMENTS = 8
 _WAITS = "waits"
 FIRED, LATE = "fired", "late"
 
@@ -42,7 +41,7 @@ class PanedShard(WindowShard):
         windows, firing, table = self.windows, self.spec.firing, self.state.table
         horizon = self.spec.lateness + firing.retention
         panes = windows.panes_per_window + windows.pane_of(horizon) - windows.pane_of(0)
-        span = max(1, panes // _SEGMENTS)
+        span = segment_length(panes)
         wide = max(1, windows.last_window(span) - windows.last_window(0))
         self._identity = [columns.WINDOW, *self.keys]
         # Only windows that emit before or after their time are asked for by key.
@@ -111,14 +110,8 @@ class PanedShard(WindowShard):
         if end is not None:
             latest = min(latest, windows.pane_of(end))
         low, high = windows.first_window(earliest), windows.last_window(latest)
-        if self.state.watermark is not None:
-            kept = windows.ended(self.state.watermark - self.spec.firing.retention) + 1
-            low = max(low, kept)
-        if self._floor is not None:
-            low = max(low, self._floor)
-        floor = self.kept.floor
-        if floor is not None:  # a window that begins before it has lost messages
-            low = max(low, windows.last_window(floor - 1) + 1)
+        whole = self._first_whole
+        low = low if whole is None else max(low, whole)
         held = self._compose([], low, high, only if self._by_key else None)
         if only is not None and not self._by_key:
             held = matched(held, only, self.keys, "semi")

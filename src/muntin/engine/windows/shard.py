@@ -10,7 +10,7 @@ import polars as pl
 from muntin.engine.firing import BatchClock, whole_from
 from muntin.engine.output import Output
 from muntin.engine.results import overflows, results
-from muntin.engine.retention import RetentionCounter, share
+from muntin.engine.retention import RetentionCounter, first_whole, share
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.kinds import Kind
@@ -53,6 +53,11 @@ class WindowShard:
         self._floor = whole_from(self.state, self.spec, self.windows)
         most = share(self.spec.firing.rows, self.spec.buckets)
         self.kept = RetentionCounter(axis, span, most, self.state.extra.get(_KEPT))
+
+    @property
+    def _first_whole(self) -> int | None:
+        mark, limit = self.state.watermark, self.kept.floor
+        return first_whole(self.spec, self.windows, mark, self._floor, limit)
 
     def _begin(self, combined: Sequence[Combined], wall: int, final: bool) -> Begun:
         """Move the clock and the watermark."""
