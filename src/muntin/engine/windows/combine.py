@@ -139,16 +139,14 @@ class Combiner:
             combined.counts[PARTLY_LATE] = partly
         return combined
 
-    def defer(self, messages: pl.DataFrame) -> tuple[Combined, pl.DataFrame]:
-        """Combine what can be judged without a watermark, and give the messages that can't.
-
-        What is combined lacks cells, and the count of what counts.
-        """
+    def defer(self, messages: pl.DataFrame) -> Combined:
+        """Judge what can be judged without a watermark; the rest is passed on, and not counted."""
         messages = self._keyed(messages)
         taken, rejected = self.part(messages, None)
         combined = self._combined(messages, taken, rejected, self.no_cells)
         del combined.counts["counted"]
-        return combined, self._sent(taken)
+        combined.raw = self._sent(taken)
+        return combined
 
     def _sent(self, messages: pl.DataFrame) -> pl.DataFrame:
         """What shards get of messages: one for each grouping set, since each has its own shard."""

@@ -43,20 +43,17 @@ class WindowOperator:
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         combiner, judged = self.combiner, task.judged()
         parts: list[Combined] = []
-        raw: list[pl.DataFrame] = []
         taken = judged.taken or Offsets()
         for frame in messages:
             if judged.known or combiner.forwards:
                 parts.append(combiner.combine(frame, judged.watermark, taken))
-                raw += [] if parts[-1].raw is None else [parts[-1].raw]
                 taken.add(parts[-1].offsets)
             else:
-                combined, rest = combiner.defer(frame)
-                parts.append(combined)
-                raw.append(rest)
+                parts.append(combiner.defer(frame))
         parts = parts or [Combined(combiner.no_cells, rejected=combiner.nothing_rejected)]
         cells = combiner.together([part.cells for part in parts])
         frames = {_CELLS: split(cells, combiner.keys, task.shards)}
+        raw = [part.raw for part in parts if part.raw is not None]
         if raw:
             frames[_RAW] = split(_alike(raw), combiner.message_keys, task.shards)
         sent = parts_of(parts, frames, task)
