@@ -79,7 +79,8 @@ class RocksForm:
         assert self.last is not None
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rocksdict, "WriteBatch", batch)
-            patch.setattr(self.last, "database", Unwrapping(self.last.database))
+            rows = self.last._rows
+            patch.setattr(rows, "database", Unwrapping(rows.database))
             yield
 
 

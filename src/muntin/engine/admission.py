@@ -25,11 +25,8 @@ def admit(
 ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
     """Part messages into those that are taken and those rejected, a frame per reason.
 
-    Args:
-        messages: The input columns, ``columns.TIME``, and any of the flag columns ``KEEP``,
-            ``MALFORMED``, ``FUTURE``.
-        keys: The columns that may not be NULL.
-        edge: The first place that isn't late; ``None`` where none is.
+    Messages have ``columns.TIME``, and any of the flags ``KEEP``, ``MALFORMED``, ``FUTURE``. Those
+    with NULL in a key are rejected, and those before the edge are late.
     """
     rejected: list[pl.DataFrame] = []
 

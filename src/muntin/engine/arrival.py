@@ -1,4 +1,4 @@
-"""What a task knows of its messages beside the messages themselves, for windows and joins alike."""
+"""What a task knows of its messages beside the messages, and sends to shards with them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.admission import admit, flag_unplaced
+from muntin.engine.operator import REJECTED, Part, Task
 from muntin.model.axis import Axis
 from muntin.model.counts import summed
 from muntin.model.spec import DUPLICATES
@@ -42,16 +43,25 @@ class Arrival:
     clocks: Sequence[Timed] = ()
 
 
-def known_of(arrivals: Sequence[Arrival]) -> dict[str, Any]:
-    """What several know together, but the rejected messages, as plain JSON by attribute."""
-    return {
-        "counts": summed(arrival.counts for arrival in arrivals),
-        "latest": _greatest(arrival.latest for arrival in arrivals),
+def parts_of(
+    arrivals: Sequence[Arrival], frames: Mapping[str, Mapping[int, pl.DataFrame]], task: Task
+) -> list[Part]:
+    """A part for each shard, so that all know the greatest time of the whole task."""
+    known = {
+        "latest": _greatest([*(arrival.latest for arrival in arrivals), task.reached()]),
         "clock": _greatest(arrival.clock for arrival in arrivals),
         "offsets": [stretch for arrival in arrivals for stretch in arrival.offsets],
         "times": greatest_of(arrival.times for arrival in arrivals),
         "clocks": greatest_of(arrival.clocks for arrival in arrivals),
     }
+    found = [Part(number, {"arrival": {"counts": {}, **known}}) for number in range(task.shards)]
+    for name, by_shard in frames.items():
+        for number, frame in by_shard.items():
+            found[number].frames[name] = frame
+    # The task's rejected messages and counts go to one shard, to be emitted once.
+    found[0].header["arrival"]["counts"] = summed(arrival.counts for arrival in arrivals)
+    found[0].frames[REJECTED] = pl.concat([arrival.rejected for arrival in arrivals])
+    return found
 
 
 def numbered(
@@ -59,8 +69,7 @@ def numbered(
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Messages with offsets that are new as far as is known here; only a shard knows for sure.
 
-    Returns:
-        The new messages, and what is known of all, by attribute of ``Arrival``.
+    With them comes what is known of all messages, by attribute of ``Arrival``.
     """
     messages = flag_unplaced(messages, *offset)
     again = taken.known(messages, *offset)
@@ -81,14 +90,11 @@ def fresh(
     taken: Offsets,
     count: Callable[[Mapping[str, int]], None],
 ) -> tuple[list[pl.DataFrame], dict[str, Any]]:
-    """What is new of what tasks sent to a shard, in the order of arrival.
+    """What is new of what tasks sent to a shard, and the latest time and clock of the whole batch.
 
     The others are counted, and all offsets of the batch are taken from now on. Of several messages
     with one offset the first counts, also where they have different keys: each task brings along
     the offsets of what it has for other shards.
-
-    Returns:
-        The new messages, and the latest time and clock of the whole batch.
     """
     new, latest, clocks = [], [], []
     for arrival, sent in zip(arrivals, messages, strict=True):

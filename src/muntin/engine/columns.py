@@ -1,6 +1,8 @@
-"""Names of the engine's own columns: positions instead of the user's names, so none can clash."""
+"""The engine's own columns: named by positions, not by the user's names, so none can clash."""
 
 from __future__ import annotations
+
+import polars as pl
 
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
@@ -46,6 +48,11 @@ def message_keys(spec: WindowSpec) -> list[str]:
     if spec.sets is not None:
         return [*(f"{SET_KEY}{i}" for i in range(len(spec.key_columns))), GROUPING]
     return list(spec.keys) or [ALL]
+
+
+def number(name: str, value: int = 0) -> pl.Expr:
+    """A column that has the same whole number in all rows."""
+    return pl.lit(value, dtype=pl.Int64).alias(name)
 
 
 def partial(index: int, suffix: str) -> str:

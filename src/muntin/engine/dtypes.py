@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-from typing import Literal, cast
+from typing import cast
 
 import polars as pl
 
@@ -18,13 +17,6 @@ _PLAIN: dict[str, pl.DataType] = {
         pl.UInt32(), pl.UInt64(), pl.UInt128(), pl.Null(),
     )
 }  # fmt: skip
-_NAME = re.compile(r"\w+")
-_MOMENT = re.compile(r"\(time_unit='(us|ns|ms)', time_zone=(?:None|'([^']+)')\)")
-_DURATION = re.compile(r"\(time_unit='(us|ns|ms)'\)")
-_DECIMAL = re.compile(r"\(precision=(\d+), scale=(\d+)\)")
-_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
-_Unit = Literal["us", "ns", "ms"]
-
 _FAMILIES: dict[type[pl.DataType], str] = {
     pl.Boolean: "boolean", pl.Decimal: "decimal", pl.String: "string", pl.Binary: "binary",
     pl.Categorical: "string", pl.Enum: "string", pl.Date: "date", pl.Time: "time",
@@ -53,6 +45,13 @@ def shape_of(dtype: pl.DataType) -> Shape:
     return Shape(text, _FAMILIES.get(type(dtype), "other"))
 
 
+def moment_of(dtype: pl.DataType) -> pl.DataType:
+    """The type of a point in time, where messages have theirs in a column of some type."""
+    if dtype.is_integer():
+        return pl.Int64()
+    return pl.Datetime("us", dtype.time_zone if isinstance(dtype, pl.Datetime) else "UTC")
+
+
 def _made(dtype: object) -> pl.DataType:
     return cast(pl.DataType, dtype() if isinstance(dtype, type) else dtype)
 
@@ -69,80 +68,25 @@ def dtype_of(text: str) -> pl.DataType:
         >>> dtype_of("Struct({'a': Map(String, Int64)})")
         Struct({'a': Map(String, Int64)})
     """
-    reader = _Reader(text)
-    found = reader.dtype()
-    if reader.at != len(text):
-        raise reader.unknown
-    return found
+    try:
+        return _read(ast.parse(text, mode="eval").body)
+    except (SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(f"no type: {text}") from error
 
 
-class _Reader:
-    """Reads one type after the other out of a text."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-
-    @property
-    def unknown(self) -> ValueError:
-        return ValueError(f"no type: {self.text}")
-
-    def dtype(self) -> pl.DataType:
-        """The type that begins here."""
-        name = self._match(_NAME)[0]
-        if name in _PLAIN:
+def _read(node: ast.expr | None) -> pl.DataType:
+    """A type out of the Python expression that it is written as."""
+    match node:
+        case ast.Name(name) if name in _PLAIN:
             return _PLAIN[name]
-        if name == "Datetime":
-            found = self._match(_MOMENT)
-            return pl.Datetime(cast(_Unit, found[1]), found[2])
-        if name == "Duration":
-            return pl.Duration(cast(_Unit, self._match(_DURATION)[1]))
-        if name == "Decimal":
-            found = self._match(_DECIMAL)
-            return pl.Decimal(int(found[1]), int(found[2]))
-        return self._nested(name)
-
-    def _nested(self, name: str) -> pl.DataType:
-        self._skip("(")
-        found: pl.DataType
-        if name == "List":
-            found = pl.List(self.dtype())
-        elif name == "Map":
-            key = self.dtype()
-            self._skip(", ")
-            found = pl.Map(key, self.dtype())
-        elif name == "Struct":
-            found = pl.Struct(self._fields())
-        else:
-            raise self.unknown
-        self._skip(")")
-        return found
-
-    def _fields(self) -> dict[str, pl.DataType]:
-        """Fields as Python writes a dictionary."""
-        found: dict[str, pl.DataType] = {}
-        self._skip("{")
-        while not self._has("}"):
-            if found:
-                self._skip(", ")
-            name = self._match(_QUOTED)[0]
-            self._skip(": ")
-            found[ast.literal_eval(name)] = self.dtype()
-        return found
-
-    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        found = pattern.match(self.text, self.at)
-        if found is None:
-            raise self.unknown
-        self.at = found.end()
-        return found
-
-    def _has(self, text: str) -> bool:
-        if not self.text.startswith(text, self.at):
-            return False
-        self.at += len(text)
-        return True
-
-    def _skip(self, text: str) -> None:
-        if not self._has(text):
-            raise self.unknown
+        case ast.Call(ast.Name("Datetime" | "Duration" | "Decimal" as name), [], options):
+            given = {str(option.arg): ast.literal_eval(option.value) for option in options}
+            return cast(pl.DataType, getattr(pl, name)(**given))
+        case ast.Call(ast.Name("List"), [inner], []):
+            return pl.List(_read(inner))
+        case ast.Call(ast.Name("Map"), [key, value], []):
+            return pl.Map(_read(key), _read(value))
+        case ast.Call(ast.Name("Struct"), [ast.Dict(names, kinds)], []):
+            fields = zip(names, kinds, strict=True)
+            return pl.Struct({ast.literal_eval(name or ""): _read(kind) for name, kind in fields})
+    raise ValueError("not a type")

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.retention import first_whole
 from muntin.engine.sessions.shard import UNEMITTED
 from muntin.engine.windows.by_count import HEAD
 from muntin.engine.windows.paned import FIRED, LATE
@@ -39,10 +40,7 @@ def key_from_text(
 ) -> pl.DataFrame:
     r"""A key that was given as text, in the types of its columns: one row.
 
-    Args:
-        names: The key columns.
-        types: Their types, in words.
-        given: Their values as text; ``\N`` is NULL, as in the files of PostgreSQL and Hive.
+    The text ``\N`` is NULL, as in the files of PostgreSQL and Hive.
     """
     if len(given) != len(names):
         hint = f"give --key once for each of {', '.join(names) or 'no columns'}"
@@ -214,7 +212,9 @@ def known(
     """
     start, end = between
     rows: list[tuple[object, ...]] = []
-    kind, mark, whole = spec.windows, manifest.watermark, _whole_from(spec, manifest)
+    kind, mark, extra = spec.windows, manifest.watermark, manifest.extra
+    limit = extra.get("kept", {}).get("floor")
+    whole = first_whole(spec, kind, mark, extra.get("floor"), limit)
     if isinstance(kind, Sessions):
         for one in sessions_seen(spec, named, blobs, key):
             over = one.last + kind.gap
@@ -250,18 +250,6 @@ def _emitted(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[int | None
     # messages when its time came fired in full.
     full = not spec.windows.moves and seen.messages > seen.late
     return seen.messages, seen.fired + full, seen.late, seen.unemitted_late
-
-
-def _whole_from(spec: WindowSpec, manifest: Manifest) -> int | None:
-    """The first window (of sessions: their last place) that still has all of its messages."""
-    extra, kind, mark = manifest.extra, spec.windows, manifest.watermark
-    floors = [extra.get("floor")]
-    kept = extra.get("kept", {}).get("floor")
-    if kept is not None:
-        floors.append(kept if isinstance(kind, Sessions) else kind.last_window(kept - 1) + 1)
-    if mark is not None:
-        floors.append(kind.ended(mark - spec.firing.retention) + 1)
-    return max((floor for floor in floors if floor is not None), default=None)
 
 
 def _stage(spec: WindowSpec, place: int, watermark: int | None, whole: int | None) -> str:

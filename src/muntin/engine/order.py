@@ -41,11 +41,7 @@ class Code:
         return math.prod(self.spans)
 
     def expression(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
-        """The code of each row.
-
-        Args:
-            columns: What to take for a column where it isn't just the column of that name.
-        """
+        """The code of each row; ``columns`` stand in for the columns of their names."""
         code: pl.Expr | None = None
         for name, least, span in zip(self.names, self.least, self.spans, strict=True):
             column = (columns or {}).get(name, pl.col(name)).cast(pl.Int64)
@@ -67,6 +63,12 @@ class Code:
 
 def code_of(frame: pl.DataFrame, names: Sequence[str]) -> Code | None:
     """The code of columns that are all integers; ``None`` where some aren't, or are too wide."""
+    bounds = bounds_of(frame, names)
+    return None if bounds is None else Code.over(bounds)
+
+
+def bounds_of(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, tuple[int, int]] | None:
+    """The least and the greatest value of columns; ``None`` where some aren't all integers."""
     bounds = {}
     for name in names:
         dtype = frame.schema[name]
@@ -76,7 +78,7 @@ def code_of(frame: pl.DataFrame, names: Sequence[str]) -> Code | None:
         if column.null_count():
             return None
         bounds[name] = (int(column.min()), int(column.max()))  # type: ignore[arg-type]
-    return Code.over(bounds)
+    return bounds
 
 
 def arranged(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 
+from muntin.engine import columns
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
 
@@ -35,6 +36,17 @@ class Output:
     pending: int = 0
     rows: int = 0
 
+    @property
+    def progress(self) -> dict[str, Any]:
+        """What the shard has counted, for a host to sum up."""
+        return {
+            "watermark": self.watermark,
+            "counts": self.counts,
+            "pending": self.pending,
+            "rows": self.rows,
+            "fired": dict(self.results[columns.EMISSION].value_counts().iter_rows()),
+        }
+
     @classmethod
     def together(
         cls,
@@ -43,14 +55,7 @@ class Output:
         rejected: Sequence[pl.DataFrame],
         counts: dict[str, int],
     ) -> Output:
-        """What several partitions emit, whose watermarks have nothing in common.
-
-        Args:
-            emitted: What each emits.
-            nothing: Results without a row.
-            rejected: What was rejected before it came to a partition.
-            counts: Messages so far, of all.
-        """
+        """What several partitions emit, whose watermarks have nothing in common."""
         return cls(
             pl.concat([nothing, *(one.results for one in emitted)]),
             pl.concat([*rejected, *(one.rejected for one in emitted)], how="diagonal"),

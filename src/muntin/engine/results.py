@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.dtypes import moment_of
 from muntin.engine.order import arranged
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.panes import window_end, window_start
@@ -17,12 +18,7 @@ _LIVES = "__muntin_lives"
 
 
 def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()) -> pl.DataFrame:
-    """Lower partials to values, in the order of window start, then key; what vanished comes first.
-
-    Returns:
-        The key columns, ``window_start`` and ``window_end`` (microseconds), the aggregates,
-        ``emission``, ``revision``.
-    """
+    """Lower partials to values, by window start, then key; what vanished comes first."""
     spec = combiner.spec
     gone = emitted[columns.EMISSION] == "retract"
     if isinstance(spec.windows, Sessions):
@@ -38,7 +34,8 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
         emitted = arranged(emitted, order or [columns.WINDOW, *combiner.keys])
         end = window_end(emitted[columns.WINDOW], combiner.numbered)
     identity = emitted.select(
-        *_named_keys(combiner),
+        # Of a query without keys the engine's one key isn't emitted.
+        *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.keys, strict=False)),
         _starts(emitted, combiner).alias(columns.WINDOW_START),
         end.alias(columns.WINDOW_END),
     )
@@ -76,18 +73,17 @@ def _holding(emitted: pl.DataFrame) -> pl.Series:
 
 def described(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     """What windows hold, in the order and columns of results but for emission and revision."""
-    emission, revision = pl.lit("").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
-    lowered = results(held.with_columns(emission, revision), combiner)
-    return lowered.drop(columns.EMISSION, columns.REVISION)
+    return _unemitted(held, combiner).drop(columns.EMISSION, columns.REVISION)
 
 
 def no_results(combiner: Combiner) -> pl.DataFrame:
     """Results of nothing, which have the columns and types of all others."""
-    nothing = combiner.no_cells
-    if not isinstance(combiner.spec.windows, Sessions):
-        nothing = nothing.rename({columns.PANE: columns.WINDOW})
-    emission, revision = pl.lit("").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
-    return results(nothing.with_columns(emission, revision), combiner)
+    return _unemitted(combiner.no_windows, combiner)
+
+
+def _unemitted(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
+    emission, revision = pl.lit("").alias(columns.EMISSION), columns.number(columns.REVISION)
+    return results(held.with_columns(emission, revision), combiner)
 
 
 def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
@@ -110,6 +106,10 @@ def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     )
     if spec.axis == "time":
         rows = rows.with_columns(start.alias(columns.TIME))
+        name = str(spec.time)
+        if name in combiner.schema and name not in rows.columns:
+            dtype = combiner.schema[name]
+            rows = rows.with_columns(start.cast(moment_of(dtype)).cast(dtype).alias(name))
     elif spec.offset is not None:
         name = spec.offset[1]
         rows = rows.with_columns(start.cast(combiner.schema[name], strict=False).alias(name))
@@ -122,9 +122,3 @@ def _starts(emitted: pl.DataFrame, combiner: Combiner) -> pl.Series:
         return emitted[columns.FIRST]
     start = window_start(emitted[columns.WINDOW], combiner.numbered)
     return start.clip(lower_bound=0) if combiner.slides_by_rows else start
-
-
-def _named_keys(combiner: Combiner) -> list[pl.Expr]:
-    # Of a query without keys the engine's one key isn't emitted.
-    pairs = zip(combiner.keys, combiner.spec.keys, strict=False)
-    return [pl.col(key).alias(name) for key, name in pairs]

@@ -14,6 +14,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
 
 # Into how many stretches a segment of a table is cut, where it has so many places.
 _A_SEGMENT = 32
@@ -37,6 +40,7 @@ class RetentionCounter:
         span: How many places make a segment of the table.
         most: How many messages may be kept; ``None``: any number.
         stored: What ``entries`` gave when the manifest was written.
+        count: The column of how many messages a row stands for; ``None`` where it is one.
 
     Attributes:
         unknown: Whether what is stored is still to be counted: there was no limit, or another
@@ -46,10 +50,16 @@ class RetentionCounter:
     """
 
     def __init__(
-        self, axis: str, span: int, most: int | None, stored: dict[str, Any] | None = None
+        self,
+        axis: str,
+        span: int,
+        most: int | None,
+        stored: dict[str, Any] | None = None,
+        count: str | None = columns.MESSAGES,
     ) -> None:
         self.axis = axis
         self.most = most
+        self._messages = pl.len() if count is None else pl.col(count).sum()
         self._width = max(1, span // _A_SEGMENT)
         self.floor: int | None = stored["floor"] if stored else None
         # An earlier build didn't write down the width.
@@ -63,12 +73,7 @@ class RetentionCounter:
         return {"floor": self.floor, "width": width, "counts": list(self._counts.items())}
 
     def learn(self, stored: Callable[[], Iterable[pl.DataFrame]], first: int | None) -> None:
-        """Count what is stored, where that is unknown; before anything else is counted.
-
-        Args:
-            stored: Gives what is stored.
-            first: The first place that is kept; ``None`` where all are.
-        """
+        """Count what is stored, where that is unknown; before anything else is counted."""
         if self.unknown:
             self.unknown = False
             for rows in stored():
@@ -79,7 +84,7 @@ class RetentionCounter:
         if self.most is None or not len(rows):
             return
         stretch = pl.col(self.axis).floordiv(self._width).alias("stretch")
-        for at, n in rows.group_by(stretch).agg(pl.col(columns.MESSAGES).sum()).iter_rows():
+        for at, n in rows.group_by(stretch).agg(self._messages).iter_rows():
             self._counts[at] = self._counts.get(at, 0) + sign * n
             if not self._counts[at]:
                 del self._counts[at]
@@ -108,8 +113,24 @@ class RetentionCounter:
 def uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
     """What several shards remember together of a limit, which is counted anew.
 
-    Args:
-        floors: Their floors. Of a window that lies before one, some part may be gone.
+    Of a window that lies before one of their floors, some part may be gone.
     """
     floor = max((floor for floor in floors if floor is not None), default=None)
     return {"floor": floor, "width": None, "counts": []}
+
+
+def first_whole(
+    spec: WindowSpec, windows: Kind, watermark: int | None, floor: int | None, limit: int | None
+) -> int | None:
+    """The first window (of sessions: their last place) that still has all of its messages.
+
+    The floor is what ``whole_from`` gave, and the limit is the ``floor`` of a counter.
+    """
+    floors = [floor]
+    if limit is not None:  # a window that begins before it has lost messages
+        floors.append(
+            limit if isinstance(windows, Sessions) else windows.last_window(limit - 1) + 1
+        )
+    if watermark is not None:
+        floors.append(windows.ended(watermark - spec.firing.retention) + 1)
+    return max((one for one in floors if one is not None), default=None)

@@ -9,17 +9,11 @@ from muntin.engine.arrival import Arrival
 from muntin.model.axis import FARTHEST
 from muntin.model.counts import summed
 from muntin.state.blobs import Blobs, PartBlobs
-from muntin.state.manifest import Manifest, Run, StateKind, load
+from muntin.state.manifest import Manifest, StateKind, load
 from muntin.state.offsets import Offsets
+from muntin.state.runs import Complete, FrameCache, Merge, Runs
 
 _ACTIVE = "active"
-
-
-class StoredTable(Protocol):
-    """A table in the store that the manifest remembers."""
-
-    def entries(self) -> list[Run]:
-        """The table's part of the manifest."""
 
 
 class StoredSpec(Protocol):
@@ -33,13 +27,14 @@ class StoredSpec(Protocol):
 
 
 class State:
-    """The manifest of a shard, read and written.
+    """The manifest of a shard, read and written, and the tables that it names.
 
     Attributes:
         watermark: The watermark in force, microseconds; ``None`` before the first message.
         wall: The wall clock of the last step, microseconds.
         counts: Messages so far, by what became of them.
-        tables: What each table's ``entries`` were.
+        stored: The runs of each table as they were written.
+        tables: The tables that are opened.
         taken: The source offsets taken so far, by input; none where it has no offsets.
         extra: What else the kind of shard keeps; plain JSON.
         partitions: What is kept of each partition apart, where each is an axis of its own.
@@ -54,11 +49,13 @@ class State:
     def __init__(
         self,
         blobs: Blobs,
+        cache: FrameCache,
         spec: StoredSpec,
         kind: StateKind = "windows",
         inputs: Sequence[str] = ("",),
     ) -> None:
         self.blobs = blobs
+        self.cache = cache
         self.spec = spec
         self.kind: StateKind = kind
         found = load(blobs, kind)
@@ -69,7 +66,8 @@ class State:
             self.written_by = found.spec
             spec.check_same(found.spec)
         self.watermark, self.wall, self.counts = found.watermark, found.wall, found.counts
-        self.tables, self.extra = found.tables, found.extra
+        self.stored, self.extra = found.tables, found.extra
+        self.tables: dict[str, Runs] = {}
         self.partitions = {name: PartBlobs(blobs, text) for name, text in found.parts}
         self.moving: set[str] = set()
         self.taken = {name: Offsets(found.offsets.get(name, ())) for name in inputs}
@@ -79,9 +77,29 @@ class State:
         """The source offsets taken so far, where there is one input."""
         return self.taken[""]
 
+    def table(
+        self,
+        name: str,
+        axis: str,
+        span: int | None,
+        merge: Merge,
+        keys: Sequence[str] = (),
+        complete: Complete | None = None,
+    ) -> Runs:
+        """Open a table, which is saved with the manifest; see ``Runs``."""
+        stored = self.stored.get(name, ())
+        made = Runs(axis, span, self.blobs, self.cache, merge, stored, keys, complete)
+        self.tables[name] = made
+        return made
+
+    def clear(self) -> None:
+        """Empty all tables."""
+        for table in self.tables.values():
+            table.drop_before(None)
+
     def numbers(self) -> set[int]:
         """The numbers of all blobs that the manifest named when it was read."""
-        read = Manifest(self.kind, tables=self.tables, parts=self._parts())
+        read = Manifest(self.kind, tables=self.stored, parts=self._parts())
         return {run.number for run in read.runs()}
 
     def partition(self, name: Any) -> PartBlobs:
@@ -109,14 +127,10 @@ class State:
     def moved(
         self, mark: int | None, reached: int | None, idle: int | None, wall: int, name: str = ""
     ) -> int | None:
-        """Where a batch leaves a watermark: by its messages, or by the clock where it is idle.
+        """Where a batch leaves the watermark of an input: by its messages, or by the clock.
 
-        Args:
-            mark: The watermark before.
-            reached: How far the batch's messages move it; ``None`` where none does.
-            idle: After how long without messages it moves with the clock; ``None`` is never.
-            wall: The wall clock of the batch.
-            name: The input whose watermark it is.
+        The latter where ``idle`` says after how long without messages. ``reached`` is how far the
+        batch's messages move it, if any does.
         """
         active: dict[str, int] = self.extra.get(_ACTIVE, {})
         if reached is not None:
@@ -139,10 +153,10 @@ class State:
         """Add to the counts."""
         self.counts = summed([self.counts, counts])
 
-    def save(self, tables: Mapping[str, StoredTable]) -> None:
+    def save(self) -> None:
         """Write the manifest; the store isn't committed yet."""
-        for name in self.tables.keys() - tables.keys():  # of what the query no longer does
-            for run in self.tables.pop(name):
+        for name in self.stored.keys() - self.tables.keys():  # of what the query no longer does
+            for run in self.stored.pop(name):
                 for blob in run.blobs:
                     self.blobs.remove(blob)
         manifest = Manifest(
@@ -152,7 +166,7 @@ class State:
             self.wall,
             self.counts,
             {name: known for name, taken in self.taken.items() if (known := taken.dumps())},
-            {name: table.entries() for name, table in tables.items()},
+            {name: table.entries() for name, table in self.tables.items()},
             self.extra,
             self._parts(),
         )

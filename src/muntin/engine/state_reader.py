@@ -17,7 +17,7 @@ from muntin.engine.joins.as_of import living
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, MET, renamed
 from muntin.engine.key_state import wanted
-from muntin.engine.results import no_results
+from muntin.engine.results import described
 from muntin.engine.windows.operator import combiner, shard
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
@@ -47,7 +47,7 @@ class StateReader:
     @property
     def nothing(self) -> pl.DataFrame:
         """No windows, with the columns and types of all others."""
-        return no_results(self.combiner).drop(columns.EMISSION, columns.REVISION)
+        return described(self.combiner.no_windows, self.combiner)
 
     def key(self, given: Any) -> pl.DataFrame:
         """A key in the types of its columns, under the engine's names: one row."""
@@ -70,11 +70,7 @@ class StateReader:
         end: int | None = None,
         only: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
-        """What the windows of one shard hold; see ``Shard.snapshot``.
-
-        Raises:
-            StateCorruptedError: When it can't be read, or another version wrote it.
-        """
+        """What the windows of one shard hold; see ``Shard.snapshot``."""
         opened = shard(self.combiner, ReadBlobs(manifest, lambda: blobs), FrameCache())
         return opened.snapshot(start, end, only)
 
@@ -101,10 +97,7 @@ def types_of(words: Mapping[str, str]) -> dict[str, pl.DataType]:
 def key_of(names: Sequence[str], types: Mapping[str, pl.DataType], given: Any) -> pl.DataFrame:
     """A key in the types of its columns, under the engine's names: one row.
 
-    Args:
-        names: The key columns.
-        types: Their types.
-        given: The key's value; a tuple, or a dictionary by column, where there are several.
+    It is given as a value; as a tuple, or a dictionary by column, where there are several.
     """
     if isinstance(given, Mapping) and given.keys() == set(names):
         given = tuple(given[name] for name in names)
@@ -129,17 +122,10 @@ def kept_messages(
     *,
     partners: bool = False,
 ) -> tuple[list[int], list[pl.DataFrame]]:
-    """The messages that a shard of a join keeps of one side, as they were written.
+    """The messages that a shard of a join keeps of one side, and the numbers of their blobs.
 
-    Args:
-        manifest: The shard's.
-        side: The side.
-        blobs: The blobs by number; none where only their numbers are asked for.
-        partners: Whether to look for those that are noted to have found a partner.
-
-    Returns:
-        The numbers of the blobs, and a frame for each kind of table that holds messages, with the
-        columns ``WAITS`` and ``MATCHED``.
+    They come as they were written, in a frame for each kind of table, with the columns ``WAITS``
+    and ``MATCHED`` (where ``partners`` are looked for). Without blobs only the numbers are found.
     """
     wanted: list[int] = []
     found: list[pl.DataFrame] = []

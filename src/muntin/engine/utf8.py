@@ -54,12 +54,7 @@ def from_pandas(data: Any) -> pl.DataFrame:
 
 
 def marked(messages: pl.DataFrame, bad: dict[str, pl.Series]) -> pl.DataFrame:
-    """Messages with ``GARBLED``.
-
-    Args:
-        messages: The messages.
-        bad: By column, which messages' text isn't UTF-8.
-    """
+    """Messages with ``GARBLED``, given by column whose text isn't UTF-8."""
     names = [pl.when(rows).then(pl.lit(name)) for name, rows in bad.items() if rows.any()]
     if not names:
         return messages
@@ -77,12 +72,7 @@ def text(values: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def unchecked(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
-    """A batch in which columns of bytes are text as they are: Spark takes any bytes for text.
-
-    Args:
-        batch: The batch.
-        names: The columns of bytes that are to be text.
-    """
+    """A batch in which some columns of bytes are text as they are, as Spark takes them."""
     for place, name in enumerate(batch.schema.names):
         if name in names:
             held = batch.column(place)

@@ -22,25 +22,54 @@ from muntin.engine.output import Shard
 from muntin.engine.windows.combine import Combiner
 from muntin.model.policies import Policy
 from muntin.model.spec import WindowSpec
-from muntin.standalone.message_buffer import ALWAYS, NEVER
+from muntin.standalone.frame_builder import JUDGED
+from muntin.standalone.input_stream import ALWAYS, NEVER
 from muntin.state.offsets import Offsets
 
 Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Cuts:
-    """How messages are taken in.
+class Marks:
+    """The watermarks of single messages, on the time axis.
 
     Attributes:
-        starts: Where the steps begin; the first is 0.
-        judged: The watermark before each message, on the time axis; null before the first.
-        each: Whether the messages of a step emit as if each were a step of its own.
+        counts: Which messages count, and so move it.
+        times: The event time of each message.
+        reached: How far each message moves it; ``ALWAYS`` where it doesn't.
+        before: The watermark before each message; ``ALWAYS`` where there is none yet.
     """
 
-    starts: list[int]
-    judged: pl.Series | None = None
-    each: bool = False
+    counts: NDArray[np.bool_]
+    times: Positions
+    reached: Positions
+    before: Positions
+
+    @classmethod
+    def of(
+        cls, messages: pl.DataFrame, lateness: int, start: int | None, counts: NDArray[np.bool_]
+    ) -> Marks:
+        """Let a watermark go from message to message."""
+        times = messages[columns.TIME].fill_null(0).to_numpy()
+        reached = np.where(counts, times - lateness, ALWAYS)
+        before = so_far(reached)
+        return cls(counts, times, reached, before if start is None else np.maximum(before, start))
+
+    @property
+    def behind(self) -> NDArray[np.bool_]:
+        """Which messages count though they are behind the watermark."""
+        return self.counts & (self.times < self.before)
+
+    def judging(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """The messages with the watermark that each is judged by; null where there is none."""
+        none = self.before <= ALWAYS // 2
+        judged = pl.Series(np.where(none, 0, self.before)).set(pl.Series(none), None)
+        return messages.with_columns(judged.alias(JUDGED))
+
+
+def so_far(reached: Positions) -> Positions:
+    """The greatest of all places before each."""
+    return np.concatenate([[ALWAYS], np.maximum.accumulate(reached)[:-1]])
 
 
 def by_message(spec: WindowSpec, combiner: Combiner) -> bool:
@@ -59,34 +88,31 @@ def _by_message(policy: Policy) -> bool:
     return policy.period is None or policy.rows is not None
 
 
-def cuts(
-    messages: pl.DataFrame, combiner: Combiner, shard: Shard, *, together: bool = False
-) -> Cuts:
-    """Cut messages that came one by one.
+def steps(
+    messages: pl.DataFrame, combiner: Combiner, shard: Shard, *, together: bool
+) -> list[tuple[pl.DataFrame, bool]]:
+    """Cut messages that came one by one; the shard isn't changed.
 
-    Args:
-        messages: The frame that they make.
-        combiner: The query.
-        shard: Where the windows are; it isn't changed.
-        together: Whether messages that let their own windows emit may be one step, as long as
-            nothing ends.
+    Where messages that let their own windows emit may be one step, they are ``together`` as long as
+    nothing ends. Of each step comes whether its messages are to emit as if each were one.
     """
     spec, each = combiner.spec, False
     counts = countable(messages, spec.required, spec.offset, shard.state.offsets)
-    judged: pl.Series | None = None
     if spec.axis == "rows":
         starts = [0] if spec.offset is None else _by_offset(messages, spec, shard, counts)
     else:
-        before = watermarks(messages, spec.lateness, shard.state.watermark, counts)
-        judged = as_judged(before)
-        starts = _by_time(messages, spec, before, counts)
+        marks = Marks.of(messages, spec.lateness, shard.state.watermark, counts)
+        messages = marks.judging(messages)
+        starts = _by_time(spec, marks)
     if by_message(spec, combiner):
         starts = list(range(len(messages)))
     if together:
-        apart = _by_edge(messages, spec, before, counts)
+        apart = _by_edge(spec, marks)
         each = len(apart) < len(starts)
         starts = apart if each else starts
-    return Cuts([start for start in starts if start < len(messages)] or [0], judged, each)
+    starts = [start for start in starts if start < len(messages)] or [0]
+    ends = [*starts[1:], len(messages)]
+    return [(messages[a:b], each and b - a > 1) for a, b in zip(starts, ends, strict=True)]
 
 
 def countable(
@@ -100,22 +126,6 @@ def countable(
     bad += [pl.col(c).is_null() for c in (columns.TIME, *required, *(offset or ()))]
     counts: NDArray[np.bool_] = messages.select(~pl.any_horizontal(bad)).to_series().to_numpy()
     return counts if offset is None else counts & ~taken.known(messages, *offset)
-
-
-def watermarks(
-    messages: pl.DataFrame, lateness: int, start: int | None, counts: NDArray[np.bool_]
-) -> Positions:
-    """The watermark before each message; ``ALWAYS`` where there is none yet."""
-    times = messages[columns.TIME].fill_null(0).to_numpy() - lateness
-    moved = np.maximum.accumulate(np.where(counts, times, ALWAYS))
-    before = np.concatenate([[ALWAYS], moved[:-1]])
-    return before if start is None else np.maximum(before, start)
-
-
-def as_judged(before: Positions) -> pl.Series:
-    """What ``watermarks`` gave, with null where there is none yet."""
-    none = before <= ALWAYS // 2
-    return pl.Series(np.where(none, 0, before)).set(pl.Series(none), None)
 
 
 def offsets_before(
@@ -132,50 +142,34 @@ def offsets_before(
     return messages.select(at.fill_null(NEVER)).to_series().to_numpy(), there
 
 
-def _by_time(
-    messages: pl.DataFrame, spec: WindowSpec, before: Positions, counts: NDArray[np.bool_]
-) -> list[int]:
-    times = messages[columns.TIME].fill_null(0).to_numpy()
-    windows, grace = spec.windows, spec.firing.grace
-    after = _after(messages, spec, before, counts)
-    alone = late_by_message(spec)
+def _edge(spec: WindowSpec, watermark: int) -> int:
+    """The next place at which the watermark lets a window end or close."""
+    none = watermark <= ALWAYS // 2
+    return ALWAYS + 1 if none else spec.windows.next_edge(watermark, spec.firing.grace)
 
-    def edge_at(watermark: int) -> int:
-        return ALWAYS if watermark <= ALWAYS // 2 else windows.next_edge(watermark, grace)
 
-    starts, edge = [0], edge_at(int(before[0]))
-    for row in np.flatnonzero(counts & (times < before)).tolist():
-        watermark, time = int(before[row]), int(times[row])
+def _by_time(spec: WindowSpec, marks: Marks) -> list[int]:
+    windows, alone = spec.windows, late_by_message(spec)
+    starts, edge = [0], _edge(spec, int(marks.before[0]))
+    for row in np.flatnonzero(marks.behind).tolist():
+        watermark = int(marks.before[row])
         if watermark >= edge:
             starts.append(row)
-            edge = edge_at(watermark)
-        if windows.retracts or (alone and time < windows.last_end(watermark)):
+            edge = _edge(spec, watermark)
+        if windows.retracts or (alone and int(marks.times[row]) < windows.last_end(watermark)):
             starts += [row, row + 1]
-            edge = edge_at(int(after[row]))
+            edge = _edge(spec, max(watermark, int(marks.reached[row])))
     return sorted(set(starts))
 
 
-def _by_edge(
-    messages: pl.DataFrame, spec: WindowSpec, before: Positions, counts: NDArray[np.bool_]
-) -> list[int]:
+def _by_edge(spec: WindowSpec, marks: Marks) -> list[int]:
     """Each message that lets a window end or close is a step of its own."""
-    after = _after(messages, spec, before, counts)
+    after = np.maximum(marks.before, marks.reached)
     starts, row = [0], 0
     while row < len(after):
-        mark = int(before[row])
-        none = mark <= ALWAYS // 2
-        edge = ALWAYS + 1 if none else spec.windows.next_edge(mark, spec.firing.grace)
-        row = int(np.searchsorted(after, edge)) + 1
+        row = int(np.searchsorted(after, _edge(spec, int(marks.before[row])))) + 1
         starts += [row - 1, row]
     return sorted(set(starts))
-
-
-def _after(
-    messages: pl.DataFrame, spec: WindowSpec, before: Positions, counts: NDArray[np.bool_]
-) -> Positions:
-    """The watermark behind each message."""
-    times = messages[columns.TIME].fill_null(0).to_numpy()
-    return np.maximum(before, np.where(counts, times - spec.lateness, ALWAYS))
 
 
 def _by_offset(

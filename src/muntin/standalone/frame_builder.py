@@ -8,12 +8,15 @@ is rejected as malformed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
+from muntin.engine.dtypes import moment_of
 from muntin.engine.sessions.combine import no_gap
 from muntin.engine.utf8 import GARBLED, frame_of, from_pandas
 from muntin.model.errors import OptionError
@@ -41,10 +44,7 @@ class FrameBuilder:
     """Makes the frames of one operator."""
 
     def __init__(
-        self,
-        read: InputFields,
-        clock: Callable[[], int],
-        schema: Mapping[str, Any] | None = None,
+        self, read: InputFields, clock: Callable[[], int], schema: Mapping[str, Any] | None = None
     ) -> None:
         self.input = read
         self.clock = clock
@@ -93,45 +93,29 @@ class FrameBuilder:
     def moment(self) -> pl.DataType:
         """The type of a point in time, as the time field has it."""
         time = self.input.time
-        dtype = _UTC if time is None or self.columns is None else self.columns[time]
-        if dtype.is_integer():
-            return pl.Int64()
-        return pl.Datetime("us", dtype.time_zone) if isinstance(dtype, pl.Datetime) else _UTC
+        return moment_of(_UTC if time is None or self.columns is None else self.columns[time])
 
     def batch(self, given: Any) -> pl.DataFrame | None:
-        """The frame of a batch; ``None`` where it has neither rows nor columns.
-
-        Args:
-            given: A Polars, pandas or Arrow table, or a list of dictionaries.
-        """
+        """The frame of a batch, of any table; ``None`` where it has neither rows nor columns."""
         if isinstance(given, Sequence) and all(isinstance(row, Mapping) for row in given):
             return self._of_mappings(given) if given else None
-        frame, garbled = _table(given)
+        frame, unread = _table(given)
         if self.columns is None:
             self.adopt(frame.schema)
-        frame = self._fitting(frame)
-        if garbled is not None:
-            frame = frame.with_columns(garbled.alias(UNREAD))
-            garbled = garbled.is_not_null()
-        time = self.input.time
+        frame, time = self._fitting(frame), self.input.time
+        malformed = [] if unread is None else [unread.is_not_null()]
         if time is None:
-            placed = frame.with_columns(pl.lit(0, dtype=pl.Int64).alias(columns.TIME))
-            return self._finished(placed, malformed=garbled)
-        place, malformed = _read_times(frame[time])
-        if garbled is not None:
-            malformed = garbled if malformed is None else malformed | garbled
+            return self._finished(frame, _nowhere(len(frame)), unread, malformed)
+        place, unreadable = _read_times(frame[time])
+        malformed += [] if unreadable is None else [unreadable]
         beyond = self._beyond(place)
         if beyond is not None:
-            text = (f"{time}=" + place.cast(pl.String)).set(~beyond, None)
-            if garbled is not None:
-                text = text.zip_with(beyond, frame[UNREAD])
+            text = f"{time}=" + place.cast(pl.String)
+            unread = text.set(~beyond, None) if unread is None else text.zip_with(beyond, unread)
             readable = frame.select(pl.when(~beyond).then(pl.col(time))).to_series()
-            frame = frame.with_columns(readable, text.alias(UNREAD))
-            place, malformed = (
-                place.set(beyond, None),
-                beyond if malformed is None else malformed | beyond,
-            )
-        return self._finished(frame.with_columns(place.alias(columns.TIME)), malformed=malformed)
+            frame, place = frame.with_columns(readable), place.set(beyond, None)
+            malformed.append(beyond)
+        return self._finished(frame, place, unread, malformed)
 
     def rows(
         self,
@@ -140,14 +124,10 @@ class FrameBuilder:
         sample: pl.DataType | None = None,
         future: Sequence[int] | None = None,
     ) -> pl.DataFrame:
-        """The frame of messages that came as Python values.
+        """The frame of messages that came as Python values, one per message and field.
 
-        Args:
-            cells: The values by field, one per message; times as ``micros_of`` gives them.
-            length: How many messages there are.
-            sample: The type of times, should it not be known yet.
-            future: Which messages are too far ahead, by number; they are judged here where it
-                isn't given.
+        Times are as ``micros_of`` gives them; ``sample`` is their type, should it not be known yet.
+        ``future`` are the numbers of messages that are too far ahead, if that was judged before.
         """
         time = self.input.time
         if self.columns is None:
@@ -156,7 +136,7 @@ class FrameBuilder:
         unread: Unread = {}
         made = {n: column(n, cells[n], d, unread) for n, d in self.columns.items() if n != time}
         if time is None:
-            place = pl.Series(columns.TIME, [0], dtype=pl.Int64).new_from_index(0, length)
+            place = _nowhere(length)
         else:
             place = times(time, cells[time], unread)
             beyond = self._beyond(place)
@@ -166,16 +146,16 @@ class FrameBuilder:
                 place = place.set(beyond, None)
             made[time] = self._time_field(cells[time], place, self.columns[time])
         frame = pl.DataFrame([made[n] for n in self.columns])
-        malformed = None
+        texts, malformed = None, []
         if unread:
-            texts = ["; ".join(unread[row]) if row in unread else None for row in range(length)]
-            frame = frame.with_columns(pl.Series(UNREAD, texts, dtype=pl.String))
-            malformed = pl.Series([row in unread for row in range(length)])
+            found = ["; ".join(unread[row]) if row in unread else None for row in range(length)]
+            texts = pl.Series(found, dtype=pl.String)
+            malformed = [texts.is_not_null()]
         ahead = None
         if future is not None:
             ahead = pl.Series([False], dtype=pl.Boolean).new_from_index(0, length)
             ahead = ahead.scatter(future, True) if future else ahead
-        return self._finished(frame.with_columns(place.alias(columns.TIME)), malformed, ahead)
+        return self._finished(frame, place, texts, malformed, ahead)
 
     def _of_mappings(self, given: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         fields: Iterable[str] = self.columns or dict.fromkeys(
@@ -212,18 +192,22 @@ class FrameBuilder:
     def _finished(
         self,
         frame: pl.DataFrame,
-        malformed: pl.Series | None = None,
+        place: pl.Series,
+        unread: pl.Series | None,
+        malformed: list[pl.Series],
         future: pl.Series | None = None,
     ) -> pl.DataFrame:
         """Add what travels with the messages, and the flags that some of them need."""
-        if UNREAD not in frame.columns:
-            frame = frame.with_columns(pl.lit(None, dtype=pl.String).alias(UNREAD))
-        frame = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(JUDGED))
+        frame = frame.with_columns(
+            place.alias(columns.TIME),
+            (pl.lit(None, dtype=pl.String) if unread is None else unread).alias(UNREAD),
+            pl.lit(None, dtype=pl.Int64).alias(JUDGED),
+        )
         if self.input.gap is not None:
-            unfit = frame.select(no_gap(frame, self.input.gap).fill_null(True)).to_series()
-            malformed = unfit if malformed is None else malformed | unfit
-        if malformed is not None and malformed.any():
-            frame = frame.with_columns(malformed.alias(columns.MALFORMED))
+            unfit = no_gap(frame, self.input.gap).fill_null(True)
+            malformed = [*malformed, frame.select(unfit).to_series()]
+        if malformed and (bad := reduce(or_, malformed)).any():
+            frame = frame.with_columns(bad.alias(columns.MALFORMED))
         if future is None and self.input.max_ahead is not None and self.input.time is not None:
             future = frame[columns.TIME] > self.clock() + self.input.max_ahead
         if future is not None and future.any():
@@ -260,6 +244,11 @@ class FrameBuilder:
                 problem = f"has values beyond {dtype}, which the first messages had"
                 raise OptionError("batch", name, problem, "give schema={…}") from error
         return pl.DataFrame(fitted)
+
+
+def _nowhere(length: int) -> pl.Series:
+    """The places of messages that have no time."""
+    return pl.Series([0], dtype=pl.Int64).new_from_index(0, length)
 
 
 def _is_time(dtype: pl.DataType) -> bool:

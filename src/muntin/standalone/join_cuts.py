@@ -10,80 +10,59 @@ matters what came just before: then each is a step.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-import polars as pl
-from numpy.typing import NDArray
 
-from muntin.engine import columns
+from muntin.engine.joins.strategy import SideFrames
 from muntin.model.joins import SIDES, JoinSpec, Side, SideName
 from muntin.model.policies import Each
-from muntin.standalone.cuts import as_judged, countable, offsets_before, watermarks
-from muntin.standalone.message_buffer import ALWAYS
+from muntin.standalone.cuts import Marks, Positions, countable, offsets_before, so_far
+from muntin.standalone.input_stream import ALWAYS
 from muntin.state.offsets import Offsets
 
-Mask = NDArray[np.bool_]
-Places = NDArray[np.int64]
 
-
-@dataclass(frozen=True)
-class JoinCuts:
-    """How single messages are taken in.
-
-    Attributes:
-        parts: For each step the rows of each side, from and up to.
-        judged: On the time axis, the watermark before each message of a side.
-    """
-
-    parts: list[dict[SideName, tuple[int, int]]]
-    judged: dict[SideName, pl.Series] = field(default_factory=dict)
-
-
-def one_by_one(
-    messages: Mapping[SideName, pl.DataFrame],
+def steps_of_sides(
+    messages: SideFrames,
     order: bytes,
     spec: JoinSpec,
-    marks: Mapping[SideName, int | None],
+    starts: Mapping[SideName, int | None],
     taken: Mapping[str, Offsets],
-) -> JoinCuts:
+) -> list[SideFrames]:
     """Cut messages that came one by one.
 
     Args:
         messages: The frames that they make, by side.
         order: The number of the side of each, in the order of arrival.
         spec: The join.
-        marks: The watermark of each side; the rows axis has none.
+        starts: The watermark of each side; the rows axis has none.
         taken: The offsets taken so far, by side.
     """
     sides = np.frombuffer(order, dtype=np.uint8)
     alone = np.zeros(len(sides), dtype=np.bool_)
-    rows: dict[SideName, Places] = {
+    rows: dict[SideName, Positions] = {
         side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)
     }
-    counted: dict[SideName, Mask] = {}
-    for side, frame in messages.items():
-        given = spec.side(side)
-        if spec.axis == "rows":
-            alone[rows[side]] = _behind_offsets(frame, given, taken[side].ends)
-        else:
-            counted[side] = countable(frame, spec.required(side), given.offset, taken[side])
-    before = _marks_before(messages, rows, spec, marks, counted)
-    for side, counts in counted.items():
-        times = messages[side][columns.TIME].fill_null(0).to_numpy()
-        alone[rows[side]] = counts & (times < before[side])
-    judged = {side: as_judged(mark) for side, mark in before.items()}
+    if spec.axis == "rows":
+        for side, frame in messages.items():
+            offset = spec.side(side).offset
+            assert offset is not None
+            places, there = offsets_before(frame, *offset, taken[side].ends)
+            alone[rows[side]] = places <= there
+    else:
+        marks = _marks(messages, rows, spec, starts, taken)
+        messages = {side: mark.judging(messages[side]) for side, mark in marks.items()}
+        for side, mark in marks.items():
+            alone[rows[side]] = mark.behind
     if not all(_plain(spec.side(side)) for side in SIDES):
         alone[:] = True
     cut = np.flatnonzero(alone)
     edges = np.unique(np.concatenate([[0], cut, cut + 1, [len(sides)]]))
-    places = {side: np.searchsorted(rows[side], edges).tolist() for side in messages}
-    parts = [
-        {side: (found[i], found[i + 1]) for side, found in places.items()}
+    cuts = {side: np.searchsorted(rows[side], edges).tolist() for side in messages}
+    return [
+        {side: messages[side][at[i] : at[i + 1]] for side, at in cuts.items() if at[i + 1] > at[i]}
         for i in range(len(edges) - 1)
     ]
-    return JoinCuts(parts, judged)
 
 
 def _plain(side: Side) -> bool:
@@ -91,31 +70,27 @@ def _plain(side: Side) -> bool:
     return late and side.kept is None and side.firing.rows is None
 
 
-def _marks_before(
-    messages: Mapping[SideName, pl.DataFrame],
-    rows: Mapping[SideName, Places],
+def _marks(
+    messages: SideFrames,
+    rows: Mapping[SideName, Positions],
     spec: JoinSpec,
-    marks: Mapping[SideName, int | None],
-    counted: Mapping[SideName, Mask],
-) -> dict[SideName, Places]:
-    """The watermark before each message of a side, as far as its messages are judged by one."""
-    found = {
-        side: watermarks(messages[side], spec.side(side).lateness, marks[side], counts)
-        for side, counts in counted.items()
-    }
+    starts: Mapping[SideName, int | None],
+    taken: Mapping[str, Offsets],
+) -> dict[SideName, Marks]:
+    """The watermarks by which the messages of each side are judged."""
+    found = {}
+    for side, frame in messages.items():
+        given = spec.side(side)
+        counts = countable(frame, spec.required(side), given.offset, taken[side])
+        found[side] = Marks.of(frame, given.lateness, starts[side], counts)
     if not spec.shared_time or len(found) < len(SIDES):
         return found
     # What one side has reached when a message of the other comes.
     reached = np.full(sum(map(len, rows.values())), ALWAYS)
-    for side, counts in counted.items():
-        times = messages[side][columns.TIME].fill_null(0).to_numpy()
-        reached[rows[side]] = np.where(counts, times - spec.side(side).lateness, ALWAYS)
-    shared = np.concatenate([[ALWAYS], np.maximum.accumulate(reached)[:-1]])
-    return {side: np.maximum(mark, shared[rows[side]]) for side, mark in found.items()}
-
-
-def _behind_offsets(frame: pl.DataFrame, side: Side, starts: Mapping[Any, int]) -> Mask:
-    assert side.offset is not None
-    places, there = offsets_before(frame, *side.offset, starts)
-    found: Mask = places <= there
-    return found
+    for side, mark in found.items():
+        reached[rows[side]] = mark.reached
+    shared = so_far(reached)
+    return {
+        side: replace(mark, before=np.maximum(mark.before, shared[rows[side]]))
+        for side, mark in found.items()
+    }

@@ -96,7 +96,7 @@ class JoinWindow(JoiningOperator):
         self._catch_up()
         between = self._range(start, end)
         only = key_frame("join_keys", self.spec.side(side).keys, join_keys)
-        return self._windows.windows(side, between, only) if self._open else pl.DataFrame()
+        return self._windows.windows(side, between, only)
 
     def get_messages(
         self,
@@ -172,7 +172,7 @@ class SessionJoinWindow(JoiningOperator):
         self._catch_up()
         between = self._range(start, end)
         only = key_frame("join_keys", self.spec.left.keys, session_key)
-        return self._windows.sessions(between, only) if self._open else pl.DataFrame()
+        return self._windows.sessions(between, only)
 
     def get_messages(
         self,

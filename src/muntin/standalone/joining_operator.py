@@ -22,7 +22,6 @@ from muntin.standalone.operator import (
     machine_clock,
 )
 from muntin.standalone.pending_outputs import Receiver
-from muntin.standalone.stored_aggregation import StepRows
 from muntin.standalone.stored_join import PendingMessages, StoredJoin
 from muntin.stores import KeyValue, KeyValueBlobs
 
@@ -53,16 +52,11 @@ class JoiningOperator(StandaloneOperator):
         self._order = bytearray()
         self._pending: list[PendingMessages] = []
         with self.store.opening():
-            self._streams: dict[SideName, InputStream] = {
-                side: InputStream(
-                    InputFields.of_side(spec, side),
-                    clock,
-                    given.get(side),
-                    self.store,
-                    f"{name}.{side}",
-                )
-                for side in SIDES
-            }
+            self._streams: dict[SideName, InputStream] = {}
+            for side in SIDES:
+                fields, kept_as = InputFields.of_side(spec, side), f"{name}.{side}"
+                stream = InputStream(fields, clock, given.get(side), self.store, kept_as)
+                self._streams[side] = stream
             self._windows = StoredJoin(spec, suffix, KeyValueBlobs(self.store, name=name))
             if self._open_windows():
                 self._flushed = self._windows.reached
@@ -99,7 +93,7 @@ class JoiningOperator(StandaloneOperator):
                 message is rejected as malformed.)
         """
         self._check_accepting()  # step 1
-        self._side(side).buffer.add(key, value, time, partition, offset)
+        self._side(side).add(key, value, time, partition, offset)
         self._order.append(SIDES.index(side))
         if self._sends or len(self._order) >= MOST_WAITING:
             self._drain()
@@ -170,7 +164,7 @@ class JoiningOperator(StandaloneOperator):
     def watermarks(self) -> dict[SideName, int | None]:
         """The watermark of each side, microseconds since the epoch; rows have none."""
         self._catch_up()
-        return self._windows.watermarks if self._open else dict.fromkeys(SIDES)
+        return self._windows.watermarks
 
     def _read_messages(
         self, side: SideName, start: tuple[Any, Any], end: tuple[Any, Any], *only: Any
@@ -179,14 +173,14 @@ class JoiningOperator(StandaloneOperator):
         self._catch_up()
         stream = self._side(side)
         low, high = self._place("start", side, *start), self._place("end", side, *end)
-        if not self._open:
+        if not self._windows.is_open:
             return pl.DataFrame()
         names = self.spec.side(side).keys
         keys = (key_frame("join_keys", names, key) for key in only)
         wanted = [frame for frame in keys if frame is not None]
         found = self._windows.messages(side, AxisRange(low, high), wanted)
-        if self.spec.axis == "time" and stream.builder.input.offset is not None:
-            number = stream.builder.input.offset[1]
+        if self.spec.axis == "time" and stream.input.offset is not None:
+            number = stream.input.offset[1]
             for edge, given, first in ((low, start[1], True), (high, end[1], False)):
                 if edge is not None and given is not None:
                     beyond = pl.col(number) < given if first else pl.col(number) > given
@@ -215,12 +209,11 @@ class JoiningOperator(StandaloneOperator):
 
     def _open_windows(self) -> bool:
         """Open what was stored, once both sides' columns are known; whether they are."""
-        if not self._open and all(stream.known for stream in self._streams.values()):
+        if not self._windows.is_open and all(s.known for s in self._streams.values()):
             self._windows.open({side: stream.builder for side, stream in self._streams.items()})
             for stream in self._streams.values():
                 stream.settle()
-            self._open = True
-        return self._open
+        return self._windows.is_open
 
     def _frame_waiting(self) -> None:
         """Make frames of the single messages."""
@@ -228,13 +221,13 @@ class JoiningOperator(StandaloneOperator):
             return
         frames = {}
         for side, stream in self._streams.items():
-            if len(stream.buffer):
+            if len(stream):
                 frames[side] = stream.waiting()
                 stream.settle()
         self._pending.append(PendingMessages(frames, bytes(self._order)))
         self._order.clear()
         for stream in self._streams.values():
-            stream.buffer.clear()
+            stream.clear()
 
     def _drain(self) -> None:
         self._frame_waiting()
@@ -247,11 +240,3 @@ class JoiningOperator(StandaloneOperator):
 
     def _after_step(self) -> None:
         """Whatever comes next may be due."""
-
-    def _no_rows(self) -> StepRows:
-        if self._open:
-            return self._windows.empty
-        results = dict.fromkeys([*self.spec.left.keys, columns.EMISSION], pl.Null())
-        aside = ("side", columns.REASON, columns.WATERMARK, "unread")
-        rejected = dict.fromkeys(aside, pl.Null())
-        return StepRows(pl.DataFrame(schema=results), pl.DataFrame(schema=rejected))

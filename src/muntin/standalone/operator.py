@@ -22,8 +22,7 @@ from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import micros_of
 from muntin.standalone.pending_outputs import PendingOutputs, Receiver
-from muntin.standalone.stored_aggregation import StepRows, StoredAggregation
-from muntin.standalone.stored_join import StoredJoin
+from muntin.standalone.stored_windows import StepRows, StoredWindows
 from muntin.stores import KeyValue
 
 _log = logging.getLogger("muntin.standalone")
@@ -72,7 +71,7 @@ class StandaloneOperator(Closeable):
     """
 
     spec: WindowSpec | JoinSpec
-    _windows: StoredAggregation | StoredJoin
+    _windows: StoredWindows
 
     def __init__(
         self,
@@ -90,16 +89,12 @@ class StandaloneOperator(Closeable):
         # Messages are taken while nothing waits for what is downstream.
         self._accepting = True
         self._results, self._rejects = PendingOutputs(), PendingOutputs()
-        self._open = self._failed = False
+        self._failed = False
         self._flushed: dict[Any, Any] = {}
 
     @abstractmethod
     def _drain(self) -> None:
         """Hand the waiting messages to the windows (steps 2 to 6)."""
-
-    @abstractmethod
-    def _no_rows(self) -> StepRows:
-        """Outputs without rows."""
 
     @abstractmethod
     def _after_step(self) -> None:
@@ -127,7 +122,7 @@ class StandaloneOperator(Closeable):
         if self._has_pending and not self._deliver():  # step 1
             return False
         self._drain()
-        self._tick(wall)
+        self._run(lambda: self._windows.tick(wall))  # steps 2 and 3
         return self._deliver()
 
     def get_result(self) -> pl.DataFrame:
@@ -140,7 +135,7 @@ class StandaloneOperator(Closeable):
             of both sides and ``emission``. With a downstream: what wait to be sent.
         """
         self._catch_up()
-        return self._results.waiting(self._no_rows().results)
+        return self._results.waiting(self._windows.empty.results)
 
     @property
     def rejected(self) -> pl.DataFrame:
@@ -150,7 +145,7 @@ class StandaloneOperator(Closeable):
         values that couldn't be read (which are null in their field).
         """
         self._catch_up()
-        return self._rejects.waiting(self._no_rows().rejected)
+        return self._rejects.waiting(self._windows.empty.rejected)
 
     def flush(self) -> Flushed:
         """Clear the outputs, and make the state durable with the offsets, in one atomic write.
@@ -169,7 +164,7 @@ class StandaloneOperator(Closeable):
         self._drain()
         if not self._deliver():
             self._refuse()
-        nothing = self._no_rows()
+        nothing = self._windows.empty
         cleared = Flushed(
             self._results.waiting(nothing.results), self._rejects.waiting(nothing.rejected)
         )
@@ -190,7 +185,7 @@ class StandaloneOperator(Closeable):
         Windows in rows have none.
         """
         self._catch_up()
-        return self._windows.watermark if self._open else None
+        return self._windows.watermark
 
     @property
     def counts(self) -> dict[str, int]:
@@ -199,7 +194,7 @@ class StandaloneOperator(Closeable):
         ``partly_late`` are those of the counted ones that some of their windows no longer took.
         """
         self._catch_up()
-        return self._windows.counts if self._open else {}
+        return self._windows.counts
 
     def close(self) -> None:
         """Close the store without flushing; a second call does nothing."""
@@ -231,13 +226,6 @@ class StandaloneOperator(Closeable):
         self._require_sound()
         self._drain()
 
-    def _tick(self, wall: int) -> None:
-        """Let the clock emit what is due (steps 2 and 3 of timeout)."""
-        if self._open:
-            self._run(lambda: self._windows.tick(wall))
-        else:
-            self._windows.clock.advance(wall)
-
     def _mark(self, time: TimeLike) -> int:
         """Where a watermark is to be."""
         if self.spec.axis == "rows":
@@ -249,7 +237,7 @@ class StandaloneOperator(Closeable):
         return found
 
     def _check_open(self, time: TimeLike) -> None:
-        if not self._open:
+        if not self._windows.is_open:
             hint = "hand a message over first, or give schema={…}"
             raise OptionError("time", time, "moves nothing: no columns are known yet", hint)
 
@@ -286,7 +274,7 @@ class StandaloneOperator(Closeable):
         if self._downstream is not None and not self._results.send(self._downstream):
             return False
         self._accepting = True
-        if self._open and self._downstream is not None:
+        if self._windows.is_open and self._downstream is not None:
             self._checkpoint()
         return True
 
@@ -303,4 +291,4 @@ class StandaloneOperator(Closeable):
 
     def _checkpoint(self) -> None:
         self.store.flush()
-        self._flushed = self._windows.reached if self._open else {}
+        self._flushed = self._windows.reached

@@ -7,7 +7,7 @@ the operator sees to: a replayed message never gets here).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,12 @@ from muntin.engine.retention import RetentionCounter
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, Run, load
-from muntin.state.runs import FrameCache, Runs
+from muntin.state.runs import FrameCache, Runs, segment_length
 
 Edges = Callable[[Any], tuple[int, int] | None]
 """By partition, the first position that some window within retention depends on, and the first that
 some window does which still takes messages; ``None`` before there is any."""
 
-_SEGMENTS = 8
 _PARTS = "partitions"
 
 
@@ -36,10 +35,6 @@ class _Table:
     kept: RetentionCounter
     first: int | None
 
-    def counted(self) -> Iterator[pl.DataFrame]:
-        """What is stored, as it is counted."""
-        return map(_counted, self.runs.everything())
-
 
 class RetainedMessages:
     """Messages by position: their event time, or on the rows axis the offset in their partition."""
@@ -48,7 +43,7 @@ class RetainedMessages:
         self.spec = spec
         self.blobs = blobs
         self.cache = cache
-        self.span = max(1, horizon // _SEGMENTS)
+        self.span = segment_length(horizon)
         self.partition = spec.offset[0] if spec.axis == "rows" and spec.offset else None
         self._tables: dict[Any, _Table] = {}
         stored = load(blobs, "messages") or Manifest("messages")
@@ -63,17 +58,15 @@ class RetainedMessages:
             parts = messages.partition_by(self.partition, as_dict=True)
         for (value,), part in parts.items():
             table = self._tables.setdefault(value, self._table([], None, None))
-            table.kept.learn(table.counted, table.first)
+            table.kept.learn(table.runs.read, table.first)
             table.runs.append(part)
-            table.kept.add(_counted(part))
+            table.kept.add(part)
 
     def expire(self, edges: Edges, reached: Callable[[Any], int | None] | None = None) -> None:
         """Drop what neither the retention in time nor the one in rows keeps, by segments.
 
-        Args:
-            edges: What is kept, which may be costly to find.
-            reached: By partition, the position up to which the retention may drop: nothing is
-                looked for where no segment lies wholly before it.
+        The edges may be costly to find. Where it is known by partition up to which position the
+        retention may drop, nothing is looked for where no segment lies wholly before it.
         """
         for value, table in self._tables.items():
             if reached is not None and not self._may_expire(table, reached(value)):
@@ -103,38 +96,20 @@ class RetainedMessages:
         self.blobs.save(Manifest("messages", tables=runs, extra={_PARTS: parts}).dumps())
 
     def between(self, start: int | None, end: int | None, nothing: pl.DataFrame) -> pl.DataFrame:
-        """The messages from a position to another, both included, in no order.
-
-        Args:
-            start: Where the stretch begins; ``None`` is open.
-            end: Where it ends, included; ``None`` is open.
-            nothing: An empty frame of messages.
-        """
+        """The messages from a position to another, both included, in no order."""
         found = [nothing]
         at = pl.col(columns.TIME)
         for table in self._tables.values():
             low = max((p for p in (start, table.first) if p is not None), default=None)
-            for frame, _, _ in table.runs.read(low, end):
+            for frame in table.runs.read(low, end):
                 within = [at >= low] if low is not None else []
                 within += [at <= end] if end is not None else []
                 found.append(frame.filter(*within) if within else frame)
         return pl.concat(found)
 
     def _table(
-        self,
-        entries: Sequence[Run],
-        counts: dict[str, Any] | None,
-        first: int | None,
+        self, entries: Sequence[Run], counts: dict[str, Any] | None, first: int | None
     ) -> _Table:
-        runs = Runs(columns.TIME, self.span, self.blobs, self.cache, _stacked, entries)
-        return _Table(
-            runs, RetentionCounter(columns.TIME, self.span, self.spec.firing.rows, counts), first
-        )
-
-
-def _counted(messages: pl.DataFrame) -> pl.DataFrame:
-    return messages.with_columns(pl.lit(1).alias(columns.MESSAGES))
-
-
-def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(frames)
+        runs = Runs(columns.TIME, self.span, self.blobs, self.cache, pl.concat, entries)
+        most = self.spec.firing.rows
+        return _Table(runs, RetentionCounter(columns.TIME, self.span, most, counts, None), first)

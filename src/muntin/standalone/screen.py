@@ -9,17 +9,17 @@ from __future__ import annotations
 from muntin.model.sessions import LONGEST_GAP
 from muntin.model.spec import WindowSpec
 from muntin.standalone.fields import GREATEST, LEAST
-from muntin.standalone.message_buffer import MessageBuffer
+from muntin.standalone.input_stream import InputStream
 
 
 class Screen:
     """The screen before one query's windows."""
 
-    def __init__(self, spec: WindowSpec, buffer: MessageBuffer) -> None:
+    def __init__(self, spec: WindowSpec, stream: InputStream) -> None:
         self._spec = spec
-        self._buffer = buffer
+        self._stream = stream
         # Times nearer to the ends of what a datetime holds may have windows that it doesn't.
-        reach = buffer.input.reach
+        reach = stream.input.reach
         self._first, self._last = LEAST + reach, GREATEST - reach
         self._watermark: int | None = None
 
@@ -29,13 +29,13 @@ class Screen:
 
     def may_reject(self, time: int | str | None) -> bool:
         """Whether the message that came last may be rejected."""
-        spec, buffer = self._spec, self._buffer
-        if buffer.future or not buffer.readable():
+        spec, stream = self._spec, self._stream
+        if stream.future or not stream.readable():
             return True
         if spec.axis == "rows":
             return spec.offset is not None
-        if buffer.input.gap is not None:
-            gap = buffer.last_of(buffer.input.gap)
+        if stream.input.gap is not None:
+            gap = stream.last_of(stream.input.gap)
             if gap.__class__ is not int or not 0 < gap <= LONGEST_GAP:
                 return True
         if time.__class__ is not int or not self._first <= time <= self._last:

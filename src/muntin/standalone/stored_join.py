@@ -1,8 +1,4 @@
-"""What is inside a joining operator: one shard of the engine over one store.
-
-Messages come as frames, by side, and rows leave as frames. Nothing in here knows what is done with
-them.
-"""
+"""What is inside a joining operator: see ``StoredWindows``."""
 
 from __future__ import annotations
 
@@ -22,9 +18,8 @@ from muntin.engine.joins.shard import JoinShard
 from muntin.engine.joins.strategy import SideFrames
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
-from muntin.standalone.join_cuts import JoinCuts, one_by_one
-from muntin.standalone.manual_clock import ManualClock
-from muntin.standalone.stored_aggregation import StepRows
+from muntin.standalone.join_cuts import steps_of_sides
+from muntin.standalone.stored_windows import StepRows, StoredWindows, timed
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
@@ -44,22 +39,17 @@ class PendingMessages:
     final: bool = False
 
 
-class StoredJoin:
+class StoredJoin(StoredWindows):
     """The windows of one join."""
 
     def __init__(self, spec: JoinSpec, suffix: str, blobs: Blobs) -> None:
+        results = [*spec.left.keys, columns.EMISSION]
+        super().__init__(blobs, results, [SIDE, columns.REASON, columns.WATERMARK])
         self.spec = spec
         self.suffix = suffix
-        self.blobs = blobs
-        self.clock = ManualClock()
 
     def open(self, builders: Mapping[SideName, FrameBuilder]) -> None:
-        """Open what was stored, now that the types of all columns are known.
-
-        Raises:
-            OptionError: When keys can't be compared, or names clash.
-            SpecChangedError: When the store was written by another join.
-        """
+        """Open what was stored, now that the types of all columns are known."""
         spec = self.spec
         self._moments = {side: builders[side].moment for side in SIDES}
         self._visible: dict[SideName, list[str]] = {}
@@ -73,48 +63,35 @@ class StoredJoin:
         self.shard: JoinShard | PartitionedJoinShard = join_shard(
             self.joiner, self.blobs, FrameCache()
         )
-        self.clock.resume(self.shard.state)
         results, rejected = self.joiner.nothing_emitted(), self.joiner.nothing_rejected
-        self.empty = StepRows(self._shown(results), self._aside(rejected))
-
-    @property
-    def watermark(self) -> int | None:
-        """Up to where both sides are complete; ``None`` on the rows axis."""
-        return self.shard.watermark
+        self._opened(self.shard.state, StepRows(self._shown(results), self._aside(rejected)))
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:
         """The watermark of each side; ``None`` on the rows axis."""
-        return dict(self.shard.marks)
+        return dict(self.shard.marks) if self.is_open else dict.fromkeys(SIDES)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Messages so far, by what became of them."""
-        return self.shard.counts
+        """See ``StoredWindows``; partitions count for themselves."""
+        return self.shard.counts if self.is_open else {}
 
     @property
-    def reached(self) -> dict[SideName, dict[Any, int]]:
-        """For each side and partition the offset behind the last one taken."""
-        return {side: self.shard.state.taken[side].ends for side in SIDES}
+    def reached(self) -> dict[Any, Any]:
+        """See ``StoredWindows``."""
+        return {side: self.shard.state.taken[side].ends for side in SIDES} if self.is_open else {}
 
     def take(self, pending: PendingMessages) -> list[StepRows]:
         """Take messages: a batch in one step, single ones as if each were a batch of its own."""
         if pending.order is None:
             return [self._step(pending.messages, pending.final)]
         so_far = self.shard.marks, self.shard.state.taken
-        steps = one_by_one(pending.messages, pending.order, self.spec, *so_far)
-        return [self._step(part, False) for part in _parts(pending.messages, steps)]
-
-    def tick(self, wall: int) -> list[StepRows]:
-        """Let the clock emit what is due; it never goes back."""
-        self.clock.advance(wall)
-        self.clock.note_active(self.shard.state)
-        return [self._step({}, False)]
+        steps = steps_of_sides(pending.messages, pending.order, self.spec, *so_far)
+        return [self._step(messages) for messages in steps]
 
     def advance(self, mark: int, sides: Sequence[SideName]) -> list[StepRows]:
         """Move the watermarks of some sides without a message."""
-        latest = {side: mark + self.spec.side(side).lateness for side in sides}
-        return [self._step({}, False, latest)]
+        return [self._step(latest={s: mark + self.spec.side(s).lateness for s in sides})]
 
     def messages(
         self, side: SideName, between: AxisRange, only: Sequence[pl.DataFrame]
@@ -130,23 +107,29 @@ class StoredJoin:
         self, side: SideName, between: AxisRange, only: pl.DataFrame | None
     ) -> pl.DataFrame:
         """The windows of a side that hold messages; see ``join_reading.windows``."""
+        if not self.is_open:
+            return pl.DataFrame()
         keys = None if only is None else self._typed(side, only)
         return self._timed(side, join_reading.windows(self.shard, side, between, keys))
 
     def sessions(self, between: AxisRange, only: pl.DataFrame | None) -> pl.DataFrame:
         """The sessions of both sides; see ``join_reading.sessions``."""
+        if not self.is_open:
+            return pl.DataFrame()
         assert isinstance(self.shard, JoinShard)
         keys = None if only is None else self._typed("left", only)
         return self._timed("left", join_reading.sessions(self.shard, between, keys))
 
     def _step(
-        self, messages: SideFrames, final: bool, latest: Mapping[SideName, int] | None = None
+        self,
+        messages: SideFrames | None = None,
+        final: bool = False,
+        latest: Mapping[SideName, int] | None = None,
     ) -> StepRows:
         wall = self.clock.read(self.shard.state)
-        arrived = {
-            side: [self.joiner.arrive(side, messages[side])] if side in messages else []
-            for side in SIDES
-        }
+        arrived: dict[SideName, list[Arrived]] = {side: [] for side in SIDES}
+        for side, frame in (messages or {}).items():
+            arrived[side] = [self.joiner.arrive(side, frame)]
         for side, moment in (latest or {}).items():
             nothing = self.joiner.no_messages(side)
             aside = self.joiner.nothing_aside(side)
@@ -181,22 +164,4 @@ class StoredJoin:
         )
 
     def _timed(self, side: SideName, found: pl.DataFrame) -> pl.DataFrame:
-        """Window bounds in the type of the side's times."""
-        moment = self._moments[side]
-        if self.spec.axis == "rows" or moment.is_integer():
-            return found
-        bounds = (columns.WINDOW_START, columns.WINDOW_END)
-        return found.with_columns(pl.col(*bounds).cast(moment))
-
-
-def _parts(messages: SideFrames, steps: JoinCuts) -> list[SideFrames]:
-    """The messages of each step, with the watermark that each is judged by."""
-    judged = {
-        side: frame
-        if side not in steps.judged
-        else frame.with_columns(steps.judged[side].alias(JUDGED))
-        for side, frame in messages.items()
-    }
-    return [
-        {side: judged[side][a:b] for side, (a, b) in part.items() if b > a} for part in steps.parts
-    ]
+        return found if self.spec.axis == "rows" else timed(found, self._moments[side])

@@ -29,11 +29,7 @@ def encoded(frame: pl.DataFrame) -> list[bytes]:
 
 
 def decoded(blobs: Iterable[bytes]) -> pl.DataFrame:
-    """Read what ``encoded`` wrote, all of it.
-
-    Raises:
-        StateCorruptedError: See ``decode``.
-    """
+    """Read what ``encoded`` wrote, all of it."""
     parts = [*map(decode, blobs)]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 

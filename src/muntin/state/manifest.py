@@ -127,12 +127,7 @@ def loads(text: str, kind: StateKind | None = None) -> Manifest:
 
 
 def load(blobs: Blobs, kind: StateKind) -> Manifest | None:
-    """The manifest of the last commit; ``None`` where there was none.
-
-    Raises:
-        StateCorruptedError: When it can't be read, or another format was written.
-        SpecChangedError: When another kind of query wrote it.
-    """
+    """The manifest of the last commit; ``None`` where there was none."""
     text = blobs.load()
     return None if text is None else loads(text, kind)
 

@@ -32,11 +32,7 @@ class Division(Protocol):
         """The rows of a run's blob by the new shards that need them."""
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        """What a new shard keeps beside its tables.
-
-        Args:
-            manifests: Those of the old shards, or what they say of one partition.
-        """
+        """What a new shard keeps beside its tables, by the old shards' manifests."""
 
 
 def parts(

@@ -24,6 +24,8 @@ Complete = Callable[[pl.DataFrame], pl.DataFrame]
 
 # How many runs a segment may gather before like-sized ones are folded.
 MOST_RUNS = 8
+# Into how many segments the places are cut that are kept.
+_SEGMENTS = 8
 
 
 class FrameCache:
@@ -195,18 +197,14 @@ class Runs:
         """Add rows as new runs, and fold where too many have gathered."""
         if not len(frame):
             return
-        low, high = self._bounds(frame)
+        low, high = extent(frame[self.axis])
         if self.span is None or self._segment(low) == self._segment(high):
             self._add(self._segment(low), frame, low, high)
             return
         segment = (pl.col(self.axis).floordiv(self.span)).alias("__segment")
         parts = frame.with_columns(segment).partition_by("__segment", include_key=True)
         for part in parts:
-            self._add(int(part["__segment"][0]), part.drop("__segment"), *self._bounds(part))
-
-    def _bounds(self, frame: pl.DataFrame) -> tuple[int, int]:
-        places = frame[self.axis]
-        return int(places.min()), int(places.max())  # type: ignore[arg-type]
+            self._add(int(part["__segment"][0]), part.drop("__segment"), *extent(part[self.axis]))
 
     def _add(self, segment: int, frame: pl.DataFrame, low: int, high: int) -> None:
         runs = self._segments.setdefault(segment, [])
@@ -221,7 +219,7 @@ class Runs:
         if self._first is not None and min(r.low for r in folded) < self._first:
             merged = merged.filter(pl.col(self.axis) >= self._first)
         of = tuple(run.number for run in folded) if self.traced else ()
-        runs[start:] = [self._write(merged, *self._bounds(merged), of)] if len(merged) else []
+        runs[start:] = [self._write(merged, *extent(merged[self.axis]), of)] if len(merged) else []
 
     def _folded(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
         """The rows of some runs; ``oldest`` where nothing is stored before them."""
@@ -243,28 +241,23 @@ class Runs:
         frame = self.frames.read(run.number)
         return frame if HASH in frame.columns else by_hash(frame, self.keys)
 
-    def read(self, low: int | None = None, high: int | None = None) -> list[Ranged]:
-        """The runs that reach into a stretch of the axis (both ends included), oldest first."""
-        return [(self._plain(run), run.low, run.high) for run in self._between(low, high)]
+    def read(
+        self, low: int | None = None, high: int | None = None, only: pl.DataFrame | None = None
+    ) -> list[pl.DataFrame]:
+        """The rows of the runs that reach into a stretch (both ends included), oldest first.
 
-    def everything(self) -> list[pl.DataFrame]:
-        """All rows, a frame per run, oldest first."""
-        return frames_of(self.read())
-
-    def of(
-        self, only: pl.DataFrame, low: int | None = None, high: int | None = None
-    ) -> list[Ranged]:
-        """The rows of some keys in such runs.
-
-        Args:
-            only: The keys, each once; the table must have been made for it.
-            low: The least place of the stretch.
-            high: The greatest.
+        Of some keys, each given once, only their rows; ``keys`` must name the columns then.
         """
+        return [frame for frame, _, _ in self.ranged(low, high, only)]
+
+    def ranged(
+        self, low: int | None = None, high: int | None = None, only: pl.DataFrame | None = None
+    ) -> list[Ranged]:
+        """The same with the least and the greatest place of each run."""
         runs = self._between(low, high)
-        if not runs:
-            return []
-        found = of_keys(map(self._by_hash, runs), self.keys, only)
+        if only is None:
+            return [(self._plain(run), run.low, run.high) for run in runs]
+        found = of_keys(map(self._by_hash, runs), self.keys, only) if runs else []
         return [
             (frame, run.low, run.high)
             for frame, run in zip(found, runs, strict=True)
@@ -312,15 +305,19 @@ def each_once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 Ranged = tuple[pl.DataFrame, int, int]
 
 
-def frames_of(found: Sequence[Ranged]) -> list[pl.DataFrame]:
-    """The frames alone."""
-    return [frame for frame, _, _ in found]
+def segment_length(places: int) -> int:
+    """How long the segments of a table are that keeps rows of so many places."""
+    return max(1, places // _SEGMENTS)
+
+
+def extent(places: pl.Series) -> tuple[int, int]:
+    """The least and the greatest of places, of which there is one at least."""
+    return int(places.min()), int(places.max())  # type: ignore[arg-type]
 
 
 def ranged(frame: pl.DataFrame, axis: str) -> Ranged:
     """A frame, not empty, with its least and greatest place."""
-    places = frame[axis]
-    return frame, int(places.min()), int(places.max())  # type: ignore[arg-type]
+    return frame, *extent(frame[axis])
 
 
 def join_runs(frames: Sequence[Ranged], axis: str, merge: Merge) -> pl.DataFrame:

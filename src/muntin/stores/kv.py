@@ -36,6 +36,25 @@ class Snapshot(Protocol):
         """Rows from ``low`` to below ``high`` in order of keys, or in exactly the reverse."""
 
 
+class WritableRows(Protocol):
+    """Rows that are read and written; what isn't flushed yet is among them."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key; ``None`` where there is none."""
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Add or replace a row."""
+
+    def delete(self, key: bytes) -> None:
+        """Forget a row; nothing happens where there is none."""
+
+    def delete_range(self, low: bytes, high: bytes) -> None:
+        """Forget the rows from ``low`` to below ``high``, without looking at each."""
+
+    def snapshot(self) -> Snapshot:
+        """The rows as they are now."""
+
+
 class WhileOpen:
     """A view that ends with its store: what is asked after ``close`` is an error in every form."""
 
@@ -78,57 +97,60 @@ class KeyValue(Closeable):
 
     Closing doesn't flush: only the caller knows whether what was written is complete.
 
-    Keys are not empty. A form implements the abstract methods; ``_commit`` is where its
-    atomicity lies.
+    Keys are not empty. A form has its own rows and its own ``_commit``, where its atomicity lies.
 
     Args:
-        document: What the last ``_commit`` was given; ``None`` where there was none.
+        rows: The rows as of the last ``_commit``.
+        document: What that was given; ``None`` where there was none.
     """
 
-    def __init__(self, document: str | None) -> None:
+    def __init__(self, rows: WritableRows, document: str | None) -> None:
         self.closed = False
+        self._rows = rows
         self._marks: dict[str, Any] = {}
         self._stored: dict[str, Any] = {}
         self._open: dict[str, Counts] = {}
         if document is not None:
             self._adopt(document)
 
-    @abstractmethod
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key; ``None`` where there is none."""
+        """The value of a key; ``None`` where there is none.
 
-    @abstractmethod
+        Raises:
+            StateCorruptedError: When it is stored and can't be read back as it was written.
+        """
+        self._require_open()
+        return self._rows.get(key)
+
     def put(self, key: bytes, value: bytes) -> None:
         """Add or replace a row; durable with the next flush.
 
         Raises:
             OptionError: When the key is empty.
         """
+        self._require_open()
+        if not key:
+            raise OptionError("key", key, "is empty", "give at least one byte")
+        self._rows.put(key, value)
 
-    @abstractmethod
     def delete(self, key: bytes) -> None:
         """Forget a row; nothing happens where there is none."""
+        self._require_open()
+        self._rows.delete(key)
 
-    @abstractmethod
     def delete_range(self, low: bytes, high: bytes) -> None:
         """Forget the rows from ``low`` to below ``high``, without looking at each."""
+        self._require_open()
+        self._rows.delete_range(low, high)
 
     def snapshot(self) -> Snapshot:
         """The rows as they are now, unflushed ones included."""
         self._require_open()
-        return WhileOpen(self, self._view())
-
-    @abstractmethod
-    def _view(self) -> Snapshot:
-        """See ``snapshot``; whether the store is still open is looked after there."""
+        return WhileOpen(self, self._rows.snapshot())
 
     @abstractmethod
     def _commit(self, document: str) -> None:
         """Make all writes since the last time durable with this document, or none of them."""
-
-    @abstractmethod
-    def _release(self) -> None:
-        """Release what is held; called once."""
 
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
@@ -199,6 +221,10 @@ class KeyValue(Closeable):
             self.closed = True
             self._release()
 
+    def _release(self) -> None:
+        """Release what is held; called once."""
+        del self._rows
+
     def _require_open(self) -> None:
         if self.closed:
             raise MuntinError("the store is closed; open it again")
@@ -214,9 +240,3 @@ class KeyValue(Closeable):
                 f"a store has format {version}, this muntin reads format {FORMAT}: "
                 "use the muntin that wrote it"
             )
-
-
-def check_key(key: bytes) -> None:
-    """Refuse the empty key."""
-    if not key:
-        raise OptionError("key", key, "is empty", "give at least one byte")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from muntin.stores.pages import KeyValueInPages, Pages, PagesView
+from muntin.stores.kv import KeyValue
+from muntin.stores.pages import Pages, PagesView
 
 PAGE_BYTES = 16 << 10
 
@@ -19,7 +20,7 @@ class Image:
         self.document, self.view = document, view
 
 
-class MemoryKeyValue(KeyValueInPages):
+class MemoryKeyValue(KeyValue):
     """``KeyValue`` in memory; a flush costs the same whatever is kept.
 
     Args:
@@ -28,9 +29,11 @@ class MemoryKeyValue(KeyValueInPages):
         page_bytes: How great a page may grow, bytes of keys and values.
     """
 
+    _rows: Pages
+
     def __init__(self, image: Image | None = None, *, page_bytes: int = PAGE_BYTES) -> None:
         self.image = image or Image()
-        super().__init__(self.image.document, Pages(page_bytes, self.image.view))
+        super().__init__(Pages(page_bytes, self.image.view), self.image.document)
 
     def _commit(self, document: str) -> None:
-        self.image.replace(document, self._pages.snapshot())
+        self.image.replace(document, self._rows.snapshot())

@@ -44,11 +44,7 @@ class Namespace:
             self.observed, self.counts = stored["observed"], dict(stored["counts"])
 
     def _kept(self) -> dict[str, Any]:
-        return {
-            "identity": self._identity,
-            "observed": self.observed,
-            "counts": dict(self.counts),
-        }
+        return {"identity": self._identity, "observed": self.observed, "counts": dict(self.counts)}
 
     def _check(self, stored: dict[str, str]) -> None:
         for option in sorted({*stored, *self._identity}):

@@ -16,7 +16,8 @@ from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.state.blobs import Blobs
 from muntin.state.envelope import seal, unseal
 from muntin.state.manifest import Manifest, loads
-from muntin.stores.pages import KeyValueInPages, Page, PageRows, Pages, PagesView
+from muntin.stores.kv import KeyValue
+from muntin.stores.pages import Page, PageRows, Pages, PagesView
 
 PAGE_BYTES = 64 << 10
 
@@ -24,7 +25,7 @@ _MAGIC = b"MNTP"
 _LENGTHS = struct.Struct("<II")
 
 
-class PagedKeyValue(KeyValueInPages):
+class PagedKeyValue(KeyValue):
     """``KeyValue`` over numbered blobs.
 
     A page is read when it is first asked for, checked (format, length, checksum), and kept for the
@@ -42,6 +43,8 @@ class PagedKeyValue(KeyValueInPages):
         StateCorruptedError: When the manifest can't be read back as it was written.
     """
 
+    _rows: Pages
+
     def __init__(self, blobs: Blobs, *, page_bytes: int = PAGE_BYTES) -> None:
         if page_bytes < 1:
             raise OptionError("page_bytes", page_bytes, "is no size", "give 65536, for instance")
@@ -51,27 +54,26 @@ class PagedKeyValue(KeyValueInPages):
         listed = stored.get("pages", ())
         pages = [Page(None, size, 0, number, self._read) for number, _, size in listed]
         lows = [bytes.fromhex(low) for _, low, _ in listed]
-        super().__init__(stored.get("document"), Pages(page_bytes, PagesView(lows, pages)))
+        super().__init__(Pages(page_bytes, PagesView(lows, pages)), stored.get("document"))
 
     def _commit(self, document: str) -> None:
-        # Numbers are drawn at random: after a crash, one may be in use that no manifest lists.
-        fresh = {id(p): secrets.randbits(62) for p in self._pages.pages if p.number is None}
-        listed = []
-        for low, page in zip(self._pages.lows, self._pages.pages, strict=True):
+        listed, fresh = [], []
+        for low, page in zip(self._rows.lows, self._rows.pages, strict=True):
             number = page.number
             if number is None:
-                number = fresh[id(page)]
+                # Drawn at random: after a crash, one may be in use that no manifest lists.
+                number = secrets.randbits(62)
+                fresh.append((page, number))
                 self._blobs.put(number, encode_page(page.rows()))
             listed.append([number, low.hex(), page.bytes])
         manifest = Manifest("pages", extra={"document": document, "pages": listed}).dumps()
         self._blobs.save(_with_checksum(manifest))
         # From here on the flush has happened.
-        for page in self._pages.pages:
-            if page.number is None:
-                page.number = fresh[id(page)]
-        left, self._pages.left = self._pages.left, []
+        for page, number in fresh:
+            page.number = number
+        left, self._rows.left = self._rows.left, []
         for page in left:
-            if self._pages.watched:
+            if self._rows.watched:
                 page.rows()  # a snapshot may ask for them when the blob is gone
             if page.number is not None:
                 self._blobs.remove(page.number)

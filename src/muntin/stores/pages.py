@@ -12,8 +12,6 @@ import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 
-from muntin.stores.kv import KeyValue, Snapshot, check_key
-
 PageRows = tuple[list[bytes], list[bytes]]
 ReadPage = Callable[[int], PageRows]
 
@@ -254,47 +252,3 @@ def _middle(page: Page) -> int:
         if size >= half:
             return min(max(at, 1), len(keys) - 1)
     raise AssertionError("the bytes of a page are those of its rows")
-
-
-class KeyValueInPages(KeyValue):
-    """``KeyValue`` whose rows are read and written in pages of this process.
-
-    Args:
-        document: What the last ``_commit`` was given; ``None`` where there was none.
-        pages: The rows of that commit.
-    """
-
-    def __init__(self, document: str | None, pages: Pages) -> None:
-        super().__init__(document)
-        self._pages = pages
-
-    def get(self, key: bytes) -> bytes | None:
-        """See ``KeyValue``.
-
-        Raises:
-            StateCorruptedError: When the page is stored and can't be read back as it was written.
-        """
-        self._require_open()
-        return self._pages.get(key)
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """See ``KeyValue``."""
-        self._require_open()
-        check_key(key)
-        self._pages.put(key, value)
-
-    def delete(self, key: bytes) -> None:
-        """See ``KeyValue``."""
-        self._require_open()
-        self._pages.delete(key)
-
-    def delete_range(self, low: bytes, high: bytes) -> None:
-        """See ``KeyValue``; whole pages go unread."""
-        self._require_open()
-        self._pages.delete_range(low, high)
-
-    def _view(self) -> Snapshot:
-        return self._pages.snapshot()
-
-    def _release(self) -> None:
-        self._pages = Pages(self._pages.most)

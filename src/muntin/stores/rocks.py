@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.model.errors import MissingExtraError, MuntinError, StateCorruptedError
-from muntin.stores.kv import KeyValue, Row, check_key
+from muntin.stores.kv import KeyValue, Row
 from muntin.stores.pages import Pages, PagesView
 
 if TYPE_CHECKING:
@@ -26,18 +26,12 @@ KeyRanges = tuple[tuple[bytes, bytes], ...]
 
 
 class _Held:
-    """RocksDB's own objects, which keep its folder locked: closing the store releases them."""
+    """RocksDB's own object, which keeps its folder locked: closing the store releases it."""
 
     __slots__ = ("__weakref__", "rows")
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows
-
-    def living(self) -> Any:
-        """The object."""
-        if self.rows is None:
-            raise MuntinError("the store was closed while it was read; open it again")
-        return self.rows
 
 
 class _RocksView:
@@ -47,26 +41,22 @@ class _RocksView:
     was made, while rocksdict's ``Snapshot.iter`` (seen in 0.3.29) also shows later writes.
     """
 
-    def __init__(self, kv: RocksKeyValue, pending: PagesView, ranges: KeyRanges) -> None:
-        self._stored = kv.hold(kv.database.iter())
+    def __init__(self, stored: _Held, pending: PagesView, ranges: KeyRanges) -> None:
+        self._stored = stored
         self._pending = pending
         self._ranges = ranges
         self._turn: object = None  # whose place the iterator stands at
 
     def get(self, key: bytes) -> bytes | None:
-        """See ``Snapshot``."""
         waiting = self._pending.get(key)
-        if waiting is not None:
-            return waiting[1:] if waiting[:1] == _HERE else None
-        if _within(key, self._ranges):
-            return None
+        if waiting is not None or _within(key, self._ranges):
+            return _here(waiting)
         row = next(self._stored_rows(key, key + _FIRST, False), None)
         return None if row is None else row[1]
 
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Row]:
-        """See ``Snapshot``."""
         stored = self._stored_rows(max(low or _FIRST, _FIRST), high, reverse)
         if self._ranges:
             stored = (row for row in stored if not _within(row[0], self._ranges))
@@ -77,23 +67,23 @@ class _RocksView:
     def _stored_rows(self, low: bytes, high: bytes | None, reverse: bool) -> Iterator[Row]:
         mine = self._turn = object()
         self._seek(low, high, reverse)
-        while (rows := self._stored.living()).valid():
-            row: Row = (rows.key(), rows.value())
-            del rows  # while the reader pauses, only what close() can release may hold them
+        while self._stored.rows.valid():
+            # While the reader pauses, only what close() can release may hold the iterator.
+            row: Row = (self._stored.rows.key(), self._stored.rows.value())
             if row[0] < low or (high is not None and row[0] >= high):
                 break
             yield row
             if self._turn is not mine:
                 self._turn = mine
-                self._stored.living().seek(row[0])
+                self._stored.rows.seek(row[0])
             if reverse:
-                self._stored.living().prev()
+                self._stored.rows.prev()
             else:
-                self._stored.living().next()
-        self._stored.living().status()
+                self._stored.rows.next()
+        self._stored.rows.status()
 
     def _seek(self, low: bytes, high: bytes | None, reverse: bool) -> None:
-        rows = self._stored.living()
+        rows = self._stored.rows
         if not reverse:
             rows.seek(low)
         elif high is None:
@@ -102,6 +92,68 @@ class _RocksView:
             rows.seek_for_prev(high)
             if rows.valid() and rows.key() == high:
                 rows.prev()
+
+
+class _RocksRows:
+    """What is stored, under what waits in memory for the next flush."""
+
+    def __init__(self, database: Rdict) -> None:
+        self.database = database
+        self._held: weakref.WeakSet[_Held] = weakref.WeakSet()
+        self._pending = Pages(_PAGE_BYTES)
+        self._ranges: KeyRanges = ()
+
+    def get(self, key: bytes) -> bytes | None:
+        waiting = self._pending.get(key)
+        if waiting is not None or _within(key, self._ranges):
+            return _here(waiting)
+        found: bytes | None = self.database.get(key) if key else None
+        return found
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self._pending.put(key, _HERE + value)
+
+    def delete(self, key: bytes) -> None:
+        if key:
+            self._pending.put(key, _GONE)
+
+    def delete_range(self, low: bytes, high: bytes) -> None:
+        low = max(low, _FIRST)
+        if low >= high:
+            return
+        self._pending.delete_range(low, high)
+        others = [r for r in self._ranges if not (low <= r[0] and r[1] <= high)]
+        if not any(first <= low and high <= last for first, last in others):
+            others.append((low, high))
+        self._ranges = tuple(others)
+
+    def snapshot(self) -> _RocksView:
+        held = _Held(self.database.iter())
+        self._held.add(held)
+        return _RocksView(held, self._pending.snapshot(), self._ranges)
+
+    def flush(self, document: str, sync: bool) -> None:
+        from rocksdict import WriteBatch, WriteOptions
+
+        batch = WriteBatch(raw_mode=True)
+        # What was written after a range was deleted is in the pending rows, so it comes behind.
+        for low, high in self._ranges:
+            batch.delete_range(low, high)
+        for key, waiting in self._pending.snapshot().scan():
+            if waiting[:1] == _HERE:
+                batch.put(key, waiting[1:])
+            else:
+                batch.delete(key)
+        batch.put(_DOCUMENT, document.encode())
+        options = WriteOptions()
+        options.sync = sync
+        self.database.write(batch, options)
+        self._pending, self._ranges = Pages(_PAGE_BYTES), ()
+
+    def close(self) -> None:
+        for held in self._held:
+            held.rows = None
+        self.database.close()
 
 
 class RocksKeyValue(KeyValue):
@@ -121,84 +173,22 @@ class RocksKeyValue(KeyValue):
         StateCorruptedError: When the folder holds something else, or is damaged.
     """
 
+    _rows: _RocksRows
+
     def __init__(self, path: str | Path, *, sync: bool = True) -> None:
-        self._held: weakref.WeakSet[_Held] = weakref.WeakSet()
-        self.database = _open(Path(path))
+        database = _open(Path(path))
         try:
-            super().__init__(_document(self.database))
+            super().__init__(_RocksRows(database), _document(database))
         except StateCorruptedError:
-            self.database.close()
+            database.close()
             raise
         self._sync = sync
-        self._pending = Pages(_PAGE_BYTES)
-        self._ranges: KeyRanges = ()
-
-    def hold(self, rows: Any) -> _Held:
-        """Remember an object of RocksDB's, to release it when the store is closed."""
-        held = _Held(rows)
-        self._held.add(held)
-        return held
-
-    def get(self, key: bytes) -> bytes | None:
-        """See ``KeyValue``."""
-        self._require_open()
-        waiting = self._pending.get(key)
-        if waiting is not None:
-            return waiting[1:] if waiting[:1] == _HERE else None
-        if _within(key, self._ranges):
-            return None
-        found: bytes | None = self.database.get(key) if key else None
-        return found
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """See ``KeyValue``."""
-        self._require_open()
-        check_key(key)
-        self._pending.put(key, _HERE + value)
-
-    def delete(self, key: bytes) -> None:
-        """See ``KeyValue``."""
-        self._require_open()
-        if key:
-            self._pending.put(key, _GONE)
-
-    def delete_range(self, low: bytes, high: bytes) -> None:
-        """See ``KeyValue``."""
-        self._require_open()
-        low = max(low, _FIRST)
-        if low >= high:
-            return
-        self._pending.delete_range(low, high)
-        others = [r for r in self._ranges if not (low <= r[0] and r[1] <= high)]
-        if not any(first <= low and high <= last for first, last in others):
-            others.append((low, high))
-        self._ranges = tuple(others)
-
-    def _view(self) -> _RocksView:
-        return _RocksView(self, self._pending.snapshot(), self._ranges)
 
     def _commit(self, document: str) -> None:
-        from rocksdict import WriteBatch, WriteOptions
-
-        batch = WriteBatch(raw_mode=True)
-        # What was written after a range was deleted is in the pending rows, so it comes behind.
-        for low, high in self._ranges:
-            batch.delete_range(low, high)
-        for key, waiting in self._pending.snapshot().scan():
-            if waiting[:1] == _HERE:
-                batch.put(key, waiting[1:])
-            else:
-                batch.delete(key)
-        batch.put(_DOCUMENT, document.encode())
-        options = WriteOptions()
-        options.sync = self._sync
-        self.database.write(batch, options)
-        self._pending, self._ranges = Pages(_PAGE_BYTES), ()
+        self._rows.flush(document, self._sync)
 
     def _release(self) -> None:
-        for held in self._held:
-            held.rows = None
-        self.database.close()
+        self._rows.close()
 
 
 def _open(path: Path) -> Rdict:
@@ -223,6 +213,11 @@ def _document(database: Rdict) -> str | None:
     if document is None and next(iter(database.items()), None) is not None:
         raise StateCorruptedError(f"{database.path()} holds rows that muntin didn't write")
     return None if document is None else document.decode()
+
+
+def _here(waiting: bytes | None) -> bytes | None:
+    """The value of a row that waits; ``None`` where there is none, or none any more."""
+    return waiting[1:] if waiting is not None and waiting[:1] == _HERE else None
 
 
 def _within(key: bytes, ranges: KeyRanges) -> bool:

@@ -11,6 +11,7 @@ from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
 from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.state.manifest import FORMAT, Run
+from muntin.state.runs import FrameCache
 
 QUERY = combiner(lateness=5)
 
@@ -27,26 +28,27 @@ def batch(latest: int | None = None, clock: int | None = None) -> Combined:
 
 
 def test_nothing_is_known_at_first() -> None:
-    state = State(CountingBlobs(), QUERY.spec)
+    state = State(CountingBlobs(), FrameCache(), QUERY.spec)
     assert (state.watermark, state.wall, state.counts) == (None, None, {})
-    assert (state.tables, state.extra) == ({}, {})
+    assert (state.stored, state.extra) == ({}, {})
 
 
 def test_what_was_saved_is_there_again() -> None:
     store = CountingBlobs()
-    state = State(store, QUERY.spec)
+    state = State(store, FrameCache(), QUERY.spec)
     state.advance([batch(latest=12)], QUERY.spec.lateness, None, 0)
     state.wall = 99
     state.count({"seen": 3})
     state.extra = {"rows": 7}
-    state.save({"cells": Names(Run(1, 2, 3, 4)), "marks": Names()})
-    again = State(store, QUERY.spec)
+    state.tables = {"cells": Names(Run(1, 2, 3, 4)), "marks": Names()}  # type: ignore[dict-item]
+    state.save()
+    again = State(store, FrameCache(), QUERY.spec)
     assert (again.watermark, again.wall, again.counts) == (7, 99, {"seen": 3})
-    assert (again.tables, again.extra) == ({"cells": [Run(1, 2, 3, 4)], "marks": []}, {"rows": 7})
+    assert (again.stored, again.extra) == ({"cells": [Run(1, 2, 3, 4)], "marks": []}, {"rows": 7})
 
 
 def test_the_watermark_trails_the_greatest_time_and_never_goes_back() -> None:
-    state = State(CountingBlobs(), QUERY.spec)
+    state = State(CountingBlobs(), FrameCache(), QUERY.spec)
     state.advance([batch()], QUERY.spec.lateness, None, 0)
     assert state.watermark is None
     state.advance([batch(latest=3), batch(), batch(latest=1)], QUERY.spec.lateness, None, 0)
@@ -58,7 +60,7 @@ def test_the_watermark_trails_the_greatest_time_and_never_goes_back() -> None:
 
 
 def test_the_messages_own_clock_goes_first_and_never_back() -> None:
-    state = State(CountingBlobs(), QUERY.spec)
+    state = State(CountingBlobs(), FrameCache(), QUERY.spec)
     assert state.clock([batch()], 40) == 40
     assert state.clock([batch(clock=7), batch(clock=9), batch()], 40) == 9
     state.wall = 30
@@ -67,7 +69,7 @@ def test_the_messages_own_clock_goes_first_and_never_back() -> None:
 
 
 def test_counts_add() -> None:
-    state = State(CountingBlobs(), QUERY.spec)
+    state = State(CountingBlobs(), FrameCache(), QUERY.spec)
     state.count({"seen": 3, "late": 1})
     state.count({"seen": 2, "future": 0})
     assert state.counts == {"seen": 5, "late": 1, "future": 0}
@@ -75,7 +77,7 @@ def test_counts_add() -> None:
 
 def saved() -> CountingBlobs:
     store = CountingBlobs()
-    State(store, QUERY.spec).save({})
+    State(store, FrameCache(), QUERY.spec).save()
     return store
 
 
@@ -84,7 +86,7 @@ def test_a_manifest_that_cannot_be_read(manifest: str) -> None:
     store = CountingBlobs()
     store.manifest = manifest
     with pytest.raises(StateCorruptedError, match="can't be read"):
-        State(store, QUERY.spec)
+        State(store, FrameCache(), QUERY.spec)
 
 
 def test_a_manifest_of_another_format() -> None:
@@ -92,9 +94,9 @@ def test_a_manifest_of_another_format() -> None:
     assert store.manifest is not None
     store.manifest = json.dumps(json.loads(store.manifest) | {"format": FORMAT + 1})
     with pytest.raises(StateCorruptedError, match=f"has format {FORMAT + 1}, .* reads format"):
-        State(store, QUERY.spec)
+        State(store, FrameCache(), QUERY.spec)
 
 
 def test_a_manifest_of_another_spec() -> None:
     with pytest.raises(SpecChangedError, match="lateness: was 5 microseconds, is 6 microseconds"):
-        State(saved(), replace(QUERY.spec, lateness=6))
+        State(saved(), FrameCache(), replace(QUERY.spec, lateness=6))

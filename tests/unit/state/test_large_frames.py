@@ -54,10 +54,10 @@ def test_runs_are_folded_whatever_they_lie_in() -> None:
     assert {*blobs.blobs} == {blob for run in entries for blob in run.blobs}
     assert any(len(run.blobs) > 1 for run in entries)
     again = Runs("at", None, blobs, FrameCache(), pl.concat, entries, ["k"])
-    whole = pl.concat(again.everything()).sort("k")
+    whole = pl.concat(again.read()).sort("k")
     assert whole.select("k", "at").equals(frame(1200))
     asked = pl.DataFrame({"k": [7, 1199, 5000]})
-    found = pl.concat([part for part, _, _ in again.of(asked)])
+    found = pl.concat(again.read(only=asked))
     assert sorted(found["k"]) == [7, 1199]
     again.drop_before(None)
     assert blobs.blobs == {}

@@ -55,8 +55,8 @@ def test_a_table_made_for_it_is_asked_by_key_and_stretch() -> None:
         places = [n, n + 20]
         runs.append(pl.DataFrame({"k0": [n % 4, n % 3], "place": places, "n": [1, 1]}))
     only = pl.DataFrame({"k0": [1]})
-    asked = pl.concat([f for f, _, _ in runs.of(only, 25, 49)])
-    whole = pl.concat([f for f, _, _ in runs.read(25, 49)])
+    asked = pl.concat(runs.read(25, 49, only))
+    whole = pl.concat(runs.read(25, 49))
     assert set(asked["k0"]) == {1}
     assert sorted(asked.rows()) == sorted(whole.filter(pl.col("k0") == 1).rows())
     assert whole.columns == asked.columns == ["k0", "place", "n"]

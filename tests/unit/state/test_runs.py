@@ -32,7 +32,7 @@ def table(
 
 
 def content(runs: Runs, low: int | None = None, high: int | None = None) -> list[Any]:
-    frames = [frame for frame, _, _ in runs.read(low, high)]
+    frames = runs.read(low, high)
     return sorted(added(frames).rows()) if frames else []
 
 
@@ -88,7 +88,7 @@ def test_only_runs_that_reach_into_the_stretch_are_read(
     writer = table(store)
     writer.append(rows((3, "a", 1), (15, "a", 1), (27, "a", 1)))
     reader = reopened(writer)
-    assert [low for _, low, _ in reader.read(low, high)] == wanted
+    assert [low for _, low, _ in reader.ranged(low, high)] == wanted
     assert store.calls["get"] == len(wanted)
 
 
@@ -111,7 +111,7 @@ def test_runs_are_read_oldest_first_within_a_segment() -> None:
     runs.append(rows((12, "a", 1)))
     runs.append(rows((5, "a", 2)))
     runs.append(rows((3, "a", 3)))
-    assert [frame["n"].to_list() for frame, _, _ in runs.read()] == [[2], [3], [1]]
+    assert [frame["n"].to_list() for frame in runs.read()] == [[2], [3], [1]]
 
 
 def test_folding_keeps_content_and_forgets_what_was_folded() -> None:
@@ -125,7 +125,7 @@ def test_folding_keeps_content_and_forgets_what_was_folded() -> None:
     listed = [run.number for run in runs.entries()]
     assert set(listed) == set(store.blobs)
     assert len(listed) <= MOST_RUNS
-    for frame, low, high in runs.read():
+    for frame, low, high in runs.ranged():
         assert (frame["pane"].min(), frame["pane"].max()) == (low, high)
 
 
@@ -353,8 +353,8 @@ def test_a_manifest_names_its_blobs_also_those_of_manifests_within() -> None:
     runs.append(rows((1, "a", 1), (25, "b", 2)))
     inner = Manifest("windows", tables={"cells": runs.entries()}).dumps()
     spec = SimpleNamespace(to_dict=dict, check_same=lambda stored: None)
-    state = State(CountingBlobs(), spec)
-    state.tables = {"cells": runs.entries()}
+    state = State(CountingBlobs(), FrameCache(), spec)
+    state.stored = {"cells": runs.entries()}
     assert set(store.blobs) <= state.numbers()
-    state.tables, state.partitions = {}, {"p": PartBlobs(store, inner)}
+    state.stored, state.partitions = {}, {"p": PartBlobs(store, inner)}
     assert set(store.blobs) <= state.numbers()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.engine.queries import CountingBlobs
 
 from muntin.state.lookup import HASH
-from muntin.state.runs import MOST_RUNS, FrameCache, Runs, frames_of
+from muntin.state.runs import MOST_RUNS, FrameCache, Runs
 
 Row = tuple[int, str, int, str]
 """Two key columns, a place, and what is kept."""
@@ -38,7 +38,7 @@ def reopened(runs: Runs, store: CountingBlobs | None = None) -> Runs:
 
 
 def content(runs: Runs) -> dict[tuple[int, str], tuple[int, str]]:
-    frames = runs.everything()
+    frames = runs.read()
     return {row[:2]: row[2:] for row in newest(frames).rows()} if frames else {}
 
 
@@ -50,8 +50,8 @@ def test_nothing_of_nothing() -> None:
     store = CountingBlobs()
     runs = table(store)
     runs.append(rows())
-    assert (runs.entries(), runs.rows, runs.everything()) == ([], 0, [])
-    assert frames_of(runs.of(asked((1, "a")))) == []
+    assert (runs.entries(), runs.rows, runs.read()) == ([], 0, [])
+    assert runs.read(only=asked((1, "a"))) == []
     runs.drop_before(None)
     assert store.calls.total() == 0
 
@@ -61,10 +61,10 @@ def test_rows_of_keys_oldest_run_first() -> None:
     runs.append(rows((1, "a", 5, "old"), (2, "a", 5, "else"), (1, "b", 5, "else")))
     runs.append(rows((2, "b", 5, "else")))
     runs.append(rows((1, "a", 2, "new"), (1, "a", 9, "and newer")))
-    found = frames_of(runs.of(asked((1, "a"), (7, "z"))))
+    found = runs.read(only=asked((1, "a"), (7, "z")))
     assert [frame["kept"].to_list() for frame in found] == [["old"], ["new", "and newer"]]
     assert all(frame.columns == list(SCHEMA) for frame in found)
-    assert all(HASH not in frame.columns for frame in runs.everything())
+    assert all(HASH not in frame.columns for frame in runs.read())
 
 
 APPENDED = st.lists(
@@ -88,9 +88,9 @@ def test_the_newest_row_of_a_key_is_found_however_runs_were_folded(
         wanted |= {row[:2]: row[2:] for row in emitted}
     assert content(runs) == content(reopened(runs)) == wanted
     for key, row in wanted.items():
-        found = newest(frames_of(runs.of(asked(key))))
+        found = newest(runs.read(only=asked(key)))
         assert found.rows() == [(*key, *row)]
-    assert runs.rows == sum(len(frame) for frame in runs.everything())
+    assert runs.rows == sum(len(frame) for frame in runs.read())
     assert {run[0] for run in runs.entries()} == set(runs.frames.blobs.blobs)  # type: ignore[attr-defined]
 
 
@@ -143,7 +143,7 @@ def test_a_look_up_reads_each_run_once_and_with_a_cache_none() -> None:
         runs = table(store, cached=cached)
         for number in range(5):
             runs.append(rows((number, "a", number, "")))
-        frames_of(runs.of(asked((3, "a"))))
+        runs.read(only=asked((3, "a")))
     assert (cold.calls["get"], warm.calls["get"]) == (5, 0)
 
 

@@ -102,7 +102,7 @@ class History:
 
     def stored(self) -> list[pl.DataFrame]:
         """All that is stored of rows, deleted ones among them, oldest first."""
-        return self._rows.everything()
+        return self._rows.read()
 
     def begin(self, time: int | None) -> None:
         """Forget all rows, and begin with none before a time."""
@@ -194,7 +194,7 @@ class History:
 
     def _left_at(self, time: int, gone: int) -> tuple[int, int, int | None]:
         """What is left of a millisecond when its first rows are gone."""
-        runs = [frame.filter(pl.col(TIME) == time) for frame, _, _ in self._rows.read(time, time)]
+        runs = [frame.filter(pl.col(TIME) == time) for frame in self._rows.read(time, time)]
         return _totals(_cells_of(pl.concat(runs)[gone:])) if runs else (0, 0, None)
 
     def _live(self, segment: int) -> pl.DataFrame:
@@ -208,7 +208,7 @@ class History:
             ``ts``, ``n``, ``sum`` and ``max``, in order; milliseconds without rows aren't there.
         """
         first = low if self.mark is None else max(low, self.mark.first)
-        runs = self._cells.read(first, high) if first <= high else []
+        runs = self._cells.ranged(first, high) if first <= high else []
         whole = join_runs(runs, TIME, _merged) if runs else pl.DataFrame(schema=_CELLS)
         whole = whole.filter(pl.col(TIME).is_between(first, high))
         mark = self.mark
@@ -219,7 +219,7 @@ class History:
 
     def rows(self) -> pl.DataFrame:
         """All rows, oldest first."""
-        frames = [frame for frame, _, _ in self._rows.read()]
+        frames = self._rows.read()
         whole = _in_order([pl.DataFrame(schema=SCHEMA), *frames])
         if self.mark is None:
             return whole

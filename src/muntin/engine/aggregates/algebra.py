@@ -9,7 +9,7 @@ order.
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter
 
 
-class Algebra(Protocol):
+class Algebra(ABC):
     """How one aggregate is computed.
 
     Attributes:
@@ -27,58 +27,37 @@ class Algebra(Protocol):
         scatters: Whether ``scatter`` may find something.
     """
 
-    slides: bool
-    single: bool
-    scatters: bool
+    slides = single = True
+    scatters = False
 
     def prepare(self) -> list[pl.Expr]:
         """Columns to add to the messages before they are grouped."""
+        return []
 
+    @abstractmethod
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         """Partials of a group of these messages."""
 
     def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         """The same as ``lift`` where a group is a place; ``None`` where it must be ``lift``."""
+        return None
 
+    @abstractmethod
     def merge(self) -> list[pl.Expr]:
         """Partials of a group of rows of partials."""
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Finish what a lift or merge left to be done outside of the grouping."""
+        return frame
 
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         """Partials of every window over laid out cells."""
+        raise NotImplementedError
 
+    @abstractmethod
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         """The aggregate's value for each row of partials; a missing partial is an empty one."""
 
     def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
         """For which rows of partials no value fits its type; ``None`` where all do."""
-
-
-class SimpleAlgebra:
-    """What most algebras don't need."""
-
-    slides = single = True
-    scatters = False
-
-    def prepare(self) -> list[pl.Expr]:
-        return []
-
-    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         return None
-
-    def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return frame
-
-    def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
-        return None
-
-
-class Copied(SimpleAlgebra):
-    """What algebras have in common that overlapping windows merge from copied panes."""
-
-    slides = False
-
-    def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
-        raise NotImplementedError

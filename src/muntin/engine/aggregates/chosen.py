@@ -9,12 +9,12 @@ from __future__ import annotations
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.aggregates.algebra import SimpleAlgebra
+from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter, numbers
 
 
-class Extreme(SimpleAlgebra):
+class Extreme(Algebra):
     """``min``, ``max``, ``bool_and``, ``bool_or``: of any type that has an order."""
 
     scatters = True
@@ -66,7 +66,7 @@ class NestedExtreme(Extreme):
         return _picked(value, self.greatest)
 
 
-class Chosen(SimpleAlgebra):
+class Chosen(Algebra):
     """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest place."""
 
     def __init__(self, index: int, column: str, by: str, greatest: bool, schema: pl.Schema) -> None:
@@ -120,16 +120,3 @@ class NestedChosen(Chosen):
 def _picked(values: pl.Expr, greatest: bool) -> pl.Expr:
     ordered = values.drop_nulls().sort()
     return ordered.last() if greatest else ordered.first()
-
-
-def chosen(index: int, column: str, by: str, greatest: bool, schema: pl.Schema) -> Chosen:
-    """The algebra that takes the value of one column where another is greatest or least."""
-    nested = schema[column].is_nested() or schema[by].is_nested()
-    return (NestedChosen if nested else Chosen)(index, column, by, greatest, schema)
-
-
-def extreme(index: int, column: str, greatest: bool, dtype: pl.DataType) -> Extreme:
-    """The algebra of the greatest or the least value of a column."""
-    if dtype.is_nested():
-        return NestedExtreme(index, column, greatest)
-    return (FloatExtreme if dtype.is_float() else Extreme)(index, column, greatest)

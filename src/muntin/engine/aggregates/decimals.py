@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.aggregates import wide
-from muntin.engine.aggregates.algebra import SimpleAlgebra
+from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter
 
@@ -17,7 +17,7 @@ _MOST = 38
 _DIVIDED = 39
 
 
-class DecimalSum(SimpleAlgebra):
+class DecimalSum(Algebra):
     """``sum`` of ``decimal(p, s)``: a ``decimal(p + 10, s)``, of 38 digits at most.
 
     How many values there are, and their sum in limbs, which no number of messages overflows: that

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.aggregates.algebra import SimpleAlgebra
+from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter, numbers
 
@@ -18,7 +18,7 @@ def _null_over_nothing(sums: list[pl.Expr], value: pl.Expr) -> list[pl.Expr]:
     return [pl.when(value.count() > 0).then(total) for total in sums]
 
 
-class Tally(SimpleAlgebra):
+class Tally(Algebra):
     """``count``, ``count_if``: an integer that adds."""
 
     scatters = True
@@ -44,7 +44,7 @@ class Tally(SimpleAlgebra):
         return frame[self.n].fill_null(0)
 
 
-class MessageCount(SimpleAlgebra):
+class MessageCount(Algebra):
     """``count()`` without a column: the count that every partial carries anyway."""
 
     scatters = True
@@ -65,7 +65,7 @@ class MessageCount(SimpleAlgebra):
         return frame[columns.MESSAGES].fill_null(0)
 
 
-class IntegerSum(SimpleAlgebra):
+class IntegerSum(Algebra):
     """``sum`` of integers: exact, and honest beyond 64 bits.
 
     The sum is kept modulo 2**64 beside a rounded double; where the two are a whole span apart the
@@ -126,7 +126,7 @@ class IntegerSum(SimpleAlgebra):
         return frame.select(pl.when(fits).then(pl.col(self.s)).alias(self.s)).to_series()
 
 
-class FloatSum(SimpleAlgebra):
+class FloatSum(Algebra):
     """``sum`` of doubles; slid by two stacks, since differences of doubles would drift."""
 
     scatters = True
@@ -159,7 +159,7 @@ class FloatSum(SimpleAlgebra):
         return frame[self.s]
 
 
-class Moments(SimpleAlgebra):
+class Moments(Algebra):
     """``mean``, ``variance``, ``stddev``: count, mean and squared deviations, merged as Chan does.
 
     Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm", 1979.
@@ -202,11 +202,7 @@ class Moments(SimpleAlgebra):
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         parts = [cells[c].cast(pl.Float64).to_numpy() for c in (self.n, self.m, self.d)]
         n, m, d = line.combine(parts, _chan)
-        return [
-            pl.Series(self.n, n.astype(np.int64)),
-            pl.Series(self.m, m),
-            pl.Series(self.d, d),
-        ]
+        return [pl.Series(self.n, n.astype(np.int64)), pl.Series(self.m, m), pl.Series(self.d, d)]
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         n, mean = pl.col(self.n), pl.col(self.m)

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.aggregates.algebra import Copied
+from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.collected import ROW, CollectedRows
 from muntin.model.aggregates import RowsFunction, UserFunctions
 
@@ -21,12 +21,14 @@ _TYPES: dict[str, Any] = {
 }
 
 
-class User(Copied):
+class User(Algebra):
     """A user's initializer, aggregator and merger, called one value or state at a time.
 
     Every message begins a state of its own, and states meet by the merger alone. So it doesn't
     matter which messages were read together, whatever the initializer is.
     """
+
+    slides = False
 
     def __init__(self, index: int, column: str, functions: UserFunctions) -> None:
         self.states = columns.partial(index, "u")

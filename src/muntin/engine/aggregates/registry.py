@@ -12,7 +12,13 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
-from muntin.engine.aggregates.chosen import chosen, extreme
+from muntin.engine.aggregates.chosen import (
+    Chosen,
+    Extreme,
+    FloatExtreme,
+    NestedChosen,
+    NestedExtreme,
+)
 from muntin.engine.aggregates.collected import (
     CollectedValues,
     CollectList,
@@ -69,13 +75,17 @@ def _moments(bound: BoundAggregate) -> Algebra:
 
 def _extreme(bound: BoundAggregate) -> Algebra:
     greatest = bound.aggregate.kind in ("max", "bool_or")
-    return extreme(bound.index, bound.column, greatest, bound.dtype)
+    made = FloatExtreme if bound.dtype.is_float() else Extreme
+    made = NestedExtreme if bound.dtype.is_nested() else made
+    return made(bound.index, bound.column, greatest)
 
 
 def _chosen(bound: BoundAggregate) -> Algebra:
     greatest = bound.aggregate.kind in ("last", "arg_max")
     by = columns.TIME if bound.aggregate.by is None else str(bound.aggregate.by)
-    return chosen(bound.index, bound.column, by, greatest, bound.schema)
+    nested = bound.dtype.is_nested() or bound.schema[by].is_nested()
+    made = NestedChosen if nested else Chosen
+    return made(bound.index, bound.column, by, greatest, bound.schema)
 
 
 def _quantile(bound: BoundAggregate) -> Algebra:
@@ -108,11 +118,7 @@ _ALGEBRAS: dict[str, Callable[[BoundAggregate], Algebra]] = {
 
 
 def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
-    """The algebra of an aggregate over columns of these types.
-
-    Raises:
-        OptionError: When a column has a type that the aggregate can't take.
-    """
+    """The algebra of an aggregate over columns of these types, which it must be able to take."""
     check(aggregate, {str(name): shape_of(schema[name]) for name in aggregate.columns})
     bound, entry = BoundAggregate(index, aggregate, schema), aggregate.entry
     if entry.kind in _ALGEBRAS:

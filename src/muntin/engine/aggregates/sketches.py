@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.aggregates.algebra import Copied
+from muntin.engine.aggregates.algebra import Algebra
+from muntin.engine.aggregates.collected import ROW, by_row
 from muntin.model.errors import MissingExtraError
 from muntin.state.hashing import hash_rows
 
@@ -20,12 +21,14 @@ _RANK_BITS = 6
 _HASH_BITS = 40
 
 
-class Distinct(Copied):
+class Distinct(Algebra):
     """``approx_distinct``: HyperLogLog registers as a list of (register, rank) in one number each.
 
     The same set of values gives the same registers in any order and any split.
     Source: Flajolet et al., "HyperLogLog", 2007, with linear counting for small sets.
     """
+
+    slides = False
 
     def __init__(self, index: int, column: str, lg_k: int) -> None:
         self.registers = columns.partial(index, "h")
@@ -55,12 +58,12 @@ class Distinct(Copied):
         packed = pl.col(self.registers)
         ranks = (
             frame.select(packed)
-            .with_row_index("row")
+            .with_row_index(ROW)
             .explode(self.registers)
-            .group_by("row", register=packed // (1 << _RANK_BITS))
+            .group_by(ROW, register=packed // (1 << _RANK_BITS))
             .agg(rank=(packed % (1 << _RANK_BITS)).max())
             .filter(pl.col("rank").is_not_null())
-            .group_by("row")
+            .group_by(ROW)
             .agg(
                 used=pl.len().cast(pl.Float64),
                 inverse=(2.0 ** -pl.col("rank").cast(pl.Float64)).sum(),
@@ -71,18 +74,18 @@ class Distinct(Copied):
         raw = alpha * m * m / (pl.col("inverse") + empty)
         small = m * (m / empty).log()
         estimate = pl.when((raw <= 2.5 * m) & (empty > 0)).then(small).otherwise(raw)
-        found = ranks.select("row", value=estimate.round().cast(pl.Int64))
-        rows = frame.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
-        joined = rows.join(found, on="row", how="left", maintain_order="left")
-        return joined["value"].fill_null(0)
+        found = ranks.select(ROW, value=estimate.round().cast(pl.Int64))
+        return by_row(frame, found)["value"].fill_null(0)
 
 
-class Quantile(Copied):
+class Quantile(Algebra):
     """``quantile``: the values while there are at most ``k``, beyond that a KLL sketch.
 
     Source: Karnin, Lang, Liberty, "Optimal quantile approximation in streams", 2016; the sketch
     is Apache DataSketches'.
     """
+
+    slides = False
 
     def __init__(self, index: int, column: str, q: float, k: int) -> None:
         self.values, self.sketch = columns.partial(index, "v"), columns.partial(index, "k")

@@ -27,10 +27,9 @@ from muntin.engine.joins.strategy import (
     SideWatermarks,
 )
 from muntin.engine.order import arranged, begins
-from muntin.engine.state import State, StoredTable
+from muntin.engine.state import State
 from muntin.model.joins import SIDES, AsOf, JoinSpec, SideName
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Runs, frames_of
 
 RowNumbers = NDArray[np.int64]
 _ASKS = "__asks"
@@ -39,14 +38,12 @@ _ASKS = "__asks"
 class WaitingMessages:
     """Left messages for which a newer version may still come."""
 
-    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+    def __init__(self, joiner: Joiner, state: State) -> None:
         self.keys = list(joiner.spec.left.keys)
         self.empty = _empty(joiner, "left")
         self.from_place: int | None = None
-        stored = state.tables.get("left messages", ())
         # They go soon, wherever they lie: nothing would be won by segments.
-        self.messages = Runs(columns.TIME, None, state.blobs, cache, self._living, stored)
-        self.tables: dict[str, StoredTable] = {"left messages": self.messages}
+        self.messages = state.table("left messages", columns.TIME, None, self._living)
 
     @property
     def rows(self) -> int:
@@ -55,7 +52,7 @@ class WaitingMessages:
 
     def between(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
         """Those between two places, both included; of some keys or of all."""
-        found = self._living([self.empty, *frames_of(self.messages.read(low, high))])
+        found = self._living([self.empty, *self.messages.read(low, high)])
         found = found.filter(pl.col(columns.TIME).is_between(low, high))
         return found if only is None else matched(found, only, self.keys, "semi")
 
@@ -73,16 +70,12 @@ class WaitingMessages:
 class Versions:
     """Right messages: each is its key's version until the next one's time."""
 
-    def __init__(self, joiner: Joiner, state: State, cache: FrameCache, most: int | None) -> None:
+    def __init__(self, joiner: Joiner, state: State, most: int | None) -> None:
         self.keys = list(joiner.spec.right.keys)
         self.most = most
         self.empty = _empty(joiner, "right")
         self.from_place: int | None = None
-        stored = state.tables.get("right messages", ())
-        self.messages = Runs(
-            columns.TIME, None, state.blobs, cache, self._living, stored, self.keys
-        )
-        self.tables: dict[str, StoredTable] = {"right messages": self.messages}
+        self.messages = state.table("right messages", columns.TIME, None, self._living, self.keys)
 
     @property
     def rows(self) -> int:
@@ -91,12 +84,12 @@ class Versions:
 
     def of(self, only: pl.DataFrame) -> pl.DataFrame:
         """All that is kept of some keys."""
-        found = frames_of(self.messages.of(only)) if len(only) and self.rows else []
+        found = self.messages.read(only=only) if len(only) and self.rows else []
         return pl.concat([self.empty, *found])
 
     def between(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
         """Those between two places, both included, that may still be a partner."""
-        found = self.messages.everything() if only is None else [self.of(only)]
+        found = self.messages.read() if only is None else [self.of(only)]
         living = self._living([self.empty, *found])
         return living.filter(pl.col(columns.TIME).is_between(low, high))
 
@@ -117,11 +110,11 @@ class Versions:
 class AsOfJoin(JoinStrategy):
     """Joins by version; see ``JoinStrategy``."""
 
-    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+    def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
         assert isinstance(self.spec.bound, AsOf)
-        self.waiting = WaitingMessages(joiner, state, cache)
-        self.versions = Versions(joiner, state, cache, self.spec.bound.most)
+        self.waiting = WaitingMessages(joiner, state)
+        self.versions = Versions(joiner, state, self.spec.bound.most)
         self.buffers = {"left": self.waiting, "right": self.versions}
 
     def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:

@@ -187,11 +187,7 @@ class Joiner:
     ) -> pl.DataFrame:
         """Rows of results out of partners, row by row; both have ``LATE``.
 
-        Args:
-            left: The left messages.
-            right: The partner of each.
-            final: Whether the input has ended.
-            on_time: What the emission of a pair is called of which neither is late.
+        Pairs of which neither is late are called ``on_time``.
         """
         parts = [f.select(self._renamed(s)) for s, f in zip(SIDES, (left, right), strict=True)]
         rows = pl.concat(parts, how="horizontal")

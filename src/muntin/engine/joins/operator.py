@@ -8,11 +8,11 @@ from typing import cast
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.arrival import parts_of
 from muntin.engine.joins.joiner import Arrived, Joiner
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutput, Task
-from muntin.engine.parts import parts_of, progress_of
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.state.blobs import Blobs
 from muntin.state.offsets import Offsets
@@ -72,7 +72,7 @@ class JoinStep:
             arrived[side].append(Arrived(messages, rejected=rejected, **part.header["arrival"]))
         clock = self.shard.state.wall or 0 if wall is None else wall
         made = self.shard.step(arrived, clock, final=final)
-        return StepOutput({RESULTS: made.results, REJECTED: made.rejected}, progress_of(made))
+        return StepOutput({RESULTS: made.results, REJECTED: made.rejected}, made.progress)
 
 
 def join_shard(joiner: Joiner, blobs: Blobs, cache: FrameCache) -> JoinShard | PartitionedJoinShard:

@@ -34,8 +34,7 @@ class PartitionedJoinShard:
     def __init__(self, joiner: Joiner, blobs: Blobs, cache: FrameCache) -> None:
         self.joiner = joiner
         self.spec = joiner.spec
-        self.cache = cache
-        self.state = State(blobs, self.spec, "join", SIDES)
+        self.state = State(blobs, cache, self.spec, "join", SIDES)
         extra = self.state.extra
         # Those of partitions have nothing in common.
         self.marks: dict[SideName, int | None] = dict.fromkeys(SIDES)
@@ -60,7 +59,7 @@ class PartitionedJoinShard:
         self.state.wall = wall
         starts = {side: list(self.starts[side].items()) for side in SIDES}
         self.state.extra["starts"] = starts
-        self.state.save({})
+        self.state.save()
         counts = summed([self.state.counts, *(one.counts for one in emitted)])
         aside = [self.joiner.nothing_rejected, *rejected]
         return Output.together(emitted, self.joiner.nothing_emitted(), aside, counts)
@@ -69,14 +68,14 @@ class PartitionedJoinShard:
     def counts(self) -> dict[str, int]:
         """Messages so far, by what became of them."""
         parts = self.state.partitions.values()
-        opened = (JoinShard(self.joiner, one, self.cache) for one in parts)
+        opened = (JoinShard(self.joiner, one, self.state.cache) for one in parts)
         return summed([self.state.counts, *(one.counts for one in opened)])
 
     def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
         """Each partition that a side has shown, with its start offset there and its messages."""
         for partition, start in self.starts[side].items():
             if (one := self.state.partitions.get(partition)) is not None:
-                yield partition, start, JoinShard(self.joiner, one, self.cache)
+                yield partition, start, JoinShard(self.joiner, one, self.state.cache)
 
     def _lost(self, side: SideName, messages: pl.DataFrame) -> list[pl.DataFrame]:
         """Messages that lie nowhere, since their partition or offset is missing."""
@@ -121,7 +120,7 @@ class PartitionedJoinShard:
         self, partition: Any, parts: Mapping[SideName, dict[Any, Arrived]], wall: int, final: bool
     ) -> Output:
         one = self.state.partition(partition)
-        shard = JoinShard(self.joiner, one, self.cache)
+        shard = JoinShard(self.joiner, one, self.state.cache)
         # The shard may be new, or idle for some batches; the clock has advanced.
         shard.state.wall = self.state.wall
         mine = {

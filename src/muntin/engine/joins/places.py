@@ -28,18 +28,17 @@ from muntin.engine.joins.strategy import (
 from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, AsOf, Joint, SideName, Together, Within
 from muntin.model.policies import Every
-from muntin.state.runs import FrameCache
 
 
 class PlaceJoin(JoinStrategy):
     """Joins by distance or by window; see ``JoinStrategy``."""
 
-    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+    def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
         assert not isinstance(self.spec.bound, Joint | AsOf)
         self.bound: Within | Together = self.spec.bound
         self.buffers: dict[SideName, SideBuffer] = {
-            side: SideBuffer(joiner, side, state, cache) for side in SIDES
+            side: SideBuffer(joiner, side, state) for side in SIDES
         }
 
     @property
@@ -137,17 +136,13 @@ class PlaceJoin(JoinStrategy):
     def _meet(
         self, new: Mapping[SideName, pl.DataFrame], final: bool
     ) -> tuple[pl.DataFrame, dict[SideName, pl.DataFrame]]:
-        """What new messages make with stored ones and with each other.
+        """What new messages make with stored ones and with each other, as rows of results.
 
-        Returns:
-            Rows of results, and on each side that is marked who has found a partner.
+        With them comes who has found a partner, on each side that is marked.
         """
         stored = {side: self._asked(side, new[OTHER[side]]) for side in SIDES}
         there = pl.concat([stored["right"], new["right"]])
-        found = [
-            self._partners(new["left"], there),
-            self._partners(stored["left"], new["right"]),
-        ]
+        found = [self._partners(new["left"], there), self._partners(stored["left"], new["right"])]
         left, right = (pl.concat(parts) for parts in zip(*found, strict=True))
         met: dict[SideName, pl.DataFrame] = {"left": left, "right": right}
         marked = {side: met[side].unique(ID) for side in self.spec.marked}
@@ -174,19 +169,11 @@ class PlaceJoin(JoinStrategy):
         return left[rows[0]], right[rows[1]]
 
     def _close(
-        self,
-        side: SideName,
-        new: pl.DataFrame,
-        met: pl.DataFrame | None,
-        moment: JoinClock,
+        self, side: SideName, new: pl.DataFrame, met: pl.DataFrame | None, moment: JoinClock
     ) -> pl.DataFrame:
         """Store new messages, and emit those unmatched that can find no partner any more.
 
-        Args:
-            side: Whose messages.
-            new: What was let in.
-            met: Who has found a partner in this step, where that matters.
-            moment: What is kept from where.
+        ``met`` are those that have found one in this step, where that matters.
         """
         buffer, place = self.buffers[side], pl.col(columns.TIME)
         # Whether a message came late is stated with its own arrival only.

@@ -15,7 +15,8 @@ from muntin.engine.firing import FOREVER
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.windows.panes import first_window, last_window, pane_of, window_end, window_start
+from muntin.engine.windows.overlap import in_windows
+from muntin.engine.windows.panes import pane_of, window_end, window_start
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, Joint, SideName, Together
@@ -157,18 +158,13 @@ def _held(
 
 def _grouped(held: pl.DataFrame, kind: Paned, offset: tuple[str, str] | None) -> pl.DataFrame:
     pane = pane_of(pl.col(columns.TIME), kind)
-    numbers = held.with_columns(pane.alias(columns.PANE)).with_columns(
-        pl.int_ranges(
-            first_window(pl.col(columns.PANE), kind), last_window(pl.col(columns.PANE), kind) + 1
-        ).alias(columns.WINDOW)
-    )
+    inside = in_windows(held.with_columns(pane.alias(columns.PANE)), None, None, kind)
     by, ends = [columns.WINDOW], []
     if offset is not None:
         partition, number = offset
         by = [partition, columns.WINDOW]
         ends = [pl.col(number).min().alias(_FIRST_OFFSET), pl.col(number).max().alias(_LAST_OFFSET)]
-    exploded = numbers.explode(columns.WINDOW)
-    found = exploded.group_by(by).agg(pl.len().cast(pl.Int64).alias(_MESSAGES), *ends)
+    found = inside.group_by(by).agg(pl.len().cast(pl.Int64).alias(_MESSAGES), *ends)
     window = found[columns.WINDOW]
     found = found.with_columns(
         window_start(window, kind).alias(columns.WINDOW_START),

@@ -12,6 +12,7 @@ Source: the Samza SQL window operator design (session join windows); sessions as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,73 +30,50 @@ from muntin.engine.joins.strategy import (
     SideWatermarks,
 )
 from muntin.engine.order import arranged
-from muntin.engine.state import State, StoredTable
+from muntin.engine.sessions.combine import session_numbers
+from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
-from muntin.state.runs import FrameCache, Runs, each_once, frames_of
+from muntin.state.runs import each_once, segment_length
 
 # Beside the columns of messages: whether one has found a partner, the last place of its session,
 # and whether it has come in this step. No user's column has such a name.
 MET, LAST, _NEW = "__muntin_met", "__muntin_last", "__muntin_new"
 _AT, _ROW, _GROUP, _PART = "at", "row", "group", "part"
-_SEGMENTS = 8
 
 
 class SessionBuffer:
     """The messages of one side with the last place of their session."""
 
-    def __init__(
-        self,
-        joiner: Joiner,
-        side: SideName,
-        state: State,
-        cache: FrameCache,
-        span: int,
-    ) -> None:
+    def __init__(self, joiner: Joiner, side: SideName, state: State, span: int) -> None:
         self.keys = list(joiner.spec.side(side).keys)
         self.open_from: int | None = None
-        numbers = (pl.lit(0, dtype=pl.Int64).alias(name) for name in (ID, LAST))
+        numbers = columns.number(ID), columns.number(LAST)
         flags = (pl.lit(False).alias(name) for name in (LATE, MET))
         self.empty = joiner.no_messages(side).with_columns(*numbers, *flags)
-        own = joiner.inputs[side]
-        self.messages = Runs(
-            LAST,
-            None,
-            state.blobs,
-            cache,
-            self._living,
-            state.tables.get(f"{side} messages", ()),
-            self.keys,
-            lambda frame: renamed(frame, own),
+        present = partial(renamed, own=joiner.inputs[side])
+        self.messages = state.table(
+            f"{side} messages", LAST, None, self._living, self.keys, present
         )
-        ends = state.tables.get(f"{side} ends", ())
-        self.ends = Runs(LAST, span, state.blobs, cache, each_once, ends, complete=renamed)
-        self.tables: dict[str, StoredTable] = {
-            f"{side} messages": self.messages,
-            f"{side} ends": self.ends,
-        }
+        self.ends = state.table(f"{side} ends", LAST, span, each_once, complete=renamed)
 
     @property
     def rows(self) -> int:
         """How many messages are stored, one counted once a time that its session has grown."""
         return self.messages.rows
 
-    def of(self, only: pl.DataFrame) -> pl.DataFrame:
-        """The messages of some keys whose sessions may still grow."""
-        return self._living(frames_of(self.messages.of(only)))
+    def of(self, only: pl.DataFrame | None) -> pl.DataFrame:
+        """The messages, of some keys or of all, whose sessions may still grow."""
+        return self._living(self.messages.read(only=only))
 
     def ended(self, low: int | None, high: int) -> pl.DataFrame:
         """The messages of sessions that ended within a stretch."""
         if high == FOREVER - 1:
-            return self.everything()
-        named = [frame for frame, _, _ in self.ends.read(low, high)]
+            return self.of(None)
+        named = self.ends.read(low, high)
         if not named:
             return self.empty
         there = self.of(pl.concat(named).select(self.keys).unique())
         return there.filter(pl.col(LAST) <= high)
-
-    def everything(self) -> pl.DataFrame:
-        """The messages of all sessions that may still grow."""
-        return self._living(self.messages.everything())
 
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages, or new versions of stored ones."""
@@ -122,14 +100,14 @@ class SessionBuffer:
 class SessionJoin(JoinStrategy):
     """Joins by session; see ``JoinStrategy``."""
 
-    def __init__(self, joiner: Joiner, state: State, cache: FrameCache) -> None:
+    def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
         assert isinstance(self.spec.bound, Joint)
         self.reach = self.spec.bound.sessions.reach
         graces = [self.spec.side(side).firing.grace for side in SIDES]
-        span = max(1, (self.reach + max(graces)) // _SEGMENTS)
+        span = segment_length(self.reach + max(graces))
         self.buffers: dict[SideName, SessionBuffer] = {
-            side: SessionBuffer(joiner, side, state, cache, span) for side in SIDES
+            side: SessionBuffer(joiner, side, state, span) for side in SIDES
         }
 
     def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
@@ -139,7 +117,7 @@ class SessionJoin(JoinStrategy):
         alone = {side: messages[side][columns.TIME] < opened for side in SIDES}
         if not any(past.any() for past in alone.values()):
             return alone
-        stored = (pl.lit(0, dtype=pl.Int64).alias(ID), pl.lit(False).alias(LATE))
+        stored = columns.number(ID), pl.lit(False).alias(LATE)
         new = {side: messages[side].with_columns(*stored) for side in SIDES}
         rows = self._grouped({side: self._gathered(side, new) for side in SIDES})
         return {side: rows[side].filter(_NEW)[LAST] < opened for side in SIDES}
@@ -164,15 +142,13 @@ class SessionJoin(JoinStrategy):
         self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """See ``JoinStrategy``; with the last place of their session in ``LAST``."""
-        buffer = self.buffers[side]
-        found = buffer.everything() if only is None else buffer.of(only)
+        found = self.buffers[side].of(only)
         return found.filter(pl.col(columns.TIME).is_between(low, high))
 
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
         there = {side: self._gathered(side, taken) for side in SIDES}
         rows = self._grouped(there)
-        pairs = [rows[side] for side in SIDES]
-        found = _pairs(*pairs)
+        found = _pairs(rows["left"], rows["right"])
         emitted = self._emitted(there, found, moment.final)
         alone = []
         for side, met in zip(SIDES, found, strict=True):
@@ -186,22 +162,16 @@ class SessionJoin(JoinStrategy):
         keys = self.spec.side(side).keys
         only = pl.concat([new.select(keys), self.joiner.wanted(OTHER[side], taken[OTHER[side]])])
         stored = buffer.of(only.unique()) if len(only) and buffer.rows else buffer.empty
+        stored = stored.with_columns(pl.lit(False).alias(_NEW))
         last, met = pl.col(columns.TIME).alias(LAST), pl.lit(False).alias(MET)
-        return pl.concat(
-            [
-                stored.with_columns(pl.lit(False).alias(_NEW)),
-                new.with_columns(last, met, pl.lit(True).alias(_NEW)).select(
-                    *buffer.empty.columns, _NEW
-                ),
-            ]
-        )
+        new = new.with_columns(last, met, pl.lit(True).alias(_NEW))
+        return pl.concat([stored, new.select(stored.columns)])
 
     def _grouped(self, there: Mapping[SideName, pl.DataFrame]) -> dict[SideName, pl.DataFrame]:
-        """For the messages of each side their session, the stored part of it, and its last place.
+        """The messages of each side, in their order, with their session and their part of it.
 
-        Returns:
-            ``row``, ``new``, ``group``, ``part`` (the session that was there before; a new message
-            is a part of its own) and ``last``, in the order of ``there``.
+        A new message is a part of its own. ``LAST`` is the session's last place, and ``grows`` says
+        whether anything in it is new.
         """
         slim = []
         for side in SIDES:
@@ -215,14 +185,8 @@ class SessionJoin(JoinStrategy):
         rows = pl.concat(slim)
         keys = [name for name in rows.columns if name.startswith("k")]
         rows = arranged(rows, [*keys, _AT])
-        if len(rows):
-            changed = pl.any_horizontal(pl.col(k).ne_missing(pl.col(k).shift(1)) for k in keys)
-            far = pl.col(_AT) - pl.col(_AT).shift(1) >= self.reach
-            begins = rows.select((changed | far).fill_null(True)).to_series().to_numpy().copy()
-            begins[0] = True
-        else:
-            begins = np.zeros(0, dtype=bool)
-        rows = rows.with_columns(pl.Series(_GROUP, np.cumsum(begins), dtype=pl.Int64))
+        group = session_numbers(rows, keys, _AT, _AT, self.reach)
+        rows = rows.with_columns(pl.Series(_GROUP, group, dtype=pl.Int64))
         rows = rows.with_columns(
             pl.col(_AT).max().over(_GROUP).alias(LAST),
             pl.col(_NEW).any().over(_GROUP).alias("grows"),
@@ -287,12 +251,8 @@ def _pairs(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Any, Any]:
 def renamed(frame: pl.DataFrame, own: Sequence[str] = ()) -> pl.DataFrame:
     """A stored frame with the last place of sessions under its present name.
 
-    It was ``last`` once. Where that was a column of the user's, too, the place has taken its
-    values away, and nothing but nulls is left to say.
-
-    Args:
-        frame: Messages, or the keys of sessions with their last places.
-        own: The columns of messages that are the user's.
+    It was ``last`` once. Where that was a column of the user's, too (one of ``own``), the place has
+    taken its values away, and nothing but nulls is left to say.
     """
     if LAST in frame.columns:
         return frame

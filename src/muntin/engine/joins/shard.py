@@ -43,22 +43,16 @@ class JoinShard:
     def __init__(self, joiner: Joiner, blobs: Blobs, cache: FrameCache) -> None:
         self.joiner = joiner
         self.spec = joiner.spec
-        self.state = State(blobs, self.spec, "join", SIDES)
+        self.state = State(blobs, cache, self.spec, "join", SIDES)
         extra = self.state.extra
         self.marks: dict[SideName, int | None] = extra.get("marks", dict.fromkeys(SIDES))
         self.next: dict[SideName, int] = extra.get("next", dict.fromkeys(SIDES, 0))
         made = _STRATEGIES.get(type(self.spec.bound), PlaceJoin)
-        self.strategy: JoinStrategy = made(joiner, self.state, cache)
+        self.strategy: JoinStrategy = made(joiner, self.state)
         self.strategy.drop_before(self.strategy.kept_from(self.marks))
 
     def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
-        """Take a batch of both sides in, and emit what is due.
-
-        Args:
-            arrived: The new messages of this shard, by side.
-            wall: The wall clock, microseconds; the messages' own clock goes before it.
-            final: Whether the input has ended.
-        """
+        """Take a batch of both sides in, and emit what is due; see ``Shard``."""
         new = {side: fresh_side(self.joiner, side, arrived[side], self.state) for side in SIDES}
         wall = self.state.clock(new.values(), wall)
         taken, rejected = self._admit(new)
@@ -74,7 +68,7 @@ class JoinShard:
         # For reads of the state from outside: what is before has expired.
         self.state.extra["from"] = dict(self.strategy.kept_from(self.marks))
         self.state.extra["kept"] = self.strategy.kept
-        self.state.save(self.strategy.tables)
+        self.state.save()
         return Output(
             pl.concat([self.joiner.nothing_emitted(), *emitted]),
             pl.concat([self.joiner.nothing_rejected, *rejected], how="diagonal"),

@@ -18,12 +18,11 @@ from muntin.engine import columns
 from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.retention import RetentionCounter, share
-from muntin.engine.state import State, StoredTable
+from muntin.engine.state import State
 from muntin.model.joins import SideName
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Runs, frames_of
+from muntin.state.runs import Runs, segment_length
 
-_SEGMENTS = 8
 # A table is looked through for some keys only where it has so many times more rows.
 _FEW = 4
 
@@ -31,39 +30,33 @@ _FEW = 4
 class SideBuffer:
     """The messages of one side."""
 
-    def __init__(
-        self,
-        joiner: Joiner,
-        side: SideName,
-        state: State,
-        cache: FrameCache,
-    ) -> None:
+    def __init__(self, joiner: Joiner, side: SideName, state: State) -> None:
         spec = joiner.spec
         self.side = side
         self.keys = list(spec.side(side).keys)
         self.empty = joiner.no_messages(side).with_columns(
-            pl.lit(0, dtype=pl.Int64).alias(ID), pl.lit(False).alias(LATE)
+            columns.number(ID), pl.lit(False).alias(LATE)
         )
         self.from_place: int | None = state.extra.get("from", {}).get(side)
         reach = getattr(spec.bound, "reach", 1)
         firing = spec.side(side).firing
-        span = max(1, (reach + firing.grace) // _SEGMENTS)
-        at, blobs = columns.TIME, state.blobs
+        span = segment_length(reach + firing.grace)
+        by_keys = spec.state_layout == "keys"
+        self.messages = state.table(
+            f"{side} messages",
+            columns.TIME,
+            None if by_keys else span,
+            self._living if by_keys else _stacked,
+            self.keys,
+        )
 
-        def table(name: str, keys: Sequence[str] = ()) -> Runs:
-            return Runs(at, span, blobs, cache, _stacked, state.tables.get(name, ()), keys)
+        def table(name: str) -> Runs:
+            return state.table(f"{side} {name}", columns.TIME, span, _stacked)
 
-        names = [f"{side} {name}" for name in ("messages", "matched", "waiting", "held")]
-        if spec.state_layout == "keys":
-            stored = state.tables.get(names[0], ())
-            self.messages = Runs(at, None, blobs, cache, self._living, stored, self.keys)
-        else:
-            self.messages = table(names[0], self.keys)
-        self.matched, self.waiting, self.held = (table(name) for name in names[1:])
-        whole: list[StoredTable] = [self.messages, self.matched, self.waiting, self.held]
-        self.tables = dict(zip(names, whole, strict=True))
+        self.matched, self.waiting, self.held = table("matched"), table("waiting"), table("held")
+        kept = state.extra.get("kept", {}).get(side)
         most = share(firing.rows, spec.buckets)
-        self.kept = RetentionCounter(at, span, most, state.extra.get("kept", {}).get(side))
+        self.kept = RetentionCounter(columns.TIME, span, most, kept, None)
 
     @property
     def rows(self) -> int:
@@ -72,57 +65,54 @@ class SideBuffer:
 
     def near(self, only: pl.DataFrame, asked: int, low: int, high: int) -> pl.DataFrame:
         """The stored messages in a stretch, at least those of some keys."""
-        held = self._within(frames_of(self.held.read(low, high)), low, high)
+        held = self._within(self.held.read(low, high), low, high)
         if self.from_place is not None:
             low = max(low, self.from_place)
         few = self.messages.span is None or self.messages.rows > _FEW * asked
-        found = self.messages.of(only, low, high) if few else self.messages.read(low, high)
-        return pl.concat([self._within(frames_of(found), low, high), held])
+        found = self.messages.read(low, high, only if few else None)
+        return pl.concat([self._within(found, low, high), held])
 
     def between(self, low: int | None, high: int) -> pl.DataFrame:
         """All stored messages in a stretch."""
-        return self._within(frames_of(self.messages.read(low, high)), low, high)
+        return self._within(self.messages.read(low, high), low, high)
 
     def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
         """All messages in a stretch, those too that are held or wait to be let in.
 
-        Args:
-            low: The first place.
-            high: The last place.
-            only: The keys that are wanted, each once; all where it isn't given.
+        They are those of some keys, each given once, or of all.
         """
         if only is None:
             kept = low if self.from_place is None else max(low, self.from_place)
-            held = self._within(frames_of(self.held.read(low, high)), low, high)
+            held = self._within(self.held.read(low, high), low, high)
             found = pl.concat([self.between(kept, high), held])
         else:
             found = self.near(only, len(only), low, high)
-        waiting = self._within(frames_of(self.waiting.read(low, high)), low, high)
+        waiting = self._within(self.waiting.read(low, high), low, high)
         found = pl.concat([found, waiting])
         return found if only is None else matched(found, only, self.keys, "semi")
 
     def hold(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Keep messages beyond their time, in place of those that were kept so."""
-        before = pl.concat([self.empty, *frames_of(self.held.read())])
+        before = pl.concat([self.empty, *self.held.read()])
         if len(before) or len(messages):
             self.held.rewrite(messages)
         return before
 
     def not_let_in(self) -> pl.DataFrame:
         """What waits to be let in."""
-        return pl.concat([self.empty, *frames_of(self.waiting.read())])
+        return pl.concat([self.empty, *self.waiting.read()])
 
     def unmatched(self, messages: pl.DataFrame, high: int | None) -> pl.DataFrame:
         """Those of some messages, none of them beyond a place, that have found no partner."""
-        found = frames_of(self.matched.read(None, high)) if len(messages) else []
+        found = self.matched.read(None, high) if len(messages) else []
         known = [frame.select(ID) for frame in found]
         return messages.join(pl.concat(known), on=ID, how="anti") if known else messages
 
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages."""
-        self.kept.learn(lambda: map(_counted, self.messages.everything()), self.from_place)
+        self.kept.learn(self.messages.read, self.from_place)
         self.messages.append(messages)
-        self.kept.add(_counted(messages))
+        self.kept.add(messages)
 
     def limited(self) -> int | None:
         """The first place that the limit of rows leaves, if it is beyond what is kept now."""
@@ -169,10 +159,6 @@ class SideBuffer:
         if low is not None:
             inside = inside & (pl.col(columns.TIME) >= low)
         return pl.concat(frames).filter(inside)
-
-
-def _counted(messages: pl.DataFrame) -> pl.DataFrame:
-    return messages.select(columns.TIME, pl.lit(1).alias(columns.MESSAGES))
 
 
 def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

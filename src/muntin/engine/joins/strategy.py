@@ -10,8 +10,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.engine.joins.joiner import Joiner
-from muntin.engine.state import StoredTable
-from muntin.model.joins import SIDES, SideName
+from muntin.model.joins import SideName
 
 SideWatermarks = Mapping[SideName, int | None]
 SideFrames = Mapping[SideName, pl.DataFrame]
@@ -47,10 +46,6 @@ class StoredSide(Protocol):
     """The messages of one side, as they are stored."""
 
     @property
-    def tables(self) -> Mapping[str, StoredTable]:
-        """Where they are, by side and name."""
-
-    @property
     def rows(self) -> int:
         """How many there are."""
 
@@ -63,11 +58,6 @@ class JoinStrategy(ABC):
     def __init__(self, joiner: Joiner) -> None:
         self.joiner = joiner
         self.spec = joiner.spec
-
-    @property
-    def tables(self) -> dict[str, StoredTable]:
-        """What is stored, by side and name."""
-        return {n: t for side in SIDES for n, t in self.buffers[side].tables.items()}
 
     @property
     def rows(self) -> int:

@@ -43,6 +43,11 @@ class SessionCombiner(Combiner):
         return Windows(gap, gap, 0, self.sessions.axis)
 
     @property
+    def no_windows(self) -> pl.DataFrame:
+        """See ``Combiner``; sessions have bounds in place of numbers."""
+        return self.no_cells.drop(columns.PANE)
+
+    @property
     def reach(self) -> str:
         """The column of the place up to which a message holds its session open, but for the gap."""
         return columns.TIME if self.sessions.by is None else columns.REACH
@@ -103,11 +108,7 @@ def _gap(messages: pl.DataFrame, by: str) -> pl.Expr:
 
 
 def joined(frames: Sequence[pl.DataFrame], combiner: SessionCombiner) -> pl.DataFrame:
-    """One row a stretch of activity, out of rows that may touch each other.
-
-    Returns:
-        The same columns; rows of one key lie farther than a gap from each other.
-    """
+    """One row a stretch of activity, out of rows of one key that may touch each other."""
     rows, group = grouped(frames, combiner)
     if not len(rows) or int(group[-1]) == len(rows) - 1:
         return rows
@@ -121,13 +122,19 @@ def grouped(
     full = [f for f in frames if len(f)] or list(frames[:1])
     rows = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
     rows = arranged(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
-    if not len(rows):
-        return rows, np.zeros(0, dtype=np.int64)
-    new_key = begins(rows, combiner.keys)
-    first, last = rows[columns.FIRST].to_numpy(), rows[columns.LAST].to_numpy()
-    far = first[1:] - _reached(np.cumsum(new_key), last)[:-1] >= combiner.sessions.reach
-    new_key[1:] |= far
-    return rows, np.cumsum(new_key) - 1
+    bounds = columns.FIRST, columns.LAST
+    return rows, session_numbers(rows, combiner.keys, *bounds, combiner.sessions.reach)
+
+
+def session_numbers(
+    rows: pl.DataFrame, keys: Sequence[str], first: str, last: str, reach: int
+) -> NDArray[np.int64]:
+    """The session of each row; rows are in the order of key and first place."""
+    begun = begins(rows, keys)
+    if len(rows):
+        reached = _reached(np.cumsum(begun), rows[last].to_numpy())
+        begun[1:] |= rows[first].to_numpy()[1:] - reached[:-1] >= reach
+    return np.cumsum(begun) - 1
 
 
 def _reached(key: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -20,68 +20,46 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.conditions import marked, unmarked
-from muntin.engine.firing import BatchClock, due, due_by_clock, whole_from
+from muntin.engine.firing import BatchClock, due, due_by_clock
 from muntin.engine.output import Output
-from muntin.engine.results import described, overflows, results
-from muntin.engine.retention import RetentionCounter, share
+from muntin.engine.results import described
 from muntin.engine.sessions.combine import SessionCombiner, grouped, merged
-from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
+from muntin.engine.windows.shard import WindowShard
 from muntin.model.axis import HOUR
+from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Runs, each_once, frames_of
+from muntin.state.runs import FrameCache, each_once, segment_length
 
 FIRED, UNEMITTED = "fired", "unemitted"
 # Of a session that is part of another now: whether it is no longer the same, and where that begins.
 _VANISHED, _INTO = "vanished", "into"
-_KEPT = "kept"
-_SEGMENTS = 8
 
 
-class SessionShard:
+class SessionShard(WindowShard):
     """The sessions of some keys; see ``Shard``."""
 
+    combiner: SessionCombiner
+    windows: Sessions
+
     def __init__(self, combiner: SessionCombiner, blobs: Blobs, cache: FrameCache) -> None:
-        self.combiner = combiner
-        self.spec = combiner.spec
-        self.keys = combiner.keys
-        self.state = State(blobs, self.spec)
+        super().__init__(combiner, combiner.sessions, blobs, cache)
+        table, last = self.state.table, columns.LAST
         self._identity = [*self.keys, columns.FIRST]
-        self._bounds = [*self._identity, columns.LAST]
-        stored = self.state.tables
-        self.sessions = Runs(
-            columns.LAST,
-            None,
-            blobs,
-            cache,
-            self._newest,
-            stored.get("sessions", ()),
-            self.keys,
-            combiner.complete,
-        )
+        self._bounds = [*self._identity, last]
+        self.sessions = table("sessions", last, None, self._newest, self.keys, combiner.complete)
         wait = combiner.patience + self.spec.lateness
-        width = max(1, (wait if combiner.sessions.by is None else wait + HOUR) // _SEGMENTS)
-        self.ends, self.waiting = (
-            Runs(columns.LAST, width, blobs, cache, each_once, stored.get(name, ()))
-            for name in ("ends", "waiting")
-        )
+        width = segment_length(wait if self.windows.by is None else wait + HOUR)
+        self.ends = table("ends", last, width, each_once)
+        self.waiting = table("waiting", last, width, each_once)
         # Of a session that had expired an old version may be left, beside one that lives on.
-        self._floor = whole_from(self.state, self.spec, combiner.sessions)
-        most = share(self.spec.firing.rows, self.spec.buckets)
-        self.kept = RetentionCounter(columns.LAST, width, most, self.state.extra.get(_KEPT))
+        self._retain(last, width)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        state = self.state
-        judged = state.watermark
-        wall = state.clock(combined, wall)
-        state.advance(combined, self.spec.lateness, self.spec.idle, wall)
-        windows, firing = self.combiner.sessions, self.spec.firing
-        moment = BatchClock.of(
-            windows, firing.grace, (judged, state.watermark), (state.wall, wall), final
-        )
-        stored = self.sessions
-        self.kept.learn(lambda: [self._newest(stored.everything())], self.kept.floor)
+        begun = self._begin(combined, wall, final)
+        moment, stored = begun.moment, self.sessions
+        self.kept.learn(lambda: [self._newest(stored.read())], self.kept.floor)
         changed, absorbed, late = self._take(combined, moment)
         passed = self._passed(absorbed, moment)
         ready = self._woken(absorbed, moment)
@@ -89,36 +67,23 @@ class SessionShard:
         emitted, rows, still = self._emit(changed, silent, moment)
         replaced = absorbed.filter(pl.col(_VANISHED) & (pl.col(FIRED) > 0))
         emitted = pl.concat([self._retracted(replaced), emitted], how="diagonal")
-        for part in combined:
-            state.count(part.counts)
-        overflowed = overflows(emitted, self.combiner)
-        self._keep(rows, still, absorbed, moment, final)
-        state.wall = wall
-        state.save({"sessions": self.sessions, "ends": self.ends, "waiting": self.waiting})
-        return Output(
-            results(emitted, self.combiner),
-            pl.concat([*(c.rejected for c in combined), late, overflowed], how="diagonal"),
-            judged,
-            state.watermark,
-            dict(state.counts),
-            self.waiting.rows,
-            self.sessions.rows,
-        )
+        if final:
+            self.state.clear()
+        else:
+            self._keep(rows, still, absorbed, moment)
+        pending, rows_kept = self.waiting.rows, self.sessions.rows
+        return self._output(begun, combined, emitted, [late], pending=pending, rows=rows_kept)
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        frames = self.sessions.everything() if only is None else frames_of(self.sessions.of(only))
-        windows = self.combiner.sessions
+        frames = self.sessions.read(only=only)
         wanted = [pl.col(columns.MESSAGES) > 0]
-        if self.state.watermark is not None:
-            kept = windows.ended(self.state.watermark - self.spec.firing.retention)
-            wanted.append(pl.col(columns.LAST) > kept)
-        floors = [floor for floor in (self._floor, self.kept.floor) if floor is not None]
-        if floors:
-            wanted.append(pl.col(columns.LAST) >= max(floors))
+        whole = self._first_whole
+        if whole is not None:
+            wanted.append(pl.col(columns.LAST) >= whole)
         if start is not None:
-            wanted.append(pl.col(columns.LAST) + windows.gap > start)
+            wanted.append(pl.col(columns.LAST) + self.windows.gap > start)
         if end is not None:
             wanted.append(pl.col(columns.FIRST) <= end)
         return described(self._newest(frames).filter(*wanted), self.combiner)
@@ -128,9 +93,8 @@ class SessionShard:
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Merge new messages into sessions.
 
-        Returns:
-            The sessions that have new messages, the stored ones that are part of those, and the
-            late messages.
+        What comes back are the sessions that have new messages, the stored ones that are part of
+        those, and the late messages.
         """
         raw = [c.raw for c in combined if c.raw is not None]
         doubtful = pl.concat(raw) if raw else None
@@ -139,11 +103,10 @@ class SessionShard:
             fresh.append(self.combiner.lift(doubtful))
         if not fresh:
             nothing = self._no_sessions()
-            into = pl.lit(0, dtype=pl.Int64).alias(_INTO)
-            absorbed = nothing.with_columns(pl.lit(False).alias(_VANISHED), into)
+            absorbed = nothing.with_columns(pl.lit(False).alias(_VANISHED), columns.number(_INTO))
             return nothing, absorbed, self.combiner.nothing_rejected
         new = pl.concat(fresh, how="diagonal").with_columns(
-            pl.lit(0, dtype=pl.Int64).alias(FIRED), pl.col(columns.MESSAGES).alias(UNEMITTED)
+            columns.number(FIRED), pl.col(columns.MESSAGES).alias(UNEMITTED)
         )
         old = self._open(new.select(self.keys).unique(), moment)
         rows, group = grouped(
@@ -194,15 +157,14 @@ class SessionShard:
         """The late messages among the doubtful ones; the others are counted."""
         if doubtful is None:
             return self.combiner.nothing_rejected
-        named = zip(self.keys, self.combiner.message_keys, strict=True)
         bounds = rows.select(
-            *(pl.col(key).alias(name) for key, name in named),
+            *(pl.col(key).alias(name) for name, key in self.combiner.named.items()),
             pl.col(columns.FIRST).alias("__first"),
             pl.col(columns.LAST).alias("__last"),
         ).filter(pl.Series(lost[group]))
         numbered = doubtful.with_row_index("__row")
         # What each message reaches isn't a place of its session any more.
-        ends: Any = "both" if self.combiner.sessions.by is None else "left"
+        ends: Any = "both" if self.windows.by is None else "left"
         inside = pl.col(columns.TIME).is_between("__first", "__last", closed=ends)
         within = matched(numbered, bounds, self.combiner.message_keys, "inner")
         late = within.filter(inside)["__row"]
@@ -233,14 +195,10 @@ class SessionShard:
         return self._no_sessions()
 
     def _asked(
-        self,
-        named: Sequence[tuple[pl.DataFrame, int, int]],
-        low: int | None,
-        high: int | None,
-        but: pl.DataFrame,
+        self, named: Sequence[pl.DataFrame], low: int | None, high: int | None, but: pl.DataFrame
     ) -> pl.DataFrame:
         """Sessions that some rows name, as they are now, but for those absorbed in this batch."""
-        frames = [frame.select(self._bounds) for frame, _, _ in named]
+        frames = [frame.select(self._bounds) for frame in named]
         if not frames:
             return self._no_sessions()
         last = pl.col(columns.LAST)
@@ -252,18 +210,14 @@ class SessionShard:
         asked = matched(asked.unique(), but, self._identity, "anti")
         if not len(asked):
             return self._no_sessions()
-        there = self._newest(frames_of(self.sessions.of(asked.select(self.keys).unique())))
+        there = self._newest(self.sessions.read(only=asked.select(self.keys).unique()))
         there = matched(there, asked, self._bounds, "semi")
         return there.filter(pl.col(columns.MESSAGES) > 0)
 
     def _emit(
         self, changed: pl.DataFrame, silent: pl.DataFrame, moment: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """What is emitted of sessions.
-
-        Returns:
-            What is emitted, the sessions that are to be stored anew, and the others.
-        """
+        """What is emitted of sessions, the sessions to be stored anew, and the others."""
         last, unemitted = pl.col(columns.LAST), pl.col(UNEMITTED) > 0
         full = (last > moment.before) & (last <= moment.after)
         if not self.spec.firing.repeat:
@@ -312,25 +266,15 @@ class SessionShard:
         )
 
     def _keep(
-        self,
-        rows: pl.DataFrame,
-        still: pl.DataFrame,
-        absorbed: pl.DataFrame,
-        moment: BatchClock,
-        final: bool,
+        self, rows: pl.DataFrame, still: pl.DataFrame, absorbed: pl.DataFrame, moment: BatchClock
     ) -> None:
         """Store the sessions of this batch, and drop what has expired."""
-        if final:
-            self.sessions.drop_before(None)
-            self.ends.drop_before(None)
-            self.waiting.drop_before(None)
-            return
-        last, zero = pl.col(columns.LAST), pl.lit(0, dtype=pl.Int64)
+        last = pl.col(columns.LAST)
         edge = self._edge(moment)
         replaced = absorbed.filter(pl.col(columns.FIRST) != pl.col(_INTO)).drop(_VANISHED, _INTO)
         # Most sessions of a large batch begin and end within it.
-        versions = [replaced.with_columns(zero.alias(columns.MESSAGES)), rows.filter(last >= edge)]
-        self.sessions.append(pl.concat(versions, how="diagonal"))
+        gone = replaced.with_columns(columns.number(columns.MESSAGES))
+        self.sessions.append(pl.concat([gone, rows.filter(last >= edge)], how="diagonal"))
         self.ends.append(rows.filter(last > moment.after).select(self._bounds))
         if self.spec.firing.on_wall_clock or self.spec.firing.grace:
             pending = [rows.select(*self._bounds, UNEMITTED)]
@@ -342,8 +286,7 @@ class SessionShard:
             self.waiting.append(pl.concat(pending).filter(waits).select(self._bounds))
             self.waiting.drop_before(moment.closed_after + 1)
         self.sessions.drop_before(edge)
-        if self.kept.most is not None or _KEPT in self.state.extra:
-            self.state.extra[_KEPT] = self.kept.entries()
+        self._save_kept()
         self.ends.drop_before(moment.after + 1)
 
     def _edge(self, moment: BatchClock) -> int:
@@ -351,13 +294,13 @@ class SessionShard:
         if self.state.watermark is None:
             return moment.closed_after
         kept = self.state.watermark - self.spec.firing.retention
-        expired = self.combiner.sessions.ended(kept) + 1
+        expired = self.windows.ended(kept) + 1
         first = self.kept.first(moment.closed_after + 1, expired)
         return expired if first is None else first
 
     def _open(self, only: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """The sessions of some keys that may still change."""
-        there = self._newest(frames_of(self.sessions.of(only)))
+        there = self._newest(self.sessions.read(only=only))
         alive = (pl.col(columns.MESSAGES) > 0) & (pl.col(columns.LAST) > moment.closed_before)
         return there.filter(alive)
 
@@ -369,6 +312,5 @@ class SessionShard:
         return rows.unique(self._identity, keep="last", maintain_order=True)
 
     def _no_sessions(self) -> pl.DataFrame:
-        cells = self.combiner.no_cells.drop(columns.PANE)
-        none = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, UNEMITTED)]
-        return cells.with_columns(none)
+        none = columns.number(FIRED), columns.number(UNEMITTED)
+        return self.combiner.no_windows.with_columns(none)

@@ -16,14 +16,15 @@ from muntin.engine import admission, columns
 from muntin.engine.conditions import marked, unmarked
 from muntin.engine.firing import BatchClock, due, due_by_clock
 from muntin.engine.output import Output
-from muntin.engine.results import described, overflows, results
-from muntin.engine.state import State
+from muntin.engine.results import described
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, in_windows
-from muntin.engine.windows.panes import first_window, in_columns, window_end, window_start
+from muntin.engine.windows.panes import in_columns, window_end, window_start
+from muntin.engine.windows.shard import WindowShard
+from muntin.model.kinds import Paned
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Runs, each_once, frames_of
+from muntin.state.runs import FrameCache, each_once
 
 FIRED = "fired"
 # How many messages of its key a row knows of; how many there were before the batch, and how many
@@ -32,62 +33,44 @@ HEAD, BEFORE, NEW = "head", "__muntin_before", "__muntin_new"
 _PLACE, _ZERO = "place", pl.lit(0, dtype=pl.Int64)
 
 
-class ArrivalShard:
-    """Windows by number of arrival of some keys; see ``Shard``."""
+class ArrivalShard(WindowShard):
+    """Windows by number of arrival of some keys, which have no watermark; see ``Shard``."""
+
+    windows: Paned
 
     def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
-        self.combiner = combiner
-        self.spec = combiner.spec
-        self.keys = combiner.keys
-        self.windows = combiner.paned
-        self.state = State(blobs, self.spec)
-        stored = self.state.tables
+        super().__init__(combiner, combiner.paned, blobs, cache)
+        table = self.state.table
         self._identity = [columns.WINDOW, *self.keys]
         # A window that ends with its message is full at once.
         self._early = None if combiner.slides_by_rows else self.spec.firing.early
-        self.cells, self.changes = (
-            Runs(_PLACE, None, blobs, cache, self._newest, stored.get(name, ()), self.keys)
-            for name in ("cells", "changes")
-        )
+        self.cells = table("cells", _PLACE, None, self._newest, self.keys)
+        self.changes = table("changes", _PLACE, None, self._newest, self.keys)
         # The keys that have something to emit, which a clock may wake.
-        self.waiting = Runs(_PLACE, 1, blobs, cache, each_once, stored.get("waiting", ()))
+        self.waiting = table("waiting", _PLACE, 1, each_once)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        state = self.state
-        wall = state.clock(combined, wall)
-        moment = BatchClock(0, 0, 0, 0, wall, state.wall)
+        begun = self._begin(combined, wall, final)
+        moment = begun.moment
         fresh, heads, aside = self._numbered(combined)
         cells, heads = self._with_stored(fresh, heads, moment, final)
         windows = matched(self._composed(cells), heads, self.keys, "inner")
         windows = self._full(windows, final)
         changes = self._changed(fresh, heads)
         emitted = self._emitted(windows, changes, moment)
-        tables = {n: getattr(self, n) for n in ("cells", "changes", "waiting")}
         if final:
-            for table in tables.values():
-                table.drop_before(None)
+            self.state.clear()
         else:
             self._keep(cells, heads)
             self._keep_changes(changes, emitted, heads, moment)
-        state.wall = wall
-        state.save(tables)
-        overflowed = overflows(emitted, self.combiner)
-        return Output(
-            results(emitted, self.combiner),
-            pl.concat([aside, overflowed], how="diagonal"),
-            None,
-            None,
-            dict(state.counts),
-            self.changes.rows,
-            self.cells.rows,
-        )
+        pending, rows = self.changes.rows, self.cells.rows
+        return self._output(begun, combined, emitted, [aside], pending=pending, rows=rows)
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """See ``Shard``; only windows that aren't full yet are kept."""
-        frames = self.cells.everything() if only is None else frames_of(self.cells.of(only))
-        stored = self._newest(frames).drop(_PLACE)
+        stored = self._newest(self.cells.read(only=only)).drop(_PLACE)
         heads = stored.select(*self.keys, HEAD).unique()
         panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
         held = matched(self._composed(panes), heads, self.keys, "inner")
@@ -113,10 +96,9 @@ class ArrivalShard:
         messages = pl.concat(raw)
         taken, rejected = self.combiner.part(messages, None)
         self.state.count(admission.counts(messages, taken, rejected))
-        names = self.combiner.message_keys
-        named = dict(zip(names, self.keys, strict=True))
+        names, named = self.combiner.message_keys, self.combiner.named
         new = taken.group_by(names).agg(pl.len().cast(pl.Int64).alias(NEW)).rename(named)
-        stored = self._newest(frames_of(self.cells.of(new))).group_by(self.keys)
+        stored = self._newest(self.cells.read(only=new)).group_by(self.keys)
         before = stored.agg(pl.col(HEAD).max().alias(BEFORE))
         heads = matched(new, before, self.keys, "left").with_columns(pl.col(BEFORE).fill_null(0))
         heads = heads.select(*self.keys, (pl.col(BEFORE) + pl.col(NEW)).alias(HEAD), BEFORE)
@@ -138,10 +120,9 @@ class ArrivalShard:
         """The open panes of all keys that may emit, the batch among them, and their heads."""
         only = heads.select(self.keys)
         if due_by_clock(self._early, moment):
-            asked = [frame.select(self.keys) for frame, _, _ in self.waiting.read()]
+            asked = [frame.select(self.keys) for frame in self.waiting.read()]
             only = pl.concat([only, *asked]).unique()
-        found = self.cells.of(only) if len(only) else []
-        frames = self.cells.everything() if final else frames_of(found)
+        frames = self.cells.read(only=None if final else only) if final or len(only) else []
         stored = self._newest(frames).drop(_PLACE)
         silent = matched(stored, heads, self.keys, "anti")
         silent = silent.select(*self.keys, HEAD).unique()
@@ -153,7 +134,7 @@ class ArrivalShard:
         """All windows of some keys, each key counted from its own first pane."""
         if not len(cells):
             return self._no_changes().drop(FIRED)
-        first = first_window(pl.col(columns.PANE), self.windows).min().over(self.keys)
+        first = in_columns(self.windows.first_window)(pl.col(columns.PANE)).min().over(self.keys)
         first = in_columns(self.windows.pattern)(first)
         pane_shift = in_columns(self.windows.first_pane)(pl.col("__first"))
         cells = cells.with_columns(first.alias("__first"))
@@ -177,10 +158,10 @@ class ArrivalShard:
         """What the windows of some keys have not emitted yet, and how often they have emitted."""
         if self._early is None:
             return self._no_changes()
-        stored = frames_of(self.changes.of(heads.select(self.keys))) if len(heads) else []
+        stored = self.changes.read(only=heads.select(self.keys)) if len(heads) else []
         waiting = self._newest(stored, self._no_changes())
         waiting = waiting.filter(pl.col(columns.WINDOW).is_not_null())
-        new = in_windows(fresh, None, None, self.combiner).drop(columns.PANE)
+        new = in_windows(fresh, None, None, self.combiner.paned).drop(columns.PANE)
         both = [waiting, new.with_columns(_ZERO.alias(FIRED))]
         rows = pl.concat([f for f in both if len(f)] or both[:1], how="diagonal")
         fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum())
@@ -270,5 +251,4 @@ class ArrivalShard:
         return self.combiner.no_cells.with_columns(_ZERO.alias(HEAD), _ZERO.alias(_PLACE))
 
     def _no_changes(self) -> pl.DataFrame:
-        nothing = self.combiner.no_cells.rename({columns.PANE: columns.WINDOW})
-        return nothing.with_columns(_ZERO.alias(FIRED))
+        return self.combiner.no_windows.with_columns(_ZERO.alias(FIRED))

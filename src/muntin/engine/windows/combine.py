@@ -16,7 +16,7 @@ from muntin.engine.admission import admit
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.registry import algebras
 from muntin.engine.arrival import Arrival, numbered
-from muntin.engine.order import Code, code_of
+from muntin.engine.order import Code, bounds_of
 from muntin.engine.windows import grouped
 from muntin.engine.windows.dense import Scatter
 from muntin.engine.windows.panes import closed_before, pane_of
@@ -27,7 +27,7 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.windows import Windows
 from muntin.state.offsets import Offsets
-from muntin.state.runs import join_runs, ranged
+from muntin.state.runs import extent, join_runs, ranged
 
 
 @dataclass
@@ -49,6 +49,8 @@ class Combiner:
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
         self.spec = spec
         self.keys, self.message_keys = columns.keys(spec), columns.message_keys(spec)
+        # The key columns of messages, and what the engine calls each.
+        self.named = dict(zip(self.message_keys, self.keys, strict=True))
         self.schema = pl.Schema({**schema, **self._added(schema)})
         self.algebras: list[Algebra] = algebras(spec, schema)
         # What is kept of messages: what is computed, and where a session begins and ends.
@@ -102,16 +104,17 @@ class Combiner:
         """Whether every message has the one window that ends with it."""
         return isinstance(self.spec.windows, Sliding) and self.spec.axis == "rows"
 
+    @property
+    def no_windows(self) -> pl.DataFrame:
+        """Partials of no windows, with the columns and types of all others."""
+        return self.no_cells.rename({columns.PANE: columns.WINDOW})
+
     def combine(
         self, messages: pl.DataFrame, watermark: int | None, taken: Offsets | None = None
     ) -> Combined:
-        """Combine the messages of a batch before the shuffle.
+        """Combine the messages of a batch before the shuffle; see ``judge``.
 
-        Args:
-            messages: See ``judge``.
-            watermark: The watermark in force; ``None`` before the first batch.
-            taken: The offsets taken before, as far as they are known here; a message whose offset
-                is among them goes no further.
+        A message whose offset is among those that are known to be taken goes no further.
         """
         if not self.forwards:
             return self.judge(messages, watermark)
@@ -124,12 +127,9 @@ class Combiner:
         return Combined(self.no_cells, self._sent(new), rejected=self.nothing_rejected, **known)
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
-        """Classify and lift one frame of messages.
+        """Classify and lift one frame of messages, by the watermark in force.
 
-        Args:
-            messages: The input columns, ``columns.TIME``, and any of the flag columns
-                ``KEEP``, ``MALFORMED``, ``FUTURE``.
-            watermark: The watermark in force; ``None`` before the first batch.
+        They have ``columns.TIME``, and any of the flags ``KEEP``, ``MALFORMED``, ``FUTURE``.
         """
         messages = self._keyed(messages)
         taken, rejected = self.part(messages, watermark)
@@ -139,17 +139,14 @@ class Combiner:
             combined.counts[PARTLY_LATE] = partly
         return combined
 
-    def defer(self, messages: pl.DataFrame) -> tuple[Combined, pl.DataFrame]:
-        """Set aside what can be judged without a watermark; the rest is combined where it is known.
-
-        Returns:
-            All but the cells and the count of what counts, and the messages that may still.
-        """
+    def defer(self, messages: pl.DataFrame) -> Combined:
+        """Judge what can be judged without a watermark; the rest is passed on, and not counted."""
         messages = self._keyed(messages)
         taken, rejected = self.part(messages, None)
         combined = self._combined(messages, taken, rejected, self.no_cells)
         del combined.counts["counted"]
-        return combined, self._sent(taken)
+        combined.raw = self._sent(taken)
+        return combined
 
     def _sent(self, messages: pl.DataFrame) -> pl.DataFrame:
         """What shards get of messages: one for each grouping set, since each has its own shard."""
@@ -235,16 +232,24 @@ class Combiner:
 
     def lift_each(self, messages: pl.DataFrame, row: str) -> pl.DataFrame:
         """One row per message, out of messages that all count, with their numbers as ``row``."""
-        prepared = [e for algebra in self.lifted for e in algebra.prepare()]
         messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(row))
-        messages = messages.with_columns(*prepared)
-        named = zip(self.message_keys, self.keys, strict=True)
-        place = [pl.col(name).first().alias(key) for name, key in named]
-        place.append(pane_of(pl.col(columns.TIME), self.numbered).first().alias(columns.PANE))
-        lifted = [pl.len().cast(pl.Int64).alias(columns.MESSAGES)]
-        lifted += [e for algebra in self.lifted for e in algebra.lift(messages)]
-        cells = messages.group_by(row, maintain_order=True).agg(*place, *lifted)
-        return self._settle(cells)
+        messages = self._prepared(messages)
+        place = [pl.col(name).first().alias(key) for name, key in self.named.items()]
+        place.append(self._pane().first())
+        cells = messages.group_by(row, maintain_order=True)
+        return self._settle(cells.agg(*place, *self._partials(messages)))
+
+    def _prepared(self, messages: pl.DataFrame) -> pl.DataFrame:
+        prepared = [e for algebra in self.lifted for e in algebra.prepare()]
+        return messages.with_columns(*prepared) if prepared else messages
+
+    def _partials(self, messages: pl.DataFrame) -> list[pl.Expr]:
+        """What each group of messages is lifted to."""
+        count = pl.len().cast(pl.Int64).alias(columns.MESSAGES)
+        return [count, *(e for algebra in self.lifted for e in algebra.lift(messages))]
+
+    def _pane(self) -> pl.Expr:
+        return pane_of(pl.col(columns.TIME), self.numbered).alias(columns.PANE)
 
     def _scatter(self, messages: pl.DataFrame, code: Code) -> pl.DataFrame | None:
         """Lift into arrays with a place for each key and pane, where every aggregate can."""
@@ -265,48 +270,34 @@ class Combiner:
         Cells without an order would be added in another one when a batch is repeated, and sums
         of floats would differ in their last bit.
         """
-        prepared = [e for algebra in self.lifted for e in algebra.prepare()]
-        if prepared:
-            messages = messages.with_columns(*prepared)
-        lifted = [pl.len().cast(pl.Int64).alias(columns.MESSAGES)]
-        lifted += [e for algebra in self.lifted for e in algebra.lift(messages)]
+        messages = self._prepared(messages)
+        by = [pl.col(name).alias(key) for name, key in self.named.items()] + [self._pane()]
         if code is not None:
-            packed = self._packed(code).alias("code")
-            cells = messages.group_by(packed, maintain_order=True).agg(*lifted)
-            return self._unpacked(cells, code)
-        named = zip(self.message_keys, self.keys, strict=True)
-        keys = [pl.col(name).alias(key) for name, key in named]
-        pane = pane_of(pl.col(columns.TIME), self.numbered)
-        pane = pane.alias(columns.PANE)
-        return messages.group_by(*keys, pane, maintain_order=True).agg(*lifted)
+            by = [self._packed(code).alias("code")]
+        cells = messages.group_by(*by, maintain_order=True).agg(*self._partials(messages))
+        return cells if code is None else self._unpacked(cells, code)
 
     def _packed(self, code: Code) -> pl.Expr:
-        sources = {k: pl.col(n) for k, n in zip(self.keys, self.message_keys, strict=True)}
-        pane = pane_of(pl.col(columns.TIME), self.numbered)
-        return code.expression({**sources, columns.PANE: pane})
+        sources = {key: pl.col(name) for name, key in self.named.items()}
+        return code.expression({**sources, columns.PANE: self._pane()})
 
     def _unpacked(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
-        types = {k: self.schema[n] for k, n in zip(self.keys, self.message_keys, strict=True)}
+        types = {key: self.schema[name] for name, key in self.named.items()}
         return cells.with_columns(*code.columns("code")).drop("code").cast(types)  # type: ignore[arg-type]
 
     def _code(self, messages: pl.DataFrame) -> Code | None:
         """How integer keys and the pane fit into one integer, which groups twice as fast."""
-        code = code_of(messages, self.message_keys)
-        if code is None:
+        bounds = bounds_of(messages, self.message_keys)
+        if bounds is None:
             return None
-        windows, times = self.numbered, messages[columns.TIME]
-        panes = [windows.pane_of(int(t)) for t in (times.min(), times.max())]  # type: ignore[arg-type]
-        bounds = zip(code.least, code.spans, strict=True)
-        keys = {
-            k: (least, least + span - 1) for k, (least, span) in zip(self.keys, bounds, strict=True)
-        }
-        return Code.over({**keys, columns.PANE: (panes[0], panes[1])})
+        first, last = map(self.numbered.pane_of, extent(messages[columns.TIME]))
+        keys = {self.named[name]: ends for name, ends in bounds.items()}
+        return Code.over({**keys, columns.PANE: (first, last)})
 
     def complete(self, cells: pl.DataFrame) -> pl.DataFrame:
         """Cells with the partials of aggregates that were added since they were stored.
 
-        Returns:
-            The same rows; the partials that were missing are those of a message without values.
+        These partials are those of a message without values.
         """
         missing = [c for c in self.no_cells.columns if c not in cells.columns and c != columns.PANE]
         if not missing:
@@ -314,20 +305,14 @@ class Combiner:
         if not len(cells):
             return pl.concat([cells, self.no_cells.select(missing)], how="horizontal")
         nothing: dict[str, list[object]] = {name: [None] for name in self.schema}
-        named = zip(self.message_keys, self.keys, strict=True)
-        key = {name: [cells[held][0]] for name, held in named}
+        key = {name: [cells[held][0]] for name, held in self.named.items()}
         message = pl.DataFrame(nothing | key | {columns.TIME: [0]}, schema=self.schema)
         return cells.join(self.lift(message).select(missing), how="cross")
 
     def merge(
         self, frames: Sequence[pl.DataFrame], by: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Merge rows of partials that have the same key and pane.
-
-        Args:
-            frames: Frames of cells, earlier ones first.
-            by: What to group by; the keys and the pane where it isn't given.
-        """
+        """Merge rows of partials that have the same key and pane, earlier frames first."""
         full = [f for f in frames if len(f)] or list(frames[:1])
         if len(full) == 1 and by is None:
             return full[0]

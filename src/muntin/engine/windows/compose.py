@@ -43,9 +43,9 @@ class Line(ABC):
             join: Combines two lists of columns of equal length, earlier panes first.
         """
 
-    @abstractmethod
     def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
         """Each window's values joined; an empty pane is ``neutral``."""
+        return self.combine([values], lambda a, b: [join(a[0], b[0])])[0]
 
     def add_floats(self, values: np.ndarray) -> np.ndarray:
         """Sums of a window's own values alone; as exact as adding one by one."""
@@ -70,11 +70,6 @@ class Line(ABC):
         return found
 
 
-def of_one(join: np.ufunc) -> Combine:
-    """What joins two columns, as what joins two lists of one column."""
-    return lambda a, b: [join(a[0], b[0])]
-
-
 class Flat(Line):
     """The layout of sorted cells on a line, and what can be slid over it.
 
@@ -90,14 +85,10 @@ class Flat(Line):
         n: int,
         wanted: tuple[int, int] | None = None,
     ) -> None:
-        """Lay out cells.
+        """Lay out cells, of which each has a pane, and may have another key than the one before.
 
-        Args:
-            pane: The pane of each cell.
-            new_key: Whether a cell has another key than the one before.
-            n: How many panes make a window.
-            wanted: The first pane of the first window that is wanted, and the last pane of the
-                last; no cell lies outside. All windows are wanted where it isn't given.
+        ``n`` panes make a window. All windows are wanted, or those from a first pane to a last one,
+        outside of which no cell lies.
         """
         self.n = n
         steps = np.minimum(np.diff(pane, prepend=pane[:1]), n)
@@ -129,7 +120,7 @@ class Flat(Line):
         line = self._grid(values, neutral)
         left = join.accumulate(line, axis=1)
         right = np.ascontiguousarray(join.accumulate(line[:, ::-1], axis=1)[:, ::-1])
-        return self._join([left], [right], of_one(join))[0]
+        return self._join([left], [right], lambda a, b: [join(a[0], b[0])])[0]
 
     def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
         grids = [self._grid(part, 0).T for part in parts]

@@ -17,7 +17,7 @@ import polars as pl
 from muntin.engine import admission, columns
 from muntin.engine.arrival import fresh
 from muntin.engine.output import Output, Shard
-from muntin.engine.results import no_results
+from muntin.engine.results import described, no_results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.each import EachShard
@@ -66,9 +66,8 @@ class PartitionedShard:
     ) -> None:
         self.combiner = combiner
         self.spec = combiner.spec
-        self.cache = cache
         self.make = make
-        self.state = State(blobs, self.spec)
+        self.state = State(blobs, cache, self.spec)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         state = self.state
@@ -92,7 +91,7 @@ class PartitionedShard:
             for partition in self._asked(parts, before, final)
         ]
         state.wall = wall
-        state.save({})
+        state.save()
         nothing, counts = no_results(self.combiner), dict(state.counts)
         made = Output.together(emitted, nothing, [aside], counts)
         made.results = made.results.sort(self._order, maintain_order=True)
@@ -102,8 +101,8 @@ class PartitionedShard:
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         parts = self.state.partitions.values()
-        inner = [self.make(self.combiner, one, self.cache) for one in parts]
-        held = [no_results(self.combiner).drop(columns.EMISSION, columns.REVISION)]
+        inner = [self.make(self.combiner, one, self.state.cache) for one in parts]
+        held = [described(self.combiner.no_windows, self.combiner)]
         held += [shard.snapshot(start, end, only) for shard in inner]
         return pl.concat(held).sort(self._order, maintain_order=True)
 
@@ -138,7 +137,7 @@ class PartitionedShard:
         wall: int,
         final: bool,
     ) -> Output:
-        inner = self.make(self.combiner, self.state.partition(partition), self.cache)
+        inner = self.make(self.combiner, self.state.partition(partition), self.state.cache)
         # The shard may be new, or idle for some batches; its partition and the clock have advanced.
         inner.state.watermark, inner.state.wall = before, self.state.wall
         if messages is None:

@@ -80,8 +80,8 @@ class EachShard(PanedShard):
 
     def _in_windows(self, taken: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """Each message's partials in each of its windows that takes it."""
-        single = self.combiner.lift_each(taken, ROW)
-        return in_windows(single, moment.closed_before + 1, None, self.combiner).drop(columns.PANE)
+        single, windows = self.combiner.lift_each(taken, ROW), self.combiner.paned
+        return in_windows(single, moment.closed_before + 1, None, windows).drop(columns.PANE)
 
     def _emitted(
         self,

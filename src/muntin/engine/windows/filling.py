@@ -18,14 +18,15 @@ from muntin.engine import columns
 from muntin.engine.firing import FOREVER
 from muntin.engine.order import arranged
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.paned import FIRED, LATE, Begun, PanedShard
+from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.panes import ended, window_end
+from muntin.engine.windows.shard import Begun
 from muntin.model.policies import Fill
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Ranged, Runs, frames_of
+from muntin.state.runs import FrameCache, Ranged, extent
 
-_UNTIL, _STOP, _FILLED = "until", "__muntin_stop", "filled"
+_UNTIL, _STOP = "until", "__muntin_stop"
 
 
 class FillingShard(PanedShard):
@@ -33,11 +34,8 @@ class FillingShard(PanedShard):
 
     def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
         super().__init__(combiner, blobs, cache)
-        stored, merge = self.state.tables.get(_FILLED, ()), partial(_furthest, by=self._identity)
-        self.filled = Runs(columns.WINDOW, None, blobs, cache, merge, stored)
-
-    def _tables(self) -> dict[str, Runs]:
-        return {**super()._tables(), _FILLED: self.filled}
+        merge = partial(_furthest, by=self._identity)
+        self.filled = self.state.table("filled", columns.WINDOW, None, merge)
 
     def _empty(self, begun: Begun, *changed: Any) -> list[pl.DataFrame]:
         """The empty windows behind late messages, and those whose end has just been passed."""
@@ -58,7 +56,7 @@ class FillingShard(PanedShard):
         if not begun.final:
             self.filled.append(known.filter(pl.col(_UNTIL) > after))
         if self.spec.firing.grace:
-            once = [_number(FIRED, 1), _number(LATE, 0)]
+            once = [columns.number(FIRED, 1), columns.number(LATE)]
             marks += [windows.with_columns(once) for windows in (behind, due)]
         return [self._nothing(behind, "late"), self._nothing(due, "full")]
 
@@ -72,7 +70,7 @@ class FillingShard(PanedShard):
 
     def _known(self, late: pl.DataFrame, before: int) -> pl.DataFrame:
         """Until which window each key is filled, as of the last that had ended."""
-        stored = frames_of(self.filled.read(before, before))
+        stored = self.filled.read(before, before)
         frames = [_at(before, late), *(f.filter(pl.col(columns.WINDOW) == before) for f in stored)]
         return _furthest([f.select(late.columns) for f in frames], self._identity)
 
@@ -86,9 +84,9 @@ class FillingShard(PanedShard):
 
     def _emitted(self, windows: pl.DataFrame, fresh: list[Ranged]) -> pl.DataFrame:
         """Which windows have emitted, or have messages by which they will."""
-        places, keys = windows[columns.WINDOW], windows.select(self.keys).unique()
-        low, high = int(places.min()), int(places.max())  # type: ignore[arg-type]
-        there = [self._compose(fresh, low, high, keys), *frames_of(self.marks.of(keys, low, high))]
+        low, high = extent(windows[columns.WINDOW])
+        keys = windows.select(self.keys).unique()
+        there = [self._compose(fresh, low, high, keys), *self.marks.read(low, high, keys)]
         return pl.concat([frame.select(self._identity) for frame in there]).unique()
 
     def _gaps(self, windows: pl.DataFrame, last: int) -> pl.DataFrame:
@@ -106,7 +104,7 @@ class FillingShard(PanedShard):
         )
 
     def _nothing(self, windows: pl.DataFrame, emission: str) -> pl.DataFrame:
-        none = [_number(name, 0) for name in (columns.MESSAGES, columns.REVISION)]
+        none = [columns.number(name) for name in (columns.MESSAGES, columns.REVISION)]
         found = pl.concat([self._no_windows(), windows.with_columns(*none)], how="diagonal")
         return found.with_columns(pl.lit(emission).alias(columns.EMISSION))
 
@@ -115,9 +113,5 @@ def _furthest(frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame
     return pl.concat(frames).group_by(by).agg(pl.col(_UNTIL).max())
 
 
-def _number(name: str, value: int) -> pl.Expr:
-    return pl.lit(value, dtype=pl.Int64).alias(name)
-
-
 def _at(window: int, keys: pl.DataFrame) -> pl.DataFrame:
-    return keys.with_columns(_number(columns.WINDOW, window))
+    return keys.with_columns(columns.number(columns.WINDOW, window))

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.arrival import parts_of
 from muntin.engine.conditions import check
 from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
-from muntin.engine.output import Output, Shard
-from muntin.engine.parts import parts_of, progress_of
+from muntin.engine.output import Shard
 from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
@@ -43,20 +43,17 @@ class WindowOperator:
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         combiner, judged = self.combiner, task.judged()
         parts: list[Combined] = []
-        raw: list[pl.DataFrame] = []
         taken = judged.taken or Offsets()
         for frame in messages:
             if judged.known or combiner.forwards:
                 parts.append(combiner.combine(frame, judged.watermark, taken))
-                raw += [] if parts[-1].raw is None else [parts[-1].raw]
                 taken.add(parts[-1].offsets)
             else:
-                combined, rest = combiner.defer(frame)
-                parts.append(combined)
-                raw.append(rest)
+                parts.append(combiner.defer(frame))
         parts = parts or [Combined(combiner.no_cells, rejected=combiner.nothing_rejected)]
         cells = combiner.together([part.cells for part in parts])
         frames = {_CELLS: split(cells, combiner.keys, task.shards)}
+        raw = [part.raw for part in parts if part.raw is not None]
         if raw:
             frames[_RAW] = split(_alike(raw), combiner.message_keys, task.shards)
         sent = parts_of(parts, frames, task)
@@ -80,20 +77,11 @@ class WindowStep:
         state = self.shard.state
         combined = received(self.combiner, parts, state.watermark)
         made = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
-        rows = {RESULTS: made.results, REJECTED: self._rejected(made)}
+        watermark = pl.lit(made.judged, dtype=pl.Int64).alias(columns.WATERMARK)
+        rows = {RESULTS: made.results, REJECTED: made.rejected.with_columns(watermark)}
         return StepOutput(
-            rows, progress_of(made), Judged(True, made.watermark, self.shard.state.offsets)
+            rows, made.progress, Judged(True, made.watermark, self.shard.state.offsets)
         )
-
-    def _rejected(self, made: Output) -> pl.DataFrame:
-        frame, spec = made.rejected, self.combiner.spec
-        time = spec.time if spec.axis == "time" else None
-        if time in frame.columns and (frame[columns.REASON] == "overflow").any():
-            # Rows made here have only the engine's own time.
-            dtype = frame.schema[time]
-            moment = pl.col(columns.TIME).cast(dtype if dtype.is_temporal() else pl.Datetime("us"))
-            frame = frame.with_columns(pl.coalesce(time, moment.cast(dtype)).alias(time))
-        return frame.with_columns(pl.lit(made.judged, dtype=pl.Int64).alias(columns.WATERMARK))
 
 
 def received(combiner: Combiner, parts: Sequence[Part], watermark: int | None) -> list[Combined]:

@@ -10,7 +10,7 @@ from muntin.engine import columns
 from muntin.engine.order import arranged, begins
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.compose import Flat
-from muntin.engine.windows.panes import first_window, in_columns, last_window
+from muntin.engine.windows.panes import in_columns
 from muntin.model.kinds import Paned
 from muntin.state.lookup import matched
 
@@ -18,9 +18,7 @@ from muntin.state.lookup import matched
 def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Compose windows ``low`` to ``high`` (both included) out of cells.
 
-    Returns:
-        ``window``, the keys, ``n`` and the partials: one row per key and window with at least one
-        message, in no order that is promised.
+    One row comes of each key and window with at least one message, in no order.
     """
     composed = _composed(cells, low, high, combiner)
     if not combiner.slides_by_rows:
@@ -97,17 +95,16 @@ def _copied(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
     if low == high:
         copied = cells.with_columns(pl.lit(low, dtype=pl.Int64).alias(columns.WINDOW))
     else:
-        copied = in_windows(cells, low, high, combiner)
+        copied = in_windows(cells, low, high, combiner.paned)
     return combiner.merge([copied.drop(columns.PANE)], by=[columns.WINDOW, *combiner.keys])
 
 
 def in_windows(
-    cells: pl.DataFrame, low: int | None, high: int | None, combiner: Combiner
+    cells: pl.DataFrame, low: int | None, high: int | None, windows: Paned
 ) -> pl.DataFrame:
     """Copy each cell to all windows that contain it, between bounds (both included)."""
-    windows = combiner.paned
     pane = pl.col(columns.PANE)
-    first, last = first_window(pane, windows), last_window(pane, windows)
+    first, last = (in_columns(f)(pane) for f in (windows.first_window, windows.last_window))
     if low is not None:
         first = pl.max_horizontal(first, pl.lit(low, dtype=pl.Int64))
     if high is not None:

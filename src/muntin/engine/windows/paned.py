@@ -7,95 +7,63 @@ and the changes, **early** and **late**, that wait for their policy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import polars as pl
 
 from muntin.engine import columns, conditions
-from muntin.engine.firing import BatchClock, whole_from
+from muntin.engine.firing import BatchClock
 from muntin.engine.output import Output
-from muntin.engine.results import described, overflows, results
-from muntin.engine.retention import RetentionCounter, share
-from muntin.engine.state import State
+from muntin.engine.results import described
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import kept_from
+from muntin.engine.windows.shard import Begun, WindowShard
 from muntin.engine.windows.waiting import Waiting
+from muntin.model.kinds import Numbered
 from muntin.model.policies import Policy, When, by_change
-from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Ranged, Runs, join_runs, ranged
+from muntin.state.runs import FrameCache, Ranged, extent, join_runs, ranged, segment_length
 
-_SEGMENTS = 8
-_KEPT, _WAITS = "kept", "waits"
+_WAITS = "waits"
 FIRED, LATE = "fired", "late"
 
 
-@dataclass(frozen=True)
-class Begun:
-    """A step that has begun.
-
-    Attributes:
-        judged: The watermark that its messages were judged by.
-        moment: Where the watermark and the clock are.
-        final: Whether the input ends with it.
-    """
-
-    judged: int | None
-    moment: BatchClock
-    final: bool
-
-
-class PanedShard:
+class PanedShard(WindowShard):
     """The windows of some keys, out of panes; see ``Shard``."""
 
+    windows: Numbered
+
     def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
-        self.combiner = combiner
-        self.spec: WindowSpec = combiner.spec
-        self.keys = combiner.keys
-        self.blobs = blobs
-        self.state = State(blobs, self.spec)
-        self.windows = windows = combiner.numbered
-        horizon = self.spec.lateness + self.spec.firing.retention
+        super().__init__(combiner, combiner.numbered, blobs, cache)
+        windows, firing, table = self.windows, self.spec.firing, self.state.table
+        horizon = self.spec.lateness + firing.retention
         panes = windows.panes_per_window + windows.pane_of(horizon) - windows.pane_of(0)
-        span = max(1, panes // _SEGMENTS)
+        span = segment_length(panes)
+        wide = max(1, windows.last_window(span) - windows.last_window(0))
         self._identity = [columns.WINDOW, *self.keys]
-        self._policies = {"early": self.spec.firing.early, "late": self.spec.firing.late}
-        self._by_key = self.spec.firing.early is not None or self.spec.firing.grace > 0
-        self.cells, self.marks, *changes = (
-            self._table(name, span, cache) for name in ("cells", "marks", *self._policies)
+        # Only windows that emit before or after their time are asked for by key.
+        self._by_key = firing.early is not None or firing.grace > 0
+        keys = self.keys if self._by_key else ()
+        self.cells = table(
+            "cells", columns.PANE, span, combiner.merge, keys, self.combiner.complete
         )
-        additive, waits = self.spec.firing.accumulate, self._waits()
-        self.early, self.late = (
-            Waiting(table, policy, name == "late", self._identity, additive, waits.get(name))
-            for table, (name, policy) in zip(changes, self._policies.items(), strict=True)
-        )
-        self._floor = whole_from(self.state, self.spec, windows)
-        most = share(self.spec.firing.rows, self.spec.buckets)
-        self.kept = RetentionCounter(columns.PANE, span, most, self.state.extra.get(_KEPT))
+        self.marks = table("marks", columns.WINDOW, wide, self._add_marks, keys)
+        self.early = self._waiting("early", firing.early, wide)
+        self.late = self._waiting("late", firing.late, wide)
+        self._retain(columns.PANE, span)
 
-    def _table(self, name: str, span: int, cache: FrameCache) -> Runs:
-        windows, merge = self.windows, self._merge_changes
-        if name in ("cells", "marks"):
-            merge = self.combiner.merge if name == "cells" else self._add_marks
-            # Only windows that emit before or after their time are asked for by key.
-            asked = self._by_key
-        else:
-            policy = self._policies[name]
-            asked = by_change(policy)
-        complete = self.combiner.complete if name == "cells" else None
-        axis = columns.PANE
-        if name != "cells":
-            axis = columns.WINDOW
-            span = max(1, windows.last_window(span) - windows.last_window(0))
-        entries, keys = self.state.tables.get(name, ()), self.keys if asked else ()
-        return Runs(axis, span, self.blobs, cache, merge, entries, keys, complete)
-
-    def _tables(self) -> dict[str, Runs]:
-        return {name: getattr(self, name) for name in ("cells", "marks", *self._policies)}
+    def _waiting(self, name: str, policy: Policy | None, span: int) -> Waiting:
+        """The windows that wait for a policy."""
+        state, keys = self.state, self.keys if by_change(policy) else ()
+        table = state.table(name, columns.WINDOW, span, self._merge_changes, keys)
+        # How many there are was counted by the same policies, or isn't known.
+        same = state.written_by == self.spec.to_dict()
+        counted = state.extra.get(_WAITS, {}).get(name) if same else None
+        additive = self.spec.firing.accumulate
+        return Waiting(table, policy, name == "late", self._identity, additive, counted)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         begun = self._begin(combined, wall, final)
@@ -112,15 +80,6 @@ class PanedShard:
         frame = pl.concat([t for t in emitted if len(t)] or emitted[:1], how="diagonal")
         return self._end(begun, combined, fresh, frame, marks)
 
-    def _begin(self, combined: Sequence[Combined], wall: int, final: bool) -> Begun:
-        """Move the clock and the watermark."""
-        state, judged = self.state, self.state.watermark
-        wall = state.clock(combined, wall)
-        state.advance(combined, self.spec.lateness, self.spec.idle, wall)
-        marks, walls = (judged, state.watermark), (state.wall, wall)
-        moment = BatchClock.of(self.windows, self.spec.firing.grace, marks, walls, final)
-        return Begun(judged, moment, final)
-
     def _end(
         self,
         begun: Begun,
@@ -131,24 +90,14 @@ class PanedShard:
         order: Sequence[str] = (),
     ) -> Output:
         """Store what the step leaves, and say what it emits."""
-        state = self.state
-        for part in combined:
-            state.count(part.counts)
-        overflowed = overflows(frame, self.combiner)
-        self._keep(fresh, marks, begun.moment, begun.final)
-        state.wall = begun.moment.wall
+        if begun.final:
+            self.state.clear()
+        else:
+            self._keep(fresh, marks, begun.moment)
         counted = {"early": self.early.counted, "late": self.late.counted}
-        state.extra[_WAITS] = {name: n for name, n in counted.items() if n is not None}
-        state.save(self._tables())
-        return Output(
-            results(frame, self.combiner, order),
-            pl.concat([*(c.rejected for c in combined), overflowed], how="diagonal"),
-            begun.judged,
-            state.watermark,
-            dict(state.counts),
-            self.early.pending + self.late.pending,
-            self.cells.rows + self.marks.rows,
-        )
+        self.state.extra[_WAITS] = {name: n for name, n in counted.items() if n is not None}
+        pending, rows = self.early.pending + self.late.pending, self.cells.rows + self.marks.rows
+        return self._output(begun, combined, frame, pending=pending, rows=rows, order=order)
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
@@ -161,24 +110,12 @@ class PanedShard:
         if end is not None:
             latest = min(latest, windows.pane_of(end))
         low, high = windows.first_window(earliest), windows.last_window(latest)
-        if self.state.watermark is not None:
-            kept = windows.ended(self.state.watermark - self.spec.firing.retention) + 1
-            low = max(low, kept)
-        if self._floor is not None:
-            low = max(low, self._floor)
-        floor = self.kept.floor
-        if floor is not None:  # a window that begins before it has lost messages
-            low = max(low, windows.last_window(floor - 1) + 1)
+        whole = self._first_whole
+        low = low if whole is None else max(low, whole)
         held = self._compose([], low, high, only if self._by_key else None)
         if only is not None and not self._by_key:
             held = matched(held, only, self.keys, "semi")
         return described(held, self.combiner)
-
-    def _waits(self) -> dict[str, int]:
-        """How many changed windows wait, as it was counted by the same policies."""
-        same = self.state.written_by == self.spec.to_dict()
-        found: dict[str, int] = self.state.extra.get(_WAITS, {}) if same else {}
-        return found
 
     def _full(
         self, fresh: list[Ranged], changes: pl.DataFrame, moment: BatchClock
@@ -187,7 +124,7 @@ class PanedShard:
         composed = self._compose(fresh, moment.before + 1, moment.after)
         silent = composed.clear()
         if self.spec.firing.early is not None and len(composed):
-            low, high = _bounds(composed, columns.WINDOW)
+            low, high = extent(composed[columns.WINDOW])
             if self._fulls_count_changes:
                 known = self.early.read(low, high, changes.clear())
                 waiting = self._merge_changes([known, changes])
@@ -199,7 +136,7 @@ class PanedShard:
                 silent = same.filter(pl.col(FIRED) > 0)
                 composed = matched(composed, silent, self._identity, "anti")
         else:
-            composed = composed.with_columns(pl.lit(0, dtype=pl.Int64).alias(FIRED))
+            composed = composed.with_columns(columns.number(FIRED))
         full = composed.with_columns(
             pl.lit("full").alias(columns.EMISSION), pl.col(FIRED).alias(columns.REVISION)
         )
@@ -234,14 +171,14 @@ class PanedShard:
         return {"late": late, "early": early}
 
     def _touched(self, fresh: list[Ranged], low: int, high: int | None) -> pl.DataFrame:
-        frames = [frame for frame, _, _ in fresh] or [self._no_cells()]
+        frames = [frame for frame, _, _ in fresh] or [self.combiner.no_cells]
         if self.spec.firing.accumulate:
             frames = [f.select(*self.keys, columns.PANE, columns.MESSAGES) for f in frames]
         if high is not None and low > high:
-            touched = in_windows(frames[0].clear(), None, None, self.combiner)
+            touched = in_windows(frames[0].clear(), None, None, self.combiner.paned)
         else:
             touched = pl.concat(
-                [in_windows(f, low, high, self.combiner) for f in frames], how="diagonal"
+                [in_windows(f, low, high, self.combiner.paned) for f in frames], how="diagonal"
             )
         return self._merge_changes([touched.drop(columns.PANE)])
 
@@ -268,7 +205,7 @@ class PanedShard:
             return windows
         held = self._no_windows()
         if len(windows):
-            low, high = _bounds(windows, columns.WINDOW)
+            low, high = extent(windows[columns.WINDOW])
             held = self._compose(fresh, low, high, windows.select(self.keys).unique())
             held = matched(held, windows, self._identity, "semi")
         name = conditions.column(policy.condition)
@@ -278,13 +215,9 @@ class PanedShard:
         )
 
     def _emit(
-        self,
-        emission: str,
-        emitting: pl.DataFrame,
-        fresh: list[Ranged],
-        marks: list[pl.DataFrame],
+        self, emission: str, emitting: pl.DataFrame, fresh: list[Ranged], marks: list[pl.DataFrame]
     ) -> pl.DataFrame:
-        low, high = _bounds(emitting, columns.WINDOW)
+        low, high = extent(emitting[columns.WINDOW])
         only = emitting.select(self._identity)
         composed = self._compose(fresh, low, high, only.select(self.keys).unique())
         composed = matched(composed, only, self._identity, "semi")
@@ -295,11 +228,7 @@ class PanedShard:
         composed = self._with_marks(composed, low, high, extra, only)
         if emission == "late":
             composed = self._count_full(composed, whole)
-        marks.append(
-            only.with_columns(
-                pl.lit(1, dtype=pl.Int64).alias(FIRED), pl.lit(0, dtype=pl.Int64).alias(LATE)
-            )
-        )
+        marks.append(only.with_columns(columns.number(FIRED, 1), columns.number(LATE)))
         return composed.with_columns(
             pl.lit(emission).alias(columns.EMISSION), pl.col(FIRED).alias(columns.REVISION)
         )
@@ -322,11 +251,9 @@ class PanedShard:
             return self._no_windows()
         first, last = self.windows.first_pane(low), self.windows.last_pane(high)
         new = [r for r in fresh if r[2] >= first and r[1] <= last]
-        if keys is None:
-            frames = self.cells.read(first, last) + new
-        else:
-            frames = self.cells.of(keys, first, last)
-            frames += [(matched(f, keys, self.keys, "semi"), a, b) for f, a, b in new]
+        if keys is not None:
+            new = [(matched(f, keys, self.keys, "semi"), a, b) for f, a, b in new]
+        frames = self.cells.ranged(first, last, keys) + new
         if not frames:
             return self._no_windows()
         cells = join_runs(frames, columns.PANE, self.combiner.merge)
@@ -348,24 +275,15 @@ class PanedShard:
         only: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
         """Add how often windows have emitted; ``only`` where only some keys' are asked for."""
-        if only is None:
-            found = self.marks.read(low, high)
-        else:
-            found = self.marks.of(only.select(self.keys).unique(), low, high)
-        added = self._add_marks([self._no_marks(), *(frame for frame, _, _ in found), *extra])
+        keys = None if only is None else only.select(self.keys).unique()
+        added = self._add_marks([self._no_marks(), *self.marks.read(low, high, keys), *extra])
         joined = matched(composed, added, self._identity, "left")
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
-    def _keep(
-        self, fresh: list[Ranged], marks: list[pl.DataFrame], moment: BatchClock, final: bool
-    ) -> None:
+    def _keep(self, fresh: list[Ranged], marks: list[pl.DataFrame], moment: BatchClock) -> None:
         """Store what later steps may need, and drop what none can."""
-        if final:
-            for table in (self.cells, self.marks, self.early, self.late):
-                table.drop_before(None)
-            return
         expired = kept_from(self.windows, self.state.watermark, self.spec.firing.retention)
-        self.kept.learn(self.cells.everything, self.kept.floor)
+        self.kept.learn(self.cells.read, self.kept.floor)
         if fresh:
             live = [
                 (f.filter(pl.col(columns.PANE) >= expired), max(a, expired), b)
@@ -383,8 +301,7 @@ class PanedShard:
         first = self.kept.first(self.windows.first_pane(moment.closed_after + 1), expired)
         if first is not None:
             self.cells.drop_before(first)
-        if self.kept.most is not None or _KEPT in self.state.extra:
-            self.state.extra[_KEPT] = self.kept.entries()
+        self._save_kept()
         self.marks.drop_before(moment.closed_after + 1)
         self.late.drop_before(moment.closed_after + 1)
         self.early.drop_before(moment.after + 1)
@@ -404,15 +321,8 @@ class PanedShard:
         )
 
     def _no_marks(self) -> pl.DataFrame:
-        zeros = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]
+        zeros = columns.number(FIRED), columns.number(LATE)
         return self._no_windows().select(*self._identity, *zeros)
 
-    def _no_cells(self) -> pl.DataFrame:
-        return self.combiner.no_cells
-
     def _no_windows(self) -> pl.DataFrame:
-        return self.combiner.no_cells.rename({columns.PANE: columns.WINDOW})
-
-
-def _bounds(frame: pl.DataFrame, column: str) -> tuple[int, int]:
-    return int(frame[column].min()), int(frame[column].max())  # type: ignore[arg-type]
+        return self.combiner.no_windows

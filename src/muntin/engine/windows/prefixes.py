@@ -17,8 +17,7 @@ from muntin.engine.windows.compose import Combine, Line, Parts
 class Prefixes(Line):
     """The rows of each group from its first one up to each.
 
-    Args:
-        first: Whether a row is the first of its group; the very first one is.
+    Groups begin where ``first`` says so; the very first row does.
     """
 
     def __init__(self, first: NDArray[np.bool_]) -> None:
@@ -47,7 +46,7 @@ class Prefixes(Line):
 
     def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
         if len(self.starts) > int(self.lengths.max(initial=0)):
-            return self.combine([values], lambda a, b: [join(a[0], b[0])])[0]
+            return super()._reduce(values, join, neutral)
         found = np.array(values)
         for start, length in zip(self.starts, self.lengths, strict=True):
             join.accumulate(values[start : start + length], out=found[start : start + length])

@@ -14,18 +14,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from muntin.engine.windows.compose import Combine, Line, Parts, of_one
+from muntin.engine.windows.compose import Combine, Line, Parts
 
 Positions = NDArray[np.int64]
 
 
 class Ranges(Line):
-    """Ranges of rows, and what can be computed over them.
-
-    Args:
-        start: The first row of each range.
-        stop: The row behind the last of each range; no range is empty.
-    """
+    """Ranges of rows, none empty, from ``start`` to below ``stop``."""
 
     def __init__(self, start: Positions, stop: Positions) -> None:
         self.start = start
@@ -36,9 +31,6 @@ class Ranges(Line):
         total = np.zeros(len(values) + 1, dtype=np.int64)
         np.cumsum(values, out=total[1:])
         return total[self.stop] - total[self.start]
-
-    def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
-        return self.combine([values], of_one(join))[0]
 
     def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
         level = [np.asarray(part) for part in parts]
@@ -80,17 +72,10 @@ def reach(
     side: str,
     of: Positions | None = None,
 ) -> Positions:
-    """Where, in rows sorted by key and place, each wanted place of each key would stand.
+    """Where, in rows sorted by key and place, each wanted place of a key would stand.
 
-    Args:
-        key: The key's number of each row.
-        place: The place of each row.
-        wanted: The places to look for.
-        side: ``left``: before equal places; ``right``: behind them.
-        of: The key's number of each wanted place; that of the rows, in their order, by default.
-
-    Returns:
-        A row number for each wanted place, within the rows of its key or just behind them.
+    That is before equal places (``left``) or behind them (``right``), within the rows of the key or
+    just behind them. The keys of the wanted places are ``of``, or those of the rows in their order.
     """
     there = np.unique(place)
     span = np.int64(len(there) + 1)

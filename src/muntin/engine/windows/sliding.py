@@ -1,12 +1,26 @@
-"""A shard whose windows slide with the messages, by their times or their offsets."""
+"""Sliding windows, by times or offsets: which there are, what they hold, and their shard.
+
+Every place ``t`` of a key gives the window ``[t - span, t]``. On the time axis it also gives, if
+something lies in it, the window ``[t + 1, t + 1 + span]``. A window is numbered by its first place.
+No two hold the same messages, so there are at most two windows a place.
+Source: the sliding windows of Kafka Streams.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.windows.cells import changed_sliding, compose_sliding
+from muntin.engine.order import arranged, begins
+from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
+from muntin.engine.windows.ranges import Positions, Ranges, reach
+from muntin.model.sliding import Sliding
+from muntin.state.lookup import matched
 from muntin.state.runs import Ranged, join_runs
 
 
@@ -18,10 +32,8 @@ class SlidingShard(PanedShard):
     """
 
     def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
-        nothing = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]
-        if not self.spec.firing.grace:
-            return full.select(*self._identity, *nothing).clear()
-        return full.select(*self._identity, nothing[0] + 1, nothing[1])
+        once = full.select(*self._identity, columns.number(FIRED, 1), columns.number(LATE))
+        return once if self.spec.firing.grace else once.clear()
 
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
         return composed
@@ -37,10 +49,136 @@ class SlidingShard(PanedShard):
             return self._merge_changes([self._no_windows()])
         new = join_runs(fresh, columns.PANE, self.combiner.merge)
         only = new.select(self.keys).unique()
-        reach = self.windows.first_pane(low), self.windows.last_pane(high)
-        frames = self.cells.of(only, *reach)
-        stored = self._no_cells()
-        if frames:
-            stored = join_runs(frames, columns.PANE, self.combiner.merge)
+        panes = self.windows.first_pane(low), self.windows.last_pane(high)
+        frames, merge = self.cells.ranged(*panes, only), self.combiner.merge
+        stored = join_runs(frames, columns.PANE, merge) if frames else self.combiner.no_cells
         touched = changed_sliding(new, stored, low, high, self.combiner)
         return self._merge_changes([touched])
+
+
+@dataclass
+class SortedCells:
+    """Cells in the order of key, then place."""
+
+    cells: pl.DataFrame
+    key: NDArray[np.int64]
+    place: Positions
+
+    @classmethod
+    def of(cls, cells: pl.DataFrame, keys: list[str]) -> SortedCells:
+        """Sort cells and number their keys."""
+        cells = arranged(cells, [*keys, columns.PANE])
+        return cls(cells, np.cumsum(begins(cells, keys)) - 1, cells[columns.PANE].to_numpy())
+
+
+@dataclass
+class WindowSpans:
+    """Windows over sorted cells, each once.
+
+    Attributes:
+        window: The first place of each.
+        maker: A row that makes it: its key is the window's.
+        ranges: The rows that it holds.
+    """
+
+    window: Positions
+    maker: NDArray[np.int64]
+    ranges: Ranges
+
+
+def spans_of(laid: SortedCells, sliding: Sliding, low: int, high: int) -> WindowSpans:
+    """All windows that cells make, from ``low`` to ``high`` (both included)."""
+    key, place, span = laid.key, laid.place, sliding.span
+    row = np.arange(len(place))
+    begin = reach(key, place, place - span, "left")
+    left = (place - span >= low) & (place - span <= high)
+    ending = WindowSpans((place - span)[left], row[left], Ranges(begin[left], (row + 1)[left]))
+    if sliding.axis == "rows":
+        return ending
+    stop = reach(key, place, place + 1 + span, "right")
+    # A window that both kinds of places make is emitted by the one that ends it.
+    twin = np.zeros(len(row), dtype=np.bool_)
+    has = stop > row + 1
+    twin[has] = place[stop[has] - 1] == place[has] + 1 + span
+    right = has & ~twin & (place + 1 >= low) & (place + 1 <= high)
+    return WindowSpans(
+        np.concatenate([ending.window, (place + 1)[right]]),
+        np.concatenate([ending.maker, row[right]]),
+        Ranges(
+            np.concatenate([ending.ranges.start, (row + 1)[right]]),
+            np.concatenate([ending.ranges.stop, stop[right]]),
+        ),
+    )
+
+
+def compose_sliding(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+    """Compose windows ``low`` to ``high`` (both included) out of cells, each key and place once.
+
+    There must also be the places just before a window that make it. See ``overlap.compose``.
+    """
+    laid = SortedCells.of(cells, combiner.keys)
+    return partials_of(laid, spans_of(laid, _sliding(combiner), low, high), combiner)
+
+
+def changed_sliding(
+    fresh: pl.DataFrame, stored: pl.DataFrame, low: int, high: int, combiner: Combiner
+) -> pl.DataFrame:
+    """The windows that new messages change or make, with what is new in each.
+
+    A window that didn't exist before is new with all that it holds. The stored cells are those of
+    the same keys from one span and one place before the first fresh one to a span behind the last.
+    """
+    sliding = _sliding(combiner)
+    both = combiner.merge([stored, fresh])
+    laid = SortedCells.of(both, combiner.keys)
+    found = spans_of(laid, sliding, low, high)
+    old = SortedCells.of(stored, combiner.keys)
+    before = spans_of(old, sliding, low, high)
+    identity = [columns.WINDOW, *combiner.keys]
+    known = partials_of(old, before, combiner).select(identity)
+    whole = partials_of(laid, found, combiner)
+    made = matched(whole, known, identity, "anti")
+    new = SortedCells.of(fresh, combiner.keys)
+    changed = matched(whole, known, identity, "semi").select(identity)
+    return pl.concat([made, _within(changed, new, sliding.span, combiner)], how="diagonal")
+
+
+def _within(
+    windows: pl.DataFrame, laid: SortedCells, span: int, combiner: Combiner
+) -> pl.DataFrame:
+    """What given windows hold of some cells; a window that holds none is left out."""
+    named = laid.cells.select(combiner.keys).with_columns(pl.Series("__key", laid.key))
+    windows = matched(windows, named.unique(), combiner.keys, "inner")
+    window, key = windows[columns.WINDOW].to_numpy(), windows["__key"].to_numpy()
+    start = reach(laid.key, laid.place, window, "left", key)
+    stop = reach(laid.key, laid.place, window + span, "right", key)
+    some = stop > start
+    found = WindowSpans(window[some], start[some], Ranges(start[some], stop[some]))
+    return partials_of(laid, found, combiner)
+
+
+def partials_of(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl.DataFrame:
+    """The partials of windows."""
+    cells, ranges = laid.cells, found.ranges
+    counts = ranges.add_integers(cells[columns.MESSAGES].to_numpy())
+    series = [pl.Series(columns.WINDOW, found.window, dtype=pl.Int64)]
+    keys = cells.select(combiner.keys)[found.maker]
+    slid = [pl.Series(columns.MESSAGES, counts, dtype=pl.Int64)]
+    for algebra in combiner.algebras:
+        if algebra.slides and len(found.window):
+            slid += algebra.slide(cells, ranges)
+    frame = pl.concat([pl.DataFrame(series), keys, pl.DataFrame(slid)], how="horizontal")
+    if len(frame) and all(algebra.slides for algebra in combiner.algebras):
+        return frame
+    if not len(frame):
+        empty = combiner.no_windows
+        return empty.select(columns.WINDOW, pl.exclude(columns.WINDOW))
+    copied = ranges.repeated(cells.drop(columns.PANE), "__range")
+    merged = combiner.merge([copied], by=["__range"]).sort("__range")
+    missing = [c for c in merged.columns if c not in (*frame.columns, "__range", *combiner.keys)]
+    return frame.with_columns(merged.select(missing))
+
+
+def _sliding(combiner: Combiner) -> Sliding:
+    assert isinstance(combiner.spec.windows, Sliding)
+    return combiner.spec.windows

@@ -16,8 +16,7 @@ from muntin.engine import columns
 from muntin.engine.firing import BatchClock, due, due_by_clock, may_be_due
 from muntin.model.policies import Policy, by_change
 from muntin.state.lookup import matched
-from muntin.state.manifest import Run
-from muntin.state.runs import Merge, Runs, join_runs
+from muntin.state.runs import Merge, Runs, extent, join_runs
 
 BEFORE, _READY = "__muntin_before", "__muntin_ready"
 Mark = Callable[[pl.DataFrame], pl.DataFrame]
@@ -64,17 +63,13 @@ class Waiting:
         """Makes one row of the changes of a window."""
         return self.table.merge
 
-    def entries(self) -> list[Run]:
-        """The table's part of the manifest."""
-        return self.table.entries()
-
     def drop_before(self, window: int | None) -> None:
         """Forget the windows before one; all of them for ``None``."""
         self.table.drop_before(window)
 
     def read(self, low: int | None, high: int | None, nothing: pl.DataFrame) -> pl.DataFrame:
         """The changes of some windows; ``nothing`` has the columns where there are none."""
-        frames = self.table.read(low, high)
+        frames = self.table.ranged(low, high)
         return join_runs(frames, columns.WINDOW, self.merge) if frames else nothing
 
     def take(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
@@ -191,9 +186,8 @@ class Waiting:
         if not len(changes):
             return self._slim(changes)
         keys = changes.select(self.table.keys).unique()
-        window = changes[columns.WINDOW]
-        found = self.table.of(keys, int(window.min()), int(window.max()))  # type: ignore[arg-type]
-        frames = [changes.clear(), *(frame for frame, _, _ in found)]
+        found = self.table.read(*extent(changes[columns.WINDOW]), keys)
+        frames = [changes.clear(), *found]
         there = pl.concat(self._slim(frame) for frame in frames)
         return _summed([matched(there, changes, self._identity, "semi")], self._identity)
 
@@ -204,7 +198,7 @@ class Waiting:
             low, high = moment.closed_before, moment.closed_after
         found = self.table.read(low + 1, high) if low < high else []
         within = pl.col(columns.WINDOW).is_between(low + 1, high)
-        frames = [nothing, *(frame.filter(within) for frame, _, _ in found)]
+        frames = [nothing, *(frame.filter(within) for frame in found)]
         return _summed([self._slim(frame) for frame in frames], self._identity)
 
     def _slim(self, changes: pl.DataFrame) -> pl.DataFrame:

@@ -235,7 +235,7 @@ def test_expired_sessions_go() -> None:
     run = Run(grace=20, retention=70)
     for time in range(0, 4_000, 50):
         run.step(("a", time))
-    stored = pl.concat(run.shard.sessions.everything())
+    stored = pl.concat(run.shard.sessions.read())
     assert stored[columns.LAST].min() > 4_000 - 1_000
     assert len(run.store.blobs) < 30
     assert run.step().rows < 30
@@ -337,7 +337,7 @@ def test_messages_are_counted_where_their_session_is() -> None:
     run.step(("a", 10))
     # The session of b, and one of the three of a.
     assert sum(count for _, count in run.shard.kept.entries()["counts"]) == 4
-    alive = run.shard.sessions.everything()
+    alive = run.shard.sessions.read()
     newest = run.shard._newest(alive)
     assert newest.filter(pl.col(columns.MESSAGES) > 0).select("k0", "n").rows() == [
         ("b", 1),

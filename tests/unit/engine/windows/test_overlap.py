@@ -208,7 +208,7 @@ def test_cells_are_copied_to_the_windows_that_hold_them() -> None:
     query = combiner(Windows(10, 5))
     cells = query.lift(messages([("a", 7, 1)]))
     for low, high, wanted in [(None, None, [0, 1]), (1, None, [1]), (None, 0, [0]), (2, 9, [])]:
-        copied = in_windows(cells, low, high, query)
+        copied = in_windows(cells, low, high, query.paned)
         assert copied[columns.WINDOW].to_list() == wanted
 
 

@@ -372,14 +372,14 @@ class TestCost:
             assert {*one.cells.frames.blobs.blobs} == {run.number for run in one.cells.entries()}
         # What is left of older panes shares a run with younger ones.
         assert one.cells.rows < 25
-        there = {pane for frame, _, _ in one.cells.read() for pane in frame["pane"]}
+        there = {pane for frame in one.cells.read() for pane in frame["pane"]}
         assert there >= set(range(85, 90))
 
     def test_a_limit_is_kept_over_a_restart(self) -> None:
         query, store = combiner(TUMBLING, firing=Firing(retention=990, rows=2)), MemoryBlobs()
         for n in range(9):
             step(shard(query, store), ("a", 10 * n, 1), ("b", 10 * n, 1))
-        there = {pane for frame, _, _ in shard(query, store).cells.read() for pane in frame["pane"]}
+        there = {pane for frame in shard(query, store).cells.read() for pane in frame["pane"]}
         assert there == {7, 8}
 
     @pytest.mark.parametrize("cold", [False, True])

@@ -49,7 +49,7 @@ def waiting(one: PanedShard) -> int:
     """How many windows wait, by looking at all of them."""
     found = 0
     for table, over in ((one.early, one.windows.ended), (one.late, closed(one))):
-        frames = [frame for frame, _, _ in table.table.read()]
+        frames = table.table.read()
         if frames and one.state.watermark is not None:
             by = [columns.WINDOW, *one.keys]
             whole = pl.concat(frames, how="diagonal").group_by(by).agg(pl.col("n").sum())

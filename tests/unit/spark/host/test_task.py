@@ -10,8 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from muntin.engine.arrival import parts_of
 from muntin.engine.operator import Part, Task
-from muntin.engine.parts import parts_of
 from muntin.engine.windows.combine import Combined
 from muntin.spark.host.messages import BLOB, INNER, KIND, PROGRESS, STAGE, as_sent
 from muntin.spark.host.task import ShuffleTask, Stage

@@ -12,8 +12,8 @@ from tests.unit.engine.queries import combiner, lowered, messages
 from tests.unit.engine.windows.test_overlap import ALL, random_messages
 
 from muntin.engine import columns
-from muntin.engine.windows.cells import SortedCells, changed_sliding, compose_sliding, spans_of
 from muntin.engine.windows.combine import Combiner
+from muntin.engine.windows.sliding import SortedCells, changed_sliding, compose_sliding, spans_of
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
 from muntin.model.sliding import Sliding
