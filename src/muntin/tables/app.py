@@ -24,7 +24,7 @@ from muntin.tables.record import Keying, keying
 from muntin.tables.sources import Memory
 from muntin.tables.spec import TableSpec, WindowClose
 from muntin.tables.table import SetTable, Table
-from muntin.tables.timers import Interval, Timed, Timer, adding
+from muntin.tables.timers import Timed, Timer, adding, multiples
 from muntin.tables.topic import Topic, checked
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class App:
             ... async def report():
             ...     await app.topic("reports").send(value=len(views))
         """
-        return adding(self.timers, Interval(length("interval", interval, zero=False)), name)
+        return adding(self.timers, multiples(length("interval", interval, zero=False)), name)
 
     def crontab(self, expression: str, *, timezone: Any = "UTC", name: str | None = None) -> Timed:
         """The same at times of the calendar: ``@app.crontab("0 9 * * mon-fri")``.
@@ -280,7 +280,7 @@ class App:
             timezone: Whose clocks it means.
             name: As of ``timer``.
         """
-        return adding(self.timers, Crontab.parse(expression, timezone), name)
+        return adding(self.timers, Crontab.parse(expression, timezone).after, name)
 
     def _add(self, agent: Agent) -> Agent:
         if agent.name in self.agents:
