@@ -161,9 +161,8 @@ class AgentRun:
         Of ``take`` it costs the whole list, and what was gathered for it when a filter raised.
         """
         at = [inbox.cursor for inbox in self.inboxes if inbox.cursor.part is not None]
-        if errors == "raise" or isinstance(error, MuntinError) or not at:
-            raise error
-        if not isinstance(error, Exception):
+        costs = isinstance(error, Exception) and not isinstance(error, MuntinError)
+        if errors == "raise" or not costs or not at:
             raise error
         for cursor in at:
             assert cursor.part is not None
@@ -174,8 +173,7 @@ class AgentRun:
     def ends_early(self) -> OptionError:
         """What is wrong with an agent that ends and leaves its events unread."""
         hint = "write async for ... in stream"
-        problem = "ends without reading its stream"
-        return OptionError("agent", self.agent.name, problem, hint)
+        return OptionError("agent", self.agent.name, "ends without reading its stream", hint)
 
     async def _deliver(self, result: Any) -> None:
         for sink in self.agent.sinks:
@@ -229,5 +227,4 @@ async def reads(agent: Agent) -> tuple[str, Keying | None]:
         return traced.topic, traced.by
     finally:
         RUNNING.set(None)
-    hint = "write async for ... in stream"
-    raise OptionError("agent", agent.name, "ends without reading its stream", hint)
+    raise AgentRun(agent).ends_early()

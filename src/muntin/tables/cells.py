@@ -136,14 +136,11 @@ def _together(frame: pl.DataFrame, names: Iterable[str], read: Mapping[str, Any]
     """One list out of columns of which at most one has a value in each row."""
     found: list[Any] = []
     for name in _there(frame, names):
-        column = frame[name].to_list()
-        if name in read:
-            column = [None if one is None else read[name](one) for one in column]
-            none = frame[name].is_null().to_list()
-        else:
-            none = [one is None for one in column] if frame[name].null_count() else []
-        if none:
-            column = [GONE if empty else one for one, empty in zip(column, none, strict=True)]
+        column, parse = frame[name].to_list(), read.get(name)
+        if parse is not None:
+            column = [GONE if one is None else parse(one) for one in column]
+        elif frame[name].null_count():
+            column = [GONE if one is None else one for one in column]
         if found:
             column = [old if new is GONE else new for old, new in zip(found, column, strict=True)]
         found = column

@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterator
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muntin.engine.named_rows import named_rows
+from muntin.engine.utf8 import GARBLED, frame_of
 from muntin.model.errors import OptionError
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
 
 _AT_ONCE = 10_000
 # As Spark reads lines of CSV: what doesn't fit the type of the first lines is null, and what is too
@@ -73,19 +75,12 @@ def rows_of_file(path: Path, start: int) -> Iterator[Any]:
 
 def rows_of_arrow(data: pa.Table | pa.RecordBatch) -> Iterator[Any]:
     """The rows of an Arrow table; one with text that isn't UTF-8 is unread, its bytes escaped."""
-    import pyarrow as pa
-
-    from muntin.engine.utf8 import frame_of
-
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
     yield from rows_of_frame(frame_of(table))
 
 
 def rows_of_frame(frame: pl.DataFrame) -> Iterator[Any]:
     """The rows of a frame, in which those whose text isn't UTF-8 may be marked."""
-    from muntin.engine.named_rows import named_rows
-    from muntin.engine.utf8 import GARBLED
-
     for row in named_rows(frame):
         bad = row.pop(GARBLED, None)
         yield Unread(row, f"{', '.join(bad)} isn't UTF-8") if bad else row
@@ -102,11 +97,6 @@ def _lines(path: Path, start: int) -> Iterator[Any]:
 
 
 def _parquet(path: Path, start: int) -> Iterator[Any]:
-    import polars as pl
-    import pyarrow.parquet as pq
-
-    from muntin.engine.named_rows import named_rows
-
     scan = pl.scan_parquet(path)
     try:
         while len(part := scan.slice(start, _AT_ONCE).collect()):
@@ -125,10 +115,6 @@ def _parquet(path: Path, start: int) -> Iterator[Any]:
 
 
 def _csv(path: Path, start: int) -> Iterator[Any]:
-    import polars as pl
-
-    from muntin.engine.named_rows import named_rows
-
     with path.open("rb") as lines:
         quoted = any(b'"' in part for part in iter(lambda: lines.read(1 << 20), b""))
     if quoted:
@@ -175,10 +161,6 @@ def _quoted_csv(path: Path) -> Iterator[Any]:
 
 def _parsed(first: list[bytes], records: list[bytes]) -> Iterator[Any]:
     """Rows out of sound records; before them the names and what types are found by."""
-    import polars as pl
-
-    from muntin.engine.named_rows import named_rows
-
     if records:
         frame = pl.read_csv(BytesIO(b"".join([*first, *records])), **_PERMISSIVE)
         yield from named_rows(frame.slice(len(first) - 1))

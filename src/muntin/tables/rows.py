@@ -6,9 +6,10 @@ else is checked by the type's reader.
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from datetime import date, datetime
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -93,14 +94,13 @@ class RowReader:
         values: list[Any] = []
         malformed = dict(unheld)
         for number, one in enumerate(raw):
-            if number in unheld:
-                values.append(None)
-                continue
-            try:
-                values.append(self._read(one))
-            except MalformedError as error:
-                values.append(None)
-                malformed[number] = str(error)
+            value = None
+            if number not in unheld:
+                try:
+                    value = self._read(one)
+                except MalformedError as error:
+                    malformed[number] = str(error)
+            values.append(value)
         return values, malformed
 
 
@@ -134,18 +134,18 @@ def _fields(kind: Any, schema: Mapping[str, pl.DataType]) -> dict[str, bool] | N
     ``None`` where they can't simply be handed over: a type that checks more than types, a field
     without a column, a column of another type.
     """
-    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+    if not (isinstance(kind, type) and is_dataclass(kind)):
         return None
     if hasattr(kind, "__pydantic_validator__"):
         return None
     hints = get_type_hints(kind)
-    given = [field for field in dataclasses.fields(kind) if field.init]
-    if any(field.kw_only for field in given):
+    given = list(inspect.signature(kind).parameters.values())
+    if any(one.kind is one.KEYWORD_ONLY for one in given):
         return None
-    there = [field.name for field in given if field.name in schema]
-    if there != [field.name for field in given[: len(there)]]:
+    there = [one.name for one in given if one.name in schema]
+    if there != [one.name for one in given[: len(there)]]:
         return None
-    if any(not _has_default(field) for field in given[len(there) :]):
+    if any(one.default is one.empty for one in given[len(there) :]):
         return None
     found = {}
     for name in there:
@@ -154,11 +154,6 @@ def _fields(kind: Any, schema: Mapping[str, pl.DataType]) -> dict[str, bool] | N
             return None
         found[name] = nullable or plain is Any
     return found or None
-
-
-def _has_default(field: dataclasses.Field[Any]) -> bool:
-    missing = dataclasses.MISSING
-    return field.default is not missing or field.default_factory is not missing
 
 
 def _optional(hint: Any) -> tuple[Any, bool]:

@@ -13,10 +13,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import polars as pl
+import pyarrow as pa
+
+from muntin.engine.utf8 import from_pandas
 from muntin.model.errors import OptionError
 from muntin.tables.files import Unread, rows_of_arrow, rows_of_file, rows_of_frame
 from muntin.tables.moments import PointInTime
-from muntin.tables.record import Keying, keying
+from muntin.tables.record import Keying, keying, read
 
 
 class TopicMessage(NamedTuple):
@@ -42,6 +46,10 @@ class TopicMessage(NamedTuple):
     def sent(cls, value: Any, key: Any, time: Any) -> Self:
         """One that was sent by itself, which has a key and a time where some were given."""
         return cls(value, key, time, key is not None, time is not None)
+
+
+NumberedMessage = tuple[str, int | None, TopicMessage]
+"""A topic, a message's number in its source (``None`` outside of one), and the message."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +78,7 @@ class Source:
         unread = None
         if isinstance(row, Unread):
             row, unread = row
-        value = row
-        if self.value is not None:
-            value = row.get(self.value) if isinstance(row, dict) else getattr(row, self.value)
+        value = row if self.value is None else read(row, self.value)
         key, time = _of(self.key, row), _of(self.time, row)
         return TopicMessage(value, key, time, self.key is not None, self.time is not None, unread)
 
@@ -118,31 +124,21 @@ def rows(data: Any, start: int) -> Iterator[Any]:
     """The rows of whatever data, from a number on."""
     if isinstance(data, str | Path):
         return rows_of_file(Path(data), start)
-    if type(data).__module__.partition(".")[0] == "pyarrow":
+    if isinstance(data, pa.Table | pa.RecordBatch):
         return rows_of_arrow(data.slice(start))
-    frame = _frame(data)
-    if frame is not None:
-        return rows_of_frame(frame.slice(start))
+    if isinstance(data, pl.LazyFrame):
+        data = data.collect()
+    elif type(data).__module__.partition(".")[0] == "pandas":
+        # Known by name: importing it takes long.
+        data = from_pandas(data)
+    if isinstance(data, pl.DataFrame):
+        return rows_of_frame(data.slice(start))
     if isinstance(data, Sequence):
         return (data[number] for number in range(start, len(data)))
     if isinstance(data, Iterable):
         return islice(iter(data), start, None)
     hint = "give a list, a frame, the path of a file, or muntin.memory()"
     raise OptionError("source", data, "has no rows", hint)
-
-
-def _frame(data: Any) -> Any:
-    """A Polars frame, out of one of another library."""
-    module = type(data).__module__.partition(".")[0]
-    if module not in ("polars", "pandas"):
-        return None
-    import polars as pl
-
-    if module == "polars":
-        return data.collect() if isinstance(data, pl.LazyFrame) else data
-    from muntin.engine.utf8 import from_pandas
-
-    return from_pandas(data)
 
 
 class Memory:

@@ -23,6 +23,9 @@ EventRow = tuple[Any, Any, int, int, int, ArrivalMarks]
 """Value, key, time, the watermark it is judged by, offset, and what else it found."""
 Test = Callable[[Any], bool]
 
+# Stands behind the values of a batch.
+_END = object()
+
 
 class Inbox:
     """Events of one topic on their way to one agent.
@@ -107,46 +110,28 @@ class Stream:
         self._by = by
         self._tests = tests
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[Any]:
         """The values, one by one."""
-        inbox = self._open()
-        cursor = inbox.cursor
-        if self._tests:
-            async for there in self._walk(inbox):
-                if there:
-                    yield cursor.value
-            return
-        # The loop's targets are the cursor's attributes: nothing is made for an event.
-        while True:
-            for (
-                cursor.value, cursor.key, cursor.time, cursor.judged, cursor.offset, cursor.arrival
-            ) in inbox.rows:  # fmt: skip
-                yield cursor.value
-            if not await inbox.more():
-                return
+        return self._walk(self._open())
 
     async def events(self) -> AsyncIterator[Event]:
         """The events: each with value, key, time, topic, partition and offset."""
         inbox = self._open()
-        async for there in self._walk(inbox):
-            if there:
-                yield inbox.cursor.event()
+        async for _ in self._walk(inbox):
+            yield inbox.cursor.event()
 
     async def items(self) -> AsyncIterator[tuple[Any, Any]]:
         """Keys and values."""
         inbox = self._open()
-        async for there in self._walk(inbox):
-            if there:
-                yield inbox.cursor.key, inbox.cursor.value
+        async for value in self._walk(inbox):
+            yield inbox.cursor.key, value
 
     async def enumerate(self, start: int = 0) -> AsyncIterator[tuple[int, Any]]:
         """Values with their number since the agent was started."""
-        inbox = self._open()
         number = start
-        async for there in self._walk(inbox):
-            if there:
-                yield number, inbox.cursor.value
-                number += 1
+        async for value in self:
+            yield number, value
+            number += 1
 
     async def take(self, most: int, within: Seconds | None = None) -> AsyncIterator[list[Any]]:
         """Values in lists of at most ``most``.
@@ -167,10 +152,10 @@ class Stream:
         inbox = self._open()
         cursor = inbox.cursor
         # All that isn't done with is at the cursor: an error costs every one of those events.
-        async for there in self._walk(inbox):
-            if there:
+        async for value in self._walk(inbox, ends=True):
+            if value is not _END:
                 cursor.gathered.append(cursor.copy())
-            if cursor.gathered and (not there or len(cursor.gathered) == most):
+            if cursor.gathered and (value is _END or len(cursor.gathered) == most):
                 cursor.taken, cursor.gathered = cursor.gathered, []
                 # Events that were filtered out may have followed the last of the list.
                 cursor.move(cursor.taken[-1])
@@ -198,15 +183,17 @@ class Stream:
         CURRENT.set(inbox.cursor)
         return inbox
 
-    async def _walk(self, inbox: Inbox) -> AsyncIterator[bool]:
-        """True at each event that passes, false at the end of each batch."""
-        cursor = inbox.cursor
+    async def _walk(self, inbox: Inbox, *, ends: bool = False) -> AsyncIterator[Any]:
+        """Values that pass; with ``ends``, ``_END`` behind those of each batch."""
+        cursor, tests = inbox.cursor, self._tests
         while True:
+            # The loop's targets are the cursor's attributes: nothing is made for an event.
             for (
                 cursor.value, cursor.key, cursor.time, cursor.judged, cursor.offset, cursor.arrival
             ) in inbox.rows:  # fmt: skip
-                if all(test(cursor.value) for test in self._tests):
-                    yield True
-            yield False
+                if not tests or all(test(cursor.value) for test in tests):
+                    yield cursor.value
+            if ends:
+                yield _END
             if not await inbox.more():
                 return

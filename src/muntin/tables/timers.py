@@ -11,34 +11,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from muntin.model.errors import OptionError
 from muntin.tables.current import CURRENT, TimerCursor
 from muntin.tables.partition import SentMessage
 
-
-class Schedule(Protocol):
-    """When a timer is due."""
-
-    def after(self, time: int) -> int:
-        """The first due time behind a time, microseconds."""
+Schedule = Callable[[int], int]
+"""Gives the first due time behind a time, microseconds."""
 
 
-@dataclass(frozen=True)
-class Interval:
+def multiples(length: int) -> Schedule:
     """Due at the multiples of a length since the epoch, so that restarts don't shift it.
 
     Example:
-        >>> Interval(10).after(9), Interval(10).after(10)
+        >>> multiples(10)(9), multiples(10)(10)
         (10, 20)
     """
-
-    length: int
-
-    def after(self, time: int) -> int:
-        """The first due time behind a time, microseconds."""
-        return (time // self.length + 1) * self.length
+    return lambda time: (time // length + 1) * length
 
 
 @dataclass(frozen=True)
@@ -79,7 +69,7 @@ class TimerQueue:
     def __init__(self, timers: Mapping[str, Timer], since: Mapping[str, int], now: int) -> None:
         self._timers = dict(timers)
         self.since = {name: since.get(name, now) for name in timers}
-        self._due = {name: one.schedule.after(self.since[name]) for name, one in timers.items()}
+        self._due = {name: one.schedule(self.since[name]) for name, one in timers.items()}
 
     async def run(self, now: int, sent: list[SentMessage]) -> None:
         """Run those that are due."""
@@ -87,7 +77,7 @@ class TimerQueue:
             if self._due[name] <= now:
                 await timer.run(now, sent)
                 self.since[name] = now
-                self._due[name] = timer.schedule.after(now)
+                self._due[name] = timer.schedule(now)
 
 
 Timed = Callable[[Callable[[], Any]], Timer]

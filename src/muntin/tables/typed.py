@@ -77,7 +77,7 @@ def reader(kind: Any) -> Callable[[Any], Any]:
         [1, 2]
     """
     if kind is None:
-        return _as_it_is
+        return lambda raw: raw
     validate, parse = adapter(kind).validate_python, None
     if kind not in (str, bytes):
         parse = adapter(kind).validate_json
@@ -93,10 +93,6 @@ def reader(kind: Any) -> Callable[[Any], Any]:
             raise MalformedError(_problems(error)) from error
 
     return read
-
-
-def _as_it_is(raw: Any) -> Any:
-    return raw
 
 
 def _problems(error: ValueError) -> str:
