@@ -47,7 +47,7 @@ from muntin.tables.sources import source
 
 if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
-    from muntin.spark.sinks.files import SinkLike
+    from muntin.spark.sinks.sink import SinkLike
 
 
 def on_spark(
