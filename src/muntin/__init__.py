@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
     from muntin.spark.session import configure, session, settings
     from muntin.spark.sinks.delta import to_delta
-    from muntin.spark.sinks.files import to_duckdb
+    from muntin.spark.sinks.duckdb import to_duckdb
     from muntin.spark.sinks.iceberg import to_iceberg
     from muntin.spark.sinks.kafka import to_kafka
     from muntin.spark.sinks.parquet import to_parquet
@@ -113,7 +113,7 @@ _NAMES = {
     "session": "muntin.spark.session",
     "settings": "muntin.spark.session",
     "to_delta": "muntin.spark.sinks.delta",
-    "to_duckdb": "muntin.spark.sinks.files",
+    "to_duckdb": "muntin.spark.sinks.duckdb",
     "to_iceberg": "muntin.spark.sinks.iceberg",
     "to_kafka": "muntin.spark.sinks.kafka",
     "to_parquet": "muntin.spark.sinks.parquet",

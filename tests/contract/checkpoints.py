@@ -119,7 +119,7 @@ class MemoryCheckpoint(Checkpoint):
         image = self.images[self.batch]
         return {slot: {n: len(b) for n, b in blobs.items()} for slot, (_, blobs) in image.items()}
 
-    def upstream(self, since: int) -> dict[int, list[bytes]]:
+    def written_since(self, since: int) -> dict[int, list[bytes]]:
         then, found = self.images[since], {}
         for image in self.images[since + 1 : self.batch + 1]:
             for slot, (_, blobs) in image.items():

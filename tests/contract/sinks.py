@@ -16,8 +16,8 @@ from tests.services.iceberg import iceberg_catalog
 from tests.spark.feed import DAY
 
 import muntin as mt
-from muntin.spark.sinks.files import Sink
 from muntin.spark.sinks.lake import dotted
+from muntin.spark.sinks.sink import Sink
 from muntin.spark.sinks.unstorable import Letters
 from muntin.testing.oracle.emitting import nulls_first
 

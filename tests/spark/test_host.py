@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 
 from muntin.engine.operator import Operator, Part, ShardState, StepOutput, Task
 from muntin.spark.host.messages import as_sent
-from muntin.spark.host.plan import OperatorInput, emitted
+from muntin.spark.host.plan import emitted
 from muntin.spark.host.processor import PROGRESS, unpacked
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.host.shards import slots
 from muntin.spark.host.task import ROW, ShuffleTask, Stage, received
-from muntin.spark.sources.inputs import Input
+from muntin.spark.sources.inputs import Input, OperatorInput
 
 TOTALS = "remainder long, total long"
 

@@ -15,8 +15,8 @@ from tests.spark.feed import Feed, at
 
 import muntin as mt
 from muntin.cli.page import put
+from muntin.engine.operator import REJECTED
 from muntin.serve import Feed as PageFeed
-from muntin.spark.host.plan import REJECTED
 from muntin.spark.inspect.observed import newest, plain
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.unstorable import Letters

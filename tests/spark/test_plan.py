@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.host.processor import RESULTS, unpacked
+from muntin.engine.operator import RESULTS
+from muntin.spark.host.processor import unpacked
 
 
 @pytest.fixture

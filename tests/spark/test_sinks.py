@@ -17,8 +17,8 @@ from tests.spark.feed import Feed, at, emitted, rows
 
 import muntin as mt
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import check_apart, prepare
-from muntin.spark.sinks.files import sink as sink_of
+from muntin.spark.sinks.sink import check_apart, prepare
+from muntin.spark.sinks.sink import sink as sink_of
 
 
 def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Path) -> None:

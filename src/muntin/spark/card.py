@@ -20,11 +20,7 @@ _FRAME = "display:inline-block;padding:.6em 1em;border:1px solid rgba(128,128,12
 
 
 class Card:
-    """How far a query is, and how fast it came there.
-
-    Args:
-        query: The query.
-    """
+    """How far a query is, and how fast it came there."""
 
     def __init__(self, query: WindowedQuery) -> None:
         self._query = query
@@ -41,11 +37,7 @@ class Card:
         return f'<div style="{_FRAME}">{head}{speed}{query.progress._repr_html_()}{where}</div>'
 
     def follow(self, draw: Callable[[str], Any]) -> threading.Thread:
-        """Have it drawn whenever it changes, in a thread, until the query has ended.
-
-        Args:
-            draw: Is given the card.
-        """
+        """Have it drawn whenever it changes, in a thread, until the query has ended."""
 
         def run() -> None:
             drawn = ""

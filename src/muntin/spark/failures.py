@@ -9,11 +9,9 @@ from __future__ import annotations
 import builtins
 import re
 import traceback
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.errors import PythonException
 
@@ -51,15 +49,6 @@ class Failure:
             kind, message = type(error).__name__, str(error)
         place = _place(trace)
         return cls(batch, part, kind, message, place, trace) if place else None
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Failure:
-        """What ``to_dict`` wrote."""
-        return cls(**data)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON can hold it."""
-        return asdict(self)
 
     def rebuilt(self) -> Exception:
         """The exception, where it was raised in another process: of its class, if Python has it."""

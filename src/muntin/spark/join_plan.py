@@ -14,12 +14,12 @@ from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.chain import chained
-from muntin.spark.host.plan import OperatorInput, Plan
+from muntin.spark.host.plan import Plan
 from muntin.spark.host.schema import nullable
 from muntin.spark.host.shards import buckets_of, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
-from muntin.spark.sources.inputs import Input, period_of
+from muntin.spark.sources.inputs import Input, OperatorInput, period_of
 
 
 def build_join(
@@ -31,7 +31,12 @@ def build_join(
     both_keys: bool = False,
 ) -> Plan:
     """Check everything that can be checked before anything runs, and build the pipeline."""
-    again = partial(_again, inputs, spec, suffix, buckets, both_keys)
+    asked = spec
+
+    def again(count: int) -> Plan:
+        given = {side: one.with_shards(count) for side, one in inputs.items()}
+        return build_join(given, asked, suffix, buckets or count, both_keys=both_keys)
+
     count = buckets_of(inputs["left"].frame.sparkSession, buckets)
     schemas: dict[SideName, dict[str, pl.DataType]] = {}
     sources = []
@@ -45,9 +50,9 @@ def build_join(
         spec = replace(spec, buckets=count).with_side(side, own)
         time = [] if own.time is None else [own.time]
         used = frozenset((*own.keys, *(own.offset or ()), *time))
-        follows = spec.axis == "time" and own.idle is None
-        ordered = spec.axis == "rows"
-        sources.append(replace(source, used=used, ordered=ordered, follows=follows))
+        by_rows = spec.axis == "rows"
+        follows = not by_rows and own.idle is None
+        sources.append(replace(source, used=used, ordered=by_rows, follows=follows))
     make = partial(JoinOperator, spec, schemas, suffix, both_keys=both_keys)
     joiner = make().joiner
     chain = chained(tuple(sources), _rejected(joiner, inputs))
@@ -57,19 +62,6 @@ def build_join(
     policies = [policy for one in clocked for policy in (one.firing.early, one.firing.late)]
     period = period_of(policies, *(one.idle for one in clocked))
     return Plan(spec, stage, chain.sources, period, None, buckets, again)
-
-
-def _again(
-    inputs: dict[SideName, Input],
-    spec: JoinSpec,
-    suffix: str,
-    buckets: int | None,
-    both_keys: bool,
-    count: int,
-) -> Plan:
-    """The same in so many shards, wherever no number was asked for."""
-    given = {side: one.with_shards(count) for side, one in inputs.items()}
-    return build_join(given, spec, suffix, buckets or count, both_keys=both_keys)
 
 
 def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
@@ -84,16 +76,16 @@ def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
 
 def _rejected(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
     """The columns of rejected messages: which side, its columns, the reason, its watermark."""
-    kinds = {}
-    for side in SIDES:
-        for name, out in joiner.aside[side].items():
-            kinds[out] = nullable(inputs[side].frame.schema[name].dataType)
-    left = inputs["left"]
+    kinds = {
+        out: nullable(inputs[side].frame.schema[name].dataType)
+        for side in SIDES
+        for name, out in joiner.aside[side].items()
+    }
     return StructType(
         [
             StructField(SIDE, StringType(), False),
             *(StructField(name, kind) for name, kind in kinds.items()),
             StructField(columns.REASON, StringType(), False),
-            StructField(columns.WATERMARK, left.moments),
+            StructField(columns.WATERMARK, inputs["left"].moments),
         ]
     )

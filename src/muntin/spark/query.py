@@ -27,8 +27,8 @@ from muntin.spark.card import Card, show_card
 from muntin.spark.failures import Failure
 from muntin.spark.host.internals.checkpoints import changed_operators
 from muntin.spark.host.progress import Progress, Totals
-from muntin.spark.host.watchers import Kept, Shown, Watcher
-from muntin.spark.remote import Following, Post
+from muntin.spark.host.watchers import RefCounted, Shown, Watcher
+from muntin.spark.remote import Follower, Reporter
 from muntin.spark.rescale import rescale_in_place
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.writing import Destination, Written
@@ -64,7 +64,7 @@ class WindowedQuery:
         self._changed = threading.Condition()
         self._writing = False
         self._totals = Totals()
-        self._following: Following | None = None
+        self._follower: Follower | None = None
         self._failed: tuple[BatchError, Exception | None] | None = None
         self._again: Callable[[], object] | None = None
         self._moving = False
@@ -193,11 +193,8 @@ class WindowedQuery:
         """
         deadline = time.monotonic() + timeout
         # A batch that was begun before may have missed what has just come.
-        changed_in, received, all_read = (
-            self.progress.batch + 1,
-            self.progress.received,
-            self._all_read(),
-        )
+        changed_in, received = self.progress.batch + 1, self.progress.received
+        all_read = self._all_read()
         with self._changed:
             while time.monotonic() < deadline and self.is_active:
                 read, progress = all_read.is_set(), self.progress
@@ -222,8 +219,8 @@ class WindowedQuery:
         def wait() -> None:
             with suppress(Exception):  # how a query has ended is reported by `await_end`
                 self.query.processAllAvailable()
-                if self._following is not None:
-                    self._following.look()
+                if self._follower is not None:
+                    self._follower.look()
                 event.set()
 
         threading.Thread(target=wait, daemon=True, name="muntin-all-read").start()
@@ -245,12 +242,12 @@ class WindowedQuery:
         """How Spark's query is started again from the same checkpoint, for the same handle."""
         self._again = partial(again, self)
 
-    def follow(self, post: Post) -> None:
+    def follow(self, reporter: Reporter) -> None:
         """Take in what comes back from the server of Spark Connect."""
-        self._following = Following(
-            self.spark, post, self.outputs, self._take, self.show, self.failed, self.watchers
+        self._follower = Follower(
+            self.spark, reporter, self.outputs, self._take, self.show, self.failed, self.watchers
         )
-        self._following.begin(self.query)
+        self._follower.begin(self.query)
 
     @property
     def watcher_failures(self) -> int:
@@ -262,7 +259,7 @@ class WindowedQuery:
         """How many batches those who watch weren't shown, since they were too slow."""
         return sum(watcher.skipped for watcher in list(self._watching.values()))
 
-    def show(self, batch: int, rows: list[Batch], kept: Kept | None = None) -> None:
+    def show(self, batch: int, rows: list[Batch], kept: RefCounted | None = None) -> None:
         """Show a batch to all who watch, without waiting for them."""
         for look in self.watchers:
             self._show(look, Shown(batch, (batch, rows), kept), _BATCHES)
@@ -275,8 +272,8 @@ class WindowedQuery:
     def _settle(self, patience: float) -> None:
         """Wait a while until those who watch have seen all."""
         deadline = time.monotonic() + patience
-        if self._following is not None:
-            self._following.settle(patience)
+        if self._follower is not None:
+            self._follower.settle(patience)
         for watcher in list(self._watching.values()):
             watcher.settle(max(0.0, deadline - time.monotonic()))
 

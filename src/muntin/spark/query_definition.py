@@ -19,7 +19,7 @@ from muntin.spark.host.plan import Plan
 
 if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
-    from muntin.spark.sinks.files import SinkLike
+    from muntin.spark.sinks.sink import SinkLike
 
 
 class QueryDefinition:

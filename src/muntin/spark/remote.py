@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -28,7 +28,6 @@ from muntin.spark.host.handoff import tag
 from muntin.spark.host.processor import EMITTED
 from muntin.spark.host.progress import Progress, Totals
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import Sink
 from muntin.spark.writing import Destination, Written, fetched
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ _STARTS = 5
 _NO_WORKER = ("failed to connect back", "Timed out while waiting for the Python worker")
 
 
-class Post:
+class Reporter:
     """Reports batches to the client, out of the server's Python process; is sent there pickled."""
 
     def __init__(self, session: str) -> None:
@@ -71,7 +70,7 @@ class Post:
 
     @contextmanager
     def writing(self, emitted: DataFrame, number: int) -> Iterator[None]:
-        """See ``Report``."""
+        """See ``BatchListener``."""
         session, mark = emitted.sparkSession, tag(self._name, number)
         session.addTag(mark)
         self._writing = True
@@ -84,14 +83,14 @@ class Post:
             self._send()
 
     def written(self, batch: Written) -> None:
-        """See ``Report``."""
+        """See ``BatchListener``."""
         self._totals.add(batch.number, batch.lines, batch.unstorable)
         with _forgiving():
             if _client(self._session).conf.get(self.watched, "") == "true":
                 self._show(batch)
 
     def failed(self, failure: Failure, error: Exception) -> None:
-        """See ``Report``."""
+        """See ``BatchListener``."""
         self._failure = failure
 
     def _show(self, batch: Written) -> None:
@@ -108,7 +107,7 @@ class Post:
             "writing": self._writing,
             "progress": self._totals.progress.to_dict(),
             "views": self._views,
-            "failure": self._failure and self._failure.to_dict(),
+            "failure": self._failure and asdict(self._failure),
         }
         with _forgiving():
             _client(self._session).conf.set(self.key, json.dumps(message))
@@ -135,11 +134,11 @@ def _client(session: str) -> SparkSession:
 
 
 @dataclass
-class Following:
+class Follower:
     """Follows a query from the client, in a thread that ends with it."""
 
     spark: SparkSession
-    post: Post
+    reporter: Reporter
     outputs: Sequence[Destination]
     took: Callable[[Progress, bool], None]
     show: Callable[[int, list[Batch]], None]
@@ -184,21 +183,21 @@ class Following:
     def _look(self) -> None:
         if bool(self.watchers) != self._asked:
             self._asked = not self._asked
-            self.spark.conf.set(self.post.watched, str(self._asked).lower())
-        text = self.spark.conf.get(self.post.key, "") or ""
+            self.spark.conf.set(self.reporter.watched, str(self._asked).lower())
+        text = self.spark.conf.get(self.reporter.key, "") or ""
         if not text or text == self._text:
             return
         self._text, message = text, json.loads(text)
         self.took(Progress.from_dict(message["progress"]), message["writing"])
         if message["failure"]:
-            self.failed(Failure.from_dict(message["failure"]))
+            self.failed(Failure(**message["failure"]))
         for number in message["views"]:
             if number > self._seen:
                 self._seen = number
                 self._fetch(number)
 
     def _fetch(self, number: int) -> None:
-        view = self.post.view(number)
+        view = self.reporter.view(number)
         try:
             rows = self.spark.table(view).toArrow()
         except PySparkException:
@@ -210,18 +209,18 @@ class Following:
         """Leave nothing in the session."""
         message = json.loads(self._text or "{}")
         for number in message.get("views", ()):
-            self.spark.catalog.dropTempView(self.post.view(number))
-        for key in (self.post.key, self.post.watched):
+            self.spark.catalog.dropTempView(self.reporter.view(number))
+        for key in (self.reporter.key, self.reporter.watched):
             self.spark.conf.unset(key)
 
 
-def check_sendable(outputs: Sequence[Destination], sinks: Sequence[Sink | None]) -> None:
+def check_sendable(outputs: Sequence[Destination]) -> None:
     """Refuse sinks that can't be sent to the server."""
     from pyspark import cloudpickle
 
-    for output, target in zip(outputs, sinks, strict=True):
+    for output in outputs:
         try:
-            cloudpickle.dumps(target)
+            cloudpickle.dumps(output.target)
         except Exception as error:
             problem = f"can't be sent to the server of Spark Connect ({error})"
             hint = "open connections, locks and sessions in it when the first batch is written"

@@ -12,26 +12,21 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.engine.joins.division import JoinDivision
 from muntin.engine.windows.division import WindowDivision
 from muntin.model.errors import MuntinError, OptionError
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.checkpoints import (
-    is_there,
-    next_home,
-    renumber,
-    take_place,
-)
+from muntin.spark.host.internals.checkpoints import is_there, next_home, renumber, take_place
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import is_connected
+from muntin.spark.host.packed import ShardProcessor
 from muntin.spark.host.shards import partitioned, slots
 from muntin.spark.host.state import MANIFEST, SparkBlobs
 from muntin.state.blobs import missing
@@ -46,39 +41,20 @@ _DIVISIONS: dict[str, Divide] = {
     "join": JoinDivision,
     "tables": TableDivision,
 }
-_NONE: Mapping[str, Divide] = MappingProxyType({})
 _LOG = logging.getLogger(__name__)
 _MOVED = "old long, bucket int, number long, rows long, blob binary"
 _LOADED = "operator int, slot int, number long, blob binary"
 
 
-class LoadProcessor(StatefulProcessor):
-    """Writes the blobs of one operator into the state of their bucket, and passes on the others."""
-
-    def __init__(self, operator: int) -> None:
-        self.operator = operator
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the state as the query will."""
-        self.blobs = SparkBlobs(handle)
-
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Any,
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[Any]:
-        """All blobs of a bucket, its manifest among them."""
-        for row in rows:
-            if row["operator"] != self.operator:
-                yield row
-            elif row["number"] == MANIFEST:
-                self.blobs.save(bytes(row["blob"]).decode())
-            else:
-                self.blobs.put(row["number"], bytes(row["blob"]))
-
-    def close(self) -> None:
-        """Nothing is held."""
+def _loaded(operator: int, blobs: SparkBlobs, key: Any, rows: Iterator[Any]) -> Iterator[Any]:
+    """Write the blobs of one operator into the state of their bucket, and pass on the others."""
+    for row in rows:
+        if row["operator"] != operator:
+            yield row
+        elif row["number"] == MANIFEST:
+            blobs.save(bytes(row["blob"]).decode())
+        else:
+            blobs.put(row["number"], bytes(row["blob"]))
 
 
 def rescale(
@@ -88,7 +64,7 @@ def rescale(
     buckets: int,
     to: str,
     batch: int | None = None,
-    more: Mapping[str, Divide] = _NONE,
+    more: Mapping[str, Divide] | None = None,
 ) -> Checkpoint:
     """Write a checkpoint from which a query goes on with another number of buckets.
 
@@ -114,21 +90,12 @@ def rescale(
 
 
 def rescale_in_place(
-    spark: SparkSession, checkpoint: str, buckets: int, more: Mapping[str, Divide] = _NONE
+    spark: SparkSession, checkpoint: str, buckets: int, more: Mapping[str, Divide] | None = None
 ) -> None:
     """Let a query that is stopped go on from the same folder with another number of buckets.
 
     Its state is written anew below the folder and read back; from one file on that counts, and the
     state that it had is deleted. Cut off before that file, nothing has changed.
-
-    Args:
-        spark: The session.
-        checkpoint: The folder of a query, on a disk or in an object store.
-        buckets: How many there are to be.
-        more: As of ``rescale``.
-
-    Raises:
-        OptionError: When the state can't be partitioned.
     """
     began = time.monotonic()
     opened = Checkpoint(spark, checkpoint)
@@ -144,20 +111,18 @@ def fit_checkpoint(
     checkpoint: str,
     known: int | None,
     buckets: int,
-    more: Mapping[str, Divide] = _NONE,
+    more: Mapping[str, Divide] | None = None,
 ) -> None:
     """Give a checkpoint as many buckets as the query has that is to be started from it.
 
     Args:
-        spark: The session; over Spark Connect the query itself refuses another number.
+        spark: The session.
         checkpoint: The folder of a query, that may not be there yet.
         known: How many partitions it has, as ``remembered`` says.
         buckets: How many the query has.
         more: As of ``rescale``.
-
-    Raises:
-        OptionError: When the state can't be partitioned.
     """
+    # Over Spark Connect the query itself refuses another number.
     if known in (None, buckets) or is_connected(spark):
         return
     try:
@@ -170,7 +135,7 @@ def fit_checkpoint(
 
 
 def _write(
-    opened: Checkpoint, to: str, buckets: int, more: Mapping[str, Divide] = _NONE
+    opened: Checkpoint, to: str, buckets: int, more: Mapping[str, Divide] | None
 ) -> Checkpoint:
     """Write a batch's state as a new checkpoint, and read it back."""
     if buckets < 1:
@@ -205,9 +170,11 @@ def _write(
     return made[0]
 
 
-def division_of(manifests: Sequence[Manifest], more: Mapping[str, Divide] = _NONE) -> Division:
+def division_of(
+    manifests: Sequence[Manifest], more: Mapping[str, Divide] | None = None
+) -> Division:
     """How the state of a query is divided."""
-    kind, known = manifests[0].kind, {**_DIVISIONS, **more}
+    kind, known = manifests[0].kind, {**_DIVISIONS, **(more or {})}
     if kind not in known:
         hint = "write muntin rescale, which knows how to"
         raise OptionError("CHECKPOINT", kind, "isn't divided here", hint)
@@ -255,8 +222,9 @@ def _load(spark: SparkSession, waiting: str, folder: str, buckets: int, operator
         rows = spark.readStream.schema(_LOADED).parquet(f"{waiting}/loaded")
         # Spark counts the operators from the last.
         for operator in reversed(range(operators)):
+            load = ShardProcessor(partial(_loaded, operator))
             rows = rows.groupBy("slot").transformWithState(
-                LoadProcessor(operator), _LOADED, outputMode="append", timeMode="None"
+                load, _LOADED, outputMode="append", timeMode="None"
             )
         writer = rows.writeStream.format("noop").outputMode("append")
         writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)

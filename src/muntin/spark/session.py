@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from muntin.model.errors import SettingError
 from muntin.spark.host.internals import archive, versions
-from muntin.spark.host.internals.jvm import is_connected, is_running, use_python
+from muntin.spark.host.internals.jvm import is_connected, is_running, local_cores, use_python
 from muntin.spark.stderr_filter import quiet_jvm
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -152,7 +152,10 @@ def settings(master: str | None = None) -> dict[str, str]:
     """
     wanted = {**SETTINGS, **WORKERS}
     if master is not None and master.startswith("local"):
-        wanted |= {**LOCAL, "spark.sql.shuffle.partitions": str(_cores(master))}
+        wanted |= {
+            **LOCAL,
+            "spark.sql.shuffle.partitions": str(local_cores(master) or os.cpu_count() or 1),
+        }
         wanted[JVM_OPTIONS] = f"{LOCAL[JVM_OPTIONS]} {archive.options()}".rstrip()
     return wanted
 
@@ -181,22 +184,13 @@ def configure(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def _cores(master: str) -> int:
-    inside = master.partition("[")[2].rstrip("]").partition(",")[0]
-    return int(inside) if inside.isdigit() else os.cpu_count() or 1
-
-
 def require(spark: SparkSession) -> None:
     """Refuse a session without which a query would fail later and less clearly."""
-    wrong = {
-        name: (found, wanted, why)
+    wrong = [
+        f"{name} is {found!r}, {why}; set it to {wanted!r}"
         for name, default, wanted, why in _REQUIRED
         if (found := spark.conf.get(name, default)) != wanted
-    }
-    if not wrong:
-        return
-    lines = [
-        f"{name} is {found!r}, {why}; set it to {wanted!r}"
-        for name, (found, wanted, why) in wrong.items()
     ]
-    raise SettingError("; ".join(lines) + ". In one line: import muntin; muntin.configure(spark)")
+    if wrong:
+        hint = ". In one line: import muntin; muntin.configure(spark)"
+        raise SettingError("; ".join(wrong) + hint)

@@ -9,18 +9,19 @@ from contextvars import ContextVar
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
+from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.spark.explain import noted
 from muntin.spark.host.internals.checkpoints import home
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
-from muntin.spark.host.plan import REJECTED, RESULTS, Plan
+from muntin.spark.host.plan import Plan
 from muntin.spark.host.shards import partitioned, partitions, remembered
 from muntin.spark.host.workers import check_workers
 from muntin.spark.query import WindowedQuery
-from muntin.spark.remote import Post, check_sendable, started
+from muntin.spark.remote import Reporter, check_sendable, started
 from muntin.spark.rescale import fit_checkpoint
-from muntin.spark.sinks.files import SinkLike, check, check_apart, prepare, sink
+from muntin.spark.sinks.sink import SinkLike, check, check_apart, prepare
 from muntin.spark.sources.inputs import check_ticks
 from muntin.spark.writing import Destination, Writer
 
@@ -97,26 +98,25 @@ def launch(
     handle = handle or WindowedQuery()
     handle.spark, handle.checkpoint = emitted.sparkSession, checkpoint
     handle.outputs = tuple(outputs)
-    sinks = [sink(output.sink) for output in outputs]
-    check_apart(sinks)
+    check_apart(output.target for output in outputs)
     make_active(handle.spark)  # what sinks look at
-    for output, target in zip(outputs, sinks, strict=True):
-        check(target, output.schema, output.keys)
+    for output in outputs:
+        check(output.target, output.schema, output.keys)
     if remote:
-        check_sendable(outputs, sinks)
+        check_sendable(outputs)
     else:
-        prepare(sinks)
+        prepare(output.target for output in outputs)
     check_workers(handle.spark)
-    post = Post(session_of(handle.spark)) if remote else None
-    write = Writer(outputs, sinks, checkpoint, post or handle, shards, remote)
+    reporter = Reporter(session_of(handle.spark)) if remote else None
+    write = Writer(outputs, checkpoint, reporter or handle, shards, remote)
     writer = emitted.writeStream.foreachBatch(write)
     writer = writer.option("checkpointLocation", home(handle.spark, checkpoint))
     writer = _triggered(writer.outputMode("append"), every, available_now)
     writer = writer if name is None else writer.queryName(name)
     with partitioned(emitted.sparkSession, shards):
-        handle.query = writer.start() if post is None else started(writer.start)
-    if post is not None:
-        handle.follow(post)
+        handle.query = writer.start() if reporter is None else started(writer.start)
+    if reporter is not None:
+        handle.follow(reporter)
     return handle
 
 

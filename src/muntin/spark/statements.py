@@ -51,7 +51,7 @@ from muntin.spark.sinks.selected import (
 from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.naming import time_of
 from muntin.spark.sources.tables import Surroundings, read
-from muntin.spark.window_plan import Request, build
+from muntin.spark.window_plan import build
 from muntin.spark.windowed import WindowedAggregate
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     given = Input(
         frame, time, windowing.where, clock, spec.max_ahead, offset, fed, computed=computed
     )
-    plan = build(Request(given, keys, bare, windowing.buckets))
+    plan = build(given, keys, bare, windowing.buckets)
     shape: WindowShape | RankedShape | EachShape | None = WindowShape.of(windowing)
     if windowing.each and windowing.columns is not None:
         shape = EachShape.of(windowing)

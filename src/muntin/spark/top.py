@@ -18,7 +18,7 @@ from muntin.spark.session import require
 from muntin.spark.sinks.ranked import RankedShape, ranking_of, rows_of
 from muntin.spark.sinks.selected import SelectedAggregate
 from muntin.spark.sources.inputs import Input
-from muntin.spark.window_plan import Request, build
+from muntin.spark.window_plan import build
 
 Names = str | Sequence[str]
 Order = bool | Sequence[bool]
@@ -41,7 +41,7 @@ def top_windows(frame: DataFrame, n: int, by: Names, per: Names, up: Order) -> S
     ranking = ranking_of(n, _names("by", by, frame), up, "rank", chained=True)
     bounds = F.col(WINDOW_START).alias(FIRST), F.col(WINDOW_END).alias(LAST)
     keys: tuple[Column | str, ...] = (*bounds, *_names("per", per, frame))
-    given = Input(frame, WINDOW_END, None, None, None, None, fed_by(frame))
+    given = Input(frame, WINDOW_END, fed=fed_by(frame))
     return _shown(given, keys, moments(WINDOW_END), ranking)
 
 
@@ -49,7 +49,7 @@ def _shown(
     given: Input, keys: tuple[Column | str, ...], spec: WindowSpec, ranking: Ranking
 ) -> SelectedAggregate:
     aggregates = {ROWS: rows_of(given.frame, ranking)}
-    plan = build(Request(given, keys, replace(spec, aggregates=aggregates)))
+    plan = build(given, keys, replace(spec, aggregates=aggregates))
     return SelectedAggregate(plan, RankedShape.of(ranking, plan.keys or ()))
 
 

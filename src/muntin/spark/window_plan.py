@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,68 +22,70 @@ from muntin.model.pipeline import quoted
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import chained
-from muntin.spark.host.plan import OperatorInput, Plan
+from muntin.spark.host.plan import Plan
 from muntin.spark.host.schema import polars_schema, rejected_schema, result_schema, shape_of
 from muntin.spark.host.shards import buckets_of, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
-from muntin.spark.sources.inputs import Input, Sent, period_of
+from muntin.spark.sources.inputs import Input, OperatorInput, Sent, period_of
 from muntin.spark.sources.naming import field_of, name_of
 
 # Each message's own gap, microseconds.
 _GAP = "__muntin_gap"
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the user asked for, still with Spark columns in it.
+def build(
+    given: Input, keys: tuple[Column | str, ...], spec: WindowSpec, buckets: int | None = None
+) -> Plan:
+    """Check everything that can be checked before anything runs, and build the pipeline.
 
-    Attributes:
-        input: What is read.
+    Args:
+        given: What is read.
         keys: Key columns, by name or as expressions.
         spec: The query; its keys and columns are filled in here.
         buckets: How many shards; ``None``: one a core.
     """
-
-    input: Input
-    keys: tuple[Column | str, ...]
-    spec: WindowSpec
-    buckets: int | None = None
-
-
-def build(request: Request) -> Plan:
-    """Check everything that can be checked before anything runs, and build the pipeline."""
-    given = request.input
     frame, time = given.frame, given.time
     sent = given.columns()
-    keys = _named(frame, request.keys, sent)
-    aggregates = _with_columns(frame, request.spec, sent)
-    windows = _with_gaps(frame, request.spec.windows, sent)
+    named = _named(frame, keys, sent)
+    aggregates = _with_columns(frame, spec, sent)
+    windows = _with_gaps(frame, spec.windows, sent)
     source = OperatorInput.of(given, sent)
     shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
     for name, aggregate in aggregates.items():
-        check(aggregate, shapes, words=f"{name}={request.spec.aggregates[name]}")
-    read = [*keys, *(str(c) for a in aggregates.values() for c in a.columns)]
+        check(aggregate, shapes, words=f"{name}={spec.aggregates[name]}")
+    read = [*named, *(str(c) for a in aggregates.values() for c in a.columns)]
     read += [_GAP] if _GAP in sent else []
     known = source.schema | ({} if time is None else polars_schema(given.timed(time)))
     types = {c: str(known[c]) for c in (read if time is None else [*read, time])}
-    # What an operator before depends on is its own.
-    zone = zone_of(source.messages, time, whole=given.fed is None)
-    buckets = buckets_of(frame.sparkSession, request.buckets)
-    if request.spec.sets is not None:
-        keys, types[GROUPING_ID] = (*keys, GROUPING_ID), "Int64"
-    whole = replace(request.spec, keys=keys, time=time, aggregates=aggregates, types=types)
-    whole = replace(whole, windows=windows)
-    spec = replace(whole, buckets=buckets, zone=zone)
-    used = frozenset((*spec.types, *(spec.offset or ())))
+    if spec.sets is not None:
+        named, types[GROUPING_ID] = (*named, GROUPING_ID), "Int64"
+    whole = replace(
+        spec,
+        keys=named,
+        time=time,
+        aggregates=aggregates,
+        types=types,
+        windows=windows,
+        buckets=buckets_of(frame.sparkSession, buckets),
+        # What an operator before depends on is its own.
+        zone=zone_of(source.messages, time, whole=given.fed is None),
+    )
+    used = frozenset((*whole.types, *(spec.offset or ())))
     # A watermark ahead of the newest row would be ahead of rows that are still to come.
     follows = spec.axis == "time" and spec.idle is None and spec.lateness >= 0
-    source = replace(source, used=used, ordered=spec.by_arrival, follows=follows)
-    return _plan(request, spec, source, buckets)
+    source = replace(source, used=used, ordered=whole.by_arrival, follows=follows)
+
+    def again(count: int) -> Plan:
+        return build(given.with_shards(count), keys, spec, buckets or count)
+
+    return _plan(whole, source, buckets, again)
 
 
-def _plan(request: Request, spec: WindowSpec, source: OperatorInput, buckets: int) -> Plan:
-    given, firing = request.input, spec.firing
+def _plan(
+    spec: WindowSpec, source: OperatorInput, asked: int | None, again: Callable[[int], Plan]
+) -> Plan:
+    given, firing = source.input, spec.firing
     make = partial(WindowOperator, spec, source.schema)
     known = source.messages.schema
     if given.time is not None:
@@ -90,18 +93,11 @@ def _plan(request: Request, spec: WindowSpec, source: OperatorInput, buckets: in
     results = result_schema(known, make().combiner)
     chain = chained((source,), rejected_schema(given.frame.schema, given.moments))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
-    ticks = (firing.on_wall_clock or spec.idle is not None) and given.clock is None
-    plan = Plan(
-        spec,
-        Stage(make, slots(buckets), schemas, identity(), chain.beside),
-        chain.sources,
-        period_of((firing.early, firing.late if firing.grace else None), spec.idle)
-        if ticks
-        else None,
-        spec.keys,
-        request.buckets,
-        partial(_again, request),
-    )
+    stage = Stage(make, slots(spec.buckets or 1), schemas, identity(), chain.beside)
+    period = None
+    if given.clock is None:
+        period = period_of((firing.early, firing.late if firing.grace else None), spec.idle)
+    plan = Plan(spec, stage, chain.sources, period, spec.keys, asked, again)
     return replace(plan, lean=partial(_lean, plan, spec, *chain.sources))
 
 
@@ -116,11 +112,6 @@ def _lean(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
     schemas = {RESULTS: plan.results}
     stage = replace(plan.stage, make=make, schemas=schemas, identity=identity())
     return replace(plan, stage=stage, sources=(less,), lean=None)
-
-
-def _again(request: Request, count: int) -> Plan:
-    given, buckets = request.input.with_shards(count), request.buckets or count
-    return build(replace(request, input=given, buckets=buckets))
 
 
 def _named(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.naming import time_of
-from muntin.spark.window_plan import Request, build
+from muntin.spark.window_plan import build
 
 if TYPE_CHECKING:
     from muntin.spark.join import Joined
@@ -65,8 +65,7 @@ class Windowed(Sentence):
         require(self._frame.sparkSession)
         keys = self._all_keys(self._keys)
         spec = replace(spec, sets=self._grouped(keys))
-        request = Request(self.input, keys, spec, self._buckets)
-        return WindowedAggregate(build(request))
+        return WindowedAggregate(build(self.input, keys, spec, self._buckets))
 
     def top(
         self, n: int, *, by: str | Sequence[str], ascending: bool | Sequence[bool] = False

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 from pyspark.sql import DataFrame
@@ -14,9 +14,9 @@ from pyspark.sql.types import StructType
 
 from muntin.spark.failures import Failure
 from muntin.spark.host.processor import PROGRESS
-from muntin.spark.host.watchers import Kept
+from muntin.spark.host.watchers import RefCounted
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import Sink, SinkLike
+from muntin.spark.sinks.sink import Sink, SinkLike, sink
 from muntin.spark.sinks.unstorable import DeadLetters, Letters
 
 # So many bytes of rows, over all shards, come with the progress: fetching them costs no job then.
@@ -36,6 +36,11 @@ class Destination:
     keys: tuple[str, ...] | None
     sink: SinkLike | None
 
+    @cached_property
+    def target(self) -> Sink | None:
+        """The sink, also where that is a function."""
+        return sink(self.sink)
+
 
 @dataclass(frozen=True)
 class Written:
@@ -46,7 +51,7 @@ class Written:
     lines: Sequence[str]
     batches: list[Batch]
     unstorable: int
-    kept: Kept
+    kept: RefCounted
 
 
 class BatchListener(Protocol):
@@ -68,14 +73,12 @@ class Writer:
     def __init__(
         self,
         outputs: Sequence[Destination],
-        sinks: Sequence[Sink | None],
         checkpoint: str,
         report: BatchListener,
         shards: int,
         remote: bool = False,
     ) -> None:
         self._outputs = tuple(outputs)
-        self._sinks = tuple(sinks)
         self._checkpoint = checkpoint
         self._dead = DeadLetters(checkpoint)
         self._report = report
@@ -86,14 +89,14 @@ class Writer:
     def __call__(self, emitted: DataFrame, number: int) -> None:
         """Write a batch."""
         with self._report.writing(emitted, number):
-            kept = Kept(partial(_release, emitted))
+            kept = RefCounted(partial(_release, emitted))
             try:
                 with self._watched(number, "in a worker"):
                     lines, batches = self._fetched(emitted, number)
-                for batch, target in zip(batches, self._sinks, strict=True):
-                    if target is not None:
+                for batch, output in zip(batches, self._outputs, strict=True):
+                    if output.target is not None:
                         with self._watched(number, f"the sink of {batch.kind}"):
-                            target.write(batch)
+                            output.target.write(batch)
                 aside = self._dead.keep(emitted.sparkSession, batches)
                 self._report.written(Written(number, emitted, lines, batches, aside, kept))
             finally:

@@ -31,7 +31,7 @@ from muntin.model.counts import summed
 from muntin.model.errors import OptionError
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
-from muntin.spark.host.plan import OperatorInput, emitted
+from muntin.spark.host.plan import emitted
 from muntin.spark.host.progress import Progress
 from muntin.spark.host.shards import remembered, slots
 from muntin.spark.host.task import Stage, identity
@@ -39,7 +39,7 @@ from muntin.spark.host.watchers import Shown
 from muntin.spark.query import WindowedQuery
 from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.session import require
-from muntin.spark.sources.inputs import Input
+from muntin.spark.sources.inputs import Input, OperatorInput
 from muntin.spark.starting import launch
 from muntin.spark.writing import Written
 

@@ -31,13 +31,13 @@ from muntin.spark.agents.rows import (
 )
 from muntin.spark.agents.step import AgentOperator
 from muntin.spark.host.internals.jvm import is_connected
-from muntin.spark.host.plan import OperatorInput, emitted
+from muntin.spark.host.plan import emitted
 from muntin.spark.host.processor import unpacked
 from muntin.spark.host.shards import buckets_of, remembered, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.session import require
-from muntin.spark.sources.inputs import Input, check_ticks
+from muntin.spark.sources.inputs import Input, OperatorInput, check_ticks
 from muntin.tables.agent import reads
 from muntin.tables.app import App
 from muntin.tables.loop import Loop
@@ -47,7 +47,7 @@ from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
-    from muntin.spark.sinks.files import SinkLike
+    from muntin.spark.sinks.sink import SinkLike
 
 
 def on_spark(

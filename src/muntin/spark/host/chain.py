@@ -34,9 +34,10 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
 from muntin.spark.host.internals.plans import names, remember, remembered
 from muntin.spark.host.messages import BLOB, INNER, KIND, PASSED, PROGRESS
-from muntin.spark.host.plan import OperatorInput, Plan
+from muntin.spark.host.plan import Plan
 from muntin.spark.host.task import Beside
 from muntin.spark.host.unpack import DEPTH, Unpack
+from muntin.spark.sources.inputs import OperatorInput
 
 _PASSED = [
     StructField(KIND, StringType()),

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import PurePath
+from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.model.errors import OptionError
@@ -94,15 +95,7 @@ class Checkpoint:
         return OptionError("CHECKPOINT", self.given, f"holds no windows ({said})", hint)
 
     def known(self, option: str, batch: int) -> int:
-        """A batch that can be read.
-
-        Args:
-            option: What it is called where it was given.
-            batch: Its number.
-
-        Raises:
-            OptionError: When it can't.
-        """
+        """A batch that can be read; refused, by the name of an option, where it can't."""
         if not self.oldest <= batch <= self.newest:
             problem = f"isn't kept: there are batches {self.oldest} to {self.newest}"
             hint = "give one of them; spark.sql.streaming.minBatchesToRetain says how many are kept"
@@ -110,25 +103,20 @@ class Checkpoint:
         return batch
 
     def earlier(self, since: int) -> None:
-        """Refuse a batch whose changes until this one can't be found out.
-
-        Raises:
-            OptionError: When it isn't kept, or isn't earlier.
-        """
+        """Refuse a batch whose changes until this one can't be found out."""
         if self.known("since", since) >= self.batch:
             hint = f"give one before {self.batch}"
             raise OptionError("since", since, "isn't earlier than what is read", hint)
 
-    def _reader(self) -> DataFrameReader:
-        reader = self.spark.read.format("statestore").option("stateVarName", VARIABLE)
-        return reader.option("operatorId", self.operator)
+    def _loaded(self, **options: Any) -> DataFrame:
+        reader = self.spark.read.format("statestore").options(**options)
+        reader = reader.options(stateVarName=VARIABLE, operatorId=self.operator)
+        return reader.load(self.path).select(*_NAMED)
 
     def state(self, batch: int | None = None) -> DataFrame:
         """Slot, number and blob of everything in the state."""
-        chosen = self.batch if batch is None else batch
-        reader = self._reader()
         try:
-            return reader.option("batchId", chosen).load(self.path).select(*_NAMED)
+            return self._loaded(batchId=self.batch if batch is None else batch)
         except PySparkException as error:
             raise self._refused(_first_line(error)) from error
 
@@ -155,20 +143,12 @@ class Checkpoint:
 
     @cached_property
     def read(self) -> dict[int, Manifest]:
-        """The same, read.
-
-        Raises:
-            StateCorruptedError: When one can't be.
-        """
+        """The same, read."""
         return {slot: loads(text) for slot, text in self.manifests.items()}
 
     @property
     def shards(self) -> list[Manifest]:
-        """The same in the order of the shards.
-
-        Raises:
-            OptionError: When some are missing.
-        """
+        """The same in the order of the shards."""
         found = slots(len(self.read))
         if set(found) != self.read.keys():
             hint = "wait until its first batch is done"
@@ -194,15 +174,7 @@ class Checkpoint:
     def blobs(
         self, wanted: Mapping[int, Sequence[int]], batch: int | None = None
     ) -> dict[int, dict[int, bytes]]:
-        """Blobs by slot and number.
-
-        Args:
-            wanted: Which, by slot.
-            batch: Of another batch.
-
-        Raises:
-            StateCorruptedError: When one isn't there.
-        """
+        """The blobs that are wanted, by slot and number."""
         found: dict[int, dict[int, bytes]] = {slot: {} for slot in wanted}
         asked = [n for numbers in wanted.values() for n in numbers]
         if not asked:
@@ -224,18 +196,16 @@ class Checkpoint:
             found.setdefault(row["slot"], {})[row["number"]] = row["size"]
         return found
 
-    def upstream(self, since: int) -> dict[int, list[bytes]]:
+    def written_since(self, since: int) -> dict[int, list[bytes]]:
         """The blobs that were written after a batch, by slot: the change feed of the state.
 
         Raises:
             OptionError: When the state store keeps no changes.
         """
-        reader = self._reader()
-        reader = reader.option("readChangeFeed", True)
-        reader = reader.option("changeStartBatchId", since + 1)
         found: dict[int, list[bytes]] = {}
+        until = {"changeStartBatchId": since + 1, "changeEndBatchId": self.batch}
         try:
-            frame = reader.option("changeEndBatchId", self.batch).load(self.path).select(*_NAMED)
+            frame = self._loaded(readChangeFeed=True, **until)
             written = frame.where((F.col("number") != MANIFEST) & F.col("blob").isNotNull())
             for row in written.collect():
                 found.setdefault(row["slot"], []).append(bytes(row["blob"]))

@@ -27,12 +27,7 @@ _TAG = re.compile(r"muntin-(\w+)-batch-(\d+)")
 
 
 def in_force(operator: str, streams: bool = True) -> Judged:
-    """The watermark that this batch's messages are judged by.
-
-    Args:
-        operator: The identity of the operator in this run of the query.
-        streams: Whether there may have been batches before.
-    """
+    """The watermark that this batch's messages are judged by."""
     if not streams:
         return Judged(True, None, Offsets())
     place = _place()
@@ -49,12 +44,7 @@ def in_force(operator: str, streams: bool = True) -> Judged:
 
 
 def leave(operator: str, judged: Judged) -> None:
-    """Leave the watermark for the next batch's tasks in this executor; failing is harmless.
-
-    Args:
-        operator: The identity of the operator in this run of the query.
-        judged: The watermark from now on, and the source offsets taken so far.
-    """
+    """Leave the watermark for the next batch's tasks in this executor; failing is harmless."""
     place = _place()
     if place is None:
         return
@@ -99,12 +89,7 @@ def read(left: bytes) -> Judged | None:
 
 
 def tag(query: str, batch: int) -> str:
-    """What jobs over Spark Connect are tagged with: their tasks know no query of Spark's.
-
-    Args:
-        query: What no other query is called.
-        batch: The batch's number.
-    """
+    """What jobs over Spark Connect are tagged with: their tasks know no query of Spark's."""
     return f"muntin-{query}-batch-{batch}"
 
 

@@ -22,11 +22,7 @@ _PICKLES = CloudPickleSerializer()
 
 
 class PackedTask:
-    """A function as ``mapInArrow`` takes it.
-
-    Args:
-        task: The function.
-    """
+    """A function as ``mapInArrow`` takes it."""
 
     def __init__(self, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]):
         self._blob = _PICKLES.dumps(task)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
-import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -15,86 +14,17 @@ from pyspark.sql.types import StructType
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
-from muntin.spark.host.messages import Reader, as_sent
 from muntin.spark.host.packed import ShardProcessor
 from muntin.spark.host.processor import EMITTED, ShardSteps, unpacked
-from muntin.spark.host.schema import polars_schema
 from muntin.spark.host.task import ROW, ShuffleTask, Stage
-from muntin.spark.sources.inputs import OWN, WALL, Input, Sent, ticks
-from muntin.spark.sources.kafka_ranges import KafkaRows
+from muntin.spark.sources.inputs import WALL, OperatorInput, ticks
 
 if TYPE_CHECKING:
     from muntin.spark.host.chain import Upstream
 
-__all__ = ["REJECTED", "RESULTS", "OperatorInput", "Plan", "emitted"]
-
-
-@dataclass(frozen=True)
-class OperatorInput:
-    """One of an operator's inputs.
-
-    Attributes:
-        input: What is read.
-        sent: What is sent of each message, by name.
-        time: The column that holds the event time as Spark sends it; ``None`` where there is none.
-        used: The columns that something is computed with: a message is malformed where the text of
-            one isn't UTF-8.
-        name: Which input it is.
-        ordered: Whether the order of arrival counts.
-        follows: Whether its event time is as far as the watermark of the operator before, where
-            that follows from its time column; not where it goes by the clock when it is idle.
-    """
-
-    input: Input
-    sent: Sent
-    time: str | None = None
-    used: frozenset[str] = frozenset()
-    name: str = ""
-    ordered: bool = False
-    follows: bool = False
-
-    @classmethod
-    def of(cls, given: Input, sent: Sent, name: str = "") -> OperatorInput:
-        """An input, of which some columns are sent and what Spark decides about each message."""
-        time = given.flag(sent)
-        return cls(given, sent, time, name=name)
-
-    def without(self, names: Collection[str]) -> OperatorInput:
-        """The same, of which these columns aren't sent."""
-        # DataFrame.drop would take a key that another column differs from by capitals alone.
-        sent = {name: column for name, column in self.sent.items() if name not in names}
-        return replace(self, sent=sent)
-
-    @cached_property
-    def messages(self) -> DataFrame:
-        """All that is sent."""
-        return self.input.select(self.sent)
-
-    @cached_property
-    def schema(self) -> dict[str, pl.DataType]:
-        """Polars types of the columns that reach Python, without muntin's own."""
-        found = polars_schema(self.messages.schema)
-        return {name: dtype for name, dtype in found.items() if name not in OWN}
-
-    @cached_property
-    def read(self) -> tuple[Reader, DataFrame | KafkaRows]:
-        """How messages come out of what Spark sends, and what it sends."""
-        return self.input.read(self.messages, self.schema, self.time, self.ordered)
-
-    @property
-    def columnar(self) -> bool:
-        """Whether the workers read the input's files themselves."""
-        return self.read[0] is not as_sent
-
 
 def emitted(stage: Stage, sources: tuple[OperatorInput, ...], period: int | None) -> DataFrame:
-    """What an operator's shards emit: blobs of rows by kind, and progress.
-
-    Args:
-        stage: The operator.
-        sources: Its inputs.
-        period: How often something is due though no input comes, microseconds; ``None`` is never.
-    """
+    """What an operator's shards emit: blobs of rows by kind, and progress."""
     parts = []
     for source in sources:
         reader, read = source.read

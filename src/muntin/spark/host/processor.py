@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from muntin.engine.operator import REJECTED, RESULTS, Operator, ShardState
+from muntin.engine.operator import REJECTED, Operator, ShardState
 from muntin.spark.host.handoff import leave
 from muntin.spark.host.messages import BLOB, KIND
 from muntin.spark.host.messages import PROGRESS as PASSED_PROGRESS
@@ -26,8 +26,6 @@ from muntin.spark.host.task import Stage, received
 from muntin.spark.sources.inputs import WALL
 from muntin.state.frames import decode
 from muntin.state.runs import FrameCache
-
-__all__ = ["REJECTED", "RESULTS", "ShardSteps", "unpacked"]
 
 # What a shard emits in a batch: blobs of rows by kind, and one line of progress.
 EMITTED = "kind string, blob binary, progress string"
@@ -39,12 +37,7 @@ CACHE = FrameCache()
 
 
 class ShardSteps:
-    """Runs a step of an operator on what the tasks sent to one shard.
-
-    Args:
-        stage: What both sides of the shuffle know.
-        final: Whether the input ends with this batch (batch frames).
-    """
+    """Runs a step of an operator on what the tasks sent to one shard."""
 
     def __init__(self, stage: Stage, final: bool) -> None:
         self.stage = stage
@@ -56,13 +49,7 @@ class ShardSteps:
         return self.stage.operator()
 
     def __call__(self, blobs: SparkBlobs, key: Any, rows: Iterator[Any]) -> Iterator[Row]:
-        """One step of one shard.
-
-        Args:
-            blobs: What the shard keeps.
-            key: The grouping key: the shard's slot.
-            rows: What the tasks sent.
-        """
+        """One step of one shard."""
         waiting = list(rows)
         stage, shard = self.stage, self.stage.slots.index(key[0])
         CACHE.turn_to((stage.identity, shard))

@@ -154,11 +154,7 @@ class Progress:
 
 
 class Totals:
-    """Adds up what the shards of a query emit, batch by batch.
-
-    Attributes:
-        progress: What the last batch left behind.
-    """
+    """Adds up what the shards of a query emit, batch by batch."""
 
     def __init__(self) -> None:
         self.progress = Progress()
@@ -166,16 +162,7 @@ class Totals:
         self._unstorable = 0
 
     def add(self, batch: int, lines: Sequence[str], unstorable: int = 0) -> Progress:
-        """Add the figures that the shards emitted with a batch.
-
-        Args:
-            batch: The batch's number.
-            lines: What each shard emitted.
-            unstorable: How many rows of it the sinks couldn't take.
-
-        Returns:
-            What the batch left behind.
-        """
+        """Add the figures that the shards emitted with a batch; what it left behind."""
         emitted = [json.loads(line) for line in lines]
         for shard in emitted:
             self._shards.setdefault(shard.get(STAGE, ""), {})[shard["bucket"]] = shard

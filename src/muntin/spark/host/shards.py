@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from muntin.model.errors import OptionError
 from muntin.spark.host.internals.checkpoints import PARTITIONS, newest_offsets
-from muntin.spark.host.internals.jvm import is_connected
+from muntin.spark.host.internals.jvm import is_connected, local_cores
 
 # The setting belongs to the whole session.
 _STARTING = threading.Lock()
@@ -39,10 +39,8 @@ def _cores(spark: SparkSession) -> int | None:
     conf = spark.conf
     master = str(conf.get("spark.master", ""))
     if master.split("[")[0] == "local":
-        inside = master.partition("[")[2].partition("]")[0].partition(",")[0]
-        if is_connected(spark):
-            return int(inside) if inside.isdigit() else None
-        return spark.sparkContext.defaultParallelism
+        connected = is_connected(spark)
+        return local_cores(master) if connected else spark.sparkContext.defaultParallelism
     if str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
         return None
     # Executors may not be there yet.
@@ -54,12 +52,7 @@ def _cores(spark: SparkSession) -> int | None:
 
 
 def remembered(spark: SparkSession, checkpoint: str) -> int | None:
-    """How many partitions of state a checkpoint has; ``None`` where nothing says so.
-
-    Args:
-        spark: The session.
-        checkpoint: The folder of a query, that may not be there yet.
-    """
+    """How many partitions of state a checkpoint has; ``None`` where nothing says so."""
     lines = newest_offsets(spark, checkpoint)
     try:
         found = json.loads((lines or [])[1])["conf"][PARTITIONS]
@@ -69,11 +62,7 @@ def remembered(spark: SparkSession, checkpoint: str) -> int | None:
 
 
 def partitions(shards: Sequence[tuple[int, int | None]]) -> int:
-    """How many partitions of state a query's operators need, which all have the same number.
-
-    Args:
-        shards: In how many shards each operator keeps its keys, and how many were asked for.
-    """
+    """How many partitions of state a query needs: its operators have the same number."""
     by_default = [count for count, asked in shards if asked is None]
     # That is what such an operator goes on with when the query starts again.
     return by_default[0] if by_default else max(count for count, _ in shards)
@@ -81,12 +70,7 @@ def partitions(shards: Sequence[tuple[int, int | None]]) -> int:
 
 @contextmanager
 def partitioned(spark: SparkSession, count: int) -> Iterator[None]:
-    """While a query starts: a new one gets so many partitions of state, an old one keeps its own.
-
-    Args:
-        spark: The session, whose own setting stays what it was.
-        count: How many.
-    """
+    """While a query starts: a new one gets so many partitions of state, an old one keeps its."""
     with _STARTING:
         before = spark.conf.get(PARTITIONS, "200")
         spark.conf.set(PARTITIONS, str(count))

@@ -137,7 +137,8 @@ class ShuffleTask:
         passed: list[pl.DataFrame] = []
         messages = self._messages(batches, passed)
         first = next(messages, None)
-        number = task_number()
+        context = TaskContext.get()
+        number = context.partitionId() if context else 0
         # One task says that there is nothing, so that shards that were just restarted say where
         # they stand after a batch of none.
         if first is None and number:
@@ -149,7 +150,9 @@ class ShuffleTask:
         task = Task(self.input, number, len(stage.slots), judged, reached)
         parts = stage.operator().prepare(whole, task)
         if parts:
-            rows = [*_rows(stage, task, parts), *_beside(stage, passed)]
+            rows = [*_rows(stage, task, parts)]
+            if passed:
+                rows.append((stage.slots[0], None, [], encode(pl.concat(passed))))
             for few in _in_turn(rows):
                 columns_of = zip(zip(*few, strict=True), _ROW, strict=True)
                 arrays = [pa.array(values, field.type) for values, field in columns_of]
@@ -189,11 +192,6 @@ def _rows(stage: Stage, task: Task, parts: Sequence[Part]) -> Iterator[_Sent]:
             yield stage.slots[part.shard], header, [*here.values()], None
 
 
-def _beside(stage: Stage, passed: Sequence[pl.DataFrame]) -> Iterator[_Sent]:
-    if passed:
-        yield stage.slots[0], None, [], encode(pl.concat(passed))
-
-
 def _in_turn(rows: Sequence[_Sent]) -> Iterator[list[_Sent]]:
     """Rows in groups of bounded size, but for one that is larger by itself."""
     few: list[_Sent] = []
@@ -221,9 +219,3 @@ def received(shard: int, rows: Sequence[Any]) -> list[Part]:
         frames = {name: decoded(map(bytes, mine)) for name, mine in blobs.items()}
         found.append(Part(shard, label["header"], frames, order[1]))
     return found
-
-
-def task_number() -> int:
-    """The number of this task."""
-    task = TaskContext.get()
-    return task.partitionId() if task else 0

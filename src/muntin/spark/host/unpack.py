@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from muntin.engine.joins.joiner import SIDE
+from muntin.engine.operator import REJECTED, RESULTS
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.messages import BLOB, KIND, PROGRESS, STAGE
-from muntin.spark.host.plan import REJECTED, RESULTS
 
 # Which of a chain of windows rejected a message: 1 for those that were there first.
 DEPTH = "stage"
 
 
+@dataclass(frozen=True)
 class Unpack:
     """The function given to ``mapInArrow``: blobs of results become rows, the others stay blobs.
 
-    Args:
+    Attributes:
         schema: The results' columns, and those of ``PASSED``.
         stage: What the operator is to the one behind it.
         side: Which side of that one it is, if that is a join.
@@ -29,19 +31,11 @@ class Unpack:
         named: Columns of its rejected messages that have another name there.
     """
 
-    def __init__(
-        self,
-        schema: StructType,
-        stage: str,
-        side: str,
-        rejected: StructType,
-        named: Mapping[str, str],
-    ) -> None:
-        self.schema = schema
-        self.stage = stage
-        self.side = side
-        self.rejected = rejected
-        self.named = dict(named)
+    schema: StructType
+    stage: str
+    side: str
+    rejected: StructType
+    named: Mapping[str, str]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack what the shards emitted."""

@@ -14,12 +14,8 @@ _LOG = logging.getLogger(__name__)
 _IDLE = 5.0
 
 
-class Kept:
-    """What several use, and is given back when the last of them is done.
-
-    Args:
-        give_back: Gives it back.
-    """
+class RefCounted:
+    """What several use, and is given back when the last of them is done."""
 
     def __init__(self, give_back: Callable[[], Any]) -> None:
         self._give_back = give_back
@@ -52,7 +48,7 @@ class Shown:
 
     batch: int
     values: Sequence[Any]
-    kept: Kept | None = None
+    kept: RefCounted | None = None
 
 
 class Watcher:

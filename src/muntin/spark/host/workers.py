@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, distributions, version
 from typing import Any
 
@@ -36,16 +35,13 @@ _ASKED: set[str] = set()
 def check_workers(spark: SparkSession) -> None:
     """Refuse workers that lack what a query needs; they are asked once a session.
 
-    Args:
-        spark: The session.
-
     Raises:
         SettingError: Naming what is missing, in which Python, and what to do.
     """
     known = workers_of(spark)
     if known in _ASKED or (shares_python(spark) and _is_installed()):
         return
-    asked = F.udf(_sendable(_look), "string", useArrow=False)
+    asked = F.udf(_look, "string", useArrow=False)
     try:
         row = spark.range(1).select(asked(F.lit(json.dumps(_NEEDED)))).first()
     except (PySparkException, JvmError) as error:
@@ -106,7 +102,5 @@ def _look(names: str) -> str:
     return json.dumps({"python": sys.executable, "modules": found})
 
 
-def _sendable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is sent as it is, and not by the name of its module."""
-    function.__module__ = "__main__"
-    return function
+# So it is sent as it is, and not by the name of its module.
+_look.__module__ = "__main__"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,8 @@ from muntin.tables.spec import facts
 
 Report = dict[str, Any]
 """Plain JSON."""
+Runs = dict[str, list[tuple[int, Run]]]
+Sizes = Mapping[int, Mapping[int, int]]
 _ROWS = 100
 
 
@@ -96,104 +98,90 @@ def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = N
     return report if rows is None else report | {"key": rows}
 
 
-class _Tally:
-    """The runs of one table over all shards."""
-
-    def __init__(self) -> None:
-        self.rows = self.runs = self.bytes = 0
-        self.low: int | None = None
-        self.high: int | None = None
-
-    def add(self, runs: Sequence[Run], sizes: Mapping[int, int]) -> None:
-        """Add the runs of a shard."""
-        for run in runs:
-            self.rows += run.rows
-            self.runs += 1
-            self.bytes += sum(sizes.get(blob, 0) for blob in run.blobs)
-            self.low = run.low if self.low is None else min(run.low, self.low)
-            self.high = run.high if self.high is None else max(run.high, self.high)
-
-
-def _tallied(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> dict[str, _Tally]:
-    """All tables of all shards, by name."""
-    found: dict[str, _Tally] = {}
+def _runs(opened: Checkpoint) -> Runs:
+    """The runs of each table over all shards, with the slots of these."""
+    found: Runs = {}
     for slot, manifest in opened.read.items():
         for one in manifest.each():
             for name, runs in one.tables.items():
-                found.setdefault(name, _Tally()).add(runs, sizes.get(slot, {}))
+                found.setdefault(name, []).extend((slot, run) for run in runs)
     return found
 
 
-def _listed(tallies: Mapping[str, _Tally], word: Any) -> list[Report]:
-    return [
-        {
-            "table": name,
-            "rows": tally.rows,
-            "runs": tally.runs,
-            "bytes": tally.bytes,
-            "oldest": None if tally.low is None else word(name, tally.low),
-            "newest": None if tally.high is None else word(name, tally.high),
-        }
-        for name, tally in tallies.items()
-    ]
+def _places(runs: Sequence[tuple[int, Run]]) -> tuple[int, int] | None:
+    """The oldest and the newest place in some runs, if there are any."""
+    if not runs:
+        return None
+    return min(run.low for _, run in runs), max(run.high for _, run in runs)
 
 
-def _of_windows(
-    opened: Checkpoint, known: WindowSpec, sizes: Mapping[int, Mapping[int, int]]
-) -> Report:
-    tallies = _tallied(opened, sizes)
+def _listed(tables: Runs, sizes: Sizes, word: Callable[[str, int], str | None]) -> list[Report]:
+    report = []
+    for name, runs in tables.items():
+        held = (sizes.get(slot, {}).get(blob, 0) for slot, run in runs for blob in run.blobs)
+        places = _places(runs)
+        oldest, newest = [word(name, place) for place in places] if places else (None, None)
+        report.append(
+            {
+                "table": name,
+                "rows": sum(run.rows for _, run in runs),
+                "runs": len(runs),
+                "bytes": sum(held),
+                "oldest": oldest,
+                "newest": newest,
+            }
+        )
+    return report
+
+
+def _of_windows(opened: Checkpoint, known: WindowSpec, sizes: Sizes) -> Report:
+    tables, windows = _runs(opened), known.windows
 
     def word(name: str, place: int) -> str:
-        if isinstance(known.windows, Sessions):
-            return _place(known, place)
-        windows = known.windows
-        if name != "cells" or isinstance(windows, Sliding):
-            # Of sliding windows each place is a pane of its own.
-            return _place(known, place if name == "cells" else windows.start(place))
-        return _place(known, windows.pane_start(place))
+        # Of sliding windows each place is a pane of its own.
+        if not isinstance(windows, Sessions | Sliding) and name == "cells":
+            place = windows.pane_start(place)
+        elif not isinstance(windows, Sessions) and name != "cells":
+            place = windows.start(place)
+        return located(place, known.axis)
 
     marks = [m.watermark for m in opened.read.values() if m.watermark is not None]
     return {
         "kind": "windows",
         "spec": known.words(),
         "watermark": moment(max(marks)) if marks else None,
-        "tables": _listed(tallies, word),
-        "windows": _ends(known, tallies.get("cells"), max(marks, default=None)),
+        "tables": _listed(tables, sizes, word),
+        "windows": _ends(known, _places(tables.get("cells", ())), max(marks, default=None)),
     }
 
 
-def _ends(known: WindowSpec, cells: _Tally | None, mark: int | None) -> Report | None:
+def _ends(known: WindowSpec, cells: tuple[int, int] | None, mark: int | None) -> Report | None:
     """The oldest and the newest window that is kept, where windows have numbers."""
     windows = known.windows
-    if isinstance(windows, Sessions) or cells is None or cells.low is None or cells.high is None:
+    if isinstance(windows, Sessions) or cells is None:
         return None
     if known.axis == "rows" and known.offset is None:
         return None
-    low, high = windows.first_window(cells.low), windows.last_window(cells.high)
+    low, high = windows.first_window(cells[0]), windows.last_window(cells[1])
     if mark is not None and known.axis == "time":
         low = max(low, windows.ended(mark - known.firing.retention) + 1)
     if low > high:
         return None
     both = {"oldest": low, "newest": high}
     return {
-        name: [_place(known, windows.start(number)), _place(known, windows.end(number))]
-        for name, number in both.items()
+        name: [located(place, known.axis) for place in (windows.start(n), windows.end(n))]
+        for name, n in both.items()
     }
 
 
-def _place(known: WindowSpec, place: int) -> str:
-    return located(place, known.axis)
-
-
-def _of_join(opened: Checkpoint, spec: JoinSpec, sizes: Mapping[int, Mapping[int, int]]) -> Report:
+def _of_join(opened: Checkpoint, spec: JoinSpec, sizes: Sizes) -> Report:
     marks = OpenJoin(opened, spec).watermarks
     watermarks = {side: None if mark is None else str(mark) for side, mark in marks.items()}
-    tallies = _tallied(opened, sizes)
-    tables = _listed(tallies, lambda _, place: located(place, spec.axis))
+    tables = _listed(_runs(opened), sizes, lambda _, place: located(place, spec.axis))
     return {"kind": "join", "spec": spec.words(), "watermark": watermarks, "tables": tables}
 
 
-def _of_tables(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> Report:
+def _of_tables(opened: Checkpoint, sizes: Sizes) -> Report:
     spec = opened.first.spec
     kept = [manifest.extra["tables"] for manifest in opened.read.values()]
     marks = {name: max(one[name]["watermark"] for one in kept) for name in spec}
@@ -201,18 +189,18 @@ def _of_tables(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> Re
         "kind": "tables",
         "spec": {name: _words(table) for name, table in spec.items()},
         "watermark": {n: None if mark == BEGINNING else moment(mark) for n, mark in marks.items()},
-        "tables": _listed(_tallied(opened, sizes), lambda *_: None),
+        "tables": _listed(_runs(opened), sizes, lambda *_: None),
     }
 
 
-def _of_windowing(opened: Checkpoint, sizes: Mapping[int, Mapping[int, int]]) -> Report:
+def _of_windowing(opened: Checkpoint, sizes: Sizes) -> Report:
     kept = [one.extra for one in opened.read.values()]
     clocks = [one["clock"] for one in kept if one["clock"] is not None]
     return {
         "kind": "windowing",
         "spec": {name: str(value) for name, value in opened.first.spec.items()},
         "watermark": moment(1000 * max(clocks)) if clocks else None,
-        "tables": _listed(_tallied(opened, sizes), lambda _, place: moment(1000 * place)),
+        "tables": _listed(_runs(opened), sizes, lambda _, place: moment(1000 * place)),
     }
 
 

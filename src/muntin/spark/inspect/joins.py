@@ -13,15 +13,7 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
-from muntin.engine.state_reader import (
-    CHANGE,
-    MATCHED,
-    NEW,
-    WAITS,
-    kept_messages,
-    key_of,
-    types_of,
-)
+from muntin.engine.state_reader import CHANGE, MATCHED, NEW, WAITS, kept_messages, key_of, types_of
 from muntin.model.axis import as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName

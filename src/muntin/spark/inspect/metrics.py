@@ -106,12 +106,16 @@ class Metrics:
         yield counted("fired", "Firings since the start.", "emission", lambda q: q.progress.fired)
         yield now("watermark_seconds", "The watermark, Unix time.", _watermark)
         yield now("watermark_lag_seconds", "How far it is behind this clock.", _lag)
-        yield now("windows_pending", "Changed windows that wait to emit.", _pending)
+        yield now(
+            "windows_pending", "Changed windows that wait to emit.", lambda q: q.progress.pending
+        )
         yield now("state_rows", "Rows in the state.", lambda q: q.progress.state_rows)
         yield now("state_bytes", "Memory of the state.", self._state_bytes)
         yield now("batch", "The number of the last batch.", lambda q: q.progress.batch)
         yield now("running", "Whether the query runs.", lambda q: float(q.is_active))
-        yield now("adds_up", "Whether every message is accounted for.", _adds_up)
+        yield now(
+            "adds_up", "Whether every message is accounted for.", lambda q: q.progress.adds_up()
+        )
         yield now("unstorable", "Rows that a sink couldn't take.", lambda q: q.progress.unstorable)
         yield now("watcher_failures", "What raised as it watched.", lambda q: q.watcher_failures)
         yield now("watcher_skipped", "Batches not watched in time.", lambda q: q.watcher_skipped)
@@ -248,11 +252,3 @@ def _watermark(query: WindowedQuery) -> float | None:
 def _lag(query: WindowedQuery) -> float | None:
     moment = _watermark(query)
     return None if moment is None else time.time() - moment
-
-
-def _pending(query: WindowedQuery) -> float:
-    return query.progress.pending
-
-
-def _adds_up(query: WindowedQuery) -> float:
-    return float(query.progress.adds_up())

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.counts import rejections
-from muntin.spark.host.plan import REJECTED, RESULTS
 from muntin.spark.inspect.checkpoints import inspect
 from muntin.spark.query import WindowedQuery
 from muntin.spark.sinks.batch import Batch
@@ -53,12 +53,7 @@ class Seen:
 
 
 def observe(query: WindowedQuery, show: Callable[[Seen], None]) -> None:
-    """Show each batch of a query from now on.
-
-    Args:
-        query: A started query.
-        show: Is called after batches, in a thread of its own; where it is slow, after the newest.
-    """
+    """Show each batch of a query from now on, in a thread of its own; the newest if it is slow."""
     before: list[tuple[int, int]] = []
 
     def watch(number: int, batches: list[Batch]) -> None:
@@ -91,11 +86,7 @@ def looking(query: WindowedQuery) -> Callable[[Sequence[str]], dict[str, Any]]:
     Returns:
         A function from a key's values as text, or none, to what ``inspect`` shows.
     """
-
-    def look(key: Sequence[str]) -> dict[str, Any]:
-        return inspect(query.spark, query.checkpoint, key=key)
-
-    return look
+    return lambda key: inspect(query.spark, query.checkpoint, key=key)
 
 
 def _numbers(query: WindowedQuery, now: int, rate: float | None) -> dict[str, float | None]:
@@ -135,12 +126,10 @@ def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
         return []
     rows = pa.ipc.open_stream(blobs[0]).read_all()
     last = rows.slice(max(0, rows.num_rows - most))
-    shown = [[plain(one) for one in values(column, _milliseconds)] for column in last.columns]
+    shown = [
+        [plain(one) for one in values(column, lambda at: at // 1000)] for column in last.columns
+    ]
     return [dict(zip(last.column_names, row, strict=True)) for row in zip(*shown, strict=True)]
-
-
-def _milliseconds(position: int) -> int:
-    return position // 1000
 
 
 def plain(value: Any) -> Any:

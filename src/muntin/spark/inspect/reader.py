@@ -51,11 +51,7 @@ class StateView:
 
 
 def fetched(opened: Checkpoint, view: StateView) -> pl.DataFrame:
-    """The rows of a view.
-
-    Raises:
-        StateCorruptedError: When a blob isn't there.
-    """
+    """The rows of a view."""
     return shown(held(opened, view), view.schema)
 
 
@@ -89,9 +85,9 @@ def changed(opened: Checkpoint, view: StateView, since: int) -> pl.DataFrame:
         OptionError: When the batch isn't kept, or the state store keeps no changes.
     """
     opened.earlier(since)
-    upstream, then = opened.upstream(since), opened.texts(since)
+    changes, then = opened.written_since(since), opened.texts(since)
     found = [view.nothing.with_columns(pl.lit("").alias(CHANGE))]
-    for slot, written in upstream.items():
+    for slot, written in changes.items():
         mine = view.touched(view, written)
         if mine is None:
             continue

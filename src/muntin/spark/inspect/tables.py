@@ -75,11 +75,7 @@ class OpenTable:
     """
 
     def __init__(
-        self,
-        opened: Checkpoint,
-        name: str,
-        default: Callable[[], Any] | None,
-        value_type: Any,
+        self, opened: Checkpoint, name: str, default: Callable[[], Any] | None, value_type: Any
     ) -> None:
         self.checkpoint = opened
         self.batch = opened.batch
@@ -189,11 +185,7 @@ class OpenTable:
 
 
 def one_table(opened: Checkpoint, key: Sequence[str], table: str | None) -> str:
-    """The table that is asked for, or the only one.
-
-    Raises:
-        OptionError: When there are several.
-    """
+    """The table that is asked for, or the only one; refused where there are several."""
     known = list(opened.first.spec)
     if table is None and len(known) > 1:
         hint = f"say which: --table {known[0]} (or {', '.join(known[1:])})"

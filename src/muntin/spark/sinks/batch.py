@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ class Batch:
         letters: Takes the rows that a sink can't.
         blobs: The rows where they are few: a DataFrame of them needs no job of Spark's.
         checkpoint: The folder of the query's checkpoint.
+        shape: What is shown of the rows; ``None`` where that is all of them.
     """
 
     number: int
@@ -43,6 +45,7 @@ class Batch:
     letters: Letters = field(default_factory=lambda: Letters(""), compare=False)
     blobs: tuple[bytes, ...] | None = field(default=None, repr=False)
     checkpoint: str = ""
+    shape: Callable[[DataFrame], DataFrame] | None = None
 
     @property
     def query(self) -> str:
@@ -60,13 +63,20 @@ class Batch:
     @property
     def frame(self) -> DataFrame:
         """The rows, as a DataFrame."""
-        if self.blobs is not None:
-            # Not the table of a subclass that shapes the rows, since that is made of this frame.
-            return self.emitted.sparkSession.createDataFrame(Batch.table(self), self.schema)
-        return unpacked(self.emitted, self.kind, self.schema)
+        if self.blobs is None:
+            rows = unpacked(self.emitted, self.kind, self.schema)
+        else:
+            rows = self.emitted.sparkSession.createDataFrame(self._fetched(), self.schema)
+        return rows if self.shape is None else self.shape(rows)
 
     def table(self) -> pa.Table:
         """The rows, fetched to the driver as one Arrow table."""
+        if self.shape is None:
+            return self._fetched()
+        frame = self.frame
+        return frame.toArrow().cast(arrow_schema(frame.schema))
+
+    def _fetched(self) -> pa.Table:
         blobs = self.blobs
         if blobs is None:
             rows = self.emitted.where(F.col("kind") == self.kind).select("blob").collect()

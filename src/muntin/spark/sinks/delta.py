@@ -8,7 +8,7 @@ from pyspark.sql.types import DataType, DayTimeIntervalType, YearMonthIntervalTy
 from muntin.model.errors import OptionError, SettingError
 from muntin.spark.host.internals.jvm import has_class, is_connected
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.lake import LakeSink, check_names, dotted
+from muntin.spark.sinks.lake import LakeSink
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -23,8 +23,8 @@ _UNNAMEABLE = set(" ,;{}()\n\t=")
 class DeltaSink(LakeSink):
     """Delta tables; see ``to_delta``."""
 
-    def __init__(self, table: str, history: str | None) -> None:
-        super().__init__("Delta", table, history)
+    lake = "Delta"
+    hint = "give a name of the catalog, or a path"
 
     def _require(self, spark: SparkSession) -> None:
         # Which jars a server has isn't seen from here, and what it was started with is.
@@ -42,7 +42,7 @@ class DeltaSink(LakeSink):
             raise OptionError("column", name, "is an interval, which Delta has no type for", hint)
 
     def _named(self, table: str) -> str:
-        return f"delta.`{table}`" if "/" in table else dotted(table)
+        return f"delta.`{table}`" if "/" in table else super()._named(table)
 
     def _make(self, frame: DataFrame, table: str) -> None:
         empty = frame.sparkSession.createDataFrame([], frame.schema).write.format("delta")
@@ -77,5 +77,4 @@ def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
     A session without Delta is refused by a ``SettingError`` when the query starts; columns that
     Delta can't have, by an ``OptionError``.
     """
-    check_names("Delta", table, history, "give a name of the catalog, or a path")
     return DeltaSink(table, history)

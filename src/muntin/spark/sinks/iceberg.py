@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    CalendarIntervalType,
-    DataType,
-    DayTimeIntervalType,
-    NullType,
-    YearMonthIntervalType,
-)
+from pyspark.sql import types as T
 
 from muntin.model.errors import OptionError, SettingError
 from muntin.spark.host.internals.jvm import has_class, is_connected
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.lake import LakeSink, check_names, dotted
+from muntin.spark.sinks.lake import LakeSink, dotted
 
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _PACKAGE = "org.apache.iceberg."
-_UNKNOWN = (CalendarIntervalType, DayTimeIntervalType, NullType, YearMonthIntervalType)
+_UNKNOWN = (T.CalendarIntervalType, T.DayTimeIntervalType, T.NullType, T.YearMonthIntervalType)
 # What a snapshot that a batch was appended by says of it.
 _WRITER, _BATCH = "muntin.writer", "muntin.batch"
 
@@ -27,22 +21,26 @@ _WRITER, _BATCH = "muntin.writer", "muntin.batch"
 class IcebergSink(LakeSink):
     """Iceberg tables; see ``to_iceberg``."""
 
-    def __init__(self, table: str, history: str | None) -> None:
-        super().__init__("Iceberg", table, history)
+    lake = "Iceberg"
+    hint = "give the names of catalog, namespace and table, with dots between them"
+
+    def _check_table(self, option: str, name: str) -> None:
+        super()._check_table(option, name)
+        if not all(part.strip() for part in name.split(".")):
+            raise OptionError(option, name, "can't be a table of Iceberg", self.hint)
+        if "." not in name:
+            raise OptionError(option, name, "doesn't say its catalog", self.hint)
 
     def _require(self, spark: SparkSession) -> None:
         for table in (self.table, self.history):
             if table is not None:
                 _require_catalog(spark, table)
 
-    def _check_column(self, name: str, dtype: DataType) -> None:
+    def _check_column(self, name: str, dtype: T.DataType) -> None:
         if isinstance(dtype, _UNKNOWN):
             problem = f"has type {dtype.simpleString()}, which Iceberg hasn't"
             hint = "cast it to a number or a string first"
             raise OptionError("column", name, problem, hint)
-
-    def _named(self, table: str) -> str:
-        return dotted(table)
 
     def _make(self, frame: DataFrame, table: str) -> None:
         spark, name = frame.sparkSession, dotted(table)
@@ -76,13 +74,6 @@ def to_iceberg(table: str, *, history: str | None = None) -> IcebergSink:
     A session without such a catalog is refused by a ``SettingError`` when the query starts;
     columns that Iceberg has no type for, by an ``OptionError``.
     """
-    hint = "give the names of catalog, namespace and table, with dots between them"
-    check_names("Iceberg", table, history, hint)
-    for option, name in (("table", table), ("history", history)):
-        if name is not None and not all(part.strip() for part in name.split(".")):
-            raise OptionError(option, name, "can't be a table of Iceberg", hint)
-        if name is not None and "." not in name:
-            raise OptionError(option, name, "doesn't say its catalog", hint)
     return IcebergSink(table, history)
 
 

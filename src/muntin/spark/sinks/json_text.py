@@ -71,9 +71,7 @@ class _Texts:
             for number, name in (("inf", "Infinity"), ("-inf", "-Infinity"), ("NaN", "NaN")):
                 found = pl.when(found == number).then(pl.lit(f'"{name}"')).otherwise(found)
             return found
-        if kind.is_numeric() or isinstance(kind, pl.Boolean):
-            return value.cast(pl.String)
-        if isinstance(kind, pl.Null):
+        if kind.is_numeric() or isinstance(kind, pl.Boolean | pl.Null):
             return value.cast(pl.String)
         if isinstance(kind, pl.List | pl.Array):
             return self._list(value, kind)

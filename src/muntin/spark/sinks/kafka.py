@@ -14,18 +14,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
+from muntin.engine.operator import REJECTED
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.pipeline import quoted
-from muntin.spark.host.plan import REJECTED
 from muntin.spark.session_zone import ZONE_SETTING
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.kafka_messages import VALUE, Encoding, Sender
+from muntin.spark.sinks.sink import set_aside
 from muntin.spark.sinks.unstorable import ROW, WHY
 from muntin.spark.sources.avro_registry import Registry, registry_at
 from muntin.spark.sources.avro_schema import schema_of
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.kafka import MALFORMED, OWN
 from muntin.spark.sources.kafka_client import of_librdkafka, refuse_unknown
+from muntin.spark.sources.payloads import HEAD
 
 # Sent in headers, so that a dead letter's value is what came in.
 _ASIDE = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
@@ -55,7 +57,6 @@ class KafkaSink:
         return f"KafkaSink({self.servers!r}, {self.topic!r})"
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        """See ``Sink``."""
         there = {name.lower() for name in schema.names}
         for name in self.key or ():
             if name.lower() not in there:
@@ -63,7 +64,6 @@ class KafkaSink:
                 raise OptionError("key", name, f"isn't a column of what {self.topic} gets", hint)
 
     def write(self, batch: Batch) -> None:
-        """See ``Sink``."""
         if batch.empty:
             return
         place = f"Kafka {self.servers}, topic {self.topic}"
@@ -71,10 +71,7 @@ class KafkaSink:
             # Few rows are sent from here: a job of Spark's takes longer than they do.
             rows = batch.table()
             sender = Sender(self._client, self.topic, self._encoding(batch, rows.column_names))
-            unfit = sender.send(rows)
-            if unfit:
-                aside = rows.take([*unfit])
-                batch.letters.add(aside, place, [*unfit.values()])
+            set_aside(batch, rows, sender.send(rows), place)
             return
         frame = batch.frame
         encoding = self._encoding(batch, frame.columns)
@@ -93,15 +90,18 @@ class KafkaSink:
             own = [name for name in _ASIDE if name in there]
             payload = [c for c in there if c not in (*own, *OWN, MALFORMED)]
             key = self.key if self.key is not None else ("key",) if "key" in there else ()
-            raw = MALFORMED if MALFORMED in there else None
-            made = Encoding(_as_named(key, there), tuple(payload or there), tuple(own), raw=raw)
-            made = replace(made, given="headers" in there)
+            made = Encoding(
+                _as_named(key, there),
+                tuple(payload or there),
+                tuple(own),
+                raw=MALFORMED if MALFORMED in there else None,
+                given="headers" in there,
+            )
         else:
             identity = self.key if self.key is not None else batch.identity
             own = [name for name in (columns.EMISSION, columns.REVISION) if name in there]
-            made = Encoding(_as_named(identity or (), there), tuple(there), tuple(own))
             gone = batch.keys is not None and columns.EMISSION in there
-            made = replace(made, vanish=gone)
+            made = Encoding(_as_named(identity or (), there), tuple(there), tuple(own), vanish=gone)
         zone = str(batch.emitted.sparkSession.conf.get(ZONE_SETTING))
         return replace(made, batch=batch.number, zone=zone, by_spark=self.form == "avro")
 
@@ -117,7 +117,7 @@ class KafkaSink:
         written = StructType([frame.schema[name] for name in names])
         text = self.schema or json.dumps(schema_of(written, "Row"))
         number = _registered(self.registry, self.topic, text)
-        begin = F.lit(bytearray(b"\0" + number.to_bytes(4, "big")))
+        begin = F.lit(bytearray(number.to_bytes(HEAD, "big")))
         return frame.withColumn(VALUE, F.concat(begin, to_avro(row, text)))
 
 

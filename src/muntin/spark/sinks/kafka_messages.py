@@ -124,13 +124,7 @@ def _plain(column: pl.Series, zone: str) -> pl.Series:
 
 @dataclass(frozen=True)
 class Sender:
-    """Makes messages of rows and sends them; for the driver, and for ``mapInArrow``.
-
-    Attributes:
-        client: Settings of librdkafka.
-        topic: The topic.
-        encoding: How rows become messages.
-    """
+    """Makes messages of rows and sends them; for the driver, and for ``mapInArrow``."""
 
     client: Mapping[str, str]
     topic: str

@@ -50,12 +50,6 @@ def send(
     the client's shows only when each goes by itself: then all are sent once more, so that the last
     message of each key is the newest.
 
-    Args:
-        client: Settings of librdkafka.
-        topic: The topic.
-        messages: The messages.
-        rows: Which of them are sent.
-
     Returns:
         Which ones are too large, and why.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -13,24 +13,24 @@ from muntin.engine import columns
 from muntin.model.errors import OptionError, SinkError
 from muntin.spark.host.internals.jvm import JvmError
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import BATCH, TableSink
+from muntin.spark.sinks.sink import BATCH, TableSink
 
 # What the JVM says where a lake's jars were made for another Spark.
 _OTHERS = ("NoSuchMethod", "NoClassDefFound", "AbstractMethod", "IncompatibleClassChange")
 
 
 class LakeSink(TableSink):
-    """Tables that Spark merges into.
+    """Tables that Spark merges into."""
 
-    Args:
-        lake: What the tables are called by, ``Delta`` or ``Iceberg``.
-        table: The table.
-        history: Another that keeps every firing.
-    """
+    # What the tables are called by, and a hint at what names they have.
+    lake: ClassVar[str]
+    hint: ClassVar[str]
 
-    def __init__(self, lake: str, table: str, history: str | None) -> None:
-        super().__init__(table, history, lambda name: f"{lake} {name.rstrip('/')}")
-        self.lake = lake
+    def __init__(self, table: str, history: str | None) -> None:
+        for option, name in (("table", table), ("history", history)):
+            if name is not None:
+                self._check_table(option, name)
+        super().__init__(table, history, lambda name: f"{self.lake} {name.rstrip('/')}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.table!r}, {self.history!r})"
@@ -58,14 +58,18 @@ class LakeSink(TableSink):
 
     def _merge_and_append(self, batch: Batch) -> None:
         frame = batch.frame
-        log = self.table if batch.identity is None else self.history
         if batch.identity is not None:
             self._make(frame, self.table)
             if not batch.empty:
                 _merge(frame, self._named(self.table), batch.identity)
-        if log is not None:
+        if (log := self._log(batch.keys)) is not None:
             numbered = frame.withColumn(BATCH, F.lit(batch.number).cast("long"))
             self._append(numbered, log, f"muntin {batch.query} {batch.kind}", batch)
+
+    def _check_table(self, option: str, name: str) -> None:
+        """Raise an ``OptionError`` where no table can have such a name."""
+        if "`" in name or not name.strip("/ "):
+            raise OptionError(option, name, f"can't be a table of {self.lake}", self.hint)
 
     @abstractmethod
     def _require(self, spark: SparkSession) -> None:
@@ -75,9 +79,9 @@ class LakeSink(TableSink):
     def _check_column(self, name: str, dtype: DataType) -> None:
         """Raise an ``OptionError`` where no table can have such a column."""
 
-    @abstractmethod
     def _named(self, table: str) -> str:
         """The table in SQL."""
+        return dotted(table)
 
     @abstractmethod
     def _make(self, frame: DataFrame, table: str) -> None:
@@ -86,17 +90,6 @@ class LakeSink(TableSink):
     @abstractmethod
     def _append(self, rows: DataFrame, table: str, writer: str, batch: Batch) -> None:
         """Append a batch's rows, unless its writer has; where there is no table, make it."""
-
-
-def check_names(lake: str, table: str, history: str | None, hint: str) -> None:
-    """Refuse what can't be the name of a table.
-
-    Raises:
-        OptionError: Naming it.
-    """
-    for option, name in (("table", table), ("history", history)):
-        if name is not None and ("`" in name or not name.strip("/ ")):
-            raise OptionError(option, name, f"can't be a table of {lake}", hint)
 
 
 def dotted(table: str) -> str:
@@ -109,8 +102,7 @@ def dotted(table: str) -> str:
     return ".".join(f"`{part}`" for part in table.split("."))
 
 
-def _merge(frame: DataFrame, table: str, identity: Iterable[str]) -> None:
-    identity = tuple(identity)
+def _merge(frame: DataFrame, table: str, identity: tuple[str, ...]) -> None:
     # A window may emit early and in full within one batch: only its newest row counts.
     newest = Window.partitionBy(*(F.col(f"`{name}`") for name in identity))
     ranked = F.row_number().over(newest.orderBy(F.col(columns.REVISION).desc()))

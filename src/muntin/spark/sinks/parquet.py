@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from muntin.model.errors import OptionError
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import BATCH, TableSink
+from muntin.spark.sinks.sink import BATCH, TableSink
 from muntin.spark.sources.naming import name_of
 
 

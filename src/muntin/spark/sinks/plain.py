@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,27 +20,13 @@ from muntin.model.axis import DAY, MICROSECOND, SECOND, moment
 _A_UNIT = {"s": SECOND, "ms": SECOND // 1000, "us": MICROSECOND}
 
 
-def rows(table: pa.Table, time: Callable[[int], Any] | None = None) -> Iterator[dict[str, Any]]:
-    """Rows as values that JSON can hold, one after the other; columns of one name stay apart.
-
-    Times are ISO text, bytes base64, numbers that are none (``NaN``, ``Infinity``) text, maps
-    lists of pairs; bytes that aren't text are escaped as Python does it (``surrogateescape``).
+def values(column: pa.ChunkedArray, time: Callable[[int], Any] | None = None) -> list[Any]:
+    """A column's values as Python's, and as of ``as_json`` where Python can't hold one of them.
 
     Args:
-        table: The rows.
-        time: What makes something else of a time's microseconds.
-
-    Example:
-        >>> list(rows(pa.table({"at": pa.array([2**62], pa.timestamp("us")), "x": [math.inf]})))
-        [{'at': '148108-07-06T14:00:27.387904', 'x': 'Infinity'}]
+        column: The column.
+        time: What makes something else of a time's microseconds then.
     """
-    names = apart(table.column_names)
-    for row in zip(*table.columns, strict=True):
-        yield {name: _plain(cell, time) for name, cell in zip(names, row, strict=True)}
-
-
-def values(column: pa.ChunkedArray, time: Callable[[int], Any] | None = None) -> list[Any]:
-    """A column's values as Python's, and as of ``rows`` where Python can't hold one of them."""
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):
@@ -47,8 +34,18 @@ def values(column: pa.ChunkedArray, time: Callable[[int], Any] | None = None) ->
 
 
 def as_json(table: pa.Table) -> list[str]:
-    """Rows as JSON objects, in ASCII."""
-    return [json.dumps(row, allow_nan=False) for row in rows(table)]
+    """Rows as JSON objects, in ASCII; columns of one name stay apart.
+
+    Times are ISO text, bytes base64, numbers that are none (``NaN``, ``Infinity``) text, maps
+    lists of pairs; bytes that aren't text are escaped as Python does it (``surrogateescape``).
+
+    Example:
+        >>> as_json(pa.table({"at": pa.array([2**62], pa.timestamp("us")), "x": [math.inf]}))
+        ['{"at": "148108-07-06T14:00:27.387904", "x": "Infinity"}']
+    """
+    names = apart(table.column_names)
+    rows = ([_plain(cell) for cell in row] for row in zip(*table.columns, strict=True))
+    return [json.dumps(dict(zip(names, row, strict=True)), allow_nan=False) for row in rows]
 
 
 def apart(names: Iterable[str]) -> list[str]:
@@ -67,10 +64,27 @@ def apart(names: Iterable[str]) -> list[str]:
     return found
 
 
-def _plain(cell: pa.Scalar, time: Callable[[int], Any] | None) -> Any:
+def parts(cell: pa.Scalar, leaf: Callable[[pa.Scalar], Any]) -> Any:
+    """A value of which everything that has no parts, and isn't null, is what a function makes."""
     kind = cell.type
     if not cell.is_valid:
         return None
+    if pa.types.is_struct(kind):
+        names = apart(field.name for field in kind)
+        return {name: parts(cell[i], leaf) for i, name in enumerate(names)}
+    if pa.types.is_map(kind):
+        return [[parts(pair[0], leaf), parts(pair[1], leaf)] for pair in cell.values]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [parts(one, leaf) for one in cell.values]
+    return leaf(cell)
+
+
+def _plain(cell: pa.Scalar, time: Callable[[int], Any] | None = None) -> Any:
+    return parts(cell, partial(_leaf, time=time))
+
+
+def _leaf(cell: pa.Scalar, time: Callable[[int], Any] | None) -> Any:
+    kind = cell.type
     if pa.types.is_timestamp(kind):
         at = position(cell)
         zone = "" if kind.tz is None else "Z"
@@ -85,14 +99,6 @@ def _plain(cell: pa.Scalar, time: Callable[[int], Any] | None) -> Any:
         return base64.b64encode(cell.as_buffer()).decode()
     if pa.types.is_floating(kind):
         return _number(cell.as_py())
-    if pa.types.is_struct(kind):
-        names = apart([field.name for field in kind])
-        return {name: _plain(cell[i], time) for i, name in enumerate(names)}
-    if pa.types.is_map(kind):
-        pairs = cell.values
-        return [[_plain(one[0], time), _plain(one[1], time)] for one in pairs]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [_plain(one, time) for one in cell.values]
     found = cell.as_py()
     return found if isinstance(found, bool | int) else str(found)
 

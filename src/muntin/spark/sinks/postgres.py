@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,13 @@ from muntin.engine import columns
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SinkError
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import BATCH, TableSink, check_columns, set_aside
 from muntin.spark.sinks.postgres_link import Link, refusals
 from muntin.spark.sinks.postgres_types import column_type, values
+from muntin.spark.sinks.sink import BATCH, TableSink, set_aside, sql_name
 from muntin.spark.sinks.unstorable import RowsRefusedError, sift
 
 if TYPE_CHECKING:
     from psycopg import Connection
-    from psycopg.sql import Composable, Composed
 
 _STAGE = "muntin_stage"
 # PostgreSQL cuts longer names, so that two of them may become one.
@@ -57,12 +56,10 @@ class _Target:
     identity: tuple[str, ...] = ()
 
     @property
-    def name(self) -> Composable:
-        """The quoted name."""
-        from psycopg import sql
-
+    def name(self) -> str:
+        """The name in SQL."""
         parts = (self.table,) if self.schema is None else (self.schema, self.table)
-        return sql.Identifier(*parts)
+        return ".".join(map(sql_name, parts))
 
     @property
     def nulls(self) -> tuple[str, ...]:
@@ -77,6 +74,8 @@ class _Target:
 
 class PostgresSink(TableSink):
     """Tables in PostgreSQL; see ``to_postgres``."""
+
+    capitals = True
 
     def __init__(
         self, link: Link, schema: str | None, table: str, history: str | None, create: bool
@@ -123,15 +122,11 @@ class PostgresSink(TableSink):
         there = list(names)
         for name in there:
             _check_name("column", name)
-        check_columns(there, keys, self.table, self.history, capitals=True)
+        super()._check_names(there, keys)
         if len(there) >= _MOST:
             hint = "select fewer, or put them into a struct"
             problem = f"are more than PostgreSQL's tables have, of which one has {_MOST}"
             raise OptionError("columns", len(there), problem, hint)
-
-    def _log(self, keys: tuple[str, ...] | None) -> str | None:
-        """The table that rows are appended to, if there is one."""
-        return self.table if keys is None else self.history
 
     def _written(
         self,
@@ -140,7 +135,6 @@ class PostgresSink(TableSink):
         write: Callable[[Connection[Any], _Target], None],
     ) -> dict[int, str]:
         """Write what can be written; give back what can't, by position, and why."""
-        from psycopg import sql
 
         def attempt(rows: pa.Table) -> None:
             with refusals(), connection.transaction():
@@ -148,7 +142,7 @@ class PostgresSink(TableSink):
                 write(connection, replace(target, rows=rows))
                 # Else some would be looked at when all is committed.
                 connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-                connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(_STAGE)))
+                connection.execute(f"DROP TABLE {_STAGE}")
 
         return sift(self._place(target), target.rows, attempt)
 
@@ -156,59 +150,39 @@ class PostgresSink(TableSink):
         return f"PostgreSQL {self.link.place}, table {target.qualified}"
 
     def _upsert(self, connection: Connection[Any], target: _Target) -> None:
-        from psycopg import sql
-
         if target.nulls:
             _check_nulls(connection, target)
-        key = _names(target.identity)
+        table, key = target.name, _names(target.identity)
         # No index helps to find what isn't distinct, so only where there may be NULL.
         equal = dict.fromkeys(target.nulls, "IS NOT DISTINCT FROM")
-        same = sql.SQL(" AND ").join(
-            sql.SQL("kept.{0} {1} newest.{0}").format(
-                sql.Identifier(name), sql.SQL(equal.get(name, "="))
-            )
+        same = " AND ".join(
+            f"kept.{sql_name(name)} {equal.get(name, '=')} newest.{sql_name(name)}"
             for name in target.identity
         )
         # A window may emit early and in full within one batch: only its newest row counts.
-        newest = sql.SQL(
-            "SELECT DISTINCT ON ({key}) * FROM {stage} ORDER BY {key}, revision DESC"
-        ).format(key=key, stage=sql.Identifier(_STAGE))
+        newest = f"SELECT DISTINCT ON ({key}) * FROM {_STAGE} ORDER BY {key}, revision DESC"
         connection.execute(
-            sql.SQL(
-                "DELETE FROM {table} AS kept USING ({newest}) AS newest WHERE {same} "
-                "AND newest.emission = 'retract' AND newest.revision >= kept.revision"
-            ).format(table=target.name, newest=newest, same=same)
+            f"DELETE FROM {table} AS kept USING ({newest}) AS newest WHERE {same} "
+            "AND newest.emission = 'retract' AND newest.revision >= kept.revision"
         )
         every = target.rows.column_names
-        rest = [name for name in every if name not in target.identity]
-        sets = sql.SQL(", ").join(
-            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in rest
-        )
+        rest = [sql_name(name) for name in every if name not in target.identity]
+        sets = ", ".join(f"{name} = excluded.{name}" for name in rest)
         self._checked(
             connection,
             target,
-            sql.SQL(
-                "INSERT INTO {table} AS kept ({every}) SELECT {every} FROM ({newest}) AS newest "
-                "WHERE emission <> 'retract' ON CONFLICT ({key}) DO UPDATE SET {sets} "
-                "WHERE excluded.revision >= kept.revision"
-            ).format(table=target.name, every=_names(every), newest=newest, key=key, sets=sets),
+            f"INSERT INTO {table} AS kept ({_names(every)}) SELECT {_names(every)} "
+            f"FROM ({newest}) AS newest WHERE emission <> 'retract' "
+            f"ON CONFLICT ({key}) DO UPDATE SET {sets} WHERE excluded.revision >= kept.revision",
         )
 
     def _append(self, connection: Connection[Any], target: _Target) -> None:
-        from psycopg import sql
-
         every = _names(target.rows.column_names)
-        take = sql.SQL("INSERT INTO {table} ({every}) SELECT {every} FROM {stage}")
-        stage = sql.Identifier(_STAGE)
-        connection.execute(take.format(table=target.name, every=every, stage=stage))
+        connection.execute(f"INSERT INTO {target.name} ({every}) SELECT {every} FROM {_STAGE}")
 
     def _erase(self, connection: Connection[Any], target: _Target, number: int) -> None:
         """Forget what an earlier try has appended."""
-        from psycopg import sql
-
-        erase = sql.SQL("DELETE FROM {} WHERE {} = {}")
-        named = sql.Identifier(BATCH)
-        self._checked(connection, target, erase.format(target.name, named, sql.Literal(number)))
+        self._checked(connection, target, f"DELETE FROM {target.name} WHERE {BATCH} = {number}")
 
     def _prepare(self, connection: Connection[Any], target: _Target) -> None:
         """Have the table, alone until the transaction ends."""
@@ -220,38 +194,27 @@ class PostgresSink(TableSink):
 
     def _stage(self, connection: Connection[Any], target: _Target, rows: pa.Table) -> None:
         """Have rows beside the table."""
-        from psycopg import sql
-
         every = _names(rows.column_names)
         # Of the table's own types, which need not be those that we would have chosen.
-        stage = sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA")
-        named = sql.Identifier(_STAGE)
-        self._checked(connection, target, stage.format(named, every, target.name))
-        copy = sql.SQL("COPY {} ({}) FROM STDIN").format(named, every)
+        shape = f"SELECT {every} FROM {target.name} WITH NO DATA"
+        self._checked(connection, target, f"CREATE TEMP TABLE {_STAGE} ON COMMIT DROP AS {shape}")
+        copy = f"COPY {_STAGE} ({every}) FROM STDIN"
         with connection.cursor() as cursor, cursor.copy(copy) as stream:
             for row in zip(*(values(c) for c in rows.columns), strict=True):
                 stream.write_row(row)
 
     def _make(self, connection: Connection[Any], target: _Target) -> None:
-        from psycopg import sql
-
-        shape = [
-            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type(field.type)))
-            for field in target.rows.schema
-        ]
+        shape = [f"{sql_name(f.name)} {column_type(f.type)}" for f in target.rows.schema]
         if target.identity:
-            unique = sql.SQL(_unique(connection, target))
-            shape.append(sql.SQL("{} ({})").format(unique, _names(target.identity)))
-        made = sql.SQL("CREATE TABLE {} ({})").format(target.name, sql.SQL(", ").join(shape))
-        there = connection.execute("SELECT to_regclass(%s)", (target.name.as_string(connection),))
+            shape.append(f"{_unique(connection, target)} ({_names(target.identity)})")
+        there = connection.execute("SELECT to_regclass(%s)", (target.name,))
         if there.fetchone() != (None,):
             return
-        connection.execute(made)
+        connection.execute(f"CREATE TABLE {target.name} ({', '.join(shape)})")
         if not target.identity:
-            indexed = sql.SQL("CREATE INDEX ON {} ({})")
-            connection.execute(indexed.format(target.name, sql.Identifier(BATCH)))
+            connection.execute(f"CREATE INDEX ON {target.name} ({BATCH})")
 
-    def _checked(self, connection: Connection[Any], target: _Target, statement: Composed) -> None:
+    def _checked(self, connection: Connection[Any], target: _Target, statement: str) -> None:
         """Run a statement that fails where the table isn't as it must be."""
         from psycopg import errors
 
@@ -332,7 +295,7 @@ def _check_nulls(connection: Connection[Any], target: _Target) -> None:
     """Refuse rows of which the table would keep every revision, since no NULL is like another."""
     found = None
     if connection.info.server_version >= _NULLS_ARE_EQUAL:
-        named = (target.name.as_string(connection), list(target.identity))
+        named = (target.name, list(target.identity))
         found = connection.execute(_FITTING, named).fetchone()
     if found is None:
         key = ", ".join(target.identity)
@@ -342,10 +305,8 @@ def _check_nulls(connection: Connection[Any], target: _Target) -> None:
         )
 
 
-def _names(names: Sequence[str]) -> Composable:
-    from psycopg import sql
-
-    return sql.SQL(", ").join(map(sql.Identifier, names))
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(sql_name, names))
 
 
 def _check_name(option: str, name: str) -> None:

@@ -50,7 +50,7 @@ def column_type(kind: pa.DataType) -> str:
         return "timestamp" if kind.tz is None else "timestamp with time zone"
     if pa.types.is_decimal(kind):
         return f"numeric({kind.precision}, {kind.scale})"
-    if _is_list(kind) and not _is_nested(kind.value_type):
+    if _is_list(kind) and not pa.types.is_nested(kind.value_type):
         return f"{column_type(kind.value_type)}[]"
     return "jsonb"
 
@@ -82,26 +82,17 @@ def _python(column: pa.ChunkedArray) -> list[Any]:
     except (OverflowError, ValueError) as error:
         if isinstance(error, UnicodeError):
             raise
-        return [_far(cell) for cell in column]
+        return [plain.parts(cell, _far) for cell in column]
 
 
 def _far(cell: pa.Scalar) -> Any:
-    """A value whose times are text."""
+    """A value that is text where it is a time."""
     kind = cell.type
-    if not cell.is_valid:
-        return None
     if pa.types.is_timestamp(kind):
         at, zone = plain.position(cell), "" if kind.tz is None else "+00"
         return _dated(moment(at), zone)
     if pa.types.is_date(kind):
         return _dated(plain.day(cell))
-    if pa.types.is_struct(kind):
-        names = plain.apart(field.name for field in kind)
-        return {name: _far(cell[i]) for i, name in enumerate(names)}
-    if pa.types.is_map(kind):
-        return [(_far(pair[0]), _far(pair[1])) for pair in cell.values]
-    if _is_list(kind):
-        return [_far(one) for one in cell.values]
     return cell.as_py()
 
 
@@ -114,10 +105,6 @@ def _dated(text: str, zone: str = "") -> str:
 
 def _is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
-
-
-def _is_nested(kind: pa.DataType) -> bool:
-    return pa.types.is_nested(kind)
 
 
 def _shown(text: str) -> str:

@@ -22,11 +22,7 @@ WINDOW_TIME = "window_time"
 
 
 def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
-    """The aggregate that has the rows of a window.
-
-    Raises:
-        OptionError: When a column has the name of one that is added.
-    """
+    """The aggregate that has the rows of a window."""
     own = {ranking.number, *(() if ranking.chained else (*_BOUNDS, *_OWN))}
     for name in frame.columns:
         if name in own:
@@ -67,14 +63,13 @@ class RankedShape:
         return (*self.per, self.ranking.number)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """See ``RowByRow``."""
         made, shown = self._numbered(frame, beside)
         for choice in self.ranking.choices:
             made, shown = self._chosen(made, shown, choice, beside)
         return made.selectExpr(*map(quoted, shown), *_OWN, *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        """See ``RowByRow``; the bounds that are shown may be those of other windows."""
+        # The bounds that are shown may be those of other windows.
         return {}
 
     def _numbered(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
@@ -118,11 +113,7 @@ class RankedShape:
 def ranking_of(
     most: int, by: Sequence[str], ascending: bool | Sequence[bool], number: str, *, chained: bool
 ) -> Ranking:
-    """The first rows of each window, as Python asks for them.
-
-    Raises:
-        OptionError: When rows are ordered by nothing, or ``ascending`` doesn't fit.
-    """
+    """The first rows of each window, as Python asks for them."""
     if not by:
         raise OptionError("by", by, "orders by nothing", 'name columns, as in by="price"')
     ups = [ascending] * len(by) if isinstance(ascending, bool) else list(ascending)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
+from muntin.engine.operator import RESULTS
 from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Windowing, quoted
 from muntin.spark.host.chain import Upstream, bounds_of, kept
-from muntin.spark.host.internals.versions import arrow_schema
-from muntin.spark.host.plan import RESULTS, Plan
+from muntin.spark.host.plan import Plan
 from muntin.spark.join import Joined
 from muntin.spark.query import WindowedQuery
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.files import Sink, SinkLike, check, sink
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
+from muntin.spark.sinks.sink import Sink, SinkLike, check, sink
 from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
@@ -63,14 +62,7 @@ class WindowShape:
         )
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """Firings in this shape.
-
-        A window whose newer firing doesn't hold is taken back: it may have been emitted before.
-
-        Args:
-            frame: The firings.
-            beside: Columns that stay as they are; of rows that aren't firings the first isn't null.
-        """
+        # A window whose newer firing doesn't hold is taken back: it may have been emitted before.
         if self.having is None:
             # What vanished has no value, whatever is computed of it.
             alive = f"{columns.EMISSION} <> 'retract'" if self.retracts else None
@@ -83,7 +75,6 @@ class WindowShape:
         return rows.selectExpr(*(self._shown(c, _HOLDS) for c in self.columns), *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        """See ``RowByRow``."""
         return bounds_of(((c.name, c.text) for c in self.columns), known)
 
     def _shown(self, column: Column, alive: str | None) -> str:
@@ -119,12 +110,10 @@ class EachShape:
         return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER))
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """See ``RowByRow``."""
         rows = kept(one_by_one(frame), f"{ROW} IS NOT NULL AND {self.having}", beside)
         return rows.selectExpr(*(f"{c.text} AS {quoted(c.name)}" for c in self.columns), *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        """See ``RowByRow``."""
         return bounds_of(((c.name, c.text) for c in self.columns), known)
 
 
@@ -171,12 +160,6 @@ class PairShape:
         return frame.selectExpr(*plain, *qualified)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """Pairs in this shape.
-
-        Args:
-            frame: The pairs.
-            beside: Columns that stay as they are; of rows that aren't pairs the first isn't null.
-        """
         whole = self.named(frame)
         if self.where is not None:
             whole = kept(whole, self.where, beside)
@@ -186,7 +169,7 @@ class PairShape:
         return whole.selectExpr(*shown, columns.EMISSION, *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        """See ``RowByRow``; pairs have no windows."""
+        # Pairs have no windows.
         return {}
 
 
@@ -195,22 +178,6 @@ def _text(name: str) -> str:
 
 
 AnyShape = WindowShape | RankedShape | EachShape | PairShape
-
-
-@dataclass(frozen=True)
-class _ShapedBatch(Batch):
-    shape: AnyShape | None = None
-
-    @property
-    def frame(self) -> DataFrame:
-        """The rows, as a DataFrame."""
-        assert self.shape is not None
-        return self.shape.of_frame(Batch.frame.fget(self))  # type: ignore[attr-defined]
-
-    def table(self) -> pa.Table:
-        """The rows, fetched to the driver as one Arrow table."""
-        frame = self.frame
-        return frame.toArrow().cast(arrow_schema(frame.schema))
 
 
 class _Shaped:
@@ -222,14 +189,12 @@ class _Shaped:
         self.shown = shown
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        """See ``Sink``."""
         check(self.target, self.shown, self._keys(keys))
 
     def write(self, batch: Batch) -> None:
-        """See ``Sink``."""
-        # The columns of ``schema`` are those before they are shaped: both need it.
-        known = {**vars(batch), "keys": self._keys(batch.keys)}
-        self.target.write(_ShapedBatch(**known, shape=self.shape))
+        # The columns of ``schema`` stay those before they are shaped.
+        shaped = replace(batch, keys=self._keys(batch.keys), shape=self.shape.of_frame)
+        self.target.write(shaped)
 
     def _keys(self, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """What distinguishes the rows of one window from those of another, and from one another."""

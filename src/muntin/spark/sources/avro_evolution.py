@@ -109,8 +109,8 @@ def _default(field: AvroField, dtype: pl.DataType, count: int) -> pl.Series:
     given: Any = field.default
     if given == REQUIRED:
         raise UnreadableError(f"has no {field.name!r}, for which there is no default")
-    if field.kind.items is not None and given in ([], {}):
-        return pl.Series(field.name, [given], dtype=dtype).new_from_index(0, count)
-    if given is not None and (field.kind.kind not in _PLAIN or field.kind.logical):
+    empty = field.kind.items is not None and given in ([], {})
+    plain = field.kind.kind in _PLAIN and not field.kind.logical
+    if given is not None and not (empty or plain):
         raise UnreadableError(f"has no {field.name!r}, whose default isn't a plain value")
     return pl.Series(field.name, [given], dtype=dtype).new_from_index(0, count)

@@ -1,8 +1,4 @@
-"""Avro payloads as columns: a field of many messages in a few steps, never a message by itself.
-
-A field is read for all messages at once. What a message becomes depends on nothing but itself,
-whatever it was read with.
-"""
+"""Avro payloads as columns: a field is read for all messages at once, never a message by itself."""
 
 from __future__ import annotations
 
@@ -16,10 +12,10 @@ from pyspark.sql.types import DecimalType, StringType
 
 from muntin.engine.utf8 import text
 from muntin.spark.sources.avro_schema import AvroType
-from muntin.spark.sources.byte_cursor import ByteCursor, Numbers, Rows, chunks, given
+from muntin.spark.sources.byte_cursor import ByteCursor, Numbers, Rows, decoded, given
 from muntin.spark.sources.lists import list_of, without_repeats
 from muntin.spark.sources.payloads import MOST_ITEMS
-from muntin.spark.sources.text_values import sound, spread
+from muntin.spark.sources.text_values import spread
 
 _EACH = slice(None)
 _FLOATS = {"float": "<f4", "double": "<f8"}
@@ -43,26 +39,12 @@ class AvroPayloads:
     skip: int = 0
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """Payloads as columns.
+        """See ``Payloads``; a record ends with its last field."""
+        return decoded(*given(values), self.columns, self._record, self.skip)
 
-        Args:
-            values: One record each.
-
-        Returns:
-            A row a payload, and which payloads couldn't be read: those that are null, end within
-            a field or go on behind the last one, and those with a value that their schema doesn't
-            have. Their rows are null.
-        """
-        frames, wrong = [pl.DataFrame(schema=self.columns)], [pl.Series([], dtype=pl.Boolean)]
-        messages, nulls = given(values)
-        sizes = np.fromiter(map(len, messages), np.int64, len(values))
-        for first, end in chunks(sizes):
-            cursor = ByteCursor.over(messages[first:end], sizes[first:end], self.skip)
-            read = {field.name: _read(cursor, _EACH, field.kind) for field in self.kind.fields}
-            bad = pl.Series(cursor.wrong() | nulls[first:end])
-            frames.append(sound(pl.DataFrame(read).cast(pl.Schema(self.columns)), bad))
-            wrong.append(bad)
-        return pl.concat(frames), pl.concat(wrong)
+    def _record(self, cursor: ByteCursor) -> pl.DataFrame:
+        fields = self.kind.fields
+        return pl.DataFrame({field.name: _read(cursor, _EACH, field.kind) for field in fields})
 
 
 def _read(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:

@@ -26,13 +26,11 @@ from muntin.spark.host.schema import polars_schema
 from muntin.spark.sources.avro_evolution import converted
 from muntin.spark.sources.avro_payloads import AvroPayloads
 from muntin.spark.sources.avro_schema import AvroType, record
-from muntin.spark.sources.payloads import UnreadableError
+from muntin.spark.sources.payloads import HEAD, UnreadableError
 from muntin.spark.sources.text_values import sound
 
 logger = logging.getLogger(__name__)
 
-# The byte of nothing, and four of the number, the most significant first.
-_HEAD = 5
 _PATIENCE, _TIMEOUT = 60.0, 10.0
 # Numbers are given out from 1 on. Behind so many that don't exist one after the other, none does.
 _UNKNOWN = 20
@@ -41,11 +39,7 @@ _SCHEMAS: dict[tuple[str, int], AvroType | None] = {}
 
 @dataclass(frozen=True)
 class Registry:
-    """Where schemas are asked for.
-
-    Attributes:
-        url: Its address, with a user and a password where it wants them.
-    """
+    """Where schemas are asked for."""
 
     url: str = field(repr=False)
 
@@ -131,11 +125,7 @@ class Registry:
 
 
 def registry_at(url: str | None) -> Registry | None:
-    """The registry at an address, if one is given.
-
-    Raises:
-        OptionError: When it is no address.
-    """
+    """The registry at an address, if one is given."""
     if url is None:
         return None
     if not urlsplit(url).hostname or urlsplit(url).scheme not in ("http", "https"):
@@ -146,37 +136,23 @@ def registry_at(url: str | None) -> Registry | None:
 
 @dataclass(frozen=True)
 class RegisteredAvro:
-    """Decodes records that say by which schema they were written.
-
-    Attributes:
-        registry: Where schemas are asked for.
-        kind: The schema to read by.
-        columns: Its columns, and their types.
-    """
+    """Decodes records that say by which schema they were written."""
 
     registry: Registry
     kind: AvroType
     columns: dict[str, pl.DataType]
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """Payloads as columns.
-
-        Args:
-            values: One record each, behind the number of its schema.
-
-        Returns:
-            A row a payload, and which payloads couldn't be read: those without a number, of a
-            schema that isn't there or can't be read as the one wanted, and those that aren't such
-            records. Their rows are null.
+        """See ``Payloads``; the schema of each has to be there, and readable as the one wanted.
 
         Raises:
             SourceError: When the registry doesn't answer for a minute.
         """
-        heads = pl.Series(values, dtype=pl.Binary).bin.head(_HEAD)
+        heads = pl.Series(values, dtype=pl.Binary).bin.head(HEAD)
         left = pl.repeat(True, len(values), dtype=pl.Boolean, eager=True)
         frames, wrong, rows = [], [], []
         for number, writer in self._writers(heads.unique()).items():
-            among = heads.eq_missing(pl.Series([number.to_bytes(_HEAD, "big")]))
+            among = heads.eq_missing(pl.Series([number.to_bytes(HEAD, "big")]))
             frame, bad = self._read(list(compress(values, among)), writer)
             frames.append(frame)
             wrong.append(bad)
@@ -191,7 +167,7 @@ class RegisteredAvro:
 
     def _writers(self, heads: pl.Series) -> dict[int, AvroType]:
         """The schemas whose numbers messages begin with, as far as they are there."""
-        whole = (head for head in heads if head is not None and len(head) == _HEAD)
+        whole = (head for head in heads if head is not None and len(head) == HEAD)
         found, unknown = {}, 0
         for number in sorted(int.from_bytes(head[1:], "big") for head in whole if not head[0]):
             writer = self.registry.schema(number) if unknown < _UNKNOWN else None
@@ -212,7 +188,7 @@ class RegisteredAvro:
         self, values: Sequence[bytes | None], writer: AvroType
     ) -> tuple[pl.DataFrame, pl.Series]:
         own = dict(polars_schema(writer.struct()))
-        frame, bad = AvroPayloads(writer, own, _HEAD).decode(values)
+        frame, bad = AvroPayloads(writer, own, HEAD).decode(values)
         if writer == self.kind:
             return frame, bad
         frame, unlike = converted(frame, writer, self.kind)

@@ -7,65 +7,49 @@ What is read here is what the columnar reader decodes; whatever else a schema ma
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from muntin.model.errors import OptionError
 from muntin.spark.sources.payloads import UnreadableError
 
-_PLAIN: Mapping[str, DataType] = {
-    "boolean": BooleanType(),
-    "int": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "bytes": BinaryType(),
-    "string": StringType(),
+_PLAIN: Mapping[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    "int": T.IntegerType(),
+    "long": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "bytes": T.BinaryType(),
+    "string": T.StringType(),
 }
 # A logical type, what it is written as, and Spark's type of it.
-_LOGICAL: Mapping[tuple[str, str], DataType] = {
-    ("date", "int"): DateType(),
-    ("timestamp-millis", "long"): TimestampType(),
-    ("timestamp-micros", "long"): TimestampType(),
-    ("local-timestamp-millis", "long"): TimestampNTZType(),
-    ("local-timestamp-micros", "long"): TimestampNTZType(),
-    ("uuid", "string"): StringType(),
+_LOGICAL: Mapping[tuple[str, str], T.DataType] = {
+    ("date", "int"): T.DateType(),
+    ("timestamp-millis", "long"): T.TimestampType(),
+    ("timestamp-micros", "long"): T.TimestampType(),
+    ("local-timestamp-millis", "long"): T.TimestampNTZType(),
+    ("local-timestamp-micros", "long"): T.TimestampNTZType(),
+    ("uuid", "string"): T.StringType(),
 }
 # What a column of a type is written as.
-_WRITTEN: Mapping[DataType, Any] = {
+_WRITTEN: Mapping[T.DataType, Any] = {
     **{column: kind for kind, column in _PLAIN.items()},
     **{
-        _LOGICAL[name, kind]: {"type": kind, "logicalType": name}
-        for name, kind in (
-            ("date", "int"),
-            ("timestamp-micros", "long"),
-            ("local-timestamp-micros", "long"),
-        )
+        column: {"type": kind, "logicalType": name}
+        for (name, kind), column in _LOGICAL.items()
+        if name == "date" or name.endswith("micros")
     },
-    ByteType(): "int",
-    ShortType(): "int",
+    T.ByteType(): "int",
+    T.ShortType(): "int",
 }
+# More logical types that Spark knows, or may come to know.
+_OTHERS = {
+    "time-millis", "time-micros", "timestamp-nanos", "local-timestamp-nanos", "duration",
+    "decimal", "big-decimal",
+}  # fmt: skip
 _DIGITS = 38
 # Where a field has no default; no JSON is bytes.
 REQUIRED = b""
@@ -105,7 +89,7 @@ class AvroType:
     """
 
     kind: str
-    column: DataType
+    column: T.DataType
     logical: str = ""
     size: int = 0
     symbols: tuple[str, ...] = ()
@@ -113,17 +97,14 @@ class AvroType:
     items: AvroType | None = None
     null: int | None = None
 
-    def struct(self) -> StructType:
+    def struct(self) -> T.StructType:
         """A record's columns."""
-        assert isinstance(self.column, StructType)
+        assert isinstance(self.column, T.StructType)
         return self.column
 
 
 def record(text: str) -> AvroType:
     """The record that a schema describes.
-
-    Args:
-        text: The schema, as JSON.
 
     Raises:
         UnreadableError: When it is no schema of a record, or says what isn't decoded in columns:
@@ -139,12 +120,8 @@ def record(text: str) -> AvroType:
     return found
 
 
-def schema_of(struct: StructType, name: str) -> dict[str, Any]:
-    """The schema by which rows are written; every column may be null.
-
-    Raises:
-        OptionError: When a column has a type that Avro doesn't have.
-    """
+def schema_of(struct: T.StructType, name: str) -> dict[str, Any]:
+    """The schema by which rows are written; every column may be null."""
     fields = [
         {
             "name": f.name,
@@ -156,14 +133,14 @@ def schema_of(struct: StructType, name: str) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": fields}
 
 
-def _written(kind: DataType, name: str) -> Any:
-    if isinstance(kind, StructType):
+def _written(kind: T.DataType, name: str) -> Any:
+    if isinstance(kind, T.StructType):
         return schema_of(kind, name)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return {"type": "array", "items": ["null", _written(kind.elementType, name)]}
-    if isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
+    if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.StringType):
         return {"type": "map", "values": ["null", _written(kind.valueType, name)]}
-    if isinstance(kind, DecimalType):
+    if isinstance(kind, T.DecimalType):
         digits = {"precision": kind.precision, "scale": kind.scale}
         return {"type": "bytes", "logicalType": "decimal", **digits}
     found = _WRITTEN.get(kind)
@@ -192,10 +169,10 @@ class _Names:
             return self._define(kind, given, space)
         if kind == "array":
             items = self.type_of(given.get("items"), space)
-            return AvroType("array", ArrayType(items.column), items=_wide(items))
+            return AvroType("array", T.ArrayType(items.column), items=_wide(items))
         if kind == "map":
             items = self.type_of(given.get("values"), space)
-            return AvroType("map", MapType(StringType(), items.column), items=_wide(items))
+            return AvroType("map", T.MapType(T.StringType(), items.column), items=_wide(items))
         if isinstance(kind, str) and kind in _PLAIN:
             return _with_logical(AvroType(kind, _PLAIN[kind]), given)
         return self.type_of(kind, space)
@@ -221,10 +198,10 @@ class _Names:
         if kind == "record":
             made = self._record(given, space)
         elif kind == "enum":
-            made = AvroType(kind, StringType(), symbols=tuple(map(str, given.get("symbols", ()))))
+            made = AvroType(kind, T.StringType(), symbols=tuple(map(str, given.get("symbols", ()))))
         else:
             size = int(given.get("size", 0))
-            made = _with_logical(AvroType(kind, BinaryType(), size=size), given)
+            made = _with_logical(AvroType(kind, T.BinaryType(), size=size), given)
         self.known[_full(name, space)] = made
         return made
 
@@ -241,10 +218,8 @@ class _Names:
         names = [field.name.casefold() for field in fields]
         if not fields or len({*names}) < len(names):
             raise UnreadableError("has a record without fields, or with two of one name")
-        struct = StructType()
-        for field in fields:
-            # Also where the schema has no null: what can't be read is null.
-            struct.add(field.name, field.kind.column)
+        # Also where the schema has no null: what can't be read is null.
+        struct = T.StructType([T.StructField(f.name, f.kind.column) for f in fields])
         return AvroType("record", struct, fields=fields)
 
 
@@ -268,16 +243,10 @@ def _with_logical(plain: AvroType, given: Mapping[str, Any]) -> AvroType:
         digits, scale = given.get("precision", 0), given.get("scale", 0)
         if not 0 <= scale <= digits <= _DIGITS or not digits or plain.size > 16:
             raise UnreadableError(f"has a decimal of {digits} digits, {scale} of them fractions")
-        return replace(plain, logical=logical, column=DecimalType(digits, scale))
+        return replace(plain, logical=logical, column=T.DecimalType(digits, scale))
     column = _LOGICAL.get((logical, plain.kind))
     if column is not None:
         return replace(plain, logical=logical, column=column)
-    if logical in {name for name, _ in _LOGICAL} | set(_others()):
+    if logical in {name for name, _ in _LOGICAL} | _OTHERS:
         raise UnreadableError(f"has a {logical} that is written as {plain.kind}")
     return plain
-
-
-def _others() -> Iterator[str]:
-    """Logical types that Spark knows, or may come to know."""
-    yield from ("time-millis", "time-micros", "timestamp-nanos", "local-timestamp-nanos")
-    yield from ("duration", "decimal", "big-decimal")

@@ -6,12 +6,14 @@ their positions on. Text isn't copied: a column of text says where in the messag
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+
+from muntin.spark.sources.text_values import sound
 
 Numbers = np.ndarray[Any, Any]
 Rows = slice | Numbers
@@ -169,7 +171,34 @@ def given(values: Sequence[bytes | None]) -> tuple[Sequence[bytes], Numbers]:
     return [value or b"" for value in values], nulls
 
 
-def chunks(sizes: Numbers) -> Iterator[tuple[int, int]]:
+def decoded(
+    messages: Sequence[bytes],
+    bad: Numbers,
+    columns: dict[str, pl.DataType],
+    read: Callable[[ByteCursor], pl.DataFrame],
+    skip: int = 0,
+) -> tuple[pl.DataFrame, pl.Series]:
+    """Messages as columns, as ``Payloads.decode`` gives them.
+
+    Args:
+        messages: The messages.
+        bad: Which of them aren't read.
+        columns: The columns wanted, and their types.
+        read: Reads messages to their ends.
+        skip: How many bytes stand before each.
+    """
+    frames, wrong = [pl.DataFrame(schema=columns)], [pl.Series([], dtype=pl.Boolean)]
+    sizes = np.fromiter(map(len, messages), np.int64, len(messages))
+    for first, end in _chunks(sizes):
+        cursor = ByteCursor.over(messages[first:end], sizes[first:end], skip)
+        cursor.mark(slice(None), bad[first:end])
+        found = read(cursor).cast(pl.Schema(columns))
+        wrong.append(pl.Series(cursor.wrong()))
+        frames.append(sound(found, wrong[-1]))
+    return pl.concat(frames), pl.concat(wrong)
+
+
+def _chunks(sizes: Numbers) -> Iterator[tuple[int, int]]:
     """From where to where the messages lie that are read at once; a large one may be alone."""
     behind = np.cumsum(sizes)
     first = 0

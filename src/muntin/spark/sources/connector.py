@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from muntin.model.errors import SettingError
+from muntin.spark.host.internals import archive
 from muntin.spark.host.internals.jvm import has_class, is_connected
 
 FOLDER_SETTING = "spark.muntin.kafka.jars"
@@ -86,8 +87,7 @@ def _folder(spark: SparkSession) -> Path | None:
 
 def _from_maven(version: str) -> tuple[Path, list[Path]]:
     """The connector out of Maven's repositories, kept for the next time."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "muntin" / f"kafka-connector-{version}"
+    folder = archive.folder() / f"kafka-connector-{version}"
     if not folder.is_dir():
         mvn = shutil.which("mvn")
         if mvn is None:
@@ -97,14 +97,7 @@ def _from_maven(version: str) -> tuple[Path, list[Path]]:
 
 
 def fetch(mvn: str, wanted: dict[str, str], needed: tuple[str, ...], folder: Path) -> None:
-    """Have Maven put artifacts of Spark, and some of what they need, into a folder.
-
-    Args:
-        mvn: The program.
-        wanted: Versions by artifact.
-        needed: Which artifacts are kept, of these and of those that they need.
-        folder: Where to; it is made whole or not at all.
-    """
+    """Have Maven put artifacts of Spark, and some of what they need, into a folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as made:
         pom, jars = Path(made) / "pom.xml", Path(made) / "jars"
@@ -113,19 +106,18 @@ def fetch(mvn: str, wanted: dict[str, str], needed: tuple[str, ...], folder: Pat
         command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
         command += [f"-DincludeArtifactIds={','.join(needed)}"]
         _LOG.info("asking Maven for %s", ", ".join(wanted))
+        hint = _hint(next(iter(wanted.values())))
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
         except subprocess.TimeoutExpired as error:
-            raise SettingError(
-                f"Maven took over {_PATIENCE} s; {_hint(*wanted.values())}"
-            ) from error
+            raise SettingError(f"Maven took over {_PATIENCE} s; {hint}") from error
         if done.returncode or not jars.is_dir():
             said = next((x for x in done.stdout.splitlines() if "ERROR" in x), "no jars came")
-            raise SettingError(f"Maven can't fetch it: {said[:300]}; {_hint(*wanted.values())}")
+            raise SettingError(f"Maven can't fetch it: {said[:300]}; {hint}")
         jars.rename(folder)
 
 
-def _hint(version: str, *_: str) -> str:
+def _hint(version: str) -> str:
     return (
         f'start the session with spark__jars__packages="org.apache.spark:{_NAME}:{version}", or '
         f"put {', '.join(_NEEDED)} (and {_AVRO} for Avro) into a folder and name it in "

@@ -1,7 +1,4 @@
-"""CSV payloads as columns: one record a message, split where nothing is quoted in one step.
-
-What a message becomes depends on nothing but itself, whatever it was read with.
-"""
+"""CSV payloads as columns: one record a message, split where nothing is quoted in one step."""
 
 from __future__ import annotations
 
@@ -36,16 +33,7 @@ class CsvPayloads:
     zone: SessionZone
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """Payloads as columns.
-
-        Args:
-            values: One record each.
-
-        Returns:
-            A row a payload, and which payloads couldn't be read: those that are null or empty, have
-            more or fewer fields than there are columns, or one that isn't of its column's type.
-            Their rows are null.
-        """
+        """See ``Payloads``; a record has just as many fields as there are columns."""
         texts, garbled = text(pl.Series(values, dtype=pl.Binary))
         odd = texts.str.contains('["\r\n]').fill_null(True)
         plain = texts.set(odd, None)

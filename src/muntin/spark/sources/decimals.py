@@ -13,15 +13,7 @@ from typing import Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as T
 
 # Digits of any script, as Java reads them, and commas, which Spark leaves out of numbers.
 _DIGIT = r"[\p{Nd},]"
@@ -35,68 +27,66 @@ _SUSPECT = rf"{_EXPONENT}|(?<![\p{{Nd}},.])[\p{{Nd}},.]{{{MOST_DIGITS}}}|\\u"
 _BARE = r"[:\[,]\s*-?[0-9]+(\.[0-9]+)?[eE][+-]?[0-9]{4,}\s*[,\]}]"
 
 
-def has_decimals(kind: DataType) -> bool:
+def has_decimals(kind: T.DataType) -> bool:
     """Whether there are decimals in a type, however deep."""
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         return any(has_decimals(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return has_decimals(kind.elementType)
-    if isinstance(kind, MapType):
+    if isinstance(kind, T.MapType):
         return has_decimals(kind.valueType)
-    return isinstance(kind, DecimalType)
+    return isinstance(kind, T.DecimalType)
 
 
-def bounded(text: Column, schema: StructType, form: Literal["json", "csv"]) -> Column:
+def bounded(text: Column, schema: T.StructType, form: Literal["json", "csv"]) -> Column:
     """Text to parse, and null in place of text that would take long."""
     if not has_decimals(schema):
         return text
-    kept = StructType([field for field in schema.fields if has_decimals(field.dataType)])
+    kept = T.StructType([field for field in schema.fields if has_decimals(field.dataType)])
     if form == "json":
         # Parsed as text, a number without quotes has become a double: far too great, or nothing.
         parsed, bare = F.from_json(text, as_text(kept), LONG_TEXTS), text.rlike(_BARE)
         # Of a name that comes twice only the last value would show.
         twofold = F.try_parse_json(text).isNull()
     else:
-        columns = StructType([StructField(field.name, StringType()) for field in schema.fields])
+        columns = T.StructType([T.StructField(f.name, T.StringType()) for f in schema.fields])
         parsed, bare, twofold = F.from_csv(text, columns.toDDL()), F.lit(False), F.lit(False)
     long = F.when(text.rlike(_SUSPECT), twofold | _any_beyond(parsed, kept, bare))
     return F.when(~F.coalesce(long, F.lit(False)), text)
 
 
-def as_text(schema: StructType) -> StructType:
+def as_text(schema: T.StructType) -> T.StructType:
     """A schema with text in place of decimals, however deep."""
-    found = _as_text(schema)
-    assert isinstance(found, StructType)
-    return found
+    fields = (T.StructField(f.name, _as_text(f.dataType), f.nullable) for f in schema.fields)
+    return T.StructType([*fields])
 
 
-def from_text(column: Column, kind: DataType) -> Column:
+def from_text(column: Column, kind: T.DataType) -> Column:
     """What was read by ``as_text``, with its decimals; null where one can't be, as Spark has it."""
     if not has_decimals(kind):
         return column
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         parts = [from_text(column[f.name], f.dataType).alias(f.name) for f in kind.fields]
         return F.when(column.isNotNull(), F.struct(*parts))
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         element = kind.elementType
         return F.transform(column, lambda one: from_text(one, element))
-    if isinstance(kind, MapType):
+    if isinstance(kind, T.MapType):
         value = kind.valueType
         return F.transform_values(column, lambda _, one: from_text(one, value))
     digits = F.translate(column, ",", "")
     return F.when(~_is_beyond(column), digits.try_cast(kind))
 
 
-def _as_text(kind: DataType) -> DataType:
-    if isinstance(kind, DecimalType):
-        return StringType()
-    if isinstance(kind, StructType):
-        fields = [StructField(f.name, _as_text(f.dataType), f.nullable) for f in kind.fields]
-        return StructType(fields)
-    if isinstance(kind, ArrayType):
-        return ArrayType(_as_text(kind.elementType), kind.containsNull)
-    if isinstance(kind, MapType):
-        return MapType(kind.keyType, _as_text(kind.valueType), kind.valueContainsNull)
+def _as_text(kind: T.DataType) -> T.DataType:
+    if isinstance(kind, T.DecimalType):
+        return T.StringType()
+    if isinstance(kind, T.StructType):
+        return as_text(kind)
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_as_text(kind.elementType), kind.containsNull)
+    if isinstance(kind, T.MapType):
+        return T.MapType(kind.keyType, _as_text(kind.valueType), kind.valueContainsNull)
     return kind
 
 
@@ -104,19 +94,19 @@ def _is_beyond(text: Column) -> Column:
     return (F.length(text) > MOST_DIGITS) | text.rlike(_EXPONENT)
 
 
-def _any_beyond(column: Column, kind: DataType, bare: Column) -> Column:
+def _any_beyond(column: Column, kind: T.DataType, bare: Column) -> Column:
     """Whether any decimal in a value, read as text, would take long."""
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         found = [
             _any_beyond(column[field.name], field.dataType, bare)
             for field in kind.fields
             if has_decimals(field.dataType)
         ]
         return reduce(Column.__or__, [F.coalesce(one, F.lit(False)) for one in found])
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         element = kind.elementType
         return F.exists(column, lambda one: _any_beyond(one, element, bare))
-    if isinstance(kind, MapType):
+    if isinstance(kind, T.MapType):
         value = kind.valueType
         return F.exists(F.map_values(column), lambda one: _any_beyond(one, value, bare))
     number = F.translate(column, '"', "").try_cast("double")

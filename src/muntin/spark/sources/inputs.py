@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    DataType,
-    DateType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from muntin.engine import columns
 from muntin.model.axis import SECOND
@@ -33,7 +25,7 @@ from muntin.spark.host.internals.checkpoints import newest_offsets
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.messages import PASSED, Reader, as_sent
-from muntin.spark.host.schema import moment_type
+from muntin.spark.host.schema import moment_type, polars_schema
 from muntin.spark.sources.flags import NOW, Flags
 from muntin.spark.sources.kafka_columns import columnar
 from muntin.spark.sources.kafka_ranges import KafkaRows
@@ -48,7 +40,7 @@ MARKS_MALFORMED = "muntin.malformed"
 # The wall clock that a tick carries, microseconds.
 WALL = "wall"
 _MOST_DAYS = 106_000_000
-_TIMES = (TimestampType, TimestampNTZType, StringType)
+_TIMES = (T.TimestampType, T.TimestampNTZType, T.StringType)
 _POLICIES = {f"{side}{name}" for side in ("", "left ", "right ") for name in ("early", "late")}
 # What is sent of a message, by name: an expression, or ``None`` for the column as it is.
 Sent = dict[str, Column | None]
@@ -87,20 +79,20 @@ class Input:
     arrived: Column | None = None
 
     @cached_property
-    def time_type(self) -> DataType | None:
+    def time_type(self) -> T.DataType | None:
         """The type of the event time, as it is in the frame."""
         if self.computed is not None:
             return self.frame.select(self.computed).schema[0].dataType
         return None if self.time is None else self.frame.schema[self.time].dataType
 
     @property
-    def moments(self) -> DataType:
+    def moments(self) -> T.DataType:
         """The type of moments that are made here."""
         return moment_type(self.time_type)
 
-    def timed(self, name: str) -> StructType:
+    def timed(self, name: str) -> T.StructType:
         """The event time, as a column of a name."""
-        return StructType([StructField(name, self.time_type or TimestampType())])
+        return T.StructType([T.StructField(name, self.time_type or T.TimestampType())])
 
     @property
     def ahead(self) -> int | None:
@@ -135,7 +127,7 @@ class Input:
         if self.time is not None:
             if self.computed is None:
                 _check_column(self.frame, "time", self.time)
-            _check_time("time", self.time, self.time_type, DateType)
+            _check_time("time", self.time, self.time_type, T.DateType)
         if self.clock is not None:
             if self.arrived is None:
                 _check_column(self.frame, "clock", self.clock)
@@ -169,7 +161,7 @@ class Input:
         as_it_is = moment is given and self.computed is None
         if not as_it_is:
             sent[PARSED] = moment
-        wall = F.localtimestamp() if self._local else F.current_timestamp()
+        wall = F.localtimestamp() if self.local else F.current_timestamp()
         if self.clock is not None:
             wall = self._arrival
         if self.max_ahead is not None:
@@ -185,58 +177,101 @@ class Input:
         return _own(self.clock) if self.arrived is None else self.arrived
 
     @property
-    def _local(self) -> bool:
-        return isinstance(self.moments, TimestampNTZType)
+    def local(self) -> bool:
+        """Whether times have no zone."""
+        return isinstance(self.moments, T.TimestampNTZType)
 
-    def read(
-        self,
-        messages: DataFrame,
-        schema: dict[str, pl.DataType],
-        time_column: str | None,
-        ordered: bool = False,
-    ) -> tuple[Reader, DataFrame | KafkaRows]:
-        """How messages reach the workers: as rows, or as what holds them (files, offsets).
 
-        Args:
-            messages: The frame with all that is sent.
-            schema: Polars types of the columns that reach Python.
-            time_column: The column that holds the event time.
-            ordered: Whether the order of arrival counts, which parts of a file would mix up.
-        """
-        names = [name for name in self.frame.columns if name in schema]
-        derived = set(messages.columns) - {*names, columns.CLOCK, columns.FUTURE, NOW}
-        time = self.time
-        local = self._local
+@dataclass(frozen=True)
+class OperatorInput:
+    """One of an operator's inputs.
+
+    Attributes:
+        input: What is read.
+        sent: What is sent of each message, by name.
+        time: The column that holds the event time as Spark sends it; ``None`` where there is none.
+        used: The columns that something is computed with: a message is malformed where the text of
+            one isn't UTF-8.
+        name: Which input it is.
+        ordered: Whether the order of arrival counts.
+        follows: Whether its event time is as far as the watermark of the operator before, where
+            that follows from its time column; not where it goes by the clock when it is idle.
+    """
+
+    input: Input
+    sent: Sent
+    time: str | None = None
+    used: frozenset[str] = frozenset()
+    name: str = ""
+    ordered: bool = False
+    follows: bool = False
+
+    @classmethod
+    def of(cls, given: Input, sent: Sent, name: str = "") -> OperatorInput:
+        """An input, of which some columns are sent and what Spark decides about each message."""
+        time = given.flag(sent)
+        return cls(given, sent, time, name=name)
+
+    def without(self, names: Collection[str]) -> OperatorInput:
+        """The same, of which these columns aren't sent."""
+        # DataFrame.drop would take a key that another column differs from by capitals alone.
+        sent = {name: column for name, column in self.sent.items() if name not in names}
+        return replace(self, sent=sent)
+
+    @cached_property
+    def messages(self) -> DataFrame:
+        """All that is sent."""
+        return self.input.select(self.sent)
+
+    @cached_property
+    def schema(self) -> dict[str, pl.DataType]:
+        """Polars types of the columns that reach Python, without muntin's own."""
+        found = polars_schema(self.messages.schema)
+        return {name: dtype for name, dtype in found.items() if name not in OWN}
+
+    @cached_property
+    def read(self) -> tuple[Reader, DataFrame | KafkaRows]:
+        """How messages come out of what Spark sends, and that: rows, or files, or offsets."""
+        given, frame, local = self.input, self.input.frame, self.input.local
+        names = [name for name in frame.columns if name in self.schema]
+        derived = set(self.messages.columns) - {*names, columns.CLOCK, columns.FUTURE, NOW}
         # Spark writes a moment into the code that it generates, and then compiles that in every
         # batch.
-        asked = self.stamped or (self.max_ahead is not None and self.clock is None)
+        asked = given.stamped or (given.max_ahead is not None and given.clock is None)
         now = _batch_clock(zoneless=local) if asked else F.lit(0).cast("long")
-        read = {name: schema[name] for name in names}
-        flags = Flags(time_column, self.clock, self.max_ahead, self.stamped)
-        # Ranges come with one clock, and it is never the local one.
-        as_rows = ordered or self.arrived is not None
-        topics = None if as_rows or (local and asked) else columnar(self.frame)
-        if topics is not None and derived <= {columns.MALFORMED} and time_column == time:
+        wanted = {name: self.schema[name] for name in names}
+        flags = Flags(self.time, given.clock, given.max_ahead, given.stamped)
+        # Ranges come with one clock, and it is never the local one. Parts of a file would mix up
+        # the order of arrival.
+        as_rows = self.ordered or given.arrived is not None
+        topics = None if as_rows or (local and asked) else columnar(frame)
+        if topics is not None and derived <= {columns.MALFORMED} and self.time == given.time:
             marks = columns.MALFORMED if derived else None
-            return replace(topics.reader, wanted=read, flags=flags, marks=marks), topics.rows
+            rows, reader = topics
+            return replace(reader, wanted=wanted, flags=flags, marks=marks), rows
         # Files do, too, and what messages bring along of it is never the local one.
-        as_rows = as_rows or bool(derived) or (local and self.stamped)
-        found = None if as_rows else files(self.frame, now)
+        as_rows = as_rows or bool(derived) or (local and given.stamped)
+        found = None if as_rows else files(frame, now)
         if found is None:
-            return as_sent, messages
+            return as_sent, self.messages
         listed, root = found
-        return ParquetReader(read, root, flags), listed
+        return ParquetReader(wanted, root, flags), listed
+
+    @property
+    def columnar(self) -> bool:
+        """Whether the workers read the input's files themselves."""
+        return self.read[0] is not as_sent
 
 
 def _own(name: str) -> Column:
     return F.col(f"`{name}`")
 
 
-def _moment(given: Column, kind: DataType | None) -> Column:
+def _moment(given: Column, kind: T.DataType | None) -> Column:
     """An event time as a moment: texts are parsed, a day is its midnight, without a zone."""
-    if isinstance(kind, StringType):
+    if isinstance(kind, T.StringType):
         return F.try_to_timestamp(given)
-    if isinstance(kind, DateType):
+    if isinstance(kind, T.DateType):
         days = F.unix_date(given)
         # Beyond, Spark ends the query.
         return F.when(days.between(-_MOST_DAYS, _MOST_DAYS), given.cast("timestamp_ntz"))
@@ -244,11 +279,7 @@ def _moment(given: Column, kind: DataType | None) -> Column:
 
 
 def _batch_clock(*, zoneless: bool) -> Column:
-    """The batch's wall clock in microseconds; the same when the batch is repeated.
-
-    Args:
-        zoneless: Whether local time is meant, as ``timestamp_ntz`` has it.
-    """
+    """The batch's wall clock in microseconds; the same when the batch is repeated."""
     now = F.current_timestamp()
     return F.unix_micros(F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now)
 
@@ -287,7 +318,7 @@ def _check_column(frame: DataFrame, option: str, name: str) -> None:
         raise OptionError(option, name, "isn't a column", hint)
 
 
-def _check_time(option: str, time: str, kind: DataType | None, *more: type[DataType]) -> None:
+def _check_time(option: str, time: str, kind: T.DataType | None, *more: type[T.DataType]) -> None:
     if kind is not None and not isinstance(kind, (*_TIMES, *more)):
         hint = "cast it first, for example with timestamp_seconds(), timestamp_millis() or cast()"
         raise OptionError(option, time, f"has type {kind.simpleString()}, not timestamp", hint)

@@ -2,14 +2,13 @@
 
 Polars reads lines of JSON in columns and is strict: a value of another type than the column's is
 an error, of the whole call. So a block that fails is divided until what can't be read stands alone.
-What a message becomes depends on nothing but itself, whatever it was read with.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,37 +39,22 @@ class JsonPayloads:
     zone: SessionZone
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """Payloads as columns.
-
-        Args:
-            values: One JSON object each.
-
-        Returns:
-            A row a payload, and which payloads couldn't be read: those that aren't one JSON object
-            (also ``None`` and nothing), and those with a member of another type than its column.
-            Their rows are null.
-        """
-        return _decode(values, self.columns, self.zone)
-
-
-def _decode(
-    values: Sequence[bytes | None], schema: Mapping[str, pl.DataType], zone: SessionZone
-) -> tuple[pl.DataFrame, pl.Series]:
-    lines, given = [*filter(None, values)], np.arange(len(values))
-    if len(lines) < len(values):
-        given = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
-    # A column that no message has: without any, Polars would count no rows.
-    raw = pl.Schema({name: _as_read(dtype) for name, dtype in schema.items()} | {"": pl.Boolean()})
-    blocks = list(_blocks(lines, given, raw))
-    if not blocks:
-        whole = pl.DataFrame(schema=pl.Schema(schema)).clear(len(values))
-        return whole, pl.repeat(True, len(values), eager=True)
-    rows = np.concatenate([where for _, where in blocks])
-    found, bad = typed(pl.concat([frame for frame, _ in blocks]), schema, zone)
-    if len(rows) < len(values):
-        whole = spread(found.with_columns(bad.alias(_BAD)), rows, len(values))
-        found, bad = whole.drop(_BAD), whole[_BAD].fill_null(True)
-    return sound(found, bad), bad
+        """See ``Payloads``; a member of another type than its column can't be read either."""
+        lines, given = [*filter(None, values)], np.arange(len(values))
+        if len(lines) < len(values):
+            given = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
+        raw = {name: _as_read(dtype) for name, dtype in self.columns.items()}
+        # A column that no message has: without any, Polars would count no rows.
+        blocks = list(_blocks(lines, given, pl.Schema({**raw, "": pl.Boolean()})))
+        if not blocks:
+            whole = pl.DataFrame(schema=self.columns).clear(len(values))
+            return whole, pl.repeat(True, len(values), eager=True)
+        rows = np.concatenate([where for _, where in blocks])
+        found, bad = typed(pl.concat([frame for frame, _ in blocks]), self.columns, self.zone)
+        if len(rows) < len(values):
+            whole = spread(found.with_columns(bad.alias(_BAD)), rows, len(values))
+            found, bad = whole.drop(_BAD), whole[_BAD].fill_null(True)
+        return sound(found, bad), bad
 
 
 def _blocks(

@@ -31,7 +31,7 @@ from muntin.spark.sources.flags import Flags
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 from muntin.spark.sources.json_payloads import JsonPayloads
 from muntin.spark.sources.kafka_client import of_connector, of_librdkafka, refuse_unknown
-from muntin.spark.sources.kafka_columns import MALFORMED, Columnar, KafkaReader
+from muntin.spark.sources.kafka_columns import MALFORMED, KafkaReader, messages
 from muntin.spark.sources.kafka_ranges import KafkaRows, Topics, starting_of
 from muntin.spark.sources.payloads import Payloads, UnreadableError
 from muntin.spark.sources.protobuf_payloads import ProtobufPayloads
@@ -78,7 +78,7 @@ class Kafka:
             SettingError: When Spark's Kafka connector is nowhere.
             SourceError: When the schema registry doesn't know the topic, or doesn't answer.
         """
-        return self._with_schema()._read(spark, streaming=True)
+        return self._read(spark, streaming=True)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """What the topics hold now, as a batch DataFrame.
@@ -87,18 +87,15 @@ class Kafka:
             SettingError: When Spark's Kafka connector is nowhere.
             SourceError: When the schema registry doesn't know the topic, or doesn't answer.
         """
-        return self._with_schema()._read(spark, streaming=False)
-
-    def _with_schema(self) -> Kafka:
-        """The same, with the registry's newest schema where none is given."""
-        if self.registry is None or self.schema is not None or self.message is not None:
-            return self
-        return replace(self, schema=self.registry.latest(self.topics[0]))
+        return self._read(spark, streaming=False)
 
     def _read(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
-        if self.in_columns():
-            return self._columnar(spark, streaming=streaming)
-        return self._load(spark, spark.readStream if streaming else spark.read)
+        given = self
+        if self.registry is not None and self.schema is None and self.message is None:
+            given = replace(self, schema=self.registry.latest(self.topics[0]))
+        if given.in_columns():
+            return given._columnar(spark, streaming=streaming)
+        return given._load(spark, spark.readStream if streaming else spark.read)
 
     def in_columns(self) -> bool:
         """Whether the workers read the topics themselves; Spark's connector does otherwise.
@@ -145,7 +142,7 @@ class Kafka:
             except UnreadableError as error:
                 return OptionError("schema", self.schema, str(error), hint)
         elif self.columns is not None:
-            for name, dtype in polars_schema(_struct(self.columns)).items():
+            for name, dtype in polars_schema(_as_struct(self.columns)).items():
                 if not readable(dtype):
                     problem = "has a type that isn't read in columns"
                     return OptionError("columns", name, problem, hint)
@@ -173,17 +170,17 @@ class Kafka:
     def _columnar(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         client, lossy = of_librdkafka(self.servers, self.options)
         topics = Topics(self.topics, starting_of(self.starting), self.per_batch, client, lossy)
-        payload = self._payloads(str(spark.conf.get(ZONE_SETTING)))
-        schema = self._schema()
+        struct = self._struct()
+        payload = None
+        if struct is not None:
+            payload = self._payloads(struct, str(spark.conf.get(ZONE_SETTING)))
+        schema = self._schema(struct)
         wanted = dict(polars_schema(schema))
         reader = KafkaReader(client, payload, wanted, Flags(None, None, None), lossy)
-        return Columnar(KafkaRows(spark, topics, streaming), reader).frame(schema)
+        return messages(KafkaRows(spark, topics, streaming), reader, schema)
 
-    def _payloads(self, zone: str) -> Payloads | None:
-        """What workers decode payloads by; ``None`` where these stay as they are."""
-        struct = self._struct()
-        if struct is None:
-            return None
+    def _payloads(self, struct: StructType, zone: str) -> Payloads:
+        """What workers decode payloads by."""
         columns = dict(polars_schema(struct))
         if self.message is not None:
             return ProtobufPayloads(self.message, columns, self.registry is not None)
@@ -199,18 +196,17 @@ class Kafka:
         return (JsonPayloads if self.form == "json" else CsvPayloads)(columns, known)
 
     def _struct(self) -> StructType | None:
-        """A payload's columns, as workers read them."""
+        """A payload's columns, as workers read them; ``None`` where it stays as it is."""
         if self.message is not None:
             return self.message.struct()
         if self.form == "avro":
             return record(str(self.schema)).struct()
-        return None if self.columns is None else _struct(self.columns)
+        return None if self.columns is None else _as_struct(self.columns)
 
-    def _schema(self) -> StructType:
+    def _schema(self, payload: StructType | None) -> StructType:
         """The columns that workers read: the payload's, Kafka's own, what is malformed."""
         own = [name for name in _TYPES if name != "headers" or self.headers]
-        ours = _struct(", ".join(f"`{name}` {_TYPES[name]}" for name in own))
-        payload = self._struct()
+        ours = _as_struct(", ".join(f"`{name}` {_TYPES[name]}" for name in own))
         if payload is None:
             return ours
         _refuse_malformed(payload.names)
@@ -245,7 +241,7 @@ class Kafka:
             fields = frame.select(value.alias(_PARSED)).select(f"{_PARSED}.*").columns
             nothing = [F.col(_PARSED)[name].isNull() for name in fields]
             return value, reduce(Column.__and__, nothing, F.lit(True))
-        wanted, form = _struct(self.columns), cast('Literal["json", "csv"]', self.form)
+        wanted, form = _as_struct(self.columns), cast('Literal["json", "csv"]', self.form)
         parse: Any = F.from_json if form == "json" else F.from_csv
         schema = StructType(wanted.fields).add(_CORRUPT, "string")
         # CSV takes a schema only as text.
@@ -339,11 +335,7 @@ def kafka(
 
 
 def _refuse_schema(
-    form: Form,
-    schema: Any,
-    registry: str | None,
-    topics: Sequence[str],
-    reader: Reader | None,
+    form: Form, schema: Any, registry: str | None, topics: Sequence[str], reader: Reader | None
 ) -> None:
     """Options of formats with a schema that don't fit together."""
     # A registry knows the schema of Avro, and of Protobuf a text that only a compiler reads.
@@ -366,7 +358,7 @@ def _refuse_schema(
         raise OptionError("schema", schema, "isn't clear for several topics", hint)
 
 
-def _struct(columns: str | StructType | None) -> StructType:
+def _as_struct(columns: str | StructType | None) -> StructType:
     if isinstance(columns, StructType):
         return columns
     return cast(StructType, StructType.fromDDL(str(columns)))

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from muntin.engine.utf8 import marked, text, unchecked
 from muntin.spark.host.internals.plans import remember, remembered
@@ -100,26 +100,19 @@ class KafkaReader:
         return marked(frame, garbled)
 
 
-@dataclass(frozen=True)
-class Columnar:
-    """What a DataFrame of topics was made of, for a reader that reads them itself."""
-
-    rows: KafkaRows
-    reader: KafkaReader
-
-    def frame(self, schema: StructType) -> DataFrame:
-        """The messages as a DataFrame, which remembers what it was made of."""
-        wanted, payload = self.reader.wanted, self.reader.payload
-        texts = {"key"} & (wanted.keys() - (payload.columns.keys() if payload else set()))
-        reader = replace(self.reader, wanted={**wanted, **dict.fromkeys(texts, pl.Binary())})
-        frame = self.rows.mapInArrow(MessageReader(reader, schema), schema)
-        remember(frame, _MADE_OF, self)
-        return frame
+def messages(rows: KafkaRows, reader: KafkaReader, schema: StructType) -> DataFrame:
+    """The messages of topics as a DataFrame, which remembers what it was made of."""
+    payload = set() if reader.payload is None else reader.payload.columns.keys()
+    texts = {"key"} & (reader.wanted.keys() - payload)
+    as_bytes = replace(reader, wanted={**reader.wanted, **dict.fromkeys(texts, pl.Binary())})
+    frame = rows.mapInArrow(MessageReader(as_bytes, schema, texts), schema)
+    remember(frame, _MADE_OF, (rows, reader))
+    return frame
 
 
-def columnar(frame: DataFrame) -> Columnar | None:
+def columnar(frame: DataFrame) -> tuple[KafkaRows, KafkaReader] | None:
     """What a DataFrame was made of, where it is a topic's and nothing else."""
-    found: Columnar | None = remembered(frame, _MADE_OF)
+    found: tuple[KafkaRows, KafkaReader] | None = remembered(frame, _MADE_OF)
     return found
 
 
@@ -129,18 +122,17 @@ class MessageReader:
 
     read: KafkaReader
     schema: StructType
+    texts: set[str]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The messages of ranges."""
-        texts = {name for name, dtype in self.read.wanted.items() if dtype == pl.Binary}
-        texts &= {f.name for f in self.schema.fields if isinstance(f.dataType, StringType)}
         held = [
-            StructField(f.name, BinaryType() if f.name in texts else f.dataType, f.nullable)
+            StructField(f.name, BinaryType() if f.name in self.texts else f.dataType, f.nullable)
             for f in self.schema.fields
         ]
         for frame in self.read(batches):
             for batch in to_batches(frame, StructType(held)):
-                yield unchecked(batch, texts)
+                yield unchecked(batch, self.texts)
 
 
 def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:

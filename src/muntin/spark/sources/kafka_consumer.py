@@ -11,9 +11,9 @@ import json
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,8 +52,7 @@ PartitionName = tuple[str, int]
 _CONSUMERS: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """Messages of one partition, from the first offset to before the end."""
 
     topic: str
@@ -65,6 +64,11 @@ class Range:
     def place(self) -> PartitionName:
         """The topic and the partition."""
         return self.topic, self.partition
+
+    @property
+    def size(self) -> int:
+        """How many messages there are, at most: some offsets have none."""
+        return self.end - self.start
 
 
 @dataclass
@@ -125,7 +129,7 @@ def read(
     """
     group: list[Range] = []
     for one in ranges:
-        if group and sum(r.end - r.start for r in group) + one.end - one.start > _MESSAGES:
+        if group and sum(r.size for r in (*group, one)) > _MESSAGES:
             yield from _Reading(client, lossy, group, fields).messages()
             group = []
         group.append(one)
@@ -195,7 +199,7 @@ class _Reading:
         Messages are objects that Python's collector counts, and walks over again and again though
         none of them is part of a cycle. That takes longer than to read them, so it rests.
         """
-        left = sum(one.end - one.start for one in self.open.values())
+        left = sum(one.size for one in self.open.values())
         collects = gc.isenabled()
         gc.disable()
         try:
@@ -232,9 +236,9 @@ class _Reading:
         last = messages[-1].offset()
         if last >= one.end - 1:
             self._close(place)
-            messages = messages[: bisect_left(messages, one.end, key=_offset_of)]
+            messages = messages[: bisect_left(messages, one.end, key=lambda m: m.offset())]
         else:
-            self.open[place] = replace(one, start=last + 1)
+            self.open[place] = one._replace(start=last + 1)
         self.found[place].add(messages, self.getters)
 
     def _close(self, place: PartitionName) -> None:
@@ -281,11 +285,11 @@ class _Reading:
         if low >= lost.end:
             self._close(lost.place)
         else:
-            self.open[lost.place] = replace(lost, start=low)
+            self.open[lost.place] = lost._replace(start=low)
 
     def _rest(self) -> str:
-        return ", ".join(f"{r.topic}[{r.partition}] {r.start}–{r.end - 1}" for r in
-                         self.open.values())  # fmt: skip
+        left = self.open.values()
+        return ", ".join(f"{r.topic}[{r.partition}] {r.start}–{r.end - 1}" for r in left)
 
 
 def _without_gaps(messages: Sequence[Any]) -> bool:
@@ -306,7 +310,3 @@ def _runs(came: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 def _place_of(message: Any) -> PartitionName:
     return message.topic(), message.partition()
-
-
-def _offset_of(message: Any) -> int:
-    return int(message.offset())

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,7 @@ from muntin.spark.host.internals.versions import (
     SupportsTriggerAvailableNow,
 )
 from muntin.spark.host.packed import PackedTask
-from muntin.spark.sources.kafka_consumer import QUIET
+from muntin.spark.sources.kafka_consumer import QUIET, Range
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Offsets = dict[str, dict[str, int]]
@@ -187,8 +187,8 @@ def within(start: Offsets, newest: Offsets, limit: int) -> Offsets:
     }  # fmt: skip
 
 
-def ranges_of(start: Offsets, end: Offsets) -> list[tuple[str, int, int, int]]:
-    """What lies between two offsets: topic, partition, first offset, the one behind the last."""
+def ranges_of(start: Offsets, end: Offsets) -> list[Range]:
+    """What lies between two offsets."""
     found = []
     for topic in sorted(start.keys() | end.keys()):
         for p in sorted(start.get(topic, {}).keys() | end.get(topic, {}).keys(), key=int):
@@ -201,23 +201,22 @@ def ranges_of(start: Offsets, end: Offsets) -> list[tuple[str, int, int, int]]:
                     "was made anew; start with a new checkpoint folder"
                 )
             if behind > first:
-                found.append((topic, int(p), first, behind))
+                found.append(Range(topic, int(p), first, behind))
     return found
 
 
-def shares(
-    ranges: Sequence[tuple[str, int, int, int]], tasks: int
-) -> list[list[tuple[str, int, int, int]]]:
+def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
     """Ranges cut into parts of like size, one a task, in their order."""
-    whole = sum(end - start for _, _, start, end in ranges)
+    whole = sum(one.size for one in ranges)
     count = max(1, min(tasks, whole // _MESSAGES_OF_A_TASK))
-    found: list[list[tuple[str, int, int, int]]] = [[] for _ in range(count)]
+    found: list[list[Range]] = [[] for _ in range(count)]
     done = 0
-    for topic, p, start, end in ranges:
-        while start < end:
+    for one in ranges:
+        start = one.start
+        while start < one.end:
             task = done * count // whole
-            cut = min(end, start + -(-(task + 1) * whole // count) - done)
-            found[task].append((topic, p, start, cut))
+            cut = min(one.end, start + -(-(task + 1) * whole // count) - done)
+            found[task].append(one._replace(start=start, end=cut))
             done, start = done + cut - start, cut
     return [part for part in found if part]
 
@@ -225,21 +224,12 @@ def shares(
 class _Ranges(InputPartition):
     """What one task reads."""
 
-    def __init__(self, ranges: Sequence[tuple[str, int, int, int]], now: int) -> None:
+    def __init__(self, ranges: Sequence[Range], now: int) -> None:
         self.rows = [(*one, now) for one in ranges]
 
 
-def _run(task: Task, part: InputPartition) -> Iterator[pa.RecordBatch]:
-    if not isinstance(part, _Ranges):
-        # A batch frame without any partition is asked for rows all the same.
-        return iter(())
-    columns = zip(*part.rows, strict=True)
-    arrays = [pa.array(values, f.type) for values, f in zip(columns, RANGES, strict=True)]
-    return task(iter([pa.RecordBatch.from_arrays(arrays, schema=RANGES)]))
-
-
-class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches on the driver; ``read`` runs in a worker."""
+class _Reader:
+    """Plans ranges on the driver; ``read`` runs in a worker."""
 
     def __init__(self, topics: Topics, task: Task, tasks: int) -> None:
         self.topics, self.task, self.tasks = topics, task, tasks
@@ -252,6 +242,25 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._broker is None:
             self._broker = Broker(self.topics)
         return self._broker
+
+    def planned(self, start: Offsets, end: Offsets, now: int) -> Sequence[InputPartition]:
+        ranges = ranges_of(start, end)
+        return [_Ranges(part, now) for part in shares(ranges, self.tasks)] if ranges else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, _Ranges):
+            # A batch frame without any partition is asked for rows all the same.
+            return iter(())
+        columns = zip(*partition.rows, strict=True)
+        arrays = [pa.array(values, f.type) for values, f in zip(columns, RANGES, strict=True)]
+        return self.task(iter([pa.RecordBatch.from_arrays(arrays, schema=RANGES)]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_broker": None}
+
+
+class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A batch goes up to what there is, or to so many messages."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return {"ends": self.broker.first(), "now": 0}
@@ -277,31 +286,14 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self.broker.latest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        ranges = ranges_of(ends_of(start), ends_of(end))
-        now = end.get("now", 0)
-        return [_Ranges(part, now) for part in shares(ranges, self.tasks)] if ranges else []
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _run(self.task, partition)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_broker": None}
+        return self.planned(ends_of(start), ends_of(end), end.get("now", 0))
 
 
-class _Batch(DataSourceReader):
+class _Batch(_Reader, DataSourceReader):
     """Everything that the topics hold when the query is planned."""
 
-    def __init__(self, topics: Topics, task: Task, tasks: int) -> None:
-        self.topics, self.task, self.tasks = topics, task, tasks
-
     def partitions(self) -> Sequence[InputPartition]:
-        broker = Broker(self.topics)
-        ranges = ranges_of(broker.first(), broker.latest())
-        now = time.time_ns() // 1000
-        return [_Ranges(part, now) for part in shares(ranges, self.tasks)] if ranges else []
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _run(self.task, partition)
+        return self.planned(self.broker.first(), self.broker.latest(), time.time_ns() // 1000)
 
 
 @dataclass(frozen=True)
@@ -312,14 +304,10 @@ class KafkaRows:
     topics: Topics
     streaming: bool
 
-    def mapInArrow(self, task: Task, schema: StructType | str) -> DataFrame:  # noqa: N802
+    def mapInArrow(self, task: Task, schema: StructType) -> DataFrame:  # noqa: N802
         """What a function makes of the ranges, which it gets as rows of ``RANGES``."""
         topics, tasks, packed = self.topics, _tasks(self.spark), PackedTask(task)
-        made = (
-            schema
-            if isinstance(schema, StructType)
-            else cast(StructType, StructType.fromDDL(schema))
-        )
+        made = schema
         format_name = f"{NAME}_{uuid.uuid4().hex[:12]}"
 
         class Ranges(DataSource):

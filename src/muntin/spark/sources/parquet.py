@@ -41,19 +41,10 @@ SETTING = "spark.muntin.readParquet"
 
 # Options that decide which files are read, not what is in them.
 _LISTING = {
-    "path",
-    "maxfilespertrigger",
-    "maxbytespertrigger",
-    "latestfirst",
-    "maxfileage",
-    "filenameonly",
-    "cleansource",
-    "sourcearchivedir",
-    "pathglobfilter",
-    "recursivefilelookup",
-    "modifiedbefore",
+    "path", "maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "filenameonly",
+    "cleansource", "sourcearchivedir", "pathglobfilter", "recursivefilelookup", "modifiedbefore",
     "modifiedafter",
-}
+}  # fmt: skip
 # Settings under which Spark reads files otherwise than they are written.
 _UNUSUAL = (
     "spark.sql.files.ignoreCorruptFiles",

@@ -9,6 +9,9 @@ import polars as pl
 
 # A message whose list has more items than this is malformed: they are read one after the other.
 MOST_ITEMS = 100_000
+# What a registry's serializers write before each payload: a byte of nothing, and four of the
+# schema's number, the most significant first.
+HEAD = 5
 
 
 class UnreadableError(ValueError):
@@ -28,5 +31,6 @@ class Payloads(Protocol):
         What a payload becomes depends on nothing but itself, whatever it is decoded with.
 
         Returns:
-            A row a payload, and which payloads couldn't be read: their rows are null.
+            A row a payload, and which payloads couldn't be read: null, or not what their form and
+            their schema say. Their rows are null.
         """

@@ -1,22 +1,23 @@
 """Protobuf payloads as columns: a field of many messages in a few steps.
 
 The next field of all messages is read at once, whichever it is in each of them: writers send
-fields in one order, so that there are about as many steps as fields. What a message becomes depends
-on nothing but itself. A field that isn't known is passed over, as Protobuf has it.
+fields in one order, so that there are about as many steps as fields. A field that isn't known is
+passed over, as Protobuf has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import polars as pl
 
 from muntin.engine.utf8 import text
-from muntin.spark.sources.byte_cursor import ByteCursor, Numbers, chunks, given
+from muntin.spark.sources.byte_cursor import ByteCursor, Numbers, decoded, given
 from muntin.spark.sources.lists import list_of, without_repeats
-from muntin.spark.sources.payloads import MOST_ITEMS
+from muntin.spark.sources.payloads import HEAD, MOST_ITEMS
 from muntin.spark.sources.protobuf_schema import ProtoField, ProtoMessage, ProtoType
 from muntin.spark.sources.protobuf_values import (
     FIXED,
@@ -28,13 +29,11 @@ from muntin.spark.sources.protobuf_values import (
     packed,
     wire_of,
 )
-from muntin.spark.sources.text_values import sound, spread
+from muntin.spark.sources.text_values import spread
 
 _MICROS = 1_000_000
 # Beyond, times aren't so many microseconds.
 _SECONDS = (2**63 - 1) // _MICROS - 1
-# The byte of nothing, and four of the schema's number.
-_HEAD = 5
 
 
 @dataclass(frozen=True)
@@ -52,34 +51,16 @@ class ProtobufPayloads:
     registered: bool = False
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """Payloads as columns.
-
-        Args:
-            values: One message each.
-
-        Returns:
-            A row a payload, and which payloads couldn't be read: those that are null, end within a
-            field, have a value that its type doesn't have, lack what is required, or are of another
-            type by what stands before them. Their rows are null.
-        """
-        frames, wrong = [pl.DataFrame(schema=self.columns)], [pl.Series([], dtype=pl.Boolean)]
+        """See ``Payloads``; what stands before a message has to name its type."""
         messages, bad = given(values)
-        head = _place(self.message.place) if self.registered else b""
+        skip = 0
         if self.registered:
-            bad = bad | ~_headed(messages, head)
-        sizes = np.fromiter(map(len, messages), np.int64, len(values))
-        skip = _HEAD + len(head) if self.registered else 0
-        for first, end in chunks(sizes):
-            cursor = ByteCursor.over(messages[first:end], sizes[first:end], skip)
-            cursor.mark(slice(None), bad[first:end])
-            read = read_message(cursor, self.message.kind)
-            rows = pl.Series(cursor.wrong())
-            frames.append(sound(read.cast(pl.Schema(self.columns)), rows))
-            wrong.append(rows)
-        return pl.concat(frames), pl.concat(wrong)
+            head = _place(self.message.place)
+            bad, skip = bad | ~_headed(messages, head), HEAD + len(head)
+        return decoded(messages, bad, self.columns, partial(_read, kind=self.message.kind), skip)
 
 
-def read_message(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
+def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
     """Messages whose bytes are those of a cursor, as columns."""
     slots = [(_Many if field.repeated else _One)(cursor, field) for field in kind.fields]
     takers = {number: slot for slot in slots for number in slot.tags}
@@ -95,8 +76,7 @@ def read_message(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
         if steps == MOST_ITEMS:
             cursor.mark(going, cursor.at[going] < cursor.end[going])
         going = going[cursor.at[going] < cursor.end[going]]
-    for slot in slots:
-        _choose(slot, [one for one in slots if one.field.choice == slot.field.choice != ""])
+    _choose([slot for slot in slots if isinstance(slot, _One) and slot.field.choice])
     return pl.DataFrame({slot.field.name: slot.column() for slot in slots})
 
 
@@ -117,10 +97,6 @@ def _pass_over(cursor: ByteCursor, going: Numbers, tags: Numbers, unknown: Numbe
 
 class _One:
     """A field of which a message has one value, or none.
-
-    Args:
-        cursor: The messages.
-        field: The field.
 
     Attributes:
         last: In which step a message's value was taken; 0 where there is none.
@@ -197,11 +173,11 @@ class _Many:
         return without_repeats(listed) if self.field.map else listed
 
 
-def _choose(slot: _One | _Many, others: Sequence[_One | _Many]) -> None:
+def _choose(slots: Sequence[_One]) -> None:
     """Of fields that exclude each other, only the last one that a message has counts."""
-    if isinstance(slot, _One):
-        for other in others:
-            if isinstance(other, _One):
+    for slot in slots:
+        for other in slots:
+            if other.field.choice == slot.field.choice:
                 other.last[other.last < slot.last] = 0
 
 
@@ -227,7 +203,7 @@ def _values(cursor: ByteCursor, kind: ProtoType, raw: Numbers) -> tuple[pl.Serie
 
 def _messages(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, Numbers]:
     """Messages within messages, or what Google's own stand for."""
-    frame = read_message(cursor, kind)
+    frame = _read(cursor, kind)
     wrong = cursor.wrong()
     if kind.made == "value":
         return frame.to_series(), wrong
@@ -261,4 +237,4 @@ def _headed(messages: Sequence[bytes], head: bytes) -> Numbers:
     """Which messages begin as a registry's serializers let them."""
     held = pl.Series(messages, dtype=pl.Binary)
     begins = held.bin.head(1).eq_missing(pl.Series([b"\0"]))
-    return (begins & held.bin.slice(_HEAD, len(head)).eq_missing(pl.Series([head]))).to_numpy()
+    return (begins & held.bin.slice(HEAD, len(head)).eq_missing(pl.Series([head]))).to_numpy()

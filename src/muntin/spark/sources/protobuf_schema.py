@@ -11,21 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DayTimeIntervalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from muntin.model.errors import OptionError
 
@@ -36,16 +22,16 @@ _KINDS = {
     16: "sfixed64", 17: "sint32", 18: "sint64",
 }  # fmt: skip
 # Without a sign, a number takes the next larger type.
-_COLUMNS: dict[str, DataType] = {
-    "double": DoubleType(), "float": FloatType(), "bool": BooleanType(), "string": StringType(),
-    "bytes": BinaryType(), "enum": StringType(),
-    **dict.fromkeys(("int32", "sint32", "sfixed32"), IntegerType()),
+_COLUMNS: dict[str, T.DataType] = {
+    "double": T.DoubleType(), "float": T.FloatType(), "bool": T.BooleanType(),
+    "bytes": T.BinaryType(), **dict.fromkeys(("string", "enum"), T.StringType()),
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), T.IntegerType()),
     **dict.fromkeys(
-        ("int64", "sint64", "sfixed64", "uint32", "fixed32", "uint64", "fixed64"), LongType()
+        ("int64", "sint64", "sfixed64", "uint32", "fixed32", "uint64", "fixed64"), T.LongType()
     ),
 }  # fmt: skip
 _GOOGLES = "google.protobuf."
-_MADE = {"Timestamp": TimestampType(), "Duration": DayTimeIntervalType()}
+_MADE = {"Timestamp": T.TimestampType(), "Duration": T.DayTimeIntervalType()}
 _WRAPPERS = (
     "BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value",
     "StringValue", "UInt32Value", "UInt64Value",
@@ -74,7 +60,7 @@ class ProtoField:
     name: str
     number: int
     kind: ProtoType
-    column: DataType
+    column: T.DataType
     repeated: bool = False
     map: bool = False
     present: bool = True
@@ -97,7 +83,7 @@ class ProtoType:
     """
 
     kind: str
-    column: DataType
+    column: T.DataType
     fields: tuple[ProtoField, ...] = ()
     symbols: tuple[tuple[int, str], ...] = ()
     made: str = ""
@@ -117,21 +103,14 @@ class ProtoMessage:
     kind: ProtoType
     place: tuple[int, ...]
 
-    def struct(self) -> StructType:
+    def struct(self) -> T.StructType:
         """Its columns."""
-        assert isinstance(self.kind.column, StructType)
+        assert isinstance(self.kind.column, T.StructType)
         return self.kind.column
 
 
 def message_of(schema: Any) -> ProtoMessage:
-    """The message that a schema describes.
-
-    Args:
-        schema: A generated class, or the path of a file of descriptors, ``#`` and a message's name.
-
-    Raises:
-        OptionError: When it describes none.
-    """
+    """The message of a generated class, or of a file of descriptors and a name in it."""
     found = schema.DESCRIPTOR if hasattr(schema, "DESCRIPTOR") else _of_file(schema)
     kind = _message(found, ())
     if kind is None:
@@ -197,9 +176,7 @@ def _message(descriptor: Any, around: Sequence[str]) -> ProtoType | None:
         return ProtoType("message", _MADE[own], fields, made=own.lower())
     if google and own in _WRAPPERS:
         return ProtoType("message", fields[0].column, fields, made="value")
-    struct = StructType()
-    for field in fields:
-        struct.add(field.name, field.column)
+    struct = T.StructType([T.StructField(field.name, field.column) for field in fields])
     return ProtoType("message", struct, fields)
 
 
@@ -212,9 +189,9 @@ def _field(field: Any, around: Sequence[str]) -> ProtoField | None:
     column = kind.column
     if entries:
         key, value = (kind.fields[n].column for n in (0, 1))
-        column = MapType(key, value)
+        column = T.MapType(key, value)
     elif field.is_repeated:
-        column = ArrayType(column)
+        column = T.ArrayType(column)
     choice = field.containing_oneof
     return ProtoField(
         field.name,

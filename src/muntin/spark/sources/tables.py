@@ -16,11 +16,12 @@ from muntin.model.pipeline import Column, DeclaredTable, quoted
 from muntin.model.placeholders import filled
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sinks.delta import to_delta
-from muntin.spark.sinks.files import Sink, to_duckdb
+from muntin.spark.sinks.duckdb import to_duckdb
 from muntin.spark.sinks.iceberg import to_iceberg
 from muntin.spark.sinks.kafka import to_kafka
 from muntin.spark.sinks.parquet import to_parquet
 from muntin.spark.sinks.postgres import to_postgres
+from muntin.spark.sinks.sink import Sink
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
 from muntin.spark.sources.kafka import Kafka, kafka
 
@@ -39,11 +40,7 @@ class Surroundings:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def options(self, table: DeclaredTable) -> dict[str, str]:
-        """A table's options with their placeholders replaced.
-
-        Raises:
-            OptionError: When one has no value, or a secret isn't one.
-        """
+        """A table's options with their placeholders replaced."""
         return {
             name: filled(name, value, self.given, self.environment)
             for name, value in table.options.items()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muntin.spark.host.watchers import Kept, Shown, Watcher
+from muntin.spark.host.watchers import RefCounted, Shown, Watcher
 
 PATIENCE = 30.0
 
@@ -34,7 +34,7 @@ def test_the_newest_wait_for_one_who_is_slow_and_all_is_given_back() -> None:
         seen.append(n)
 
     def show(n: int) -> None:
-        kept = Kept(lambda: given_back.append(n))
+        kept = RefCounted(lambda: given_back.append(n))
         watcher.show(Shown(n, (n,), kept))
         kept.done()  # as the query, which is done with a batch before those who watch
 
@@ -64,7 +64,7 @@ def test_what_one_raises_is_logged_and_counted(caplog: pytest.LogCaptureFixture)
     seen: list[int] = []
     watcher = Watcher(look, most=10)
     for n in range(4):
-        kept = Kept(fail)
+        kept = RefCounted(fail)
         watcher.show(Shown(n, (n,), kept))
         kept._users -= 1
     assert watcher.settle(PATIENCE)

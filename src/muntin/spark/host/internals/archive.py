@@ -59,14 +59,7 @@ def scratch() -> Path | None:
 
 
 def keep(path: Path) -> Path | None:
-    """End this process's JVM, which writes the archive, and keep that under its name.
-
-    Args:
-        path: What ``recording`` got.
-
-    Returns:
-        The archive; ``None`` where the JVM has written none.
-    """
+    """End this process's JVM, and keep the archive that it has written, if it has."""
     gateway = SparkContext._gateway
     process = getattr(gateway, "proc", None)
     if gateway is None or process is None:

@@ -35,10 +35,6 @@ def home(spark: SparkSession, checkpoint: str) -> str:
 
     The state of a query that goes on with another number of shards is written anew below its
     folder, and counts from when the file beside it says that it is whole.
-
-    Args:
-        spark: The session.
-        checkpoint: The folder of a query, that may not be there yet.
     """
     whole = [name.removesuffix(_WHOLE) for name in _counting(spark, f"{checkpoint}/{MOVED}")]
     newest = max((name for name in whole if name.isdigit()), key=int, default=None)
@@ -71,13 +67,7 @@ def next_home(spark: SparkSession, checkpoint: str) -> str:
 
 
 def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
-    """Let the query go on from what was written anew, and delete the state that it had.
-
-    Args:
-        spark: The session.
-        checkpoint: The folder of the query.
-        new: What ``next_home`` gave.
-    """
+    """Let the query go on from what was written anew, and delete the state that it had."""
     old = HadoopPath(spark, home(spark, checkpoint))
     part = HadoopPath(spark, f"{new}.part")
     part.write(f"{new} takes the place of {old}\n")
@@ -95,10 +85,6 @@ def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
 
     The first is a version, the second what holds for the whole query as JSON, and then there is one
     for each source.
-
-    Args:
-        spark: The session.
-        checkpoint: The folder of a query, that may not be there yet.
 
     Returns:
         The lines; ``None`` where no batch was planned, or nothing can be seen of it.
@@ -128,26 +114,14 @@ def _offsets_read(spark: SparkSession, checkpoint: str) -> list[str] | None:
 
 
 def changed_operators(error: str) -> tuple[int, int] | None:
-    """How many operators a checkpoint has, and how many its query now.
-
-    Args:
-        error: What Spark says of a query that ended.
-
-    Returns:
-        The numbers; ``None`` where that isn't why it ended.
-    """
+    """How many operators a checkpoint has, and its query now, if the query ended by that."""
     _, found, rest = error.partition("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")
     was, _, now = rest.partition("Stateful operators in current batch:")
     return (was.count("OperatorId:"), now.count("OperatorId:")) if found else None
 
 
 def query_of(spark: SparkSession, checkpoint: str) -> str:
-    """By what Spark knows the query of a checkpoint, through all its starts.
-
-    Args:
-        spark: The session.
-        checkpoint: The folder of a query that was started.
-    """
+    """By what Spark knows the query of a checkpoint, through all its starts."""
     text = spark.read.text(f"{home(spark, checkpoint)}/metadata", wholetext=True).collect()[0][0]
     return str(json.loads(text)["id"])
 

@@ -49,11 +49,7 @@ class HadoopPath:
                 yield self / str(one.getPath().getName())
 
     def read(self) -> str:
-        """The text of a file.
-
-        Raises:
-            Py4JJavaError: When it can't be read.
-        """
+        """The text of a file."""
         stream = self._files.open(self._path)
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
@@ -73,11 +69,7 @@ class HadoopPath:
         self._files.delete(self._path, True)
 
     def rename(self, to: HadoopPath) -> None:
-        """Give it another name in the same store, if it hasn't it already.
-
-        Raises:
-            OSError: When the store didn't.
-        """
+        """Give it another name in the same store, if it hasn't it already."""
         if str(self) != str(to) and not self._files.rename(self._path, to._path):
             raise OSError(f"{self} couldn't be renamed to {to}")
 

@@ -54,6 +54,12 @@ def shares_python(spark: SparkSession) -> bool:
     return here and context.pythonExec == sys.executable
 
 
+def local_cores(master: str) -> int | None:
+    """How many cores ``local[4]`` says; ``None`` where it says no number."""
+    inside = master.partition("[")[2].partition("]")[0].partition(",")[0]
+    return int(inside) if inside.isdigit() else None
+
+
 def use_python(spark: SparkSession, python: str) -> None:
     """Let a running session start its workers by another Python, where it has its own machine's."""
     if not is_connected(spark) and str(spark.sparkContext.master).startswith("local"):

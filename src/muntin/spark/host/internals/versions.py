@@ -40,17 +40,6 @@ else:
 
     ReadAllAvailable = ReadLimit = ReadMaxRows = None
 
-__all__ = [
-    "BOUNDS_BATCHES",
-    "SETTINGS",
-    "ReadAllAvailable",
-    "ReadLimit",
-    "ReadMaxRows",
-    "SupportsTriggerAvailableNow",
-    "arrow_schema",
-    "find_state_stores",
-]
-
 
 def find_state_stores(spark: SparkSession) -> None:
     """Let state be read in a session in which no query was started yet: Spark 4.1 can't else."""
