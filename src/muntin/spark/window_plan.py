@@ -13,7 +13,6 @@ from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, StringT
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
-from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
@@ -53,7 +52,7 @@ def build(
     source = OperatorInput.of(given, sent)
     shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
     for name, aggregate in aggregates.items():
-        check(aggregate, shapes, words=f"{name}={spec.aggregates[name]}")
+        aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
     read = [*named, *(str(c) for a in aggregates.values() for c in a.columns)]
     read += [_GAP] if _GAP in sent else []
     known = source.schema | ({} if time is None else polars_schema(given.timed(time)))
