@@ -55,8 +55,7 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
         raise PipelineFileError(f"this isn't TOML: {error}") from error
     except ValidationError as error:
         raise PipelineFileError("\n".join(_problems(error))) from error
-    reader = _Reader(form, given or {})
-    return reader.pipeline(text)
+    return _Reader(form, given or {}).pipeline(text)
 
 
 def _problems(error: ValidationError) -> list[str]:
@@ -95,7 +94,11 @@ class _Reader:
         form = self.form
         try:
             for name, table in form.tables.items():
-                self._add(name, table)
+                self.place = f"tables.{name}"
+                if (known := self.tables.get(name.lower())) is not None:
+                    problem = f"is there already as {known.name}: names are compared without case"
+                    raise OptionError("tables", name, problem, "give it another name")
+                self.tables[name.lower()] = self._table(name, table)
             flows = tuple(self._flow(name, query) for name, query in form.queries.items())
             self._check_outputs(flows)
             self.place = "trigger"
@@ -105,25 +108,19 @@ class _Reader:
             raise PipelineFileError(f"{self.place}: {error}") from error
         return Pipeline(self.tables, flows, form.checkpoint, every, now, frozenset(names(text)))
 
-    def _add(self, name: str, table: TableForm) -> None:
-        self.place = f"tables.{name}"
-        known = self.tables.get(name.lower())
-        if known is not None:
-            problem = f"is there already as {known.name}: names are compared without case"
-            raise OptionError("tables", name, problem, "give it another name")
-        self.tables[name.lower()] = self._table(name, table)
-
     def _check_outputs(self, flows: tuple[Flow, ...]) -> None:
         """Refuse two outputs in one table."""
-        clash = shared(flows, self.tables)
-        if clash is not None:
+        if (clash := shared(flows, self.tables)) is not None:
             first, second = clash
             self.place = f"queries.{flows[second.query].name}.{second.part}"
             problem = f"is written twice, first by queries.{flows[first.query].name}.{first.part}"
             raise OptionError(second.part, second.table, problem, HINT)
 
     def _table(self, name: str, table: TableForm) -> DeclaredTable:
-        options = {key: _text(value) for key, value in table.options.items()}
+        options = {
+            key: str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in table.options.items()
+        }
         if table.path is not None:
             options["path"] = table.path
         columns = None
@@ -155,11 +152,14 @@ class _Reader:
         self.place = f"queries.{name}"
         source = self.tables.get(query.source.lower())
         keys = [query.key] if isinstance(query.key, str) else list(query.key)
-        computed = {n: self._aggregate(name, n, text) for n, text in query.agg.items()}
+        computed = {}
+        for n, text in query.agg.items():
+            self.place = f"queries.{name}.agg.{n}"
+            computed[n] = aggregate(self._filled(text))
         self.place = f"queries.{name}"
         marks = Marks() if source is None else source.marks
-        said = _sentence(query, marks)
-        spec = said._spec(computed, said._all_keys(tuple(keys)))
+        sentence = _sentence(query, marks)
+        spec = sentence._spec(computed, sentence._all_keys(tuple(keys)))
         relation: Reading | Derived = Reading(query.source)
         if query.columns:
             added = (Column(n, self._filled(text)) for n, text in query.columns.items())
@@ -175,10 +175,6 @@ class _Reader:
             self.form.buckets,
         )
         return Flow(name, windowing, query.into, query.rejected)
-
-    def _aggregate(self, query: str, name: str, text: str) -> Any:
-        self.place = f"queries.{query}.agg.{name}"
-        return aggregate(self._filled(text))
 
     def _shown(self, spec: WindowSpec) -> tuple[Column, ...]:
         shown = (*spec.keys, "window_start", "window_end", *spec.aggregates, *_OWN)
@@ -197,10 +193,6 @@ class _Reader:
         return _HOLE.sub(value, text)
 
 
-def _text(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _length(text: str) -> Length:
     found = _ROWS.fullmatch(text.strip())
     return rows(int(found.group(1))) if found else text
@@ -208,7 +200,7 @@ def _length(text: str) -> Length:
 
 def _sentence(query: QueryForm, marks: Marks) -> Sentence:
     """What a query says, in the words of the Python sentence."""
-    said = _windows(
+    sentence = _windows(
         query.windows,
         Sentence(
             _time=marks.time,
@@ -219,28 +211,28 @@ def _sentence(query: QueryForm, marks: Marks) -> Sentence:
             _nulls=query.nulls,
         ),
     )
-    if said._windows is not None and said._windows.axis == "rows":
-        said = replace(said, _time=None, _lateness=0, _idle=None)
+    if sentence._windows is not None and sentence._windows.axis == "rows":
+        sentence = replace(sentence, _time=None, _lateness=0, _idle=None)
     if query.sets is not None:
-        said = said.sets(*([query.sets] if isinstance(query.sets, str) else query.sets))
+        sentence = sentence.sets(*([query.sets] if isinstance(query.sets, str) else query.sets))
     if query.early is not None:
-        said = said.early(**query.early.model_dump())
+        sentence = sentence.early(**query.early.model_dump())
     if query.full is not None:
-        said = said.full(repeat=query.full.repeat)
+        sentence = sentence.full(repeat=query.full.repeat)
     if query.fill is not None:
-        said = said.fill(query.fill.value, up_to=query.fill.up_to)
+        sentence = sentence.fill(query.fill.value, up_to=query.fill.up_to)
     if query.late is not None and query.grace is None:
         hint = 'add grace = "1 hour"'
         raise OptionError("late", query.late.model_dump(), "means nothing without a grace", hint)
     if query.grace is not None:
         late: dict[str, Any] = {} if query.late is None else query.late.model_dump()
-        said = said.late(grace=_length(query.grace), **late)
+        sentence = sentence.late(grace=_length(query.grace), **late)
     if query.keep is not None:
-        said = said.keep(_length(query.keep))
-    return said.deltas() if query.deltas else said
+        sentence = sentence.keep(_length(query.keep))
+    return sentence.deltas() if query.deltas else sentence
 
 
-def _windows(form: WindowsForm, said: Sentence) -> Sentence:
+def _windows(form: WindowsForm, sentence: Sentence) -> Sentence:
     chosen = [kind for kind in _USES if getattr(form, kind) is not None]
     if len(chosen) != 1:
         hint = f"give exactly one of {', '.join(_USES)}"
@@ -251,11 +243,11 @@ def _windows(form: WindowsForm, said: Sentence) -> Sentence:
         if option not in _USES[kind]:
             raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
     if kind == "hopping":
-        # Of whole days one slides by itself where nothing else is said.
+        # Of whole days one slides by itself where nothing else is sentence.
         given.setdefault("slide", size if "zone" in given else "")
     if kind == "cumulating":
         given.setdefault("step", "")
     for option in given.keys() & {"slide", "step"}:
         given[option] = _length(given[option])
-    over: Sentence = getattr(said, kind)(_length(size), **given)
+    over: Sentence = getattr(sentence, kind)(_length(size), **given)
     return over
