@@ -14,7 +14,6 @@ from muntin.cli.pipelines import PipelineFile, SetValues, check_fits, load, sett
 from muntin.explain.flows import stories
 from muntin.explain.size import Rates
 from muntin.pipelines.files import SUFFIXES, read
-from muntin.pipelines.files import schema as form_schema
 
 
 def explain(
@@ -60,4 +59,6 @@ def _built(path: Path, given: dict[str, str], rates: Rates | None) -> list[tuple
 def schema() -> None:
     """Print the JSON Schema of a pipeline in TOML, for editors."""
     with reported():
-        print(json.dumps(form_schema(), indent=2))
+        from muntin.pipelines.form import schema as made
+
+        print(json.dumps(made(), indent=2))

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from muntin.model.axis import Length, micros, rows
 from muntin.model.errors import MuntinError, OptionError, SqlError
 from muntin.model.pipeline import (
@@ -26,7 +24,13 @@ from muntin.model.pipeline import (
 from muntin.model.placeholders import check_secret, names
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
-from muntin.pipelines.form import PipelineForm, QueryForm, TableForm, WindowsForm
+from muntin.pipelines.form import (
+    PipelineForm,
+    QueryForm,
+    TableForm,
+    ValidationError,
+    WindowsForm,
+)
 from muntin.sql.door import aggregate
 from muntin.sql.outputs import HINT, shared
 
@@ -149,7 +153,6 @@ class _Reader:
             if table is not None and table.lower() not in self.tables:
                 self.place = f"queries.{name}.{part}"
                 raise OptionError(part, table, "is no table of this file", "add it to [tables]")
-        self.place = f"queries.{name}"
         source = self.tables.get(query.source.lower())
         keys = [query.key] if isinstance(query.key, str) else list(query.key)
         computed = {}
