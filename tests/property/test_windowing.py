@@ -8,17 +8,25 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.contract.checkpoints import rescaled
-from tests.unit.apps.windowing.machine import Given, Machine, tuples
+from tests.unit.apps.windowing.machine import Given, Machine, call, tuples
 
 from muntin.apps.windowing import TableProgress
 from muntin.state.hashing import hash_rows
 
 ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 60)), max_size=12)
-BATCH = st.tuples(ROWS, ROWS, st.integers(0, 25))
+CALL = st.fixed_dictionaries(
+    {
+        "before": st.none() | st.integers(0, 70),
+        "bucketrows": st.none() | st.integers(0, 8),
+        "most": st.none() | st.integers(1, 5),
+    }
+)
+BATCH = st.tuples(ROWS, ROWS, st.integers(0, 25), st.lists(CALL, max_size=2))
 BATCHES = st.lists(BATCH, min_size=1, max_size=7)
 OPTIONS = st.fixed_dictionaries(
     {
         "maxrows": st.sampled_from([0, 1, 5, 12]),
+        "bucketrows": st.sampled_from([0, 1, 4, 9]),
         "historyseconds": st.sampled_from([0.004, 0.02, 0.03]),
         "buckets": st.integers(1, 3),
         "averages": st.just((0.005, 0.02, 1.0)),
@@ -33,28 +41,63 @@ class Oracle:
     def __init__(self, options: Any) -> None:
         self.options = options
         self.ever: list[list[Given]] = [[] for _ in range(options.buckets)]
+        # Of each bucket: which arrivals a call has deleted, and before which time all are.
+        self.called: list[set[int]] = [set() for _ in range(options.buckets)]
+        self.floor = [-math.inf] * options.buckets
 
     def insert(self, rows: list[Given]) -> None:
         frame = tuples(rows)
         which = hash_rows([frame["high"], frame["low"]]) % self.options.buckets
         for row, bucket in zip(rows, which.tolist(), strict=True):
+            if row[2] < self.floor[bucket]:
+                self.called[bucket].add(len(self.ever[bucket]))
             self.ever[bucket].append(row)
 
     def left(self, clock: int) -> list[list[Given]]:
-        """In each bucket, oldest first: those not too old that are among the newest of all."""
+        """In each bucket, oldest first."""
+        return [[row for _, row in rows] for rows in self._left(clock)]
+
+    def _left(self, clock: int) -> list[list[tuple[int, Given]]]:
+        """With their arrival: those not too old that are among the newest of all and of theirs."""
         placed = [
-            (time, bucket, arrival, (i, value, time))
+            (row[2], bucket, arrival, row)
             for bucket, rows in enumerate(self.ever)
-            for arrival, (i, value, time) in enumerate(rows)
+            for arrival, row in enumerate(rows)
         ]
         placed.sort()
-        most = self.options.maxrows or len(placed)
-        newest = placed[max(0, len(placed) - most) :]
-        held: list[list[Given]] = [[] for _ in self.ever]
-        for time, bucket, _, row in newest:
-            if time > clock - self.options.history:
-                held[bucket].append(row)
+        newest = placed[-self.options.maxrows :] if self.options.maxrows else placed
+        held: list[list[tuple[int, Given]]] = []
+        for bucket in range(self.options.buckets):
+            mine = [(at, row) for _, owner, at, row in placed if owner == bucket]
+            if self.options.bucketrows:
+                mine = mine[-self.options.bucketrows :]
+            among = {at for _, owner, at, _ in newest if owner == bucket} - self.called[bucket]
+            young = clock - self.options.history
+            held.append([(at, row) for at, row in mine if at in among and row[2] > young])
         return held
+
+    def call(self, clock: int, limits: dict[str, int | None]) -> tuple[int, int]:
+        """Delete what a call asks for; how many rows went, and how many are left to."""
+        before, kept, most = limits["before"], limits["bucketrows"], limits["most"]
+        gone = stay = 0
+        for bucket, rows in enumerate(self._left(clock)):
+            if not rows:
+                continue
+            times = [row[2] for _, row in rows]
+            times.append(times[-1] + 1)
+            old = 0 if before is None else sum(time < before for time in times[:-1])
+            many = 0 if kept is None else max(0, len(rows) - kept)
+            named = max(old, many)
+            count = named if most is None else min(named, most)
+            self.called[bucket].update(at for at, _ in rows[:count])
+            # What comes later is deleted at once where all is deleted.
+            if count < named:
+                self.floor[bucket] = times[count]
+            elif count:
+                young = times[0] if before is None else min(before, times[-1])
+                self.floor[bucket] = max(young, times[many])
+            gone, stay = gone + count, stay + named - count
+        return gone, stay
 
     def moved(self, options: Any, clock: int) -> Oracle:
         """What is left, in other buckets: by the one that it was in, and its arrival there."""
@@ -88,7 +131,7 @@ def test_the_table_holds_what_it_should(
     machine = Machine(**options)
     oracle = Oracle(machine.options)
     clock, number = 0, 0
-    for at, (first, second, passed) in enumerate(batches):
+    for at, (first, second, passed, asked) in enumerate(batches):
         if at and moved is not None and moved[0] == at:
             stores = rescaled(machine.stores, moved[1])
             machine = Machine(**{**options, "buckets": moved[1]})
@@ -102,11 +145,16 @@ def test_the_table_holds_what_it_should(
             oracle.insert(rows)
             tasks.append(tuples(rows))
         before = machine.copied()
-        progress = machine.step(clock, *tasks)
+        calls = [call(str(n), **limits) for n, limits in enumerate(asked)]
+        progress = machine.step(clock, *tasks, calls=calls)
+        answers = [oracle.call(clock, limits) for limits in asked]
         held = oracle.left(clock)
         check(progress, held, clock)
         assert machine.rows() == held
-        assert before.step(clock, *tasks) == progress
+        for number, answer in enumerate(answers):
+            mine = [one.answers[number] for one in progress]
+            assert (sum(n for _, n, _ in mine), sum(n for *_, n in mine)) == answer
+        assert before.step(clock, *tasks, calls=calls) == progress
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.integers(1, 4), st.booleans())

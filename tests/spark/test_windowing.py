@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,14 +15,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
-from muntin.apps.windowing import Monitor, Options, TableProgress
+from muntin.apps.windowing import Deletion, Monitor, Options, TableProgress, delete
 from muntin.apps.windowing import random_tuples as windowing_source
-from muntin.apps.windowing.division import WindowingDivision
-from muntin.apps.windowing.query import start
+from muntin.apps.windowing.division import DIVISIONS
+from muntin.apps.windowing.query import TableQuery, start
 from muntin.apps.windowing.random_tuples import Due, due
-from muntin.spark.rescale import Divide, rescale
+from muntin.spark.rescale import rescale
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def by_bucket(progress: list[TableProgress]) -> list[TableProgress]:
+    return sorted(progress, key=lambda emitted: emitted.bucket)
 
 
 class Runs:
@@ -48,19 +53,30 @@ class Runs:
         )
         pq.write_table(table, self.folder / "rows" / f"{len(rows)}-{uuid.uuid4()}.parquet")
 
-    def run(self) -> list[TableProgress]:
+    def start(self, *, available_now: bool) -> TableQuery:
         stream = self.spark.readStream.schema("uuid string, val bigint, update_ts timestamp")
         rows = stream.parquet(str(self.folder / "rows"))
-        query = start(
+        return start(
             self.spark,
             self.options,
             lambda batch, progress, _: self.emitted.__setitem__(batch, progress),
             str(self.checkpoint),
             rows,
-            available_now=True,
+            available_now=available_now,
         )
-        assert query.await_end(240)
+
+    def run(self) -> list[TableProgress]:
+        assert self.start(available_now=True).await_end(240)
         return self.emitted[max(self.emitted)]
+
+    def uncommit(self) -> int:
+        """As if the process had died before Spark knew that the last batch was done."""
+        last = max(self.emitted)
+        for left in (self.checkpoint / "commits").iterdir():
+            if left.name.lstrip(".").startswith(str(last)):
+                left.unlink()
+        self.emitted.clear()
+        return last
 
 
 @pytest.mark.slow
@@ -77,26 +93,57 @@ def test_rows_of_ones_own_and_a_batch_that_is_repeated(spark: SparkSession, tmp_
     assert max(emitted.greatest for emitted in second if emitted.greatest is not None) == 50
     assert [sum(emitted.totals[i] for emitted in second) for i in (0, 1)] == [10, 6]
 
-    # As if the process had died before Spark knew that the last batch was done.
-    last = max(runs.emitted)
-    for left in (tmp_path / "checkpoint/commits").iterdir():
-        if left.name.lstrip(".").startswith(str(last)):
-            left.unlink()
-    runs.emitted.clear()
+    last = runs.uncommit()
     runs.run()
-    key = lambda emitted: emitted.bucket  # noqa: E731
-    assert sorted(runs.emitted[last], key=key) == sorted(second, key=key)
+    assert by_bucket(runs.emitted[last]) == by_bucket(second)
 
-    more: Mapping[str, Divide] = {"windowing": WindowingDivision}
-    rescale(
-        spark, str(runs.checkpoint), buckets=3, to=str(tmp_path / "three"), batch=last, more=more
-    )
+    to = str(tmp_path / "three")
+    rescale(spark, str(runs.checkpoint), buckets=3, to=to, batch=last, more=DIVISIONS)
     runs.checkpoint, runs.options = tmp_path / "three", replace(options, buckets=3)
     runs.add((10, 7, 12.5), (11, 8, 12.6))
     third = runs.run()
-    assert [one.bucket for one in sorted(third, key=key)] == [0, 1, 2]
+    assert [one.bucket for one in by_bucket(third)] == [0, 1, 2]
     assert sum(emitted.rows for emitted in third) == 5
     assert [sum(emitted.totals[i] for emitted in third) for i in (0, 1)] == [12, 7]
+
+
+@pytest.mark.slow
+def test_calls_from_outside_delete_once_and_buckets_change_while_it_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    calls = tmp_path / "calls"
+    options = Options(historyseconds=0, deletes=str(calls), clock="event", buckets=2)
+    runs = Runs(spark, tmp_path, options)
+    runs.add(*((number, number, number * 0.5) for number in range(8)))
+    assert sum(emitted.rows for emitted in runs.run()) == 8
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(delete, calls, before=BEGIN + timedelta(seconds=2.5), patience=120)
+        while not (left := list(calls.glob("*.json"))):
+            time.sleep(0.05)
+        call = left[0].read_text()
+        second = runs.run()
+        assert done.result() == Deletion(5, 0)
+    assert sum(emitted.rows for emitted in second) == 3
+
+    last = runs.uncommit()
+    left[0].write_text(call)
+    runs.run()
+    assert by_bucket(runs.emitted[last]) == by_bucket(second)
+    with pytest.raises(mt.SpecChangedError, match="give deletes if it was begun with deletes"):
+        start(spark, replace(options, deletes=None, maxrows=9), print, str(runs.checkpoint))
+
+    query = runs.start(available_now=False)
+    try:
+        query.rescale(3)
+        runs.add((8, 3, 9.0))
+        while sum(one.totals[0] for one in runs.emitted[max(runs.emitted)]) < 9:
+            assert not query.await_end(0.2)
+        assert delete(calls, bucketrows=0, patience=120) == Deletion(4, 0)
+    finally:
+        query.stop()
+    newest = by_bucket(runs.emitted[max(runs.emitted)])
+    assert [(one.bucket, one.rows) for one in newest] == [(0, 0), (1, 0), (2, 0)]
+    assert [sum(one.totals[i] for one in newest) for i in (0, 1)] == [9, 9]
 
 
 def test_random_tuples_are_inserted_and_deleted(spark: SparkSession, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def build() -> typer.Typer:
     from muntin.cli.warm import warm
     from muntin.cli.why import why
     from muntin.cli.windowing import windowing
+    from muntin.cli.windowing_delete import delete
 
     app = typer.Typer(
         no_args_is_help=True,
@@ -37,9 +38,13 @@ def build() -> typer.Typer:
         pretty_exceptions_show_locals=False,
     )
     app.callback()(options)
-    looks = (doctor, explain, schema, inspect, rescale, serve, sql, warm, why, windowing)
+    looks = (doctor, explain, schema, inspect, rescale, serve, sql, warm, why)
     for command in (run, demo, *looks):
         app.command()(command)
+    table = typer.Typer()
+    table.callback(invoke_without_command=True)(windowing)
+    table.command()(delete)
+    app.add_typer(table, name="windowing")
     return app
 
 

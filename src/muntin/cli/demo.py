@@ -10,21 +10,20 @@ import time
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from muntin.cli.demo_run import conclude, run
-from muntin.cli.failure import reported
+from muntin.cli.console import reported, say
+from muntin.cli.watch import run_to_end
 from muntin.cli.weather import OURS as OF_THE_WEATHER
 from muntin.cli.weather import weather
 from muntin.model.errors import OptionError
 
 if TYPE_CHECKING:
     from muntin.apps.flights.check import Verdict
-    from muntin.apps.flights.source import Replay
 
 _OF_FLIGHTS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", "flights.html")
 # What is in a folder without it isn't ours to remove.
@@ -63,17 +62,17 @@ def demo(
     console = Console()
     with reported():
         _empty(out)
-        if subject is DemoKind.WEATHER:
-            if not weather(console, out, flights, pieces):
-                raise typer.Exit(1)
-            return
-        replay = _prepare(console, out, flights, pieces)
-        seconds, queries = _run(console, replay, out)
-        verdicts = _check(console, replay, out)
-        page = _page(replay, out, seconds, queries, verdicts)
-        _show_worst(console, out)
-        places = {"page": page, "windows": out / "flights.duckdb"}
-        if not conclude(console, {str(one): one for one in verdicts}, places, begun):
+        shown = weather if subject is DemoKind.WEATHER else _flights
+        verdicts, places = shown(console, out, flights, pieces)
+        for words, verdict in verdicts.items():
+            colour = "green" if verdict.equal else "bold red"
+            console.print(f"[{colour}]{words}[/]", highlight=False, soft_wrap=True)
+            for difference in verdict.differences[:10]:
+                console.print(f"  {difference}", highlight=False, markup=False)
+        for name, path in places.items():
+            say(console, f"{name:9}{path}")
+        console.print(f"took     {time.monotonic() - begun:.0f} s", highlight=False)
+        if not all(verdict.equal for verdict in verdicts.values()):
             raise typer.Exit(1)
 
 
@@ -95,40 +94,30 @@ def _empty(out: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> Replay:
-    from muntin.apps.flights.source import in_landing_order, read_flights, write_replay
+def _flights(
+    console: Console, out: Path, flights: int | None, pieces: int
+) -> tuple[dict[str, Verdict], dict[str, Path]]:
+    """The windows by airport and carrier: what the checks found, in words, and where to look."""
+    from muntin.apps.flights.check import check
+    from muntin.apps.flights.pipeline import GRACE, LATENESS, pipeline
+    from muntin.apps.flights.source import (
+        in_landing_order,
+        read_airlines,
+        read_flights,
+        write_replay,
+    )
+    from muntin.apps.report.page import RunFacts, write_page
 
     with console.status("Sorting the flights by when they became known …"):
         messages = in_landing_order(read_flights())
         replay = write_replay(messages.head(flights or len(messages)), out / "replay", pieces)
     console.print(f"{replay.flights:,} flights in {replay.files} files, the first landing first")
-    return replay
-
-
-def _run(console: Console, replay: Replay, out: Path) -> tuple[float, list[Any]]:
-    """Run both queries; returns how long they ran."""
-    from muntin.apps.flights.pipeline import pipeline
-
     start = partial(pipeline, data=str(replay.folder), out=str(out))
-    return run(console, "muntin demo", start, replay.flights)
-
-
-def _check(console: Console, replay: Replay, out: Path) -> list[Verdict]:
-    from muntin.apps.flights.check import check
-    from muntin.apps.flights.pipeline import GRACE, LATENESS
-
+    seconds, queries = run_to_end(console, "muntin demo", start, replay.flights)
+    database = out / "flights.duckdb"
     with console.status("Computing every window again with DuckDB …"):
-        return check(out / "flights.duckdb", replay.folder, lateness=LATENESS, grace=GRACE)
-
-
-def _page(
-    replay: Replay, out: Path, seconds: float, queries: list[Any], verdicts: list[Verdict]
-) -> Path:
-    from muntin.apps.flights.pipeline import GRACE, LATENESS
-    from muntin.apps.flights.source import read_airlines
-    from muntin.apps.report.page import RunFacts, write_page
-
-    run = RunFacts(
+        verdicts = check(database, replay.folder, lateness=LATENESS, grace=GRACE)
+    facts = RunFacts(
         flights=replay.flights,
         files=replay.files,
         seconds=seconds,
@@ -138,10 +127,12 @@ def _page(
         verdicts=[(str(verdict), verdict.equal) for verdict in verdicts],
         airlines=read_airlines(),
     )
-    return write_page(out / "flights.duckdb", run, out / "flights.html")
+    page = write_page(database, facts, out / "flights.html")
+    _show_worst(console, database)
+    return {str(one): one for one in verdicts}, {"page": page, "windows": database}
 
 
-def _show_worst(console: Console, out: Path) -> None:
+def _show_worst(console: Console, database: Path) -> None:
     from muntin.apps.report.story import worst_hours
 
     for key, title in (("origin", "airport"), ("carrier", "carrier")):
@@ -150,7 +141,7 @@ def _show_worst(console: Console, out: Path) -> None:
         table.add_column("from", no_wrap=True)
         for name in ("flights", "mean delay", "p95", "worst"):
             table.add_column(name, justify="right")
-        for row in worst_hours(out / "flights.duckdb", key):
+        for row in worst_hours(database, key):
             delays = [f"{minutes:,.0f} min" for minutes in (row.mean, row.p95, row.worst)]
             table.add_row(row.name, f"{row.start:%a %d %b %H:%M}", str(row.flights), *delays)
         console.print(table)

@@ -16,7 +16,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import words
+from muntin.cli.console import say, words
 
 _JAVA = 17
 _PYTHON = (3, 11)
@@ -61,15 +61,14 @@ def doctor(
 
     Ends with 0 when queries can run here, and with 1 when they can't.
     """
-    console = Console()
-    found = []
+    console, fit = Console(), True
     for finding in look(quick):
-        found.append(finding)
-        console.print(f"{_SIGNS[finding.good]} [bold]{finding.name}[/]  {finding.detail}",
-                      highlight=False)  # fmt: skip
+        line = f"{_SIGNS[finding.good]} [bold]{finding.name}[/]  {finding.detail}"
+        console.print(line, highlight=False)
         if finding.hint and not finding.good:
-            console.print(f"    {finding.hint}", markup=False, highlight=False, soft_wrap=True)
-    if any(finding.good is False for finding in found):
+            say(console, f"    {finding.hint}")
+        fit = fit and finding.good is not False
+    if not fit:
         raise typer.Exit(1)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import reported
+from muntin.cli.console import reported, say, session
 from muntin.cli.pipelines import PipelineFile, SetValues, check_fits, load, settings
 from muntin.explain.flows import stories
 from muntin.explain.size import Rates
@@ -38,7 +39,7 @@ def explain(
             found = _built(pipeline, given, rates)
     for name, text in found:
         console.print(f"[bold]{name}[/]", highlight=False)
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(console, text)
         console.print()
 
 
@@ -46,24 +47,18 @@ def _built(path: Path, given: dict[str, str], rates: Rates | None) -> list[tuple
     """Build a pipeline in Python, and note what it would start."""
     function = load(path)
     check_fits(function, given)
-    import muntin as mt
-    from muntin.spark.explain import explain as words
-    from muntin.spark.explain import only_noted
+    with session(Console(stderr=True), path.stem) as spark:
+        from muntin.spark.explain import explain as words
+        from muntin.spark.explain import only_noted
 
-    spark = mt.session(path.stem)
-    try:
         with only_noted() as noted:
             function(spark, **given)
         return [(name or f"query {i}", words(plan, rates)) for i, (name, plan) in enumerate(noted)]
-    finally:
-        spark.stop()
 
 
 def schema() -> None:
     """Print the JSON Schema of a pipeline in TOML, for editors."""
-    import json
-
-    from muntin.pipelines.files import schema as made
-
     with reported():
+        from muntin.pipelines.form import schema as made
+
         print(json.dumps(made(), indent=2))

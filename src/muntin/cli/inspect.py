@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from muntin.cli.checkpoint import session_for
+from muntin.cli.console import session_for
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

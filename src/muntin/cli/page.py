@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
-from muntin.cli.failure import words
+from muntin.cli.console import words
 from muntin.serve import Chart, Feed, Subject, Tile
 
 Host = Annotated[str, typer.Option(help="Where the page listens; elsewhere needs --token.")]
@@ -133,7 +133,7 @@ class TablePage:
             "lag": monitor.lag,
             "maximum": monitor.maximum,
             "megabytes": sum(one.bytes for one in progress) / 1e6,
-            **{f"{span:g} s": mean for span, mean in monitor.averages.items()},
+            **{f"{span} s": mean for span, mean in monitor.averages.items()},
         }
         rejected = monitor.rejected
         notes = [] if change is None else [str(change)]

@@ -65,11 +65,8 @@ def settings(given: Sequence[str]) -> dict[str, str]:
 def spark_settings(given: Sequence[str]) -> dict[str, str]:
     """``spark.name=value`` pairs."""
     hint = "write for example --conf spark.executor.memory=4g"
-    return _pairs("--conf", given, _of_spark, "isn't spark.name=value", hint)
-
-
-def _of_spark(name: str) -> bool:
-    return name.startswith("spark.")
+    problem = "isn't spark.name=value"
+    return _pairs("--conf", given, lambda name: name.startswith("spark."), problem, hint)
 
 
 def _pairs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muntin.model.errors import MissingExtraError
@@ -55,8 +56,6 @@ def done(text: str) -> bool:
 
 def prompt(shell: Shell) -> Callable[[], str]:
     """What asks a person for a statement."""
-    from muntin.cli.shell import history_file
-
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -69,7 +68,7 @@ def prompt(shell: Shell) -> Callable[[], str]:
 
     session: PromptSession[str] = PromptSession(
         "sql> ",
-        history=FileHistory(str(history_file())),
+        history=FileHistory(str(Path.home() / ".muntin_history")),
         completer=SqlCompleter(lambda: shell.names + shell.columns),
         complete_while_typing=False,
         multiline=True,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.checkpoint import session_for
+from muntin.cli.console import say, session_for
 from muntin.model.errors import OptionError
 
 
@@ -26,19 +26,19 @@ def rescale(
     """
     console = Console()
     with session_for("rescale", checkpoint, console, "Moving the state") as spark:
-        from muntin.apps.windowing.division import WindowingDivision
+        from muntin.apps.windowing.division import DIVISIONS
         from muntin.spark.rescale import rescale as moved
         from muntin.spark.rescale import rescale_in_place
 
-        more, old = {"windowing": WindowingDivision}, str(checkpoint.resolve())
+        old = str(checkpoint.resolve())
         if to is None:
             if batch is not None:
                 hint = "give --to, the folder of a new checkpoint"
                 raise OptionError("--batch", batch, "is of a checkpoint that stays", hint)
-            rescale_in_place(spark, old, buckets, more)
+            rescale_in_place(spark, old, buckets, DIVISIONS)
             text = f"{checkpoint} has {buckets} buckets now; start the query from it"
         else:
             new = str(to.resolve())
-            made = moved(spark, old, buckets=buckets, to=new, batch=batch, more=more)
+            made = moved(spark, old, buckets=buckets, to=new, batch=batch, more=DIVISIONS)
             text = f"{to} holds batch {made.batch} in {buckets} buckets; start the query from it"
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    say(console, text)

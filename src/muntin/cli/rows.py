@@ -73,10 +73,9 @@ class LiveRows:
 
     def table(self) -> Table:
         """The newest rows."""
-        with self._lock:
-            held, gone = list(self._rows.values()), self.gone
+        held = self.rows
         shown = held[-self.most :]
-        left = gone + len(held) - len(shown)
+        left = self.gone + len(held) - len(shown)
         made = Table(header_style="bold", caption=f"… and {left:,} before" if left else None)
         for column in self.columns:
             made.add_column(Text(column), no_wrap=column in IDENTITY)

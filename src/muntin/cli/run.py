@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import reported
+from muntin.cli.console import reported, session
 from muntin.cli.pipelines import PipelineFile, SetValues, opened, settings, spark_settings
 from muntin.cli.watch import watch
 
@@ -47,14 +47,10 @@ def run(
     with reported():
         given = settings(set_ or [])
         begin, wanted = opened(pipeline, given), spark_settings(conf or [])
-        import muntin as mt
-
-        console.print("Starting Spark …", style="dim")
-        spark = mt.session(pipeline.stem, master=master, verbose=verbose, **wanted)
-        try:
+        with session(console, pipeline.stem, master=master, verbose=verbose, **wanted) as spark:
             queries = begin(spark)
             if metrics is not None:
+                import muntin as mt
+
                 console.print(f"Figures at {mt.metrics(*queries, port=metrics).url}", style="dim")
             watch(queries, console, until_quiet=until_quiet)
-        finally:
-            spark.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from muntin.cli.failure import reported
+from muntin.cli.console import reported, say, session
 from muntin.cli.page import Host, Port, Token, put
 from muntin.cli.pipelines import PipelineFile, SetValues, opened, settings
 from muntin.cli.watch import watch
@@ -30,18 +30,12 @@ def serve(
         begin = opened(pipeline, settings(set_ or []))
         feed = Feed()
         with Server(feed, host, port, token) as server:
-            address = f"page     {server.address}"
-            console.print(address, highlight=False, markup=False, soft_wrap=True)
-            import muntin as mt
-            from muntin.spark.starting import showing_rejected
+            say(console, f"page     {server.address}")
+            with session(console, pipeline.stem) as spark:
+                from muntin.spark.starting import showing_rejected
 
-            console.print("Starting Spark …", style="dim")
-            spark = mt.session(pipeline.stem)
-            try:
                 with showing_rejected():
                     queries = begin(spark)
                 for query in queries:
                     put(feed, query)
                 watch(queries, console)
-            finally:
-                spark.stop()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tempfile
-from contextlib import closing
-from pathlib import Path
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.live import Live
 
-from muntin.cli.failure import reported, words
+from muntin.cli.console import reported, say, session, show_error
 from muntin.cli.lines import Lines, RowFormat
 from muntin.cli.rows import KEPT, LiveRows
 from muntin.explain.flows import summary
@@ -87,7 +87,7 @@ class Shell:
         self.until_quiet = until_quiet
         self.form = form
         self._spark = spark
-        self._ours = spark is None
+        self._stack = ExitStack()
         self.defined = door.Definitions()
 
     @property
@@ -99,10 +99,8 @@ class Shell:
     @property
     def columns(self) -> list[str]:
         """The names of all tables' columns."""
-        found: list[str] = []
-        for table in self.defined.catalog.tables.values():
-            found += _columns(table)
-        return list(dict.fromkeys(found))
+        tables = self.defined.catalog.tables.values()
+        return list(dict.fromkeys(name for table in tables for name in _columns(table)))
 
     def run(self, text: str) -> None:
         """Run some statements.
@@ -115,9 +113,9 @@ class Shell:
         for statement in door.split(text):
             command = statement.strip().rstrip(";").strip().lower()
             if command == "tables":
-                self.console.print("\n".join(self.names) or "no tables yet", highlight=False)
+                say(self.console, "\n".join(self.names) or "no tables yet")
             elif command == "help":
-                self.console.print(_HELP, highlight=False, markup=False)
+                say(self.console, _HELP)
             else:
                 self._one(door.step(statement, self.defined))
 
@@ -125,51 +123,44 @@ class Shell:
         if question is None:
             return
         if question.explain:
-            text = summary(question.lowered.query, question.tables)
-            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
-            return
-        self._ask(question)
+            say(self.console, summary(question.lowered.query, question.tables))
+        else:
+            self._ask(question)
 
     def _ask(self, question: Question) -> None:
-        import os
-
+        if self._spark is None:
+            self._spark = self._stack.enter_context(session(self.console, "muntin sql"))
         from muntin.spark.sources.tables import Surroundings
         from muntin.spark.statements import asked
 
-        if self._spark is None:
-            import muntin as mt
-
-            self.console.print("Starting Spark …", style="dim")
-            self._spark = mt.session("muntin sql")
         aggregate = asked(self._spark, question, {}, Surroundings({}, os.environ))
         query = question.lowered.query
         keys = [key.name for key in query.keys] if isinstance(query, Windowing) else None
         columns = aggregate.results.columns
-        lines = None if self.form is RowFormat.TABLE else Lines(sys.stdout, self.form, columns)
-        rows = (
-            LiveRows(columns, keys) if self.console.is_terminal else LiveRows(columns, keys, KEPT)
-        )
+        rows = None
+        if self.form is RowFormat.TABLE:
+            rows = LiveRows(columns, keys, 30 if self.console.is_terminal else KEPT)
+        lines = Lines(sys.stdout, self.form, columns)
 
         def take(frame: Any, _: int = 0) -> None:
-            if lines is not None:
+            if rows is None:
                 lines.take(frame)
             else:
                 rows.take(_rows(frame))
 
         if not aggregate.plan.emitted.isStreaming:
             take(aggregate.results)
-            if lines is None:
+            if rows is not None:
                 self.console.print(rows.table())
             return
         with tempfile.TemporaryDirectory(prefix="muntin-sql-") as folder:
             running = aggregate.start(checkpoint=folder, results=take)
             self._watch(running, rows)
 
-    def _watch(self, query: Any, rows: LiveRows) -> None:
+    def _watch(self, query: Any, rows: LiveRows | None) -> None:
         """Show a streaming query's rows until it ends, or Ctrl-C."""
-        table = self.form is RowFormat.TABLE
         try:
-            if self.console.is_terminal and table:
+            if self.console.is_terminal and rows is not None:
                 with Live(console=self.console, refresh_per_second=4) as live:
                     while query.is_active and not (self.until_quiet and query.await_idle(0.2)):
                         live.update(rows.table())
@@ -181,7 +172,7 @@ class Shell:
                         query.await_end(0.5)
                     elif query.await_idle(10.0):
                         break
-                if table:
+                if rows is not None:
                     self.console.print(rows.table())
         except KeyboardInterrupt:
             self.console.print("Stopped", style="dim")
@@ -193,8 +184,7 @@ class Shell:
 
     def close(self) -> None:
         """Stop the session, if the shell started it."""
-        if self._ours and self._spark is not None:
-            self._spark.stop()
+        self._stack.close()
 
 
 def _rows(frame: Any) -> list[dict[str, Any]]:
@@ -216,7 +206,7 @@ def converse(shell: Shell) -> None:
     from muntin.cli.prompt import prompt
 
     ask = prompt(shell)
-    shell.console.print(_HELP, style="dim", highlight=False, markup=False)
+    say(shell.console, _HELP, "dim")
     while True:
         try:
             text = ask()
@@ -229,10 +219,4 @@ def converse(shell: Shell) -> None:
         try:
             shell.run(text)
         except Exception as error:  # Spark's own errors too: one mistake doesn't end a conversation
-            shell.console.print("[bold red]error[/]", end=" ")
-            shell.console.print(words(error), highlight=False, markup=False, soft_wrap=True)
-
-
-def history_file() -> Path:
-    """Where the shell remembers what was typed."""
-    return Path.home() / ".muntin_history"
+            show_error(shell.console, error)

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from muntin.cli.failure import reported
+from muntin.cli.console import reported, session
 
 
 def warm() -> None:
@@ -20,7 +20,6 @@ def warm() -> None:
     """
     console = Console()
     with reported():
-        import muntin as mt
         from muntin.spark.host.internals import archive
         from muntin.spark.session import JVM_OPTIONS, LOCAL
 
@@ -29,12 +28,14 @@ def warm() -> None:
             console.print(f"{archive.folder()} has spaces in its name, which Spark can't take.")
             raise typer.Exit(1)
         path.parent.mkdir(parents=True, exist_ok=True)
-        console.print("Starting Spark, and running a small query …", style="dim")
         options = f"{LOCAL[JVM_OPTIONS]} {archive.recording(path)}"
-        spark = mt.session("warm", master="local[2]", spark__driver__extraJavaOptions=options)
-        with tempfile.TemporaryDirectory() as folder:
+        settings = {"master": "local[2]", "spark__driver__extraJavaOptions": options}
+        doing = "Starting Spark, and running a small query"
+        with (
+            session(console, "warm", doing, **settings) as spark,
+            tempfile.TemporaryDirectory() as folder,
+        ):
             run(spark, Path(folder))
-        spark.stop()
         console.print("Writing its classes down …", style="dim")
         kept = archive.keep(path)
         if kept is None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from muntin.cli.failure import QueryFailedError, words
+from muntin.cli.console import QueryFailedError, say, session, words
 from muntin.model.axis import moment
 from muntin.model.counts import rejections_in_words
 
@@ -54,6 +55,18 @@ def watch(
         for query in queries:
             query.stop()
     return True
+
+
+def run_to_end(
+    console: Console, name: str, start: Callable[[Any], list[Any]], total: int
+) -> tuple[float, list[Any]]:
+    """Run queries until they have read all there is; how long they ran. Ctrl-C ends the command."""
+    with session(console, name) as spark:
+        begun = time.monotonic()
+        queries = start(spark)
+        if not watch(queries, console, until_quiet=True, total=total):
+            raise typer.Exit(130)
+        return time.monotonic() - begun, queries
 
 
 def _follow(queries: Sequence[Any], show: Any, every: float) -> None:
@@ -124,8 +137,7 @@ class _Lines:
             if self.last.get(number) == line:
                 continue
             self.last[number] = line
-            shown = f"{time.monotonic() - self.begun:6.1f} s  {line}"
-            self.console.print(shown, highlight=False, markup=False, soft_wrap=True)
+            say(self.console, f"{time.monotonic() - self.begun:6.1f} s  {line}")
 
     @staticmethod
     def _line(query: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,25 +9,30 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from muntin.cli.demo_run import conclude, run
+from muntin.cli.watch import run_to_end
 
 if TYPE_CHECKING:
     from muntin.apps.flights.check import Verdict
-    from muntin.apps.flights.source import Replay
 
 OURS = ("both", "checkpoints", "weather.duckdb", "weather.duckdb.wal", "weather.html")
 
 
-def weather(console: Console, out: Path, flights: int | None, pieces: int) -> bool:
-    """Join, check and report; returns whether the windows equal DuckDB's."""
-    from muntin.apps.flights.weather import pipeline
+def weather(
+    console: Console, out: Path, flights: int | None, pieces: int
+) -> tuple[dict[str, Verdict], dict[str, Path]]:
+    """Join, check and report: what the check found, in words, and where to look."""
+    from muntin.apps.flights.source import in_landing_order, read_flights
+    from muntin.apps.flights.weather import pipeline, read_weather, write_both
     from muntin.apps.flights.weather_check import check_weather
     from muntin.apps.report.weather import write_weather_page
 
-    begun = time.monotonic()
-    replay = _prepare(console, out, flights, pieces)
+    with console.status("Sorting flights and readings by when they became known …"):
+        messages = in_landing_order(read_flights())
+        messages = messages.head(flights or len(messages))
+        replay = write_both(messages, read_weather(), out / "both", pieces)
+    console.print(f"{replay.flights:,} flights in {replay.files} files, and as many of weather")
     start = partial(pipeline, data=str(out / "both"), out=str(out))
-    _, (query,) = run(console, "muntin demo weather", start, replay.flights)
+    _, (query,) = run_to_end(console, "muntin demo weather", start, replay.flights)
     with console.status("Computing the join again with DuckDB …"):
         verdict = check_weather(out / "weather.duckdb", out / "both")
     progress = query.progress
@@ -43,7 +47,7 @@ def weather(console: Console, out: Path, flights: int | None, pieces: int) -> bo
         out / "weather.duckdb", (words, verdict.equal), counts, out / "weather.html"
     )
     _show(console, out)
-    return conclude(console, {words: verdict}, {"page": page}, begun)
+    return {words: verdict}, {"page": page}
 
 
 def _sentence(verdict: Verdict) -> str:
@@ -53,18 +57,6 @@ def _sentence(verdict: Verdict) -> str:
             f"{verdict.rejected:,} that came too late"
         )
     return f"{len(verdict.differences):,} of {verdict.windows:,} windows differ from DuckDB's"
-
-
-def _prepare(console: Console, out: Path, flights: int | None, pieces: int) -> Replay:
-    from muntin.apps.flights.source import in_landing_order, read_flights
-    from muntin.apps.flights.weather import read_weather, write_both
-
-    with console.status("Sorting flights and readings by when they became known …"):
-        messages = in_landing_order(read_flights())
-        messages = messages.head(flights or len(messages))
-        replay = write_both(messages, read_weather(), out / "both", pieces)
-    console.print(f"{replay.flights:,} flights in {replay.files} files, and as many of weather")
-    return replay
 
 
 def _show(console: Console, out: Path) -> None:

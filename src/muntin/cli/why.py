@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.checkpoint import session_for
+from muntin.cli.console import say, session_for
 
 
 def why(
@@ -38,4 +38,4 @@ def why(
         path = str(checkpoint.resolve())
         found = lines(spark, path, key or [], at, table=table, operator=operator)
     for line in found:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(console, line)

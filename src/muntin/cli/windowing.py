@@ -6,8 +6,9 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +16,9 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from muntin.apps.windowing import Monitor, Options, TableProgress
+from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
 from muntin.apps.windowing.source import source as source_of
-from muntin.cli.failure import QueryFailedError, reported, words
+from muntin.cli.console import QueryFailedError, reported, say, session, words
 from muntin.cli.page import Host, Port, TablePage, Token
 from muntin.cli.windowing_view import view
 from muntin.model.errors import MissingExtraError, OptionError
@@ -27,7 +28,12 @@ _Interval = Annotated[float, typer.Option(help="Seconds between reports.")]
 _Duration = Annotated[float, typer.Option(help="Seconds to run for.")]
 _Master = Annotated[str | None, typer.Option(help="The Spark cluster.")]
 _Rows = Annotated[int, typer.Option(help="Rows to keep in all; 0 is any number.")]
+_BucketRows = Annotated[int, typer.Option(help="Rows that each bucket keeps; 0 is any number.")]
 _History = Annotated[float, typer.Option(help="Seconds to keep a row; 0 is indefinite.")]
+_Deletes = Annotated[
+    Path | None,
+    typer.Option(help="Take calls to delete from this folder; see muntin windowing delete."),
+]
 _Inline = Annotated[
     bool, typer.Option("--inline/--no-inline", help="Delete together with inserts.")
 ]
@@ -49,18 +55,22 @@ _Checkpoint = Annotated[
     Path | None, typer.Option(help="Where to keep the table; a run goes on from there.")
 ]
 _Buckets = Annotated[
-    int | None, typer.Option(help="Into how many parts the table is cut; a core has one.")
+    int | None,
+    typer.Option(help="Into how many parts the table is cut: as the checkpoint's, or one a core."),
 ]
-_Page = Annotated[bool, typer.Option(help="Show the run on a live page too.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print everything as lines of JSON.")]
+_Page = Annotated[bool, typer.Option(help="Show the run on a live page too.")]
 
 
 def windowing(
+    context: typer.Context,
     displayinterval: _Interval = 5.0,
     duration: _Duration = 120.0,
     master: _Master = None,
     maxrows: _Rows = 0,
+    bucketrows: _BucketRows = 0,
     historyseconds: _History = 30.0,
+    deletes: _Deletes = None,
     inline: _Inline = False,
     deletechunksize: _Chunk = 100,
     deleteyieldtime: _Yield = 100,
@@ -81,28 +91,27 @@ def windowing(
 
     VoltDB's windowing application, on Spark.
     """
-    with reported():
+    if context.invoked_subcommand is not None:
+        return
+    with reported(), ExitStack() as stack:
         table = source_of(source)
-        which = clock or ("wall" if table is None else "event")
-        options = Options(
-            displayinterval=displayinterval,
-            duration=duration,
-            maxrows=maxrows,
-            historyseconds=historyseconds,
-            inline=inline,
-            deletechunksize=deletechunksize,
-            deleteyieldtime=deleteyieldtime,
-            ratelimit=ratelimit,
-            averages=_spans(averages),
-            seed=seed,
-            clock=which,  # type: ignore[arg-type]
-            buckets=(os.cpu_count() or 1) if buckets is None else buckets,
-        )
+        options = _options(context.params, table)
         reporter = Reporter(Console(), options, as_json=json_)
-        with ExitStack() as stack:
-            if page:
-                reporter.page = _served(stack, options, host, port, token)
-            _exit(reporter, finished=_run(options, reporter, master, table, checkpoint))
+        if page:
+            reporter.page = _served(stack, options, host, port, token)
+        _exit(reporter, finished=_run(options, buckets, reporter, master, table, checkpoint))
+
+
+def _options(given: Mapping[str, Any], table: Any) -> Options:
+    """The application's options, each of which is one of the command by the same name."""
+    named = {one.name: given[one.name] for one in fields(Options)}
+    named["averages"] = _spans(named["averages"])
+    named["clock"] = named["clock"] or ("wall" if table is None else "event")
+    if named["deletes"] is not None:
+        named["deletes"] = str(named["deletes"])
+    if named["buckets"] is None:
+        named["buckets"] = 1  # until Spark says how many cores there are
+    return Options(**named)
 
 
 def _exit(reporter: Reporter, *, finished: bool) -> None:
@@ -131,11 +140,10 @@ def _served(
     try:
         from muntin.serve.server import Server
     except MissingExtraError as error:
-        console.print(str(error), style="dim", highlight=False, markup=False, soft_wrap=True)
+        say(console, str(error), "dim")
         return None
     feed = Feed()
-    server = stack.enter_context(Server(feed, host, port, token))
-    console.print(f"page     {server.address}", highlight=False, markup=False, soft_wrap=True)
+    say(console, f"page     {stack.enter_context(Server(feed, host, port, token)).address}")
     return TablePage(feed, options)
 
 
@@ -149,14 +157,14 @@ class Reporter:
         self.monitor = Monitor(options)
         self.last: Any = None
         self.page: TablePage | None = None
-        self._begun: float | None = None
+        self.begun: float | None = None
 
     def took(self, batch: int, progress: list[TableProgress], written: int) -> None:
         """Take in a batch."""
-        if self._begun is None:
+        if self.begun is None:
             # Spark's start isn't part of the run.
-            self._begun = time.monotonic()
-            self.monitor.begin(self._begun)
+            self.begun = time.monotonic()
+            self.monitor.begin(self.begun)
         change = self.monitor.take(batch, progress, written)
         if self.page is not None:
             self.page.show(self.monitor, batch, progress, written, change)
@@ -167,10 +175,9 @@ class Reporter:
         """Print a report, a change or the summary."""
         if self.as_json:
             print(json.dumps(what.record()), flush=True)
-            return
-        lines = what.lines() if hasattr(what, "lines") else [str(what)]
-        for line in lines:
-            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        else:
+            lines = [str(what)] if isinstance(what, Maximum) else what.lines()
+            say(self.console, "\n".join(lines))
 
     def report(self) -> None:
         """Print what has happened since the last report."""
@@ -179,32 +186,34 @@ class Reporter:
             self.write(self.last)
 
     @property
-    def begun(self) -> bool:
-        """Whether there was a batch."""
-        return self._begun is not None
-
-    @property
     def elapsed(self) -> float:
         """Seconds since the run began."""
-        return 0.0 if self._begun is None else time.monotonic() - self._begun
+        return 0.0 if self.begun is None else time.monotonic() - self.begun
 
 
 def _run(
-    options: Options, reporter: Reporter, master: str | None, table: Any, checkpoint: Path | None
+    options: Options,
+    buckets: int | None,
+    reporter: Reporter,
+    master: str | None,
+    table: Any,
+    checkpoint: Path | None,
 ) -> bool:
     """Run the application; returns whether it wasn't interrupted."""
-    import muntin as mt
-    from muntin.apps.windowing.query import start
-    from muntin.spark.sources.tables import Surroundings, read
-
-    Console(stderr=True).print("Starting Spark …", style="dim")
-    spark = mt.session("muntin windowing", master=master)
     with ExitStack() as stack:
-        stack.callback(spark.stop)
+        console = Console(stderr=True)
+        spark = stack.enter_context(session(console, "muntin windowing", master=master))
+        from muntin.apps.windowing.query import start
+        from muntin.spark.host.shards import buckets_of, remembered
+        from muntin.spark.sources.tables import Surroundings, read
+
         folder = checkpoint or stack.enter_context(
             tempfile.TemporaryDirectory(prefix="muntin-windowing-", ignore_cleanup_errors=True)
         )
+        if buckets is None:
+            buckets = remembered(spark, str(folder)) or buckets_of(spark, None)
         rows = None if table is None else read(spark, table, Surroundings({}, os.environ))
+        options = replace(options, buckets=buckets)
         query = start(spark, options, reporter.took, str(folder), rows)
         stack.callback(query.stop)
         try:
@@ -217,27 +226,27 @@ def _run(
 def follow(query: Any, options: Options, reporter: Reporter) -> None:
     """Report each interval until the duration is over."""
     # Spark has things to say until then, which would tear a view apart.
-    while query.is_active and not reporter.begun:
+    while query.is_active and reporter.begun is None:
         time.sleep(0.1)
     with ExitStack() as stack:
-        show: Callable[[], None] = _nothing
+        live = None
         if reporter.live:
             live = stack.enter_context(Live(console=reporter.console, refresh_per_second=4))
-            show = lambda: live.update(view(reporter.monitor, reporter.last, reporter.elapsed))  # noqa: E731
         due = options.displayinterval
         while query.is_active and reporter.elapsed < options.duration:
             if reporter.elapsed >= due:
                 reporter.report()
                 due += options.displayinterval
-            show()
+            _show(live, reporter)
             time.sleep(0.1)
         query.stop()
         reporter.report()
-        show()
+        _show(live, reporter)
     failure = query.query.exception()
     if failure is not None:
         raise QueryFailedError(words(failure)) from failure
 
 
-def _nothing() -> None:
-    """Nobody looks."""
+def _show(live: Live | None, reporter: Reporter) -> None:
+    if live is not None:
+        live.update(view(reporter.monitor, reporter.last, reporter.elapsed))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -24,14 +23,16 @@ def view(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableTyp
     rows.add_column(style="bold", no_wrap=True)
     rows.add_column(justify="right", no_wrap=True)
     rows.add_column(no_wrap=True)
+    for line in _lines(monitor, last):
+        rows.add_row(*line)
     moments = list(monitor.moments)
-    for name, number, rest in _lines(monitor, last):
-        rows.add_row(name, number, rest)
-    rows.add_row("rows", f"{monitor.rows:,}", sparks([moment.rows for moment in moments]))
-    inserted = sparks([moment.inserted for moment in moments], "green")
-    rows.add_row("inserted a batch", _newest(moments, "inserted"), inserted)
-    deleted = sparks([moment.deleted for moment in moments], "magenta")
-    rows.add_row("deleted a batch", _newest(moments, "deleted"), deleted)
+    for name, part, style in (
+        ("rows", "rows", "cyan"),
+        ("inserted a batch", "inserted", "green"),
+        ("deleted a batch", "deleted", "magenta"),
+    ):
+        values = [getattr(moment, part) for moment in moments]
+        rows.add_row(name, f"{values[-1] if values else 0:,}", sparks(values, style))
     bar = ProgressBar(total=options.duration, completed=min(elapsed, options.duration), width=60)
     mode = "inline" if options.inline else f"a deleter, chunks of {options.deletechunksize:,}"
     title = f"windowing: {options.limits}, {mode}"
@@ -44,12 +45,12 @@ def view(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableTyp
 def _lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, str]]:
     """Name, number and remark of each line."""
     found = [
-        (f"average of {span:g} s", "none" if mean is None else f"{mean:,.2f}", "")
+        (f"average of {span} s", "none" if mean is None else f"{mean:,.2f}", "")
         for span, mean in monitor.averages.items()
     ]
     most = "none" if monitor.maximum is None else f"{monitor.maximum:,}"
-    changes = monitor.maxima[-1] if monitor.maxima else None
-    before = f"was {changes.before:,}" if changes and changes.before is not None else ""
+    changed = monitor.maxima[-1].before if monitor.maxima else None
+    before = "" if changed is None else f"was {changed:,}"
     found.append(("maximum", most, before))
     if last is not None:
         late = "" if last.latency is None else f"latency {last.latency:,.0f} ms"
@@ -64,15 +65,11 @@ def _lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, str]]:
     return found
 
 
-def _newest(moments: Sequence[Any], name: str) -> str:
-    return f"{getattr(moments[-1], name):,}" if moments else "0"
-
-
-def sparks(values: Sequence[int], style: str = "cyan") -> Text:
+def sparks(values: Sequence[int], style: str) -> Text:
     """The newest values as small bars, from nothing to the greatest.
 
     Example:
-        >>> sparks([0, 5, 10]).plain
+        >>> sparks([0, 5, 10], "green").plain
         '▁▄█'
     """
     shown = values[-_WIDTH:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from muntin.explain.joins import explain_join
+from muntin.explain.joins import head_of
 from muntin.explain.story import titled, windows_of
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
@@ -47,6 +47,4 @@ def table_html(left: str, right: str, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def _head(spec: WindowSpec | JoinSpec) -> list[str]:
-    if isinstance(spec, JoinSpec):
-        return explain_join(spec, None, None).splitlines()[:2]
-    return windows_of(spec)
+    return head_of(spec) if isinstance(spec, JoinSpec) else windows_of(spec)

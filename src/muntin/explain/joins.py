@@ -8,36 +8,40 @@ from muntin.model.axis import phrase, spell
 from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, SideName
 
 
+def conditions(spec: JoinSpec) -> str:
+    """Which keys are equal."""
+    pairs = zip(spec.left.keys, spec.right.keys, strict=True)
+    return ", ".join(one if one == other else f"{one} = {other}" for one, other in pairs)
+
+
+def head_of(spec: JoinSpec) -> list[str]:
+    """What joins what, in two lines."""
+    return [f"join      {spec.how}, on {conditions(spec)}", f"partners  {spec.bound}"]
+
+
 def explain_join(
     spec: JoinSpec, buckets: int | None, columnar: Mapping[SideName, bool] | None
 ) -> str:
     """Say what a join does."""
-    left, right = spec.left, spec.right
-    pairs = [
-        one if one == other else f"{one} = {other}"
-        for one, other in zip(left.keys, right.keys, strict=True)
-    ]
     chosen = "forced" if spec.layout else "chosen by the reach of partners"
     if isinstance(spec.bound, AsOf):
         chosen = "as versions are looked up"
-    lines = [f"join      {spec.how}, on {', '.join(pairs)}", f"partners  {spec.bound}"]
+    lines = head_of(spec)
     for name in SIDES:
         side = spec.side(name)
         place = "in order of offsets" if side.time is None else f"on {side.time}"
-        reads = ""
+        reads = idle = ""
         if columnar is not None:
             how = "Parquet, in columns, by the workers" if columnar[name] else "rows"
             reads = f"reads {how}; "
-        let_in = side.firing.early
         late = "rejected"
         if side.firing.grace:
             late = f"taken for {spell(side.firing.grace, spec.axis)}, let in {side.firing.late}"
-        idle = (
-            "" if side.idle is None else f"; idle after {phrase(side.idle)}: it follows the clock"
-        )
+        if side.idle is not None:
+            idle = f"; idle after {phrase(side.idle)}: it follows the clock"
         lines += [
             f"{name:9} {reads}{place}, watermark {spell(side.lateness, spec.axis)} behind{idle}",
-            f"          let in: {let_in}; late: {late}",
+            f"          let in: {side.firing.early}; late: {late}",
             f"          kept {_patience(spec, name)}",
         ]
     if spec.shared_time:
@@ -54,22 +58,18 @@ def explain_join(
 def _patience(spec: JoinSpec, name: SideName) -> str:
     """How long a side's messages are kept, in words."""
     other = OTHER[name]
+    silent = spec.side(other).idle is None and not spec.shared_time
     if isinstance(spec.bound, AsOf):
-        return _patience_of_versions(spec, name)
+        text = "the newest of each key, and all behind which the left side's watermark lies"
+        waits = "without end while the left side is silent"
+        if name == "left":
+            text = "until the right side's watermark has passed it, and its version is certain"
+            waits = "while the right side is silent it waits"
+        return f"{text}; {waits}" if silent else text
     text = f"until the {other} side's watermark leaves no room for a partner"
     kept = spec.side(name).kept
     if kept is not None:
         return f"{text}, at most {spell(kept, spec.axis)} behind its own"
-    if spec.side(other).idle is not None or spec.shared_time:
+    if not silent:
         return text
     return f"{text}; without end while the {other} side is silent: .keep() bounds it"
-
-
-def _patience_of_versions(spec: JoinSpec, name: SideName) -> str:
-    """How long messages and versions are kept where partners are versions, in words."""
-    silent = spec.side(OTHER[name]).idle is None and not spec.shared_time
-    if name == "left":
-        text = "until the right side's watermark has passed it, and its version is certain"
-        return f"{text}; while the right side is silent it waits" if silent else text
-    text = "the newest of each key, and all behind which the left side's watermark lies"
-    return f"{text}; without end while the left side is silent" if silent else text

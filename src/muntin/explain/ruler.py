@@ -72,7 +72,26 @@ def ruler(windows: Kind, width: int = WIDTH) -> list[str]:
         +-----+------+--+--+--+------+------+  panes
         0     4      8  10 12 14     18     22  minutes
     """
-    return drawn(picture(windows), width)
+    made = picture(windows)
+    places = [p for line in made.bars for bar in line for p in (bar.start, bar.end)]
+    places += made.ticks
+    low, high = min(places), max(places)
+
+    def column(place: int) -> int:
+        return (place - low) * (width - 1) // max(1, high - low)
+
+    lines = []
+    if made.messages:
+        lines.append(_marked([(column(p), "●") for p in made.messages]) + "  messages")
+    for line in made.bars:
+        shown = _marked([_bar(bar, column) for bar in line])
+        lines.append(shown + "".join(f"  {bar.label}" for bar in line if bar.label))
+    if made.edges:
+        columns = sorted({column(p) for p in made.edges})
+        track = "".join("+" if c in columns else "-" for c in range(columns[0], columns[-1] + 1))
+        lines.append(" " * columns[0] + track + "  panes")
+    lines.append(_ticks(made, column))
+    return [*lines, made.note] if made.note else lines
 
 
 def picture(windows: Kind) -> Picture:
@@ -138,18 +157,17 @@ def _sliding(windows: Sliding) -> Picture:
 
 def _sessions(windows: Sessions) -> Picture:
     if windows.by is not None:
-        return _sessions_of_own_gaps(windows)
+        return _sessions_of_own_gaps()
     gap = windows.gap
     messages = (0, gap // 3, gap, 3 * gap)
     bars = (Bar(0, 2 * gap, silence=gap), Bar(3 * gap, 4 * gap, silence=3 * gap))
-    ticks = (0, gap, 2 * gap, 3 * gap, 4 * gap)
-    unit = spell(gap, windows.axis)
+    ticks = tuple(range(0, 5 * gap, gap))
     others = " of messages of other keys" if windows.axis == "rows" else ""
-    note = f"a silence of {unit}{others} ends a session"
+    note = f"a silence of {spell(gap, windows.axis)}{others} ends a session"
     return Picture((bars,), ticks, messages=messages, axis=windows.axis, note=note)
 
 
-def _sessions_of_own_gaps(windows: Sessions) -> Picture:
+def _sessions_of_own_gaps() -> Picture:
     first, second, third = 0, 2 * MINUTE, 6 * MINUTE
     ends = first + 5 * MINUTE, third + 2 * MINUTE
     bars = (Bar(first, ends[0], silence=second), Bar(third, ends[1], silence=third))
@@ -167,37 +185,11 @@ _PICTURES: dict[type, Callable[[Any], Picture]] = {
 }
 
 
-def drawn(made: Picture, width: int = WIDTH) -> list[str]:
-    """A picture as lines."""
-    places = [p for line in made.bars for bar in line for p in (bar.start, bar.end)]
-    low, high = min([*places, *made.ticks]), max([*places, *made.ticks])
-
-    def column(place: int) -> int:
-        return (place - low) * (width - 1) // max(1, high - low)
-
-    lines = []
-    if made.messages:
-        lines.append(_marked([(column(p), "●") for p in made.messages]) + "  messages")
-    for line in made.bars:
-        shown = _marked([part for bar in line for part in _bar(bar, column)])
-        label = "".join(f"  {bar.label}" for bar in line if bar.label)
-        lines.append(shown + label)
-    if made.edges:
-        columns = sorted({column(p) for p in made.edges})
-        track = "".join("+" if c in columns else "-" for c in range(columns[0], columns[-1] + 1))
-        lines.append(" " * columns[0] + track + "  panes")
-    lines.append(_ticks(made, column))
-    if made.note:
-        lines.append(made.note)
-    return lines
-
-
-def _bar(bar: Bar, column: object) -> list[tuple[int, str]]:
-    assert callable(column)
+def _bar(bar: Bar, column: Callable[[int], int]) -> tuple[int, str]:
     start, end = column(bar.start), max(column(bar.end), column(bar.start) + 1)
     silence = end if bar.silence is None else column(bar.silence)
     middle = "".join("-" if c <= silence else "~" for c in range(start + 1, end))
-    return [(start, "|" + middle + "|")]
+    return start, "|" + middle + "|"
 
 
 def _marked(parts: Sequence[tuple[int, str]]) -> str:
@@ -209,13 +201,9 @@ def _marked(parts: Sequence[tuple[int, str]]) -> str:
     return "".join(line)
 
 
-def _ticks(made: Picture, column: object) -> str:
-    assert callable(column)
-    factor, unit = 1, "rows"
-    if made.axis == "time":
-        factor, unit = next(
-            (f, name) for f, name in _UNITS if all(tick % f == 0 for tick in made.ticks)
-        )
+def _ticks(made: Picture, column: Callable[[int], int]) -> str:
+    units = _UNITS if made.axis == "time" else ((1, "rows"),)
+    factor, unit = next(one for one in units if all(tick % one[0] == 0 for tick in made.ticks))
     line, free = "", 0
     for tick in sorted(set(made.ticks)):
         label, at = f"{tick // factor:,}", column(tick)

@@ -51,7 +51,7 @@ def story(spec: WindowSpec, known: Circumstances | None = None) -> str:
     lines: list[str] = []
     for title, text in _parts(spec, known):
         lines += windows_of(spec) if title == "windows" else titled(title, text)
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(lines)
 
 
 def windows_of(spec: WindowSpec) -> list[str]:
@@ -69,7 +69,7 @@ def titled(title: str, text: str) -> list[str]:
     """A part of the story, in lines."""
     found = wrap(text, 100 - _INDENT, break_long_words=False, break_on_hyphens=False)
     first, *rest = found or [""]
-    return [f"{title:<{_INDENT}}{first}", *(" " * _INDENT + line for line in rest)]
+    return [f"{title:<{_INDENT}}{first}".rstrip(), *(" " * _INDENT + line for line in rest)]
 
 
 def _parts(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
@@ -134,19 +134,16 @@ def _emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
 
 def policy(chosen: Policy) -> str:
     """When a window emits, as part of a sentence."""
-    text = []
     if isinstance(chosen, When):
         return f"after each batch that changed it, if {chosen.condition}"
+    text = []
     if chosen.rows is not None:
         text.append(f"after {chosen.rows:,} new messages")
     if chosen.period is not None:
-        text.append(f"every {phrase(chosen.period)} of wall clock if it has {_news(chosen)}")
+        least = chosen.least if isinstance(chosen, Every) else 1
+        news = "changed" if least == 1 else f"at least {least:,} new messages"
+        text.append(f"every {phrase(chosen.period)} of wall clock if it has {news}")
     return ", or ".join(text) or "after each batch that changed it"
-
-
-def _news(chosen: Policy) -> str:
-    least = chosen.least if isinstance(chosen, Every) else 1
-    return "changed" if least == 1 else f"at least {least:,} new messages"
 
 
 def _full(spec: WindowSpec) -> str:

@@ -57,22 +57,19 @@ def of_windows(
     assert not isinstance(kind, Sessions)
     closed, ended = _passed(kind, clocks.watermark, spec.firing.grace)
     taking = [window for window in windows if window.number > closed]
-    for place, window in enumerate(windows):
-        if place == MOST // 2 and len(windows) > MOST:
+    half, many = MOST // 2, len(windows) > MOST
+    for place, window in enumerate([*windows[:half], *windows[-half:]] if many else windows):
+        if place == half and many:
             yield f"…          {len(windows) - MOST:,} windows between"
-        if MOST // 2 <= place < len(windows) - MOST // 2 and len(windows) > MOST:
-            continue
         yield f"window     {located(window.start, spec.axis)} to {located(window.end, spec.axis)}"
-        for line in _window(spec, clocks, window, window.number <= closed, window.number <= ended):
-            yield f"           {line}"
+        if window.number <= closed:
+            lines = _closed(spec, window)
+        elif window.number <= ended:
+            lines = _past(spec, clocks, window)
+        else:
+            lines = _current(spec, clocks, window)
+        yield from (f"           {line}" for line in lines)
     yield _message(spec, clocks, windows, taking, at)
-
-
-def _by_itself(spec: WindowSpec) -> str:
-    """When the watermark moves although no message comes."""
-    if spec.idle is None:
-        return ""
-    return f", or by the wall clock after {phrase(spec.idle)} without messages"
 
 
 def _passed(kind: Numbered, watermark: int | None, grace: int) -> tuple[int, int]:
@@ -82,27 +79,21 @@ def _passed(kind: Numbered, watermark: int | None, grace: int) -> tuple[int, int
     return kind.ended(watermark - grace), kind.ended(watermark)
 
 
-def _window(
-    spec: WindowSpec, clocks: Clocks, window: WindowSeen, closed: bool, ended: bool
-) -> Iterator[str]:
-    if closed:
-        yield from _closed(spec, window)
-    elif ended:
-        yield from _past(spec, clocks, window)
-    else:
-        yield from _current(spec, clocks, window)
-
-
 def _current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
-    met = _met(spec, window.end) + _by_itself(spec)
+    met = _met(spec, window.end)
+    if spec.idle is not None:
+        met += f", or by the wall clock after {phrase(spec.idle)} without messages"
     yield f"not full yet: the watermark hasn't reached its end. It will when {met}"
     if not window.messages:
         yield "holds no message of this key, and a window without messages doesn't emit"
         return
-    times = (
-        "hasn't emitted early" if not window.fired else f"has emitted early {window.fired} times"
-    )
-    yield f"holds {window.messages:,} messages, and {times}: {_early(spec, clocks, window)}"
+    emitted = f"has emitted early {window.fired} times" if window.fired else "hasn't emitted early"
+    waits = "nothing is new since"
+    if spec.firing.early is None:
+        waits = "there is no early policy"
+    elif window.unemitted_early:
+        waits = _waits(spec.firing.early, clocks, window.unemitted_early)
+    yield f"holds {window.messages:,} messages, and {emitted}: {waits}"
 
 
 def _met(spec: WindowSpec, place: int) -> str:
@@ -146,31 +137,20 @@ def of_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
         yield f"message {at} is still to come: the next of this key is {arrived}"
 
 
-def _early(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> str:
-    if spec.firing.early is None:
-        return "there is no early policy"
-    if not window.unemitted_early:
-        return "nothing is new since"
-    return _waits(spec.firing.early, clocks, window.unemitted_early)
-
-
 def _waits(policy: Policy, clocks: Clocks, unemitted: int) -> str:
     left = []
     if policy.rows is not None:
         left.append(f"{unemitted:,} of {policy.rows:,} new messages are there")
     if policy.period is not None:
-        wall = clocks.wall or 0
-        due = (wall // policy.period + 1) * policy.period
+        due = ((clocks.wall or 0) // policy.period + 1) * policy.period
+        often = f"every {phrase(policy.period)}"
+        if isinstance(policy, Every) and policy.least > 1:
+            often += f", with at least {policy.least:,} of them"
         left.append(
-            f"{unemitted:,} new messages wait for the clock to pass {moment(due)} "
-            f"(every {phrase(policy.period)}{_least(policy)}); no batch has run since"
+            f"{unemitted:,} new messages wait for the clock to pass {moment(due)} ({often}); "
+            "no batch has run since"
         )
     return ", or ".join(left) or f"{unemitted:,} new messages emit with the next batch"
-
-
-def _least(policy: Policy) -> str:
-    least = policy.least if isinstance(policy, Every) else 1
-    return "" if least == 1 else f", with at least {least:,} of them"
 
 
 def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
@@ -236,10 +216,9 @@ def of_sessions(
     if not near:
         yield "session    none around this time: it never was, or its state is gone"
     for session in near:
-        ends = session.first, session.last + kind.gap
-        yield f"session    {' to '.join(located(end, spec.axis) for end in ends)}"
-        for line in _session(spec, clocks, session):
-            yield f"           {line}"
+        end = located(session.last + kind.gap, spec.axis)
+        yield f"session    {located(session.first, spec.axis)} to {end}"
+        yield from (f"           {line}" for line in _session(spec, clocks, session))
     live = [s for s in near if mark is None or s.last > kind.ended(mark - spec.firing.grace)]
     if live or mark is None or at > kind.ended(mark - spec.firing.grace):
         yield f"a message at {located(at, spec.axis)} would be taken now"

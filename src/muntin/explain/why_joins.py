@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from muntin.explain.joins import conditions
 from muntin.model.axis import located, spell
 from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Joint, SideName
 
@@ -29,14 +30,11 @@ class SideSeen:
 
 
 Seen = Mapping[SideName, SideSeen]
-Word = Callable[[int], str]
 
 
 def about_join(spec: JoinSpec) -> Iterator[str]:
     """The join in two lines."""
-    pairs = zip(spec.left.keys, spec.right.keys, strict=True)
-    on = ", ".join(one if one == other else f"{one} = {other}" for one, other in pairs)
-    yield f"join       {spec.how}, on {on}"
+    yield f"join       {spec.how}, on {conditions(spec)}"
     yield f"partners   {spec.bound}"
 
 
@@ -58,178 +56,184 @@ def of_join(spec: JoinSpec, seen: Seen, at: int, start: Mapping[SideName, int]) 
         start: The offset from which each side counts its places; 0 in time.
     """
     for side in SIDES:
-        yield from _of_side(spec, seen, side, at - start[side], start)
+        first, *more = _Message(spec, seen, start, side, at - start[side]).lines()
+        yield f"{side:10} {first}"
+        yield from (f"{'':10} {line}" for line in more)
 
 
-def _of_side(
-    spec: JoinSpec, seen: Seen, side: SideName, at: int, start: Mapping[SideName, int]
-) -> Iterator[str]:
-    mine, other = seen[side], seen[OTHER[side]]
+@dataclass(frozen=True)
+class _Message:
+    """A message of one side, at a place that is counted as that side does."""
 
-    def word(place: int, whose: SideName = side) -> str:
-        return located(place + start[whose], spec.axis)
+    spec: JoinSpec
+    seen: Seen
+    start: Mapping[SideName, int]
+    side: SideName
+    at: int
 
-    mark = "none yet" if mine.watermark is None else word(mine.watermark)
-    yield f"{side:10} watermark {mark}; {len(mine.places):,} messages of this key are kept"
-    here = f"a message at {word(at)}"
-    if at in mine.places:
-        partners = sorted(_partners(spec, seen, side, at))
-        if at in mine.waiting:
-            yield f"           {here} is kept, and waits for its policy: {_policies(spec, side)}"
+    @property
+    def mine(self) -> SideSeen:
+        return self.seen[self.side]
+
+    @property
+    def other(self) -> SideSeen:
+        return self.seen[OTHER[self.side]]
+
+    def _place(self, place: int) -> str:
+        return located(place + self.start[self.side], self.spec.axis)
+
+    def _theirs(self, place: int) -> str:
+        return located(place + self.start[OTHER[self.side]], self.spec.axis)
+
+    def lines(self) -> Iterator[str]:
+        mine = self.mine
+        mark = "none yet" if mine.watermark is None else self._place(mine.watermark)
+        yield f"watermark {mark}; {len(mine.places):,} messages of this key are kept"
+        yield from self._kept() if self.at in mine.places else self._not_kept()
+
+    def _kept(self) -> Iterator[str]:
+        here, partners = f"a message at {self._place(self.at)}", sorted(self._partners())
+        if self.at in self.mine.waiting:
+            firing = self.spec.side(self.side).firing
+            policies = f"{firing.early} early, {firing.late} late"
+            yield f"{here} is kept, and waits for its policy: {policies}"
         if partners:
-            shown = ", ".join(word(p, OTHER[side]) for p in partners[:3])
+            shown = ", ".join(map(self._theirs, partners[:3]))
             shown += f" and {len(partners) - 3:,} more" if len(partners) > 3 else ""
-            yield f"           {here} has {len(partners):,} partners that are kept: at {shown}"
-            yield from _gone(spec, seen, side, at, lambda place: word(place, OTHER[side]))
+            yield f"{here} has {len(partners):,} partners that are kept: at {shown}"
+            yield from self._gone()
+            return
+        yield f"{here} has no partner among what is kept: {self._missing()}"
+        if not isinstance(self.spec.bound, Joint | AsOf):
+            low, high = map(self._theirs, self.spec.bound.partners(self.side, self.at, self.at))
+            yield f"partners lie from {low} to {high}, both included"
+        yield from self._gone()
+        yield self._patience()
+
+    def _not_kept(self) -> Iterator[str]:
+        here = self._place(self.at)
+        yield f"no message of this key is kept at {here}"
+        if self.spec.how == "semi" and self.side == "left":
+            yield "one that has found a partner was emitted then, and isn't kept"
+        yield from self._gone_before()
+        edge = self._edge()
+        if edge is None:
+            yield f"a message at {here} would be taken now"
+            return
+        grace = spell(self.spec.side(self.side).firing.grace, self.spec.axis)
+        yield (
+            f"a message at {here} is rejected as late: the first place that is taken is "
+            f"{self._place(edge)} (grace {grace}); a larger lateness or grace would take it"
+        )
+
+    def _gone_before(self) -> Iterator[str]:
+        """What is known of messages that lie before all that is kept."""
+        kept, bound = self.mine.kept_from, self.spec.bound
+        if kept is None or self.at >= kept or isinstance(bound, Joint):
+            return
+        first = self._place(kept)
+        if not isinstance(bound, AsOf):
+            yield (
+                f"all before {first} have gone, and which there were isn't known: no "
+                f"{OTHER[self.side]} message can come that would be their partner, or keep() has "
+                f"let them go. {self._unmatched()}"
+            )
+        elif self.side == "left":
+            yield f"those before {first} have had their version, or none"
         else:
-            why = _missing(spec, other, side)
-            yield f"           {here} has no partner among what is kept: {why}"
-            yield from _reach(spec, side, at, lambda place: word(place, OTHER[side]))
-            yield from _gone(spec, seen, side, at, lambda place: word(place, OTHER[side]))
-            yield f"           {_patience(spec, side, at in mine.matched)}"
-        return
-    yield f"           no message of this key is kept at {word(at)}"
-    if spec.how == "semi" and side == "left":
-        yield "           one that has found a partner was emitted then, and isn't kept"
-    yield from _gone_before(spec, mine, side, at, word)
-    edge = _edge(spec, seen, side, at)
-    if edge is None:
-        yield f"           {here} would be taken now"
-    else:
-        grace = spell(spec.side(side).firing.grace, spec.axis)
-        yield (
-            f"           {here} is rejected as late: the first place that is taken is {word(edge)} "
-            f"(grace {grace}); a larger lateness or grace would take it"
-        )
+            yield f"of those before {first} the newest of each key is kept"
 
+    def _partners(self) -> list[int]:
+        """The places of the other side's messages that are partners of this one."""
+        bound, at = self.spec.bound, self.at
+        if isinstance(bound, AsOf):
+            if self.side == "left":
+                found = self._version(bound, at)
+                return [] if found is None else [found]
+            # Those that wait, and whose version it is.
+            return [place for place in self.other.places if self._version(bound, place) == at]
+        if isinstance(bound, Joint):
+            low, high = self._session(bound)
+        else:
+            low, high = bound.partners(self.side, at, at)
+        return [place for place in self.other.places if low <= place <= high]
 
-def _gone_before(
-    spec: JoinSpec, mine: SideSeen, side: SideName, at: int, word: Word
-) -> Iterator[str]:
-    """What is known of messages that lie before all that is kept."""
-    if mine.kept_from is None or at >= mine.kept_from or isinstance(spec.bound, Joint):
-        return
-    first = word(mine.kept_from)
-    if not isinstance(spec.bound, AsOf):
-        yield (
-            f"           all before {first} have gone, and which there were isn't "
-            f"known: no {OTHER[side]} message can come that would be their partner, or keep() has "
-            f"let them go. {_unmatched(spec, side)}"
-        )
-    elif side == "left":
-        yield f"           those before {first} have had their version, or none"
-    else:
-        yield f"           of those before {first} the newest of each key is kept"
-
-
-def _partners(spec: JoinSpec, seen: Seen, side: SideName, at: int) -> list[int]:
-    """The places of the other side's messages that are partners of one."""
-    places = seen[OTHER[side]].places
-    if isinstance(spec.bound, AsOf):
-        return _versions(spec.bound, seen, side, at)
-    if isinstance(spec.bound, Joint):
-        low, high = _session(spec.bound, seen, at)
-    else:
-        low, high = spec.bound.partners(side, at, at)
-    return [place for place in places if low <= place <= high]
-
-
-def _versions(bound: AsOf, seen: Seen, side: SideName, at: int) -> list[int]:
-    """The version of a left message, or the left messages that wait and whose version it is."""
-
-    def version(asked: int) -> int | None:
-        old = [place for place in seen["right"].places if place <= asked]
-        newest = max(old, default=None)
-        far = newest is not None and bound.most is not None and asked - newest > bound.most
+    def _version(self, bound: AsOf, at: int) -> int | None:
+        """The version of a left message."""
+        newest = max((place for place in self.seen["right"].places if place <= at), default=None)
+        far = newest is not None and bound.most is not None and at - newest > bound.most
         return None if far else newest
 
-    if side == "left":
-        found = version(at)
-        return [] if found is None else [found]
-    return [place for place in seen["left"].places if version(place) == at]
+    def _session(self, bound: Joint) -> tuple[int, int]:
+        """The first and the last place of the session that it is in, or would be."""
+        places = sorted(place for side in SIDES for place in self.seen[side].places)
+        low = high = self.at
+        for place in (p for p in places if p > self.at):
+            high = place if place - high < bound.sessions.reach else high
+        for place in reversed([p for p in places if p < self.at]):
+            low = place if low - place < bound.sessions.reach else low
+        return low, high
 
-
-def _session(bound: Joint, seen: Seen, at: int) -> tuple[int, int]:
-    """The first and the last place of the session that a message is in, or would be."""
-    places = sorted(place for side in SIDES for place in seen[side].places)
-    low = high = at
-    for place in (p for p in places if p > at):
-        high = place if place - high < bound.sessions.reach else high
-    for place in reversed([p for p in places if p < at]):
-        low = place if low - place < bound.sessions.reach else low
-    return low, high
-
-
-def _edge(spec: JoinSpec, seen: Seen, side: SideName, at: int) -> int | None:
-    """The first place that a side takes, where that is behind a place; else ``None``."""
-    if isinstance(spec.bound, Joint):
-        marks = [(seen[name].watermark, spec.side(name).firing.grace) for name in SIDES]
-        known = [mark - grace for mark, grace in marks if mark is not None]
-        if len(known) < len(SIDES):
+    def _edge(self) -> int | None:
+        """The first place that its side takes, where that is behind it; else ``None``."""
+        bound = self.spec.bound
+        if isinstance(bound, Joint):
+            marks = [
+                (self.seen[name].watermark, self.spec.side(name).firing.grace) for name in SIDES
+            ]
+            known = [mark - grace for mark, grace in marks if mark is not None]
+            if len(known) < len(SIDES):
+                return None
+            edge = min(known) - bound.sessions.reach + 1
+            # It is judged by the whole session that it would join.
+            return edge if self._session(bound)[1] < edge else None
+        if self.mine.watermark is None:
             return None
-        edge = min(known) - spec.bound.sessions.reach + 1
-        # It is judged by the whole session that it would join.
-        return edge if _session(spec.bound, seen, at)[1] < edge else None
-    mark = seen[side].watermark
-    if mark is None:
-        return None
-    edge = spec.bound.first_taken(mark, spec.side(side).firing.grace)
-    return edge if at < edge else None
+        edge = bound.first_taken(self.mine.watermark, self.spec.side(self.side).firing.grace)
+        return edge if self.at < edge else None
 
+    def _missing(self) -> str:
+        if not self.other.places:
+            return f"no {OTHER[self.side]} message of this key is kept"
+        within = "session" if isinstance(self.spec.bound, Joint) else "reach"
+        if isinstance(self.spec.bound, AsOf):
+            within = "past" if self.side == "left" else "time"
+        count = f"{len(self.other.places):,} {OTHER[self.side]} messages"
+        return f"none of the {count} of this key is in its {within}"
 
-def _missing(spec: JoinSpec, other: SideSeen, side: SideName) -> str:
-    if not other.places:
-        return f"no {OTHER[side]} message of this key is kept"
-    within = "session" if isinstance(spec.bound, Joint) else "reach"
-    if isinstance(spec.bound, AsOf):
-        within = "past" if side == "left" else "time"
-    count = f"{len(other.places):,} {OTHER[side]} messages"
-    return f"none of the {count} of this key is in its {within}"
+    def _gone(self) -> Iterator[str]:
+        """What is known of its partners that aren't kept any more."""
+        place, bound = self.other.kept_from, self.spec.bound
+        # A session goes as a whole, on both sides.
+        if isinstance(bound, Joint | AsOf) or place is None:
+            return
+        if bound.partners(self.side, self.at, self.at)[0] >= place:
+            return
+        gone = f"{OTHER[self.side]} messages before {self._theirs(place)} have gone"
+        if self.side in self.spec.marked and self.at not in self.mine.matched:
+            yield f"{gone}; it had no partner among them"
+        elif self.side in self.spec.marked and not self._partners():
+            yield f"{gone}; it had a partner among them, or several"
+        else:
+            yield f"{gone}, and whether it had partners among them isn't known"
 
+    def _patience(self) -> str:
+        if isinstance(self.spec.bound, Joint):
+            until = "until its session ends on both sides"
+        elif isinstance(self.spec.bound, AsOf):
+            until = "until the right side's watermark has passed it"
+            if self.side == "right":
+                return (
+                    "it is kept until a newer version lies before all that the left side may bring"
+                )
+        else:
+            until = f"until the {OTHER[self.side]} side's watermark leaves no room for a partner"
+        if self.at in self.mine.matched:
+            return f"it is kept {until}, and has had a partner"
+        return f"it is kept {until}. {self._unmatched()}"
 
-def _reach(spec: JoinSpec, side: SideName, at: int, word: Word) -> Iterator[str]:
-    if not isinstance(spec.bound, Joint | AsOf):
-        low, high = spec.bound.partners(side, at, at)
-        yield f"           partners lie from {word(low)} to {word(high)}, both included"
-
-
-def _gone(spec: JoinSpec, seen: Seen, side: SideName, at: int, word: Word) -> Iterator[str]:
-    """What is known of partners of a message that aren't kept any more."""
-    place = seen[OTHER[side]].kept_from
-    # A session goes as a whole, on both sides.
-    if isinstance(spec.bound, Joint | AsOf) or place is None:
-        return
-    if spec.bound.partners(side, at, at)[0] >= place:
-        return
-    gone = f"{OTHER[side]} messages before {word(place)} have gone"
-    if side in spec.marked and at not in seen[side].matched:
-        yield f"           {gone}; it had no partner among them"
-    elif side in spec.marked and not _partners(spec, seen, side, at):
-        yield f"           {gone}; it had a partner among them, or several"
-    else:
-        yield f"           {gone}, and whether it had partners among them isn't known"
-
-
-def _patience(spec: JoinSpec, side: SideName, matched: bool) -> str:
-    if isinstance(spec.bound, Joint):
-        until = "until its session ends on both sides"
-    elif isinstance(spec.bound, AsOf):
-        until = "until the right side's watermark has passed it"
-        if side == "right":
-            return "it is kept until a newer version lies before all that the left side may bring"
-    else:
-        until = f"until the {OTHER[side]} side's watermark leaves no room for a partner"
-    if matched:
-        return f"it is kept {until}, and has had a partner"
-    return f"it is kept {until}. {_unmatched(spec, side)}"
-
-
-def _unmatched(spec: JoinSpec, side: SideName) -> str:
-    if side in spec.unmatched:
-        return f"Then the {side} side's unmatched messages are emitted"
-    return f"Unmatched messages of the {side} side aren't emitted: the join is {spec.how}"
-
-
-def _policies(spec: JoinSpec, side: SideName) -> str:
-    firing = spec.side(side).firing
-    return f"{firing.early} early, {firing.late} late"
+    def _unmatched(self) -> str:
+        side = self.side
+        if side in self.spec.unmatched:
+            return f"Then the {side} side's unmatched messages are emitted"
+        return f"Unmatched messages of the {side} side aren't emitted: the join is {self.spec.how}"

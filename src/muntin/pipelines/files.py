@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.errors import OptionError
 from muntin.model.pipeline import Pipeline
 from muntin.model.placeholders import names
 
@@ -47,24 +45,6 @@ def read(path: Path, given: Mapping[str, str], *, whole: bool = True) -> Pipelin
         from muntin.sql import door
 
         return door.pipeline(text, known)
-    _need()
     from muntin.pipelines.toml import pipeline
 
     return pipeline(text, known)
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of a pipeline in TOML.
-
-    Raises:
-        MissingExtraError: When pydantic isn't installed.
-    """
-    _need()
-    from muntin.pipelines.form import schema as made
-
-    return made()
-
-
-def _need() -> None:
-    if find_spec("pydantic") is None:
-        raise MissingExtraError("a pipeline in TOML", "sql")

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from muntin.model.errors import MissingExtraError
+
+try:
+    from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+    from pydantic import ValidationError as ValidationError
+except ImportError as error:
+    raise MissingExtraError("a pipeline in TOML", "sql") from error
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 LENGTH = 'A duration, "10 minutes" or "PT10M"; or a number of messages, "3 rows".'

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from muntin.model.axis import Length, micros, rows
 from muntin.model.errors import MuntinError, OptionError, SqlError
 from muntin.model.inputs import Marks
@@ -26,7 +24,13 @@ from muntin.model.pipeline import (
 from muntin.model.placeholders import NAME, check_secret, names
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
-from muntin.pipelines.form import PipelineForm, QueryForm, TableForm, WindowsForm
+from muntin.pipelines.form import (
+    PipelineForm,
+    QueryForm,
+    TableForm,
+    ValidationError,
+    WindowsForm,
+)
 from muntin.sql.door import aggregate
 from muntin.sql.outputs import HINT, shared
 
@@ -54,8 +58,7 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
         raise PipelineFileError(f"this isn't TOML: {error}") from error
     except ValidationError as error:
         raise PipelineFileError("\n".join(_problems(error))) from error
-    reader = _Reader(form, given or {})
-    return reader.pipeline(text)
+    return _Reader(form, given or {}).pipeline(text)
 
 
 def _problems(error: ValidationError) -> list[str]:
@@ -94,7 +97,11 @@ class _Reader:
         form = self.form
         try:
             for name, table in form.tables.items():
-                self._add(name, table)
+                self.place = f"tables.{name}"
+                if (known := self.tables.get(name.lower())) is not None:
+                    problem = f"is there already as {known.name}: names are compared without case"
+                    raise OptionError("tables", name, problem, "give it another name")
+                self.tables[name.lower()] = self._table(name, table)
             flows = tuple(self._flow(name, query) for name, query in form.queries.items())
             self._check_outputs(flows)
             self.place = "trigger"
@@ -104,25 +111,19 @@ class _Reader:
             raise PipelineFileError(f"{self.place}: {error}") from error
         return Pipeline(self.tables, flows, form.checkpoint, every, now, frozenset(names(text)))
 
-    def _add(self, name: str, table: TableForm) -> None:
-        self.place = f"tables.{name}"
-        known = self.tables.get(name.lower())
-        if known is not None:
-            problem = f"is there already as {known.name}: names are compared without case"
-            raise OptionError("tables", name, problem, "give it another name")
-        self.tables[name.lower()] = self._table(name, table)
-
     def _check_outputs(self, flows: tuple[Flow, ...]) -> None:
         """Refuse two outputs in one table."""
-        clash = shared(flows, self.tables)
-        if clash is not None:
+        if (clash := shared(flows, self.tables)) is not None:
             first, second = clash
             self.place = f"queries.{flows[second.query].name}.{second.part}"
             problem = f"is written twice, first by queries.{flows[first.query].name}.{first.part}"
             raise OptionError(second.part, second.table, problem, HINT)
 
     def _table(self, name: str, table: TableForm) -> DeclaredTable:
-        options = {key: _text(value) for key, value in table.options.items()}
+        options = {
+            key: str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in table.options.items()
+        }
         if table.path is not None:
             options["path"] = table.path
         columns = None
@@ -146,14 +147,16 @@ class _Reader:
             if table is not None and table.lower() not in self.tables:
                 self.place = f"queries.{name}.{part}"
                 raise OptionError(part, table, "is no table of this file", "add it to [tables]")
-        self.place = f"queries.{name}"
         source = self.tables.get(query.source.lower())
         keys = [query.key] if isinstance(query.key, str) else list(query.key)
-        computed = {n: self._aggregate(name, n, text) for n, text in query.agg.items()}
+        computed = {}
+        for n, text in query.agg.items():
+            self.place = f"queries.{name}.agg.{n}"
+            computed[n] = aggregate(self._filled(text))
         self.place = f"queries.{name}"
         marks = Marks() if source is None else source.marks
-        said = _sentence(query, marks)
-        spec = said._spec(computed, said._all_keys(tuple(keys)))
+        sentence = _sentence(query, marks)
+        spec = sentence._spec(computed, sentence._all_keys(tuple(keys)))
         relation: Reading | Derived = Reading(query.source)
         if query.columns:
             added = (Column(n, self._filled(text)) for n, text in query.columns.items())
@@ -169,10 +172,6 @@ class _Reader:
             self.form.buckets,
         )
         return Flow(name, windowing, query.into, query.rejected)
-
-    def _aggregate(self, query: str, name: str, text: str) -> Any:
-        self.place = f"queries.{query}.agg.{name}"
-        return aggregate(self._filled(text))
 
     def _shown(self, spec: WindowSpec) -> tuple[Column, ...]:
         shown = (*spec.keys, "window_start", "window_end", *spec.aggregates, *_OWN)
@@ -191,10 +190,6 @@ class _Reader:
         return NAME.sub(value, text)
 
 
-def _text(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _length(text: str) -> Length:
     found = _ROWS.fullmatch(text.strip())
     return rows(int(found.group(1))) if found else text
@@ -202,29 +197,29 @@ def _length(text: str) -> Length:
 
 def _sentence(query: QueryForm, marks: Marks) -> Sentence:
     """What a query says, in the words of the Python sentence."""
-    said = _windows(query.windows, Sentence(_marks=marks, _nulls=query.nulls))
-    if said._windows is not None:
-        said = replace(said, _marks=marks.on(said._windows.axis))
+    sentence = _windows(query.windows, Sentence(_marks=marks, _nulls=query.nulls))
+    if sentence._windows is not None:
+        sentence = replace(sentence, _marks=marks.on(sentence._windows.axis))
     if query.sets is not None:
-        said = said.sets(*([query.sets] if isinstance(query.sets, str) else query.sets))
+        sentence = sentence.sets(*([query.sets] if isinstance(query.sets, str) else query.sets))
     if query.early is not None:
-        said = said.early(**query.early.model_dump())
+        sentence = sentence.early(**query.early.model_dump())
     if query.full is not None:
-        said = said.full(repeat=query.full.repeat)
+        sentence = sentence.full(repeat=query.full.repeat)
     if query.fill is not None:
-        said = said.fill(query.fill.value, up_to=query.fill.up_to)
+        sentence = sentence.fill(query.fill.value, up_to=query.fill.up_to)
     if query.late is not None and query.grace is None:
         hint = 'add grace = "1 hour"'
         raise OptionError("late", query.late.model_dump(), "means nothing without a grace", hint)
     if query.grace is not None:
         late: dict[str, Any] = {} if query.late is None else query.late.model_dump()
-        said = said.late(grace=_length(query.grace), **late)
+        sentence = sentence.late(grace=_length(query.grace), **late)
     if query.keep is not None:
-        said = said.keep(_length(query.keep))
-    return said.deltas() if query.deltas else said
+        sentence = sentence.keep(_length(query.keep))
+    return sentence.deltas() if query.deltas else sentence
 
 
-def _windows(form: WindowsForm, said: Sentence) -> Sentence:
+def _windows(form: WindowsForm, sentence: Sentence) -> Sentence:
     chosen = [kind for kind in _USES if getattr(form, kind) is not None]
     if len(chosen) != 1:
         hint = f"give exactly one of {', '.join(_USES)}"
@@ -235,11 +230,11 @@ def _windows(form: WindowsForm, said: Sentence) -> Sentence:
         if option not in _USES[kind]:
             raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
     if kind == "hopping":
-        # Of whole days one slides by itself where nothing else is said.
+        # Of whole days one slides by itself where nothing else is sentence.
         given.setdefault("slide", size if "zone" in given else "")
     if kind == "cumulating":
         given.setdefault("step", "")
     for option in given.keys() & {"slide", "step"}:
         given[option] = _length(given[option])
-    over: Sentence = getattr(said, kind)(_length(size), **given)
+    over: Sentence = getattr(sentence, kind)(_length(size), **given)
     return over

@@ -53,9 +53,7 @@ _MOST_LOOKS = 4
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def application(
-    feed: Feed, token: str | None = None, closing: Callable[[], bool] = lambda: False
-) -> Starlette:
+def application(feed: Feed, token: str | None, closing: Callable[[], bool]) -> Starlette:
     """The page's server.
 
     Args:
@@ -117,8 +115,7 @@ def _guarded(handler: Handler, token: str | None, led_here: bool) -> Handler:
 def _knows(request: Request, token: str | None) -> bool:
     """Whether who asks may look at all."""
     if token is None:
-        # Only pages of this very machine may ask: a foreign name that points here is
-        # refused.
+        # Only pages of this very machine may ask: a foreign name that points here is refused.
         return request.url.hostname in _HERE
     given = request.query_params.get("token") or request.cookies.get(_COOKIE) or ""
     return hmac.compare_digest(given.encode(), token.encode())
@@ -128,11 +125,8 @@ def _is_foreign(request: Request) -> bool:
     """Whether another site's page asks, as far as the browser says."""
     site = request.headers.get("sec-fetch-site", "none")
     origin = request.headers.get("origin")
-    return site not in ("same-origin", "none") or origin not in (None, _own(request))
-
-
-def _own(request: Request) -> str:
-    return f"{request.url.scheme}://{request.url.netloc}"
+    own = f"{request.url.scheme}://{request.url.netloc}"
+    return site not in ("same-origin", "none") or origin not in (None, own)
 
 
 def _json(what: Any, status: int = 200) -> Response:
@@ -157,14 +151,12 @@ class _Looks:
     async def answer(self, request: Request) -> Response:
         """What a query's state holds, or why it can't be read."""
         if self._waiting >= _MOST_LOOKS:
-            busy = {"error": "others are looking: ask again in a moment"}
-            made = _json(busy, 429)
+            made = _json({"error": "others are looking: ask again in a moment"}, 429)
             made.headers["Retry-After"] = "2"
             return made
         self._waiting += 1
         asked = request.query_params
-        query, key = asked.get("query", ""), asked.getlist("key")
-        look = self._worker.submit(self._feed.look, query, key)
+        look = self._worker.submit(self._feed.look, asked.get("query", ""), asked.getlist("key"))
         look.add_done_callback(partial(self._done, asyncio.get_running_loop()))
         found = asyncio.wrap_future(look)
         while not (await asyncio.wait([found], timeout=_WAIT))[0]:
@@ -188,12 +180,9 @@ class _Looks:
 
 async def _events(feed: Feed, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
     """A snapshot, then what happens; a snapshot again where the page fell too far behind."""
-    snapshot = feed.snapshot()
-    last = snapshot["id"]
-    yield _event("snapshot", snapshot)
-    quiet = 0.0
-    while not await gone():
-        news = feed.since(last)
+    last, quiet = None, 0.0
+    while last is None or not await gone():
+        news = None if last is None else feed.since(last)
         if news is None:
             snapshot = feed.snapshot()
             last = snapshot["id"]

@@ -15,7 +15,7 @@ Look = Callable[[Sequence[str]], Mapping[str, Any]]
 """From a key's values as text, or none, to what the state holds, as JSON can say it."""
 
 # How much of each query a page that comes later still sees.
-_BATCHES, _WINDOWS, _SAMPLES, _NOTES = 600, 500, 50, 100
+_MOST = {"batches": 600, "windows": 500, "samples": 50, "notes": 100}
 # How many events a page may fall behind before it is shown everything anew.
 _LOG = 2000
 
@@ -70,11 +70,10 @@ class _Kept:
     look: Look | None = None
     state: str = "running"
     failure: str = ""
-    batches: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_BATCHES))
-    windows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_WINDOWS))
-    samples: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
-    notes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_NOTES))
     rejected: dict[str, int] = field(default_factory=dict)
+    newest: dict[str, deque[dict[str, Any]]] = field(
+        default_factory=lambda: {name: deque(maxlen=most) for name, most in _MOST.items()}
+    )
 
     def record(self) -> dict[str, Any]:
         return {
@@ -82,11 +81,8 @@ class _Kept:
             "looks": self.look is not None,
             "state": self.state,
             "failure": self.failure,
-            "batches": list(self.batches),
-            "windows": list(self.windows),
-            "samples": list(self.samples),
-            "notes": list(self.notes),
             "rejected": dict(self.rejected),
+            **{name: list(rows) for name, rows in self.newest.items()},
         }
 
 
@@ -148,17 +144,17 @@ class Feed:
         report = {"batch": number, "at": at, "numbers": known, "phases": dict(phases or {})}
         with self._lock:
             kept = self._kept[query]
-            while kept.batches and kept.batches[-1]["batch"] >= number:
-                kept.batches.pop()
-            kept.batches.append(report)
+            batches = kept.newest["batches"]
+            while batches and batches[-1]["batch"] >= number:
+                batches.pop()
+            batches.append(report)
             news = {
                 "windows": [dict(row) for row in windows],
                 "samples": [dict(row) for row in samples],
                 "notes": [{"at": at, "text": text} for text in notes],
             }
-            kept.windows.extend(news["windows"])
-            kept.samples.extend(news["samples"])
-            kept.notes.extend(news["notes"])
+            for name, rows in news.items():
+                kept.newest[name].extend(rows)
             kept.rejected.update(rejected or {})
             self._publish("batch", query, {**report, **news, "rejected": dict(kept.rejected)})
 

@@ -12,19 +12,19 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# How long a request may take to arrive, seconds, and how many may be incomplete at once.
+# How long a request may take to arrive, seconds, and how many may be incomplete at once: one more
+# ends the oldest.
 TIMEOUT = 10.0
 MOST_OPEN = 64
 
 _INCOMPLETE = (h11.IDLE, h11.SEND_BODY)
 
 
-def protocol(patience: float = TIMEOUT, most: int = MOST_OPEN) -> type[asyncio.Protocol]:
+def protocol(patience: float = TIMEOUT) -> type[asyncio.Protocol]:
     """HTTP of one server.
 
     Args:
         patience: How many seconds a request may take to arrive.
-        most: How many may be incomplete at once; one more ends the oldest.
     """
     waiting: dict[Any, asyncio.TimerHandle] = {}
 
@@ -47,7 +47,7 @@ def protocol(patience: float = TIMEOUT, most: int = MOST_OPEN) -> type[asyncio.P
             super().connection_lost(exc)
 
         def _await_request(self) -> None:
-            if len(waiting) >= most:
+            if len(waiting) >= MOST_OPEN:
                 next(iter(waiting))._give_up()
             waiting[self] = self.loop.call_later(patience, self._give_up)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -29,7 +29,7 @@ from muntin.spark.host.internals.checkpoints import changed_operators
 from muntin.spark.host.progress import Progress, Totals
 from muntin.spark.host.watchers import RefCounted, Shown, Watcher
 from muntin.spark.remote import Follower, Reporter
-from muntin.spark.rescale import rescale_in_place
+from muntin.spark.rescale import Divide, rescale_in_place
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.writing import Destination, Written
 
@@ -67,6 +67,7 @@ class WindowedQuery:
         self._follower: Follower | None = None
         self._failed: tuple[BatchError, Exception | None] | None = None
         self._again: Callable[[], object] | None = None
+        self._divisions: Mapping[str, Divide] = {}
         self._moving = False
 
     def __repr__(self) -> str:
@@ -124,7 +125,7 @@ class WindowedQuery:
         try:
             self.stop()
             try:
-                rescale_in_place(self.spark, self.checkpoint, buckets)
+                rescale_in_place(self.spark, self.checkpoint, buckets, self._divisions)
             finally:
                 self._again()
         finally:
@@ -238,9 +239,19 @@ class WindowedQuery:
                 self._writing = False
                 self._changed.notify_all()
 
-    def restarts(self, again: Callable[[WindowedQuery], object]) -> None:
-        """How Spark's query is started again from the same checkpoint, for the same handle."""
+    def restarts(
+        self,
+        again: Callable[[WindowedQuery], object],
+        divisions: Mapping[str, Divide] | None = None,
+    ) -> None:
+        """How Spark's query is started again from the same checkpoint, for the same handle.
+
+        Args:
+            again: Starts it.
+            divisions: How its state is divided, where it isn't of a kind of muntin's own.
+        """
         self._again = partial(again, self)
+        self._divisions = divisions or {}
 
     def follow(self, reporter: Reporter) -> None:
         """Take in what comes back from the server of Spark Connect."""

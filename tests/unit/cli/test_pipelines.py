@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.cli.failure import words
+from muntin.cli.console import words
 from muntin.cli.pipelines import check_fits, load, settings, spark_settings, started
 from muntin.model.errors import OptionError
 

@@ -8,7 +8,7 @@ import time
 import pytest
 from rich.console import Console
 
-from muntin.cli.failure import QueryFailedError
+from muntin.cli.console import QueryFailedError
 from muntin.cli.watch import table, watch
 
 

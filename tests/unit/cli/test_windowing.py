@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from muntin.apps.windowing import Options
 from muntin.cli import windowing
 from muntin.cli.app import build
-from muntin.cli.failure import QueryFailedError
+from muntin.cli.console import QueryFailedError
 from muntin.cli.windowing import Reporter, follow
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from muntin.model.errors import OptionError
-from muntin.pipelines.files import read, schema
+from muntin.pipelines.files import read
+from muntin.pipelines.form import schema
 from muntin.pipelines.toml import PipelineFileError, pipeline
 from muntin.sql import door
 

@@ -57,30 +57,28 @@ def text(x: float, y: float, label: str, kind: str = "", anchor: str = "start") 
     return f"<text {where}>{escape(label)}</text>"
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str = "grid") -> str:
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
 
 
 def _path(points: Sequence[Point], x: Scale, y: Scale, gap: float) -> str:
     """A line that is broken where points are further apart than ``gap``."""
-    if not points:
-        return ""
-    commands = [f"M{x(points[0][0]):.1f},{y(points[0][1]):.1f}"]
-    for before, here in pairwise(points):
-        command = "M" if here[0] - before[0] > gap else "L"
-        commands.append(f"{command}{x(here[0]):.1f},{y(here[1]):.1f}")
-    return "".join(commands)
+    parts = _unbroken(points, gap)
+    return "".join(
+        f"{'L' if at else 'M'}{x(place):.1f},{y(value):.1f}"
+        for part in parts
+        for at, (place, value) in enumerate(part)
+    )
 
 
 def _frame(x: Scale, y: Scale, rungs: Sequence[float], ticks: Sequence[Tick], unit: str) -> str:
     parts = []
     for rung in rungs:
         label = f"{rung:g}{unit if rung == rungs[-1] else ''}"
-        kind = "axis" if rung == 0 else "grid"
-        parts += [_line(x.start, y(rung), x.end, y(rung), kind)]
-        parts += [text(x.start - 8, y(rung) + 4, label, "small", "end")]
+        parts.append(_line(x.start, y(rung), x.end, y(rung), "axis" if rung == 0 else "grid"))
+        parts.append(text(x.start - 8, y(rung) + 4, label, "small", "end"))
     for place, label in ticks:
-        parts.append(text(x(place), y.start + 20, label, "small", "start"))
+        parts.append(text(x(place), y.start + 20, label, "small"))
         parts.append(_line(x(place), y.start, x(place), y.start + 6, "axis"))
     return "".join(parts)
 
@@ -148,7 +146,7 @@ def panels(
         last = at == len(series) - 1
         parts.append(_frame(x, y, rungs, ticks if last else (), " min"))
         mean = [(t, max(m, 0.0)) for t, m, _ in points]
-        for part in _stretches(mean, gap):
+        for part in _unbroken(mean, gap):
             whole = [(part[0][0], 0.0), *part, (part[-1][0], 0.0)]
             path = _path(whole, x, y, float("inf"))
             parts.append(f'<path d="{path}Z" class="area {name}"/>')
@@ -159,7 +157,7 @@ def panels(
     return svg(title, top + 26, parts)
 
 
-def _stretches(points: Sequence[Point], gap: float) -> list[list[Point]]:
+def _unbroken(points: Sequence[Point], gap: float) -> list[list[Point]]:
     found: list[list[Point]] = []
     for point in points:
         if found and point[0] - found[-1][-1][0] <= gap:

@@ -68,15 +68,14 @@ def _seconds(moment: date) -> float:
 def year(story: Story) -> str:
     """Mean delay by week and airport."""
     series: dict[str, list[charts.Point]] = {}
+    by_week: dict[date, dict[str, float]] = {}
     for airport, week_, mean in story.weeks:
         series.setdefault(airport, []).append((_seconds(week_), mean))
+        by_week.setdefault(week_, {})[airport] = mean
     places = [t for points in series.values() for t, _ in points]
     first, last = min(places, default=0.0), max(places, default=0.0)
     starts = [(_seconds(date(2013, m + 1, 1)), name) for m, name in enumerate(MONTHS)]
     ticks = [(t, name) for t, name in starts if first <= t <= last]
-    by_week: dict[date, dict[str, float]] = {}
-    for airport, week_, mean in story.weeks:
-        by_week.setdefault(week_, {})[airport] = mean
     rows = [[f"{w:%d %b}", *(found.get(a) for a in AIRPORTS)] for w, found in by_week.items()]
     title = "Mean delay of departures in minutes, by week and airport"
     return section(
@@ -96,10 +95,10 @@ def week(story: Story) -> str:
     for airport, start, mean, p95 in story.worst_week:
         series.setdefault(airport, []).append((_seconds(start), mean, p95))
         days.setdefault((start.date(), airport), []).append((mean, p95))
-    first = min(start for _, start, _, _ in story.worst_week).date()
-    ticks = [(_seconds(day), f"{day:%a %d %b}") for day in (first + timedelta(d) for d in range(7))]
-    low = min(t for points in series.values() for t, _, _ in points)
-    ticks = [(max(t, low), name) for t, name in ticks]
+    begun = min(start for _, start, _, _ in story.worst_week)
+    first = begun.date()
+    week_days = (first + timedelta(d) for d in range(7))
+    ticks = [(max(_seconds(day), _seconds(begun)), f"{day:%a %d %b}") for day in week_days]
     rows = [
         (f"{day:%a %d %b}", AIRPORTS.get(airport, airport), *map(max, zip(*found, strict=True)))
         for (day, airport), found in sorted(days.items())

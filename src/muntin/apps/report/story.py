@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -101,12 +102,6 @@ class Story:
 SAMPLE = ("flight", "from", "to", "scheduled", "known", "watermark then", "reason")
 
 
-def read_story(database: Path) -> Story:
-    """Everything the page shows, out of the queries' tables."""
-    with opened(database, "the page") as connection:
-        return _story(connection)
-
-
 def worst_hours(database: Path, key: str) -> list[Hour]:
     """The worst hour of each airport or carrier, the worst first."""
     with opened(database, "the page") as connection:
@@ -128,6 +123,21 @@ _MONTHS = (
     "(SELECT window_start, emission FROM origin_history UNION ALL "
     "SELECT window_start, emission FROM carrier_history) GROUP BY ALL ORDER BY m"
 )
+_BEHIND = (
+    "SELECT floor(date_diff('minute', scheduled, watermark) / 60)::BIGINT AS hours, "
+    "count(*) FROM origin_rejected GROUP BY hours ORDER BY hours"
+)
+_CANCELLED = "SELECT count(*) FROM origin_rejected WHERE dep_delay IS NULL"
+_SAMPLES = (
+    "SELECT carrier || ' ' || flight, origin, dest, scheduled, landed, watermark, reason "
+    "FROM origin_rejected ORDER BY watermark - scheduled DESC, scheduled, flight LIMIT 8"
+)
+
+
+def read_story(database: Path) -> Story:
+    """Everything the page shows, out of the queries' tables."""
+    with opened(database, "the page") as connection:
+        return _story(connection)
 
 
 def _story(connection: Any) -> Story:
@@ -136,11 +146,20 @@ def _story(connection: Any) -> Story:
         return found
 
     tables = {name for (name,) in rows("SHOW TABLES")}
+
+    def of_rejected(key: str, query: str) -> list[Any]:
+        # The sink makes a table when it gets a row.
+        return rows(query) if f"{key}_rejected" in tables else []
+
     keys = [key for key in ("origin", "carrier") if key in tables]
-    turned_away = [key for key in keys if f"{key}_rejected" in tables]
-    rejected = {key: _by_reason(rows, key) if key in turned_away else {} for key in keys}
-    some = "origin" in turned_away
     fired = "SELECT emission, count(*) FROM {key}_history GROUP BY emission"
+    reasons = "SELECT reason, count(*) FROM {key}_rejected GROUP BY reason"
+    changes: Counter[int] = Counter()
+    for key in keys:
+        changes.update(dict(rows(_CHANGES.format(key=key))))
+    cancelled = of_rejected(
+        "origin", "SELECT count(*) FROM origin_rejected WHERE dep_delay IS NULL"
+    )
     return Story(
         windows={key: rows(f"SELECT count(*) FROM {key}")[0][0] for key in keys},
         fired={key: dict(rows(fired.format(key=key))) for key in keys},
@@ -148,37 +167,13 @@ def _story(connection: Any) -> Story:
         worst_week=rows(_WEEK.format(whole=_WHOLE_HOURS)),
         hours=rows(_HOURS),
         months=rows(_MONTHS),
-        changes=_changes(rows, keys),
-        rejected=rejected,
-        behind=rows(
-            "SELECT floor(date_diff('minute', scheduled, watermark) / 60)::BIGINT AS hours, "
-            "count(*) FROM origin_rejected GROUP BY hours ORDER BY hours"
-        )
-        if some
-        else [],
-        cancelled=rows("SELECT count(*) FROM origin_rejected WHERE dep_delay IS NULL")[0][0]
-        if some
-        else 0,
-        samples=rows(
-            "SELECT carrier || ' ' || flight, origin, dest, scheduled, landed, watermark, reason "
-            "FROM origin_rejected ORDER BY watermark - scheduled DESC, scheduled, flight LIMIT 8"
-        )
-        if some
-        else [],
+        changes=dict(changes),
+        rejected={key: dict(of_rejected(key, reasons.format(key=key))) for key in keys},
+        behind=of_rejected("origin", _BEHIND),
+        cancelled=cancelled[0][0] if cancelled else 0,
+        samples=of_rejected("origin", _SAMPLES),
         worst=_worst(connection, "carrier"),
     )
-
-
-def _by_reason(rows: Any, key: str) -> dict[str, int]:
-    return dict(rows(f"SELECT reason, count(*) FROM {key}_rejected GROUP BY reason"))
-
-
-def _changes(rows: Any, keys: list[str]) -> dict[int, int]:
-    total: dict[int, int] = {}
-    for key in keys:
-        for step, n in rows(_CHANGES.format(key=key)):
-            total[step] = total.get(step, 0) + n
-    return total
 
 
 def _worst(connection: Any, key: str) -> list[Hour]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from html import escape
+
 STYLE = """
 :root{color-scheme:light dark;--paper:#fbfaf7;--card:#fff;--ink:#1d2327;--soft:#5c666d;
 --rule:#e3e0d8;--EWR:#2b67a8;--JFK:#b5541f;--LGA:#1f7f6b;--heat:#b5541f;--full:#76828a;
@@ -65,4 +68,20 @@ def whole(title: str, body: str) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{title}</title><style>{STYLE}</style></head><body><main>{body}"
         "</main></body></html>\n"
+    )
+
+
+def header(
+    title: str, lede: str, verdicts: Sequence[tuple[str, bool]], numbers: Iterable[tuple[str, str]]
+) -> str:
+    """What a page begins with: what it is of, what the checks found, and the run in numbers."""
+    shown = "".join(f"<p>{'✓' if good else '✗'} {escape(text)}</p>" for text, good in verdicts)
+    bad = "" if all(good for _, good in verdicts) else " bad"
+    verdict = f'<div class="verdict{bad}" role="status">{shown}</div>' if shown else ""
+    listed = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in numbers
+    )
+    return (
+        f'<header><h1>{escape(title)}</h1><p class="lede">{escape(lede)}</p>{verdict}'
+        f"<dl>{listed}</dl></header>"
     )

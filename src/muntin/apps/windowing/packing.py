@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
@@ -10,30 +11,26 @@ from numpy.typing import NDArray
 
 from muntin.apps.windowing.ledger import counted
 from muntin.apps.windowing.tuples import HIGH, LOW, SCHEMA, TIME, VALUE, parsed
+from muntin.engine.operator import Part
 from muntin.state.hashing import hash_rows
 
 # The columns of a table of one's own: a UUID as text, a whole number, a timestamp.
 UUID, AT = "uuid", "update_ts"
 
 
-@dataclass
-class Packed:
-    """What a task sends.
-
-    Attributes:
-        parts: The tuples of each bucket that gets any.
-        latest: The greatest time of all of them, milliseconds.
-        ledger: How many tuples of each time go to each bucket; ``None`` where they aren't counted.
-        rejected: How many were put aside, by reason.
-    """
-
-    parts: dict[int, pl.DataFrame] = field(default_factory=dict)
-    latest: int | None = None
-    ledger: pl.DataFrame | None = None
-    rejected: dict[str, int] = field(default_factory=dict)
+# What a bucket gets of a task: its tuples, and what every bucket has to know of all of them.
+ROWS, LEDGER = "rows", "ledger"
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 
-def pack(tuples: pl.DataFrame, buckets: int, *, ledger: bool) -> Packed:
+def pack(
+    tuples: pl.DataFrame,
+    buckets: int,
+    *,
+    ledger: bool,
+    wall: int | None = None,
+    rejected: Mapping[str, int] = _NONE,
+) -> list[Part]:
     """Cut tuples into buckets by their UUID's hash.
 
     Args:
@@ -41,12 +38,24 @@ def pack(tuples: pl.DataFrame, buckets: int, *, ledger: bool) -> Packed:
         buckets: How many there are.
         ledger: Whether a limit of rows has to be kept, for which every bucket has to know what
             the others get.
+        wall: The batch's clock, milliseconds, if it came along.
+        rejected: How many rows were put aside, by reason.
+
+    Returns:
+        What each bucket is sent, also one that gets no tuples: so each batch runs everywhere.
     """
-    if not len(tuples):
-        return Packed()
     parts = cut(tuples, buckets)
-    latest = int(tuples[TIME].max())  # type: ignore[arg-type]
-    return Packed(parts, latest, counted(parts) if ledger else None)
+    header = {"latest": tuples[TIME].max(), "wall": wall}
+    whole = {LEDGER: counted(parts)} if ledger else {}
+    return [
+        Part(
+            bucket,
+            # What was rejected is counted once, by the first bucket.
+            {**header, "rejected": {} if bucket else dict(rejected)},
+            {ROWS: parts[bucket], **whole} if bucket in parts else whole,
+        )
+        for bucket in range(buckets)
+    ]
 
 
 def owners(tuples: pl.DataFrame, buckets: int) -> NDArray[np.int32]:

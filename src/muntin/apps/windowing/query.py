@@ -13,23 +13,28 @@ import json
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.apps.windowing.bucket import TableProgress
-from muntin.apps.windowing.division import WindowingDivision
+from muntin.apps.windowing.calls import COLUMNS, answer
+from muntin.apps.windowing.division import DIVISIONS
 from muntin.apps.windowing.options import Options
 from muntin.apps.windowing.packing import AT, UUID
 from muntin.apps.windowing.random_tuples import NAME, RandomTuples
 from muntin.apps.windowing.source import RANDOM
-from muntin.apps.windowing.table_operator import TableOperator
+from muntin.apps.windowing.table_operator import CALLS, TableOperator
 from muntin.apps.windowing.tuples import VALUE
 from muntin.model.axis import MILLISECOND, Duration
 from muntin.model.counts import summed
-from muntin.model.errors import OptionError
+from muntin.model.errors import OptionError, SpecChangedError
+from muntin.spark.host.internals.checkpoints import newest_offsets
 from muntin.spark.host.internals.data_sources import register
+from muntin.spark.host.internals.plans import streams
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.plan import emitted
 from muntin.spark.host.progress import Progress
@@ -45,7 +50,7 @@ from muntin.spark.writing import Written
 
 # The clock of a source of one's own ticks so often, microseconds.
 _TICK = 200 * MILLISECOND
-# How many batches may wait for the one that follows the application: figures, and small.
+# How many batches may wait for the one that follows the application: progress, and small.
 _BATCHES = 10_000
 
 Took = Callable[[int, list[TableProgress], int], None]
@@ -58,32 +63,27 @@ class TableQuery(WindowedQuery):
         took: Is given each batch's number, what its buckets emitted, and when it was done
             (milliseconds since the epoch), in a thread of its own; more than once where a batch is
             repeated.
+        deletes: The folder in which calls to delete are answered, if there is one.
     """
 
-    def __init__(self, took: Took) -> None:
+    def __init__(self, took: Took, deletes: str | None) -> None:
         super().__init__()
         self._took = took
+        self._deletes = deletes
 
     def note(self, batch: Written) -> None:
         """Take in what the buckets emitted with a batch."""
         emitted = [TableProgress(**json.loads(line)) for line in batch.lines]
-        inserted = sum(progress.inserted for progress in emitted)
-        rejected = summed(progress.rejected for progress in emitted)
+        inserted = sum(one.inserted for one in emitted)
+        rejected = summed(one.rejected for one in emitted)
         seen = inserted + sum(rejected.values())
         counts = summed([self.progress.counts, {"inserted": inserted, "seen": seen}, rejected])
-        clock = max(
-            (progress.clock for progress in emitted if progress.clock is not None), default=None
-        )
+        clocks = [one.clock * MILLISECOND for one in emitted if one.clock is not None]
+        backlog, rows = sum(one.backlog for one in emitted), sum(one.rows for one in emitted)
         number = batch.number
-        self._take(
-            Progress(
-                number,
-                None if clock is None else clock * MILLISECOND,
-                counts,
-                sum(progress.backlog for progress in emitted),
-                sum(progress.rows for progress in emitted),
-            )
-        )
+        self._take(Progress(number, max(clocks, default=None), counts, backlog, rows))
+        if self._deletes is not None:
+            answer(self._deletes, emitted)
         shown = Shown(number, (number, emitted, time.time_ns() // 1_000_000))
         self._show(self._took, shown, _BATCHES)
 
@@ -114,21 +114,56 @@ def start(
         repeated after a failure inserts and deletes the same.
 
     Raises:
-        OptionError: When the source lacks a column.
+        OptionError: When the source lacks a column, or the folder of deletes isn't on a disk.
         SettingError: When the session isn't set as state needs it.
+        SpecChangedError: When the checkpoint was written with ``deletes`` and this run has none,
+            or the other way round.
     """
     require(spark)
     random = source is None
     read = Input(_due(spark, options) if source is None else _columns(source), None)
-    make = partial(TableOperator, options, random=random)
-    stage = Stage(make, slots(options.buckets), {}, identity())
-    stream = emitted(stage, (OperatorInput(read, read.columns()),), None if random else _TICK)
+    inputs = [OperatorInput(read, read.columns())]
+    if options.deletes is not None:
+        calls = Input(_calls(spark, options.deletes), None)
+        inputs.append(OperatorInput(calls, calls.columns(), name=CALLS))
     name = f"windowing-{uuid.uuid4().hex[:8]}"
-    count = options.buckets
+
+    def run(query: WindowedQuery, buckets: int) -> WindowedQuery:
+        make = partial(TableOperator, replace(options, buckets=buckets), random=random)
+        stage = Stage(make, slots(buckets), {}, identity())
+        stream = emitted(stage, tuple(inputs), None if random else _TICK)
+        _check_sources(stream, checkpoint)
+        return launch(stream, [], checkpoint, buckets, name, every, available_now, query)
+
     known = remembered(spark, checkpoint)
-    fit_checkpoint(spark, checkpoint, known, count, {"windowing": WindowingDivision})
-    return launch(  # type: ignore[return-value]
-        stream, [], checkpoint, count, name, every, available_now, TableQuery(took)
+    fit_checkpoint(spark, checkpoint, known, options.buckets, DIVISIONS)
+    query = TableQuery(took, options.deletes)
+    run(query, options.buckets)
+    query.restarts(
+        lambda handle: run(handle, remembered(spark, checkpoint) or options.buckets), DIVISIONS
+    )
+    return query
+
+
+def _calls(spark: SparkSession, folder: str) -> DataFrame:
+    """Calls to delete, from a folder; each goes when the batch that took it is done."""
+    if "://" in folder:
+        raise OptionError("deletes", folder, "isn't on a disk", "give a folder on a disk")
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    reader = spark.readStream.schema(COLUMNS).option("cleanSource", "delete")
+    return reader.json(Path(folder).resolve().as_uri())
+
+
+def _check_sources(stream: DataFrame, checkpoint: str) -> None:
+    """Refuse a checkpoint that has calls to delete among its sources where the run has none."""
+    lines, has = newest_offsets(stream.sparkSession, checkpoint), streams(stream)
+    had = None if lines is None else len([line for line in lines[2:] if line])
+    if None in (had, has) or had == has:
+        return
+    raise SpecChangedError(
+        f"the checkpoint was written by a run of {had} sources, and this one has {has}, which "
+        "Spark can't go on from: give deletes if it was begun with deletes, and only then, and the "
+        "source of then; or start with a new checkpoint folder"
     )
 
 

@@ -61,14 +61,14 @@ class Due(DataSourceStreamReader):
         return due(start or self.initialOffset(), _now(), self.rate, most)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """A stretch a task."""
+        """Some of the tuples for each task."""
         whole = TupleRange(
             start["rows"], end["rows"], end["rows"], end["due"], self.rate, end["clock"]
         )
         return [InputPartition(part) for part in whole.parts(self.parts)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """One row: the stretch."""
+        """One row: which tuples."""
         yield astuple(partition.value)
 
 

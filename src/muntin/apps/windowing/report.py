@@ -14,8 +14,16 @@ from muntin.apps.windowing.options import Options
 from muntin.model.counts import rejections_in_words, summed
 
 
+class Event:
+    """Something that is reported."""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {"event": type(self).__name__.lower(), **asdict(self)}  # type: ignore[call-overload]
+
+
 @dataclass(frozen=True)
-class Maximum:
+class Maximum(Event):
     """The greatest value of the table has changed.
 
     Attributes:
@@ -35,13 +43,9 @@ class Maximum:
             f"The maximum value for the dataset has changed from {self.before:,} to {self.now:,}."
         )
 
-    def record(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return {"event": "maximum", **asdict(self)}
-
 
 @dataclass(frozen=True, kw_only=True)
-class RunPart:
+class RunPart(Event):
     """What happened in a part of a run.
 
     Attributes:
@@ -88,7 +92,7 @@ class Report(RunPart):
     """
 
     clock: int
-    averages: dict[float, float | None]
+    averages: dict[str, float | None]
     latency: float | None
     latency_95: float | None
     bytes: int
@@ -98,7 +102,7 @@ class Report(RunPart):
     def lines(self) -> list[str]:
         """The report in the original's words, and what that lacked."""
         spans = [
-            f"    Average for past {span:>4g}s: {_show(mean, '.2f')}"
+            f"    Average for past {span:>4}s: {_show(mean, '.2f')}"
             for span, mean in self.averages.items()
         ]
         return [
@@ -112,11 +116,6 @@ class Report(RunPart):
             f"  Table: {self.rows:,} rows ({self.bytes / 1e6:,.1f} MB), backlog {self.backlog:,}, "
             f"delete lag {self.lag:,} ms, maximum {_show(self.maximum, ',')}",
         ]
-
-    def record(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        averages = {f"{span:g}": mean for span, mean in self.averages.items()}
-        return {"event": "report", **asdict(self), "averages": averages}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,10 +149,6 @@ class Summary(RunPart):
             else "  WRONG: rows inserted aren't those deleted and left",
         ]
 
-    def record(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return {"event": "summary", **asdict(self)}
-
 
 @dataclass
 class _Sums:
@@ -177,9 +172,8 @@ class _Sums:
 
 @dataclass(frozen=True)
 class Sample:
-    """A batch in short: when it was done, rows inserted, rows deleted, rows there."""
+    """A batch in short: rows inserted, rows deleted, rows there."""
 
-    written: int
     inserted: int
     deleted: int
     rows: int
@@ -225,25 +219,21 @@ class Monitor:
         with self._lock:
             if batch <= self._batch:
                 return None
-            self._batch = batch
-            return self._taken(progress, written)
-
-    def _taken(self, progress: Sequence[TableProgress], written: int) -> Maximum | None:
-        before = self.maximum
-        self.progress = sorted(progress, key=lambda table: table.bucket)
-        self._interval.add(progress)
-        self._whole.add(progress)
-        self._interval.latencies += [
-            (written - time - STEP / 2, n) for table in progress for time, n in table.times
-        ]
-        inserted, deleted = sum(t.inserted for t in progress), sum(t.deleted for t in progress)
-        self.moments.append(Sample(written, inserted, deleted, self.rows))
-        self._most_rows = max(self._most_rows, self.rows)
-        self._most_backlog = max(self._most_backlog, self.backlog)
-        if self.maximum == before:
-            return None
-        self.maxima.append(Maximum(before, self.maximum))
-        return self.maxima[-1]
+            self._batch, before = batch, self.maximum
+            self.progress = list(progress)
+            self._interval.add(progress)
+            self._whole.add(progress)
+            self._interval.latencies += [
+                (written - time - STEP / 2, n) for table in progress for time, n in table.times
+            ]
+            inserted, deleted = sum(t.inserted for t in progress), sum(t.deleted for t in progress)
+            self.moments.append(Sample(inserted, deleted, self.rows))
+            self._most_rows = max(self._most_rows, self.rows)
+            self._most_backlog = max(self._most_backlog, self.backlog)
+            if self.maximum == before:
+                return None
+            self.maxima.append(Maximum(before, self.maximum))
+            return self.maxima[-1]
 
     @property
     def rows(self) -> int:
@@ -258,8 +248,7 @@ class Monitor:
     @property
     def maximum(self) -> int | None:
         """The greatest value in the table."""
-        known = [table.greatest for table in self.progress if table.greatest is not None]
-        return max(known, default=None)
+        return max((t.greatest for t in self.progress if t.greatest is not None), default=None)
 
     @property
     def rejected(self) -> dict[str, int]:
@@ -269,18 +258,16 @@ class Monitor:
     @property
     def clock(self) -> int | None:
         """The clock of the last batch, milliseconds since the epoch."""
-        return max(
-            (table.clock for table in self.progress if table.clock is not None), default=None
-        )
+        return max((t.clock for t in self.progress if t.clock is not None), default=None)
 
     @property
-    def averages(self) -> dict[float, float | None]:
-        """The average of each span."""
-        found: dict[float, float | None] = {}
+    def averages(self) -> dict[str, float | None]:
+        """The average of each span, by its seconds."""
+        found: dict[str, float | None] = {}
         for place, span in enumerate(self.options.averages):
             parts = [table.averages[place] for table in self.progress]
             count = sum(n for _, n in parts)
-            found[span] = sum(total for total, _ in parts) / count if count else None
+            found[f"{span:g}"] = sum(total for total, _ in parts) / count if count else None
         return found
 
     @property

@@ -48,7 +48,7 @@ class TupleRange:
         ]
 
 
-def made(seed: int, stretch: TupleRange) -> pl.DataFrame:
+def made(seed: int, tuples: TupleRange) -> pl.DataFrame:
     """Random tuples: a UUID, a normally distributed value times 1000, and when each was due.
 
     Returns:
@@ -64,19 +64,19 @@ def made(seed: int, stretch: TupleRange) -> pl.DataFrame:
         >>> whole["ts"].max()
         1000
     """
-    if stretch.end <= stretch.first:
+    if tuples.end <= tuples.first:
         return pl.DataFrame(schema=SCHEMA)
-    first = stretch.first // _BLOCK
-    blocks = range(first, (stretch.end - 1) // _BLOCK + 1)
-    cut = slice(stretch.first - first * _BLOCK, stretch.end - first * _BLOCK)
+    first = tuples.first // _BLOCK
+    blocks = range(first, (tuples.end - 1) // _BLOCK + 1)
+    cut = slice(tuples.first - first * _BLOCK, tuples.end - first * _BLOCK)
     ids, values = [], []
     for block in blocks:
         bits = np.random.Philox(key=[seed, block])
         ids.append(bits.random_raw(2 * _BLOCK))
         values.append(np.random.Generator(bits).standard_normal(_BLOCK))
     halves = np.concatenate(ids).reshape(-1, 2)[cut]
-    behind = stretch.whole - 1 - np.arange(stretch.first, stretch.end, dtype=np.int64)
-    times = (stretch.due - behind * 1_000_000 // stretch.rate) // 1000
+    behind = tuples.whole - 1 - np.arange(tuples.first, tuples.end, dtype=np.int64)
+    times = (tuples.due - behind * 1_000_000 // tuples.rate) // 1000
     columns = {
         HIGH: halves[:, 0] & _VERSION[0] | _VERSION[1],
         LOW: halves[:, 1] & _VARIANT[0] | _VARIANT[1],

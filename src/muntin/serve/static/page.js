@@ -10,13 +10,16 @@
   let valuesPlot = null;
   let drawn = 0;
 
+  // An element with these properties and these children.
+  const made = (tag, properties = {}, ...children) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  };
   const { number, said, moment, duration, shownAs, dated, whole, broken, withGaps } = Shown;
   function cell(value, kind, tag = "td") {
-    const made = document.createElement(tag), text = shownAs(value, kind);
-    made.textContent = text.length > 300 ? `${text.slice(0, 300)}…` : text;
-    if (text.length > 40) made.title = made.textContent;
-    if (kind === "count") made.className = "number";
-    return made;
+    const text = shownAs(value, kind), textContent = text.length > 300 ? `${text.slice(0, 300)}…` : text;
+    return made(tag, { textContent, title: text.length > 40 ? textContent : "", className: kind === "count" ? "number" : "" });
   }
   const head = (names, kinds) => row(names.map((name) => cell(name, kinds[name] === "count" ? "count" : "", "th")));
   const HELD = { window_start: "time", window_end: "time", rows: "count", bytes: "count", runs: "count", blobs: "count", messages: "count" };
@@ -90,21 +93,12 @@
   }
   const said_of = (found) => found.spec?.windows ? `${found.spec.windows}; ` : "";
 
-  function row(cells) {
-    const made = document.createElement("tr");
-    made.append(...cells);
-    return made;
-  }
+  const row = (cells) => made("tr", {}, ...cells);
 
   function tabs() {
-    $("queries").replaceChildren(...[...queries.keys()].map((name) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = name;
-      button.setAttribute("aria-pressed", String(name === chosen));
-      button.addEventListener("click", () => choose(name));
-      return button;
-    }));
+    $("queries").replaceChildren(...[...queries.keys()].map((name) => made("button", {
+      type: "button", textContent: name, ariaPressed: String(name === chosen), onclick: () => choose(name),
+    })));
   }
 
   function axes(unit, timed) {
@@ -136,16 +130,8 @@
   }
 
   function chart(given) {
-    const place = document.createElement("div");
-    place.className = "chart";
-    place.setAttribute("role", "img");
-    place.setAttribute("aria-label", `${given.title} over time, in ${given.unit}`);
-    const title = document.createElement("h3");
-    title.append(given.title, " ");
-    const unit = document.createElement("span");
-    unit.textContent = given.unit;
-    title.append(unit);
-    place.append(title);
+    const title = made("h3", {}, given.title, " ", made("span", {}, given.unit));
+    const place = made("div", { className: "chart", role: "img", ariaLabel: `${given.title} over time, in ${given.unit}` }, title);
     requestAnimationFrame(() => {
       if (!place.isConnected) return;
       plots.push({ given, plot: plotted(place, given.series, 180, { unit: given.unit }), place });
@@ -161,16 +147,11 @@
     const last = query.batches.at(-1);
     const numbers = last ? last.numbers : {};
     $("tiles").replaceChildren(...query.tiles.map((tile) => {
-      const made = document.createElement("div");
-      const label = document.createElement("dt"), value = document.createElement("dd");
-      label.textContent = tile.label;
-      const known = numbers[tile.number];
-      value.textContent = tile.unit === "time"
-        ? (known === null || known === undefined ? "none" : moment(known))
+      const known = numbers[tile.number] ?? null;
+      const value = tile.unit === "time" ? (known === null ? "none" : moment(known))
         : tile.unit === "s" && typeof known === "number" ? duration(known)
-        : said(known) + (tile.unit && known !== null && known !== undefined ? ` ${tile.unit}` : "");
-      made.append(label, value);
-      return made;
+        : said(known) + (tile.unit && known !== null ? ` ${tile.unit}` : "");
+      return made("div", {}, made("dt", {}, tile.label), made("dd", {}, value));
     }));
     const times = query.batches.map((b) => b.at / 1000);
     for (const { given, plot, place } of plots) {
@@ -181,11 +162,7 @@
     rejected(query);
     phases(last);
     $("notes-part").hidden = query.notes.length === 0;
-    $("notes").replaceChildren(...query.notes.slice(-30).reverse().map((note) => {
-      const made = document.createElement("li");
-      made.textContent = `${moment(note.at).slice(0, 19)} ${note.text}`;
-      return made;
-    }));
+    $("notes").replaceChildren(...query.notes.slice(-30).reverse().map((note) => made("li", {}, `${moment(note.at).slice(0, 19)} ${note.text}`)));
     status(query);
     document.body.dataset.drawn = String(drawn);
   }
@@ -209,9 +186,9 @@
     $("windows-none").hidden = found.length > 0;
     $("windows-none").textContent = query.windows.length ? "No window of such a key." : "No window has been emitted yet.";
     $("windows").replaceChildren(...found.slice(-100).reverse().map((w) => row(ordered(query).map((c) => {
-      const made = cell(w[c], query.kinds[c]);
-      if (c === "emission") made.className = w[c];
-      return made;
+      const shownCell = cell(w[c], query.kinds[c]);
+      if (c === "emission") shownCell.className = w[c];
+      return shownCell;
     }))));
     lines(query, found);
   }
@@ -262,13 +239,10 @@
     const wanted = JSON.stringify([offered, drawnKeys, count]);
     if ($("keys").dataset.shown === wanted) return;
     $("keys").dataset.shown = wanted;
-    const more = document.createElement("span");
-    more.textContent = count > offered.length ? `and ${number.format(count - offered.length)} more: type a key to find it` : "";
+    const more = made("span", {}, count > offered.length ? `and ${number.format(count - offered.length)} more: type a key to find it` : "");
     $("keys").replaceChildren(...offered.map((key) => {
-      const button = document.createElement("button"), at = drawnKeys.indexOf(key);
-      button.type = "button";
-      button.textContent = key.length > 40 ? `${key.slice(0, 40)}…` : key;
-      button.setAttribute("aria-pressed", String(at >= 0));
+      const at = drawnKeys.indexOf(key), textContent = key.length > 40 ? `${key.slice(0, 40)}…` : key;
+      const button = made("button", { type: "button", textContent, ariaPressed: String(at >= 0) });
       if (at >= 0) button.style.setProperty("--mark", `var(${LINES[at]})`);
       button.addEventListener("click", () => {
         picked = new Set(drawnKeys);
@@ -284,11 +258,8 @@
 
   function rejected(query) {
     const reasons = Object.entries(query.rejected).filter(([, n]) => n);
-    $("reasons").replaceChildren(...(reasons.length ? reasons : [["nothing", null]]).map(([reason, n]) => {
-      const made = document.createElement("li");
-      made.textContent = n === null ? reason : `${said(n)} ${reason}`;
-      return made;
-    }));
+    const words = reasons.length ? reasons.map(([reason, n]) => `${said(n)} ${reason}`) : ["nothing"];
+    $("reasons").replaceChildren(...words.map((text) => made("li", {}, text)));
     // Why comes first: a message may have many columns.
     const names = [...new Set(["reason", "watermark", ...query.samples.flatMap(Object.keys)])]
       .filter((name) => query.samples.some((s) => name in s));
@@ -300,16 +271,8 @@
     const found = Object.entries(last ? last.phases : {});
     $("phases-part").hidden = found.length === 0;
     const top = Math.max(1, ...found.map(([, ms]) => ms));
-    $("phases").replaceChildren(...found.map(([name, ms]) => {
-      const made = document.createElement("div");
-      const label = document.createElement("dt"), value = document.createElement("dd");
-      const bar = document.createElement("meter");
-      bar.max = top; bar.value = ms; bar.setAttribute("aria-label", name);
-      label.textContent = name;
-      value.textContent = `${said(ms)} ms`;
-      made.append(label, bar, value);
-      return made;
-    }));
+    $("phases").replaceChildren(...found.map(([name, ms]) => made("div", {},
+      made("dt", {}, name), made("meter", { max: top, value: ms, ariaLabel: name }), made("dd", {}, `${said(ms)} ms`))));
   }
 
   function status(query) {
@@ -323,9 +286,7 @@
     $("status").dataset.state = query.state === "running" ? "live" : query.state;
   }
 
-  const heard = (handler) => (event) => {
-    handler(JSON.parse(event.data));
-  };
+  const heard = (handler) => (event) => handler(JSON.parse(event.data));
   const source = new EventSource("/events");
   source.addEventListener("snapshot", heard((all) => {
     queries.clear();

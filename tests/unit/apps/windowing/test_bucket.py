@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.unit.apps.windowing.machine import Machine, tuples
+from tests.unit.apps.windowing.machine import Machine, call, tuples
 
 import muntin as mt
 from muntin.apps.windowing import TableProgress
-from muntin.apps.windowing.packing import pack
+from muntin.apps.windowing.packing import cut
 
 
 def batch(first: int, count: int, time: int):
@@ -32,11 +32,71 @@ def test_maxrows_is_a_limit_over_all_buckets_however_uneven():
     machine.step(1, batch(0, 3, 1))
     progress = machine.step(2, batch(3, 3, 2))
     assert total(progress, "rows") == 6
-    unmatched = [n for n in range(100, 200) if 2 in pack(batch(n, 1, 3), 4, ledger=False).parts]
+    unmatched = [n for n in range(100, 200) if 2 in cut(batch(n, 1, 3), 4)]
     progress = machine.step(3, tuples([(n, n, 3) for n in unmatched[:5]]))
     assert [emitted.inserted for emitted in progress] == [0, 0, 5, 0]
     assert total(progress, "rows") == 7
     assert machine.times() == [2, 2, 3, 3, 3, 3, 3]
+
+
+def test_bucketrows_is_a_limit_of_each_bucket():
+    machine = Machine(bucketrows=3, historyseconds=0, buckets=2)
+    machine.step(1, batch(0, 40, 1))
+    assert [len(rows) for rows in machine.rows()] == [3, 3]
+    newest = [rows[-1] for rows in machine.rows()]
+    mine = next(n for n in range(100, 200) if 0 in cut(batch(n, 1, 2), 2))
+    progress = machine.step(200, batch(mine, 1, 2))
+    assert [emitted.deleted for emitted in progress] == [1, 0]
+    assert machine.rows()[0][1:] == [newest[0], (mine, mine, 2)]
+    # One that is older than all that a bucket keeps isn't among its newest.
+    (late, _) = machine.step(400, batch(mine, 1, 0))
+    assert (late.inserted, late.deleted, late.rows) == (1, 1, 3)
+
+
+def test_the_three_limits_hold_together():
+    machine = Machine(maxrows=5, bucketrows=4, historyseconds=0.1, buckets=1)
+    machine.step(100, batch(0, 2, 50), batch(2, 6, 100))
+    assert machine.times() == [100] * 4
+    machine.step(250)
+    assert machine.times() == []
+
+
+def test_a_call_deletes_what_is_older_once():
+    machine = Machine(historyseconds=0, deletes="calls", buckets=2, deletechunksize=2)
+    machine.step(10, batch(0, 20, 1), batch(20, 10, 5))
+    progress = machine.step(11, calls=[call(before=5)])
+    assert total(progress, "deleted") == 20
+    assert total(progress, "chunks") == sum(-(-one.deleted // 2) for one in progress)
+    answers = [answer for emitted in progress for answer in emitted.answers]
+    assert [(name, left) for name, _, left in answers] == [("a", 0), ("a", 0)]
+    assert sum(deleted for _, deleted, _ in answers) == 20
+    assert total(machine.step(12, batch(30, 4, 6)), "rows") == 14
+    assert machine.step(13)[0].answers == []
+
+
+def test_a_call_takes_so_many_rows_of_each_bucket_and_says_what_is_left():
+    machine = Machine(historyseconds=0, deletes="calls", buckets=1)
+    machine.step(10, batch(0, 8, 1))
+    calls = [call("b", before=2, most=3), call("a", bucketrows=6, most=1)]
+    (emitted,) = machine.step(11, calls=calls)
+    assert emitted.answers == [("a", 1, 1), ("b", 3, 4)]
+    assert machine.rows() == [[(n, n, 1) for n in range(4, 8)]]
+    assert machine.step(12, calls=[call(bucketrows=0)])[0].answers == [("a", 4, 0)]
+    assert machine.step(13, calls=[call(bucketrows=0)])[0].answers == [("a", 0, 0)]
+
+
+def test_a_call_does_not_delete_what_is_still_to_come():
+    machine = Machine(historyseconds=0, deletes="calls", buckets=1)
+    machine.step(10, batch(0, 8, 10))
+    assert machine.step(11, calls=[call(before=10**9)])[0].rows == 0
+    assert machine.step(12, batch(8, 5, 11))[0].rows == 5
+
+
+def test_a_call_deletes_beside_the_applications_own_deleter():
+    machine = Machine(historyseconds=0.1, inline=True, buckets=1)
+    machine.step(0, batch(0, 8, 0), batch(8, 2, 90))
+    (emitted,) = machine.step(150, calls=[call(bucketrows=1)])
+    assert (emitted.deleted, emitted.rows, emitted.backlog) == (9, 1, 0)
 
 
 def test_fewer_rows_than_buckets_can_be_kept():

@@ -41,11 +41,21 @@ def test_values_are_normal_and_ids_are_uuids():
 
 def test_buckets_get_about_as_much_each_and_everything_once():
     whole = made(0, stretch(0, 40_000))
-    packed = pack(whole, 4, ledger=True)
-    assert all(9_500 < len(part) < 10_500 for part in packed.parts.values())
-    assert pl.concat(packed.parts.values()).sort("ts", "high").equals(whole.sort("ts", "high"))
-    assert packed.ledger["n"].sum() == 40_000
-    assert packed.latest == whole["ts"].max()
+    packed = pack(whole, 4, ledger=True, rejected={"malformed": 2})
+    tuples = [part.frames["rows"] for part in packed]
+    assert all(9_500 < len(part) < 10_500 for part in tuples)
+    assert pl.concat(tuples).sort("ts", "high").equals(whole.sort("ts", "high"))
+    assert [part.frames["ledger"]["n"].sum() for part in packed] == [40_000] * 4
+    assert {part.header["latest"] for part in packed} == {whole["ts"].max()}
+    assert [part.header["rejected"] for part in packed] == [{"malformed": 2}, {}, {}, {}]
+
+
+def test_a_bucket_that_gets_no_tuples_is_sent_what_all_have_to_know():
+    packed = pack(made(0, stretch(0, 1)), 3, ledger=True, wall=7)
+    assert [part.shard for part in packed] == [0, 1, 2]
+    assert {part.header["wall"] for part in packed} == {7}
+    assert sum("rows" in part.frames for part in packed) == 1
+    assert [len(part.frames["ledger"]) for part in packed] == [1, 1, 1]
 
 
 def test_bad_rows_are_rejected_with_a_reason():

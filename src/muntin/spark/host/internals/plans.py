@@ -48,6 +48,13 @@ def reads(frame: DataFrame, name: str) -> bool:
     return any(leaf.toString() == name for leaf in _leaves(_analyzed(frame)))
 
 
+def streams(frame: DataFrame) -> int | None:
+    """How many streams a plan reads, each as often as it is read; ``None`` where it isn't seen."""
+    if not is_seen(frame):
+        return None
+    return sum(bool(leaf.isStreaming()) for leaf in _leaves(_analyzed(frame)))
+
+
 def nodes(frame: DataFrame) -> list[Any] | None:
     """All of a plan as Spark writes it as JSON; ``None`` where it can't be seen."""
     if not is_seen(frame):
