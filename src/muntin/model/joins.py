@@ -31,7 +31,7 @@ from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, QuerySpec, fact, length, named, names, of_source
 from muntin.model.json_dataclass import JsonDataclass, read_by
 from muntin.model.kinds import KINDS, Kind
-from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy, by_change
+from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
 from muntin.model.spec import check_idle, check_kept, zones
 
 __all__ = [
@@ -159,7 +159,7 @@ class JoinSpec(QuerySpec):
     def _check(self, name: SideName, side: Side) -> None:
         for option, policy in (("early", side.firing.early), ("late", side.firing.late)):
             least = isinstance(policy, Every) and policy.least > 1
-            if least or by_change(policy):
+            if least or by_change(policy) or isinstance(policy, FirstThen):
                 hint = f"give {option}(each=True) or {option}(every=DURATION)"
                 raise OptionError(option, f"{policy} on the {name}", "isn't for joins", hint)
         if side.firing.fill is not None:

@@ -6,7 +6,8 @@ knows what is done with them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -18,9 +19,10 @@ from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.dedup import each_of, step_each
 from muntin.engine.windows.operator import combiner, shard
 from muntin.model.errors import OptionError
+from muntin.model.joins import SideName
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.standalone.cuts import by_message, cuts, late_by_message
+from muntin.standalone.cuts import cuts, early_by_message, late_by_message
 from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.manual_clock import ManualClock
@@ -34,10 +36,11 @@ _ROW = "__muntin_row"
 
 @dataclass(frozen=True)
 class StepRows:
-    """What a step emits."""
+    """What a step emits; of a join, with what its sides' windows send on where that is asked."""
 
     results: pl.DataFrame
     rejected: pl.DataFrame
+    sides: Mapping[SideName, pl.DataFrame] = field(default_factory=dict)
 
 
 class StoredAggregation:
@@ -132,7 +135,7 @@ class StoredAggregation:
         """
         spec, watermark = self.spec, self.watermark
         moving = spec.axis == "rows" or spec.windows.moves
-        if moving or watermark is None or by_message(spec, self.combiner):
+        if moving or watermark is None or early_by_message(spec, self.combiner):
             return NEVER, ALWAYS
         windows = spec.windows
         first = windows.last_end(watermark) if late_by_message(spec) else ALWAYS

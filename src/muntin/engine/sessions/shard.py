@@ -28,11 +28,14 @@ from muntin.engine.sessions.combine import SessionCombiner, grouped, merged
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
 from muntin.model.axis import HOUR
+from muntin.model.policies import FirstThen
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, Runs, each_once, frames_of
 
 FIRED, UNEMITTED = "fired", "unemitted"
+# How often a session has emitted for late messages; kept where the late policy asks for it.
+FIRED_LATE = "fired_late"
 # Of a session that is part of another now: whether it is no longer the same, and where that begins.
 _VANISHED, _INTO = "vanished", "into"
 _KEPT = "kept"
@@ -49,6 +52,8 @@ class SessionShard:
         self.state = State(blobs, self.spec)
         self._identity = [*self.keys, columns.FIRST]
         self._bounds = [*self._identity, columns.LAST]
+        first = isinstance(self.spec.firing.late, FirstThen)
+        self._counts = [FIRED, UNEMITTED, *([FIRED_LATE] if first else [])]
         stored = self.state.tables
         self.sessions = Runs(
             columns.LAST,
@@ -58,7 +63,7 @@ class SessionShard:
             self._newest,
             stored.get("sessions", ()),
             self.keys,
-            combiner.complete,
+            self._complete,
         )
         wait = combiner.patience + self.spec.lateness
         width = max(1, (wait if combiner.sessions.by is None else wait + HOUR) // _SEGMENTS)
@@ -142,9 +147,8 @@ class SessionShard:
             into = pl.lit(0, dtype=pl.Int64).alias(_INTO)
             absorbed = nothing.with_columns(pl.lit(False).alias(_VANISHED), into)
             return nothing, absorbed, self.combiner.nothing_rejected
-        new = pl.concat(fresh, how="diagonal").with_columns(
-            pl.lit(0, dtype=pl.Int64).alias(FIRED), pl.col(columns.MESSAGES).alias(UNEMITTED)
-        )
+        new = pl.concat(fresh, how="diagonal").with_columns(self._zeros())
+        new = new.with_columns(pl.col(columns.MESSAGES).alias(UNEMITTED))
         old = self._open(new.select(self.keys).unique(), moment)
         rows, group = grouped(
             [old.with_columns(old=True), new.with_columns(old=False)], self.combiner
@@ -162,9 +166,9 @@ class SessionShard:
         begins = np.flatnonzero(np.diff(group, prepend=-1))
         olds = np.add.reduceat(was.astype(np.int64), begins)
         news = np.diff(np.append(begins, len(rows))) - olds
-        whole = merged(rows.drop("old", FIRED, UNEMITTED), group, self.combiner)
+        whole = merged(rows.drop("old", *self._counts), group, self.combiner)
         begin = whole[columns.FIRST].to_numpy()
-        sums = [np.add.reduceat(rows[c].to_numpy(), begins) for c in (FIRED, UNEMITTED)]
+        counts = {c: np.add.reduceat(rows[c].to_numpy(), begins) for c in self._counts}
         lost = (whole[columns.LAST].to_numpy() <= moment.closed_before) & (olds == 0)
         taken = (news > 0) & ~lost
         # One old session in it, and no place is new: the session is still the same one.
@@ -172,9 +176,9 @@ class SessionShard:
         lasts = np.maximum.reduceat(np.where(was, rows[columns.LAST].to_numpy(), -(2**62)), begins)
         same = (olds == 1) & (begin == firsts)
         same &= whole[columns.LAST].to_numpy() == lasts
-        unemitted = np.where(same, sums[1], whole[columns.MESSAGES].to_numpy())
+        anew = {UNEMITTED: whole[columns.MESSAGES].to_numpy()}
         whole = whole.with_columns(
-            pl.Series(FIRED, np.where(same, sums[0], 0)), pl.Series(UNEMITTED, unemitted)
+            pl.Series(c, np.where(same, count, anew.get(c, 0))) for c, count in counts.items()
         )
         became = pl.Series(_VANISHED, ~same[group]), pl.Series(_INTO, begin[group])
         absorbed = rows.with_columns(*became).filter(pl.Series(was & taken[group])).drop("old")
@@ -271,9 +275,9 @@ class SessionShard:
         late = (last <= moment.before) & unemitted & self._late(moment)
         early = pl.lit(False)
         if self.spec.firing.early is not None:
-            early = (
-                (last > moment.after) & unemitted & due(self.spec.firing.early, moment, UNEMITTED)
-            )
+            first = pl.col(FIRED) == 0
+            early = due(self.spec.firing.early, moment, UNEMITTED, first)
+            early = (last > moment.after) & unemitted & early
         emission = (
             pl.when(full)
             .then(pl.lit("full"))
@@ -292,12 +296,14 @@ class SessionShard:
         rows = pl.concat([changed, silent.filter(emits)], how="diagonal")
         emitted = rows.filter(emits).with_columns(pl.col(FIRED).alias(columns.REVISION))
         once = emits.cast(pl.Int64)
-        rows = rows.with_columns(pl.col(FIRED) + once, pl.col(UNEMITTED) * (1 - once))
+        again = (pl.col(columns.EMISSION) == "late").fill_null(False).cast(pl.Int64)
+        added = [pl.col(FIRED) + once, pl.col(UNEMITTED) * (1 - once), pl.col(FIRED_LATE) + again]
+        rows = rows.with_columns(added[: len(self._counts)])  # the last where it is kept
         return emitted, rows.drop(columns.EMISSION), silent.filter(~emits)
 
     def _late(self, moment: BatchClock) -> pl.Expr:
         closes = pl.col(columns.LAST) <= moment.closed_after
-        return closes | due(self.spec.firing.late, moment, UNEMITTED)
+        return closes | due(self.spec.firing.late, moment, UNEMITTED, pl.col(FIRED_LATE) == 0)
 
     def _clock_due(self, moment: BatchClock) -> bool:
         policies = [self.spec.firing.early, self.spec.firing.late]
@@ -370,5 +376,16 @@ class SessionShard:
 
     def _no_sessions(self) -> pl.DataFrame:
         cells = self.combiner.no_cells.drop(columns.PANE)
-        none = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, UNEMITTED)]
-        return cells.with_columns(none)
+        return cells.with_columns(self._zeros())
+
+    def _zeros(self) -> list[pl.Expr]:
+        return [pl.lit(0, dtype=pl.Int64).alias(c) for c in self._counts]
+
+    def _complete(self, stored: pl.DataFrame) -> pl.DataFrame:
+        """Sessions with what was added since they were stored."""
+        whole = self.combiner.complete(stored)
+        if FIRED_LATE not in self._counts:
+            return whole
+        # Another late policy wrote none.
+        known = pl.col(FIRED_LATE).fill_null(0) if FIRED_LATE in stored.columns else pl.lit(0)
+        return whole.with_columns(known.cast(pl.Int64).alias(FIRED_LATE))

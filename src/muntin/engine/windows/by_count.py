@@ -21,6 +21,7 @@ from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import first_window, in_columns, window_end, window_start
+from muntin.model.policies import by_clock
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, Runs, each_once, frames_of
@@ -196,7 +197,9 @@ class ArrivalShard:
         early = pl.lit(False)
         windows = marked(windows, [self._early], self.combiner)
         if self._early is not None:
-            early = (pl.col("unemitted") > 0) & due(self._early, moment, "unemitted")
+            early = (pl.col("unemitted") > 0) & due(
+                self._early, moment, "unemitted", pl.col(FIRED) == 0
+            )
         full = pl.lit("full")
         if not self.spec.firing.repeat:
             # A window is filled by what is new to it, unless the input ends.
@@ -245,7 +248,7 @@ class ArrivalShard:
         without = without.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
         rows = pl.concat([rows, without], how="diagonal").with_columns(_ZERO.alias(_PLACE))
         self.changes.append(rows)
-        if self._early.period is not None:
+        if by_clock(self._early):
             if due_by_clock(self._early, moment):
                 self.waiting.drop_before(None)
             waits = quiet.filter(pl.col(columns.MESSAGES) > 0).select(self.keys).unique()

@@ -15,10 +15,10 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import FOREVER
+from muntin.engine.firing import FOREVER, Begun
 from muntin.engine.order import arranged
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.paned import FIRED, LATE, Begun, PanedShard
+from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.panes import ended, window_end
 from muntin.model.policies import Fill
 from muntin.state.blobs import Blobs

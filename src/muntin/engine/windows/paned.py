@@ -7,14 +7,13 @@ and the changes, **early** and **late**, that wait for their policy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import polars as pl
 
 from muntin.engine import columns, conditions
-from muntin.engine.firing import BatchClock, whole_from
+from muntin.engine.firing import BatchClock, Begun, whole_from
 from muntin.engine.output import Output
 from muntin.engine.results import described, overflows, results
 from muntin.engine.retention import RetentionCounter, share
@@ -22,8 +21,8 @@ from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import kept_from
-from muntin.engine.windows.waiting import Waiting
-from muntin.model.policies import Policy, When, by_change
+from muntin.engine.windows.waiting import FIRST, Waiting
+from muntin.model.policies import FirstThen, by_change
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
@@ -32,21 +31,6 @@ from muntin.state.runs import FrameCache, Ranged, Runs, join_runs, ranged
 _SEGMENTS = 8
 _KEPT, _WAITS = "kept", "waits"
 FIRED, LATE = "fired", "late"
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A step that has begun.
-
-    Attributes:
-        judged: The watermark that its messages were judged by.
-        moment: Where the watermark and the clock are.
-        final: Whether the input ends with it.
-    """
-
-    judged: int | None
-    moment: BatchClock
-    final: bool
 
 
 class PanedShard:
@@ -255,27 +239,41 @@ class PanedShard:
     ) -> pl.DataFrame:
         """The changed windows that are due, early or late; the others wait."""
         waiting = self.late if emission == "late" else self.early
-        emitting = waiting.take(changes, moment, partial(self._marked, fresh, waiting.policy))
+        mark = partial(self._marked, emission, fresh, marks[0])
+        emitting = waiting.take(changes, moment, mark)
         if not len(emitting):
             return self._no_windows()
         return self._emit(emission, emitting, fresh, marks)
 
     def _marked(
-        self, fresh: list[Ranged], policy: Policy | None, windows: pl.DataFrame
+        self, emission: str, fresh: list[Ranged], late: pl.DataFrame, windows: pl.DataFrame
     ) -> pl.DataFrame:
-        """Windows, and whether a policy's condition holds of what they hold."""
-        if not isinstance(policy, When):
+        """Windows, and what their policy asks of them beside what is new; see ``Waiting.take``."""
+        policy = self._policies[emission]
+        if isinstance(policy, FirstThen):
+            windows = self._with_first(emission, late, windows)
+        names = conditions.holds(policy)
+        if not names:
             return windows
         held = self._no_windows()
         if len(windows):
             low, high = _bounds(windows, columns.WINDOW)
             held = self._compose(fresh, low, high, windows.select(self.keys).unique())
             held = matched(held, windows, self._identity, "semi")
-        name = conditions.column(policy.condition)
-        known = conditions.marked(held, [policy], self.combiner).select(*self._identity, name)
+        known = conditions.marked(held, [policy], self.combiner).select(*self._identity, *names)
         return matched(windows, known, self._identity, "left").with_columns(
-            pl.col(name).fill_null(False)
+            pl.col(names).fill_null(False)
         )
+
+    def _with_first(self, emission: str, late: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
+        """Windows, and whether they haven't emitted yet, early or late."""
+        if not len(windows):
+            return windows.with_columns(pl.lit(True).alias(FIRST))
+        extra, first = [late], pl.col(LATE) <= pl.col(columns.MESSAGES)  # all of them wait still
+        if emission == "early":
+            extra, first = [], pl.col(FIRED) == 0
+        only, bounds = windows.select(self._identity), _bounds(windows, columns.WINDOW)
+        return self._with_marks(windows, *bounds, extra, only).with_columns(first.alias(FIRST))
 
     def _emit(
         self,

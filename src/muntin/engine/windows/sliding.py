@@ -7,6 +7,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.windows.cells import changed_sliding, compose_sliding
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
+from muntin.model.policies import FirstThen
 from muntin.state.runs import Ranged, join_runs
 
 
@@ -14,14 +15,18 @@ class SlidingShard(PanedShard):
     """Sliding windows of some keys; each place is a pane of its own. See ``Shard``.
 
     Which windows there are depends on the messages. So a late message may make a window that never
-    had a chance to emit in full, and marks count full firings too, for as long as the grace.
+    had a chance to emit in full, and marks count full firings too, for as long as the grace. How
+    many messages came late is counted only where the late policy asks whether some were emitted.
     """
 
     def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
-        nothing = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]
         if not self.spec.firing.grace:
-            return full.select(*self._identity, *nothing).clear()
-        return full.select(*self._identity, nothing[0] + 1, nothing[1])
+            return self._no_marks()
+        nothing = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (FIRED, LATE)]
+        once = full.select(*self._identity, nothing[0] + 1, nothing[1])
+        if not isinstance(self.spec.firing.late, FirstThen):
+            return once
+        return self._add_marks([super()._marks(late, full.clear(), silent.clear()), once])
 
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
         return composed
