@@ -14,6 +14,7 @@ from muntin.model.spec import WindowSpec
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.input_stream import InputStream
 from muntin.standalone.message_buffer import ALWAYS, NEVER
+from muntin.standalone.offsets import with_offsets
 from muntin.standalone.operator import MOST_WAITING, StandaloneOperator, TimeLike, machine_clock
 from muntin.standalone.pending_outputs import Receiver
 from muntin.standalone.screen import Screen
@@ -38,8 +39,10 @@ class AggregatingOperator(StandaloneOperator):
         schema: Mapping[str, Any] | None = None,
         clock: Callable[[], int] = machine_clock,
         keep_messages: bool = False,
+        offsets: bool = False,
     ) -> None:
         self._check(spec)
+        spec = with_offsets(spec) if offsets else spec
         super().__init__(store, name, downstream, errors, clock)
         self.spec = spec
         # Single messages outside of these times are due at once; without a downstream, none are.

@@ -43,6 +43,9 @@ class WindowedAggregator(AggregatingOperator):
         clock: The wall clock in microseconds since the epoch, for ``max_ahead`` and ``timeout()``.
         keep_messages: Whether to keep the messages of the windows within retention, for
             ``get_messages``.
+        offsets: Whether windows also say ``start_offset`` and ``last_offset``: the least and the
+            greatest offset of their messages. Those of several partitions don't compare; let the
+            partition be a key.
 
     Raises:
         OptionError: When an option can't work.

@@ -20,6 +20,7 @@ from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.joins.strategy import SideFrames
+from muntin.engine.output import LetIn
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
 from muntin.standalone.join_cuts import JoinCuts, one_by_one
@@ -45,12 +46,22 @@ class PendingMessages:
 
 
 class StoredJoin:
-    """The windows of one join."""
+    """The windows of one join.
 
-    def __init__(self, spec: JoinSpec, suffix: str, blobs: Blobs) -> None:
+    Args:
+        spec: The join.
+        suffix: What is put behind the right side's column names that the left has too.
+        blobs: Where its state is kept.
+        outputs: The sides of which steps also give what their windows send on by themselves.
+    """
+
+    def __init__(
+        self, spec: JoinSpec, suffix: str, blobs: Blobs, outputs: Sequence[SideName] = ()
+    ) -> None:
         self.spec = spec
         self.suffix = suffix
         self.blobs = blobs
+        self.outputs = outputs
         self.clock = ManualClock()
 
     def open(self, builders: Mapping[SideName, FrameBuilder]) -> None:
@@ -75,7 +86,8 @@ class StoredJoin:
         )
         self.clock.resume(self.shard.state)
         results, rejected = self.joiner.nothing_emitted(), self.joiner.nothing_rejected
-        self.empty = StepRows(self._shown(results), self._aside(rejected))
+        sides = {side: self._sent(side, []) for side in self.outputs}
+        self.empty = StepRows(self._shown(results), self._aside(rejected), sides)
 
     @property
     def watermark(self) -> int | None:
@@ -152,7 +164,13 @@ class StoredJoin:
             aside = self.joiner.nothing_aside(side)
             arrived[side] = [Arrived(nothing, rejected=aside, latest=moment)]
         made = self.shard.step(arrived, wall, final=final)
-        return StepRows(self._shown(made.results), self._aside(made.rejected))
+        sides = {side: self._sent(side, made.let_in[side]) for side in self.outputs}
+        return StepRows(self._shown(made.results), self._aside(made.rejected), sides)
+
+    def _sent(self, side: SideName, let_in: Sequence[LetIn]) -> pl.DataFrame:
+        """What a side's windows send on."""
+        sent = join_reading.window_output(self.joiner, side, self._visible[side], let_in)
+        return self._timed(side, sent)
 
     def _typed(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
         kinds = self.joiner.schemas[side]
@@ -185,8 +203,8 @@ class StoredJoin:
         moment = self._moments[side]
         if self.spec.axis == "rows" or moment.is_integer():
             return found
-        bounds = (columns.WINDOW_START, columns.WINDOW_END)
-        return found.with_columns(pl.col(*bounds).cast(moment))
+        bounds = [c for c in (columns.WINDOW_START, columns.WINDOW_END) if c in found.columns]
+        return found.with_columns(pl.col(bounds).cast(moment))
 
 
 def _parts(messages: SideFrames, steps: JoinCuts) -> list[SideFrames]:

@@ -168,8 +168,8 @@ class SessionJoin(JoinStrategy):
         found = buffer.everything() if only is None else buffer.of(only)
         return found.filter(pl.col(columns.TIME).is_between(low, high))
 
-    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
-        there = {side: self._gathered(side, taken) for side in SIDES}
+    def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
+        there = {side: self._gathered(side, new) for side in SIDES}
         rows = self._grouped(there)
         pairs = [rows[side] for side in SIDES]
         found = _pairs(*pairs)
