@@ -209,11 +209,13 @@ class StandaloneJoinDoor:
         store: ``memory`` or ``rocks``.
         restart: Whether each step ends with a flush, and the next one opens what was flushed.
         single: Whether messages are handed over one by one.
+        outputs: Whether what each side sends on by itself is kept, in ``JoinRun.sent``.
     """
 
     store: str = "memory"
     restart: bool = False
     single: bool = False
+    outputs: bool = False
     tells_watermarks: bool = True
 
     @property
@@ -244,6 +246,7 @@ class JoinRun:
         self.folder = folder
         self.image = Image()
         self.now = wall
+        self.sent: dict[SideName, list[dict[str, Any]]] = {side: [] for side in SIDES}
         self.operator = self.opened()
 
     def opened(self) -> JoinWindow | SessionJoinWindow:
@@ -259,7 +262,8 @@ class JoinRun:
         store: KeyValue = memory(self.image)
         if self.door.store == "rocks":
             store = rocks(self.folder / "state", sync=False)
-        return made(self.spec, store, schema=given, clock=lambda: self.now)
+        clock, outputs = (lambda: self.now), self.door.outputs
+        return made(self.spec, store, schema=given, clock=clock, window_outputs=outputs)
 
     def step(self, step: JoinBatch) -> JoinStep:
         operator = self.operator
@@ -281,6 +285,8 @@ class JoinRun:
         emitted.rejected = [self._rejected(row) for row in operator.rejected.to_dicts()]
         emitted.counts = {**dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0), **counts}
         emitted.watermarks = dict(operator.watermarks)
+        for side in SIDES if self.door.outputs else ():
+            self.sent[side] += operator.get_result(side).to_dicts()
         operator.flush()
         if self.door.restart:
             operator.close()

@@ -25,7 +25,16 @@ from muntin.model.axis import DAY, HOUR, Axis, instant
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Every, EveryRows, Fill, Firing, RowsOrEvery, When
+from muntin.model.policies import (
+    Each,
+    Every,
+    EveryRows,
+    Fill,
+    Firing,
+    FirstThen,
+    RowsOrEvery,
+    When,
+)
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -296,7 +305,8 @@ def _policies(unit: int) -> st.SearchStrategy[Any]:
     periods = st.builds(Every, lengths, st.sampled_from((1, 1, 2, 3)))
     either = st.builds(lambda n, p: RowsOrEvery(n.rows, p.period), rows, periods)
     conditions = st.sampled_from(("n >= 2", "NOT n < 3", "n = 1 OR n > 3 AND n <> 5")).map(When)
-    return st.one_of(st.just(Each()), rows, periods, either, conditions)
+    one = st.one_of(st.just(Each()), rows, periods, either, conditions)
+    return one | one | st.builds(FirstThen, one, one)
 
 
 @st.composite

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import muntin as mt
 from muntin.engine.windows.each import EachShard
-from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery
+from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, Policy, RowsOrEvery
 from muntin.model.spec import WindowSpec
 from muntin.standalone import WindowedAggregator, windowed
 
@@ -20,6 +20,7 @@ POLICIES = st.one_of(
     st.integers(1, 5).map(EveryRows),
     st.just(RowsOrEvery(3, 10 * S)),
     st.builds(Every, st.just(7 * S), st.integers(1, 3)),
+    st.just(FirstThen(EveryRows(2), Every(7 * S))),
 )
 AGGREGATES = {
     "n": mt.count(),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -10,7 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.join_doors import EngineJoinDoor, JoinBatch
+from tests.join_doors import EngineJoinDoor, JoinBatch, JoinRun, StandaloneJoinDoor
 from tests.property.agreement import join_differences
 from tests.property.joins import EARLY, Query, queries
 
@@ -42,6 +44,24 @@ def test_every_message_is_accounted_for(query: Query) -> None:
         assert len(step.rejected) == sum(
             n for name, n in counts.items() if name not in ("seen", "counted", "duplicates")
         )
+
+
+@given(query=queries(), restart=st.booleans(), single=st.booleans())
+def test_a_side_sends_on_each_message_that_it_counts_once(
+    query: Query, restart: bool, single: bool
+) -> None:
+    door = StandaloneJoinDoor(restart=restart, single=single, outputs=True)
+    steps = [*query.steps, JoinBatch(wall=query.steps[-1].wall, final=True)]
+    run = JoinRun(door, query.spec, query.types, Path(), steps[0].wall)
+    counted = sum(run.step(step).counts["counted"] for step in steps)
+    assert counted == sum(map(len, run.sent.values()))
+    for side in SIDES:
+        names = query.types[side]
+        came, sent = (
+            Counter(tuple(message[name] for name in names) for message in messages)
+            for messages in ((m for step in steps for m in step.side(side)), run.sent[side])
+        )
+        assert sent <= came
 
 
 @pytest.mark.parametrize("how", HOWS)

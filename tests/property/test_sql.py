@@ -111,6 +111,7 @@ CLAUSES = st.sampled_from(
         "SOON",
         "GRACE 2 ROWS",
         "EARLY EVERY 3 ROWS",
+        "EARLY EACH THEN EVERY 1 MINUTE",
     ]
 )
 EMITS = st.lists(CLAUSES, max_size=3).map(lambda found: "EMIT " + " ".join(found) if found else "")

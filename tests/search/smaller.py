@@ -13,7 +13,7 @@ from tests.property.streams import Stream, Twins
 
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
-from muntin.model.policies import Each, Firing
+from muntin.model.policies import Each, Firing, parts
 from muntin.model.spec import WindowSpec
 
 T = TypeVar("T")
@@ -160,6 +160,8 @@ def _simpler_firings(firing: Firing) -> Iterator[Firing]:
         {"early": None},
         {"early": Each()},
         {"late": Each()},
+        *({"early": part} for part in parts(firing.early)),
+        *({"late": part} for part in parts(firing.late)),
         {"grace": 0},
         {"retention": firing.grace},
         {"rows": None},

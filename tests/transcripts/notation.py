@@ -57,7 +57,18 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, micros, rows
 from muntin.model.grouping_sets import GROUPING_ID, sets_of
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery, When, fill_of
+from muntin.model.policies import (
+    Each,
+    Every,
+    EveryRows,
+    Firing,
+    FirstThen,
+    OnePolicy,
+    Policy,
+    RowsOrEvery,
+    When,
+    fill_of,
+)
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
 
@@ -222,6 +233,11 @@ def read_length(text: str) -> Length:
 
 
 def read_policy(text: str) -> Policy:
+    first, then, other = text.partition(", then ")
+    return FirstThen(_one_policy(first), _one_policy(other)) if then else _one_policy(text)
+
+
+def _one_policy(text: str) -> OnePolicy:
     if text == "each":
         return Each()
     if text.startswith("when "):

@@ -25,7 +25,7 @@ from muntin.model.grouping_sets import words
 from muntin.model.joins import SIDES, AsOf, Bound, JoinSpec, Joint, SideName, Together, Within
 from muntin.model.kinds import Kind
 from muntin.model.months import Months
-from muntin.model.policies import Every, Firing, Policy, When
+from muntin.model.policies import Every, Firing, OnePolicy, Policy, When, parts
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
@@ -154,6 +154,10 @@ def _made_by(make: Any, agg: Aggregate) -> bool:
 
 
 def _policy(policy: Policy) -> str:
+    return ", then ".join(_one_policy(part) for part in parts(policy))
+
+
+def _one_policy(policy: OnePolicy) -> str:
     if isinstance(policy, When):
         return str(policy)
     said = [] if policy.rows is None else [f"{policy.rows} rows"]

@@ -10,21 +10,31 @@ import polars as pl
 from muntin.engine.windows.combine import Combiner
 from muntin.model.conditions import COMPARE, Name, Part, read
 from muntin.model.errors import OptionError
-from muntin.model.policies import Policy, When
+from muntin.model.policies import Policy, When, parts
 
 
 def marked(
     windows: pl.DataFrame, policies: Sequence[Policy | None], combiner: Combiner
 ) -> pl.DataFrame:
     """Windows, as partials of all that they hold, and whether policies' conditions hold of them."""
-    asked = {p.condition for p in policies if isinstance(p, When)}
-    found = [_holding(windows, text, combiner).alias(column(text)) for text in sorted(asked)]
-    return windows.with_columns(found)
+    return windows.with_columns(
+        _holding(windows, text, combiner).alias(column(text)) for text in _asked(policies)
+    )
 
 
 def unmarked(windows: pl.DataFrame, policies: Sequence[Policy | None]) -> pl.DataFrame:
     """The same windows without what ``marked`` has added."""
-    return windows.drop(*(column(p.condition) for p in policies if isinstance(p, When)))
+    return windows.drop(holds(*policies))
+
+
+def holds(*policies: Policy | None) -> list[str]:
+    """The columns that ``marked`` adds."""
+    return [column(text) for text in _asked(policies)]
+
+
+def _asked(policies: Sequence[Policy | None]) -> list[str]:
+    each = (part for policy in policies for part in parts(policy))
+    return sorted({part.condition for part in each if isinstance(part, When)})
 
 
 def column(text: str) -> str:
@@ -36,7 +46,7 @@ def check(combiner: Combiner) -> None:
     """Refuse conditions that can't be computed."""
     combiner.spec.check_conditions()
     firing, nothing = combiner.spec.firing, combiner.no_cells
-    for policy in (firing.early, firing.late):
+    for policy in (*parts(firing.early), *parts(firing.late)):
         try:
             marked(nothing, [policy], combiner)
         except pl.exceptions.PolarsError as error:

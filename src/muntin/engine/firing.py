@@ -10,7 +10,7 @@ from muntin.engine import columns
 from muntin.engine.conditions import column
 from muntin.engine.state import State
 from muntin.model.kinds import Kind
-from muntin.model.policies import Every, Policy, When
+from muntin.model.policies import Every, FirstThen, Policy, When, by_message, parts
 from muntin.model.spec import WindowSpec
 
 # Beyond every window number that a time can have.
@@ -69,16 +69,32 @@ class BatchClock:
 
 def may_be_due(policy: Policy, moment: BatchClock) -> bool:
     """Whether some window can be due under a policy at all, before looking at any."""
-    return policy.period is None or policy.rows is not None or moment.passed(policy.period)
+    return by_message(policy) or due_by_clock(policy, moment)
 
 
 def due_by_clock(policy: Policy | None, moment: BatchClock) -> bool:
     """Whether windows are due although no message is new to them."""
-    return policy is not None and policy.period is not None and moment.passed(policy.period)
+    return any(part.period is not None and moment.passed(part.period) for part in parts(policy))
 
 
-def due(policy: Policy, moment: BatchClock, unemitted: str = columns.MESSAGES) -> pl.Expr:
-    """Which rows of changed windows are due; where a condition says so, they are marked by it."""
+def due(
+    policy: Policy,
+    moment: BatchClock,
+    unemitted: str = columns.MESSAGES,
+    first: pl.Expr | None = None,
+) -> pl.Expr:
+    """Which rows of changed windows are due; where a condition says so, they are marked by it.
+
+    Args:
+        policy: When windows emit.
+        moment: Where the watermark and the clock are.
+        unemitted: The column of how many messages are new to a window since it emitted.
+        first: Whether a window hasn't emitted yet, early or late, where the policy asks for it.
+    """
+    if isinstance(policy, FirstThen):
+        assert first is not None
+        one, other = (due(part, moment, unemitted) for part in parts(policy))
+        return pl.when(first).then(one).otherwise(other)
     if isinstance(policy, When):
         return pl.col(column(policy.condition))
     by_clock = due_by_clock(policy, moment)

@@ -9,7 +9,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.retention import first_whole
-from muntin.engine.sessions.shard import UNEMITTED
+from muntin.engine.sessions.shard import FIRED_LATE, UNEMITTED
 from muntin.engine.windows.by_count import HEAD
 from muntin.engine.windows.paned import FIRED, LATE
 from muntin.model.errors import OptionError
@@ -156,7 +156,10 @@ def sessions_seen(
     # Of several versions of a session the last counts; one without messages has vanished.
     newest = rows.unique(columns.FIRST, keep="last", maintain_order=True)
     newest = newest.filter(pl.col(columns.MESSAGES) > 0).sort(columns.FIRST)
-    names = (columns.FIRST, columns.LAST, columns.MESSAGES, FIRED, UNEMITTED)
+    names = [columns.FIRST, columns.LAST, columns.MESSAGES, FIRED, UNEMITTED]
+    if FIRED_LATE in newest.columns:
+        newest = newest.with_columns(pl.col(FIRED_LATE).fill_null(0))
+        names.append(FIRED_LATE)
     return [SessionSeen(*row) for row in newest.select(names).iter_rows()]
 
 

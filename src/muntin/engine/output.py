@@ -11,6 +11,24 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
+from muntin.model.joins import SideName
+
+
+@dataclass(frozen=True)
+class LetIn:
+    """Messages of one side that were let into a join.
+
+    Attributes:
+        messages: The messages, at their places on the axis.
+        mark: The side's watermark then; ``None`` before the first message.
+        final: Whether the input ended.
+        start: What place 0 is, where each partition is an axis of its own.
+    """
+
+    messages: pl.DataFrame
+    mark: int | None
+    final: bool
+    start: int = 0
 
 
 @dataclass
@@ -26,6 +44,7 @@ class Output:
         counts: Messages so far: ``seen``, ``counted``, ``filtered``, and each reason.
         pending: How many changed windows wait for their policy.
         rows: How many rows the state holds.
+        let_in: Of a join, what each side let in.
     """
 
     results: pl.DataFrame
@@ -35,6 +54,7 @@ class Output:
     counts: dict[str, int] = field(default_factory=dict)
     pending: int = 0
     rows: int = 0
+    let_in: dict[SideName, list[LetIn]] = field(default_factory=dict)
 
     @property
     def progress(self) -> dict[str, Any]:

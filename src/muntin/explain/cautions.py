@@ -9,7 +9,7 @@ from muntin.explain.size import Rates, amount, estimate
 from muntin.model.axis import phrase
 from muntin.model.by_number import Moving
 from muntin.model.pipeline import DeclaredTable
-from muntin.model.policies import Each
+from muntin.model.policies import Each, parts
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
@@ -94,7 +94,8 @@ def _output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
                 f"about {amount(emitted)} results a second for {amount(rates.rows)} messages a "
                 "second: a larger slide, fewer early firings or deltas() say less"
             )
-    if isinstance(spec.firing.early, Each) and (each > 1 or isinstance(windows, Sliding)):
+    floods = any(isinstance(part, Each) for part in parts(spec.firing.early)[-1:])
+    if floods and (each > 1 or isinstance(windows, Sliding)):
         yield "early for each message: every batch emits all windows that it touched"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
-from muntin.model.policies import Every
+from muntin.model.policies import Every, turn
 from muntin.model.spec import WindowSpec
 
 _PLACE = 16  # The pane and the number of messages.
@@ -77,9 +77,9 @@ def _held(spec: WindowSpec) -> int:
 
 def _early(spec: WindowSpec, rates: Rates, emitted: float) -> float:
     """How often a window emits before it is full, at most."""
-    early = spec.firing.early
-    if early is None or emitted == 0:
+    if spec.firing.early is None or emitted == 0:
         return 0.0
+    early = turn(spec.firing.early, emitted=True)
     length = _held(spec) / SECOND if spec.axis == "time" else 1.0
     mine = rates.rows / max(1, rates.keys) * length
     by_rows = 0.0 if early.rows is None else mine / early.rows

@@ -11,7 +11,7 @@ from muntin.explain.ruler import ruler
 from muntin.explain.size import Rates, amount, estimate, memory
 from muntin.model.axis import phrase, spell
 from muntin.model.grouping_sets import words
-from muntin.model.policies import Every, Policy, When
+from muntin.model.policies import Every, FirstThen, Policy, When
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
@@ -134,11 +134,13 @@ def _emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
 
 def policy(chosen: Policy) -> str:
     """When a window emits, as part of a sentence."""
+    if isinstance(chosen, FirstThen):
+        return f"first {policy(chosen.first)}; then {policy(chosen.then)}"
     if isinstance(chosen, When):
         return f"after each batch that changed it, if {chosen.condition}"
     text = []
     if chosen.rows is not None:
-        text.append(f"after {chosen.rows:,} new messages")
+        text.append(f"after {chosen.rows:,} new message{'s' * (chosen.rows > 1)}")
     if chosen.period is not None:
         least = chosen.least if isinstance(chosen, Every) else 1
         news = "changed" if least == 1 else f"at least {least:,} new messages"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from muntin.model.axis import located, moment, phrase, spell
 from muntin.model.counts import rejections_in_words
 from muntin.model.kinds import Numbered
-from muntin.model.policies import Every, Policy
+from muntin.model.policies import Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
@@ -92,7 +92,8 @@ def _current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[s
     if spec.firing.early is None:
         waits = "there is no early policy"
     elif window.unemitted_early:
-        waits = _waits(spec.firing.early, clocks, window.unemitted_early)
+        policy = turn(spec.firing.early, window.fired > 0)
+        waits = _waits(policy, clocks, window.unemitted_early)
     yield f"holds {window.messages:,} messages, and {emitted}: {waits}"
 
 
@@ -137,7 +138,7 @@ def of_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
         yield f"message {at} is still to come: the next of this key is {arrived}"
 
 
-def _waits(policy: Policy, clocks: Clocks, unemitted: int) -> str:
+def _waits(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
     left = []
     if policy.rows is not None:
         left.append(f"{unemitted:,} of {policy.rows:,} new messages are there")
@@ -168,7 +169,8 @@ def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]
         yield f"held only late messages when its end was passed: {window.messages:,} now"
     yield f"takes late messages until {_met(spec, window.end + spec.firing.grace)}"
     if window.unemitted_late:
-        yield f"not emitted again yet: {_waits(spec.firing.late, clocks, window.unemitted_late)}"
+        policy = turn(spec.firing.late, window.late > window.unemitted_late)
+        yield f"not emitted again yet: {_waits(policy, clocks, window.unemitted_late)}"
     elif window.late:
         yield f"its {window.late:,} late messages have been emitted"
 
@@ -239,12 +241,14 @@ def _session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator
     if mark is None or session.last > kind.ended(mark):
         yield f"lives until {_met(spec, session.last + kind.reach)}"
         if session.unemitted and spec.firing.early is not None:
-            yield f"early: {_waits(spec.firing.early, clocks, session.unemitted)}"
+            policy = turn(spec.firing.early, session.fired > 0)
+            yield f"early: {_waits(policy, clocks, session.unemitted)}"
         elif session.unemitted:
             yield "there is no early policy: it emits when it ends"
     elif session.last > kind.ended(mark - spec.firing.grace):
         yield "has ended, and takes late messages"
         if session.unemitted:
-            yield f"not emitted again yet: {_waits(spec.firing.late, clocks, session.unemitted)}"
+            policy = turn(spec.firing.late, session.fired_late > 0)
+            yield f"not emitted again yet: {_waits(policy, clocks, session.unemitted)}"
     else:
         yield "closed: what it had to say is said"

@@ -30,7 +30,7 @@ from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, QuerySpec, fact, names
 from muntin.model.inputs import InputSpec
 from muntin.model.kinds import Kind
-from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy, by_change
+from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
 
 __all__ = [
     "HOWS", "LARGE", "OTHER", "SIDES", "AsOf", "Bound", "How", "JoinNulls", "JoinSpec", "Joint",
@@ -132,7 +132,7 @@ class JoinSpec(QuerySpec):
     def _check(self, name: SideName, side: Side) -> None:
         for option, policy in (("early", side.firing.early), ("late", side.firing.late)):
             least = isinstance(policy, Every) and policy.least > 1
-            if least or by_change(policy):
+            if least or by_change(policy) or isinstance(policy, FirstThen):
                 hint = f"give {option}(each=True) or {option}(every=DURATION)"
                 raise OptionError(option, f"{policy} on the {name}", "isn't for joins", hint)
         if side.firing.fill is not None:

@@ -7,8 +7,9 @@ of its period and something has changed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 from muntin.model.axis import SECOND, Duration, micros, phrase
 from muntin.model.conditions import read
@@ -95,13 +96,64 @@ class When(JsonDataclass):
         return f"when {self.condition}"
 
 
-Policy = Each | EveryRows | Every | RowsOrEvery | When
+OnePolicy = Each | EveryRows | Every | RowsOrEvery | When
 """Has ``rows`` where it goes by new messages, and ``period`` where it goes by the wall clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstThen(JsonDataclass):
+    """Emit by one policy first, and by another from then on; early and late begin anew.
+
+    (Beam calls it ``AfterEach`` of a trigger and another that is repeated.)
+    """
+
+    KIND: ClassVar[str] = "first then"
+
+    first: OnePolicy
+    then: OnePolicy
+
+    def __str__(self) -> str:
+        return f"first {self.first}, then {self.then}"
+
+
+Policy = OnePolicy | FirstThen
+
+
+def parts(policy: Policy | None) -> tuple[OnePolicy, ...]:
+    """The policies that one is made of.
+
+    Example:
+        >>> parts(FirstThen(Each(), EveryRows(3))), parts(Each()), parts(None)
+        ((Each(), EveryRows(rows=3)), (Each(),), ())
+    """
+    if isinstance(policy, FirstThen):
+        return policy.first, policy.then
+    return () if policy is None else (policy,)
+
+
+def turn(policy: Policy, emitted: bool) -> OnePolicy:
+    """The policy of a window that has emitted, early or late, or hasn't yet.
+
+    Example:
+        >>> [str(turn(FirstThen(Each(), EveryRows(3)), emitted)) for emitted in (False, True)]
+        ['each message', 'every 3 rows']
+    """
+    return parts(policy)[-1 if emitted else 0]
+
+
+def by_message(policy: Policy | None) -> bool:
+    """Whether a message alone may make its window emit."""
+    return any(part.period is None or part.rows is not None for part in parts(policy))
+
+
+def by_clock(policy: Policy | None) -> bool:
+    """Whether the wall clock alone may make a window emit."""
+    return any(part.period is not None for part in parts(policy))
 
 
 def by_change(policy: Policy | None) -> bool:
     """Whether windows that have changed may wait, and are looked up when they change again."""
-    return policy is not None and (policy.rows is not None or isinstance(policy, When))
+    return by_message(policy) and not isinstance(policy, Each)
 
 
 # What late messages wait for where nothing is said; a join knows it by identity.
@@ -162,19 +214,46 @@ class Firing(JsonDataclass):
     @property
     def on_wall_clock(self) -> bool:
         """Whether some policy must fire though no input arrives."""
-        late = self.late if self.grace > 0 else None
-        return any(p is not None and p.period is not None for p in (self.early, late))
+        return by_clock(self.early) or (self.grace > 0 and by_clock(self.late))
+
+
+class PolicyWords(TypedDict, total=False):
+    """A policy in the words of ``early()`` and ``late()``."""
+
+    each: bool
+    rows: int | None
+    every: Duration | None
+    at_least: int | None
+    when: str | None
 
 
 def policy(
     option: str,
-    each: bool,
-    rows: int | None,
-    every: Duration | None,
+    each: bool = False,
+    rows: int | None = None,
+    every: Duration | None = None,
     at_least: int | None = None,
     when: str | None = None,
+    then: PolicyWords | None = None,
 ) -> Policy:
-    """Make the policy that was asked for."""
+    """Make the policy that was asked for, and the one behind it if there is one."""
+    first = _one(option, each, rows, every, at_least, when)
+    if then is None:
+        return first
+    if not isinstance(then, Mapping) or not then.keys() <= PolicyWords.__optional_keys__:
+        hint = 'write for example then={"every": "1 minute"}, in the words of early()'
+        raise OptionError("then", then, "isn't a policy", hint)
+    return FirstThen(first, _one("then", **then))
+
+
+def _one(
+    option: str,
+    each: bool = False,
+    rows: int | None = None,
+    every: Duration | None = None,
+    at_least: int | None = None,
+    when: str | None = None,
+) -> OnePolicy:
     if when is not None:
         if each or any(given is not None for given in (rows, every, at_least)):
             hint = "leave the others out: the condition is looked at after each batch"

@@ -28,3 +28,4 @@ class SessionSeen:
     messages: int
     fired: int
     unemitted: int
+    fired_late: int = 0

@@ -29,7 +29,7 @@ from muntin.model.joins import (
     pairs_of,
 )
 from muntin.model.kinds import Kind, of_size
-from muntin.model.policies import Firing, fill_of, policy
+from muntin.model.policies import Firing, PolicyWords, fill_of, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
@@ -154,6 +154,7 @@ class Sentence:
         every: Duration | None = None,
         at_least: int | None = None,
         when: str | None = None,
+        then: PolicyWords | None = None,
     ) -> Self:
         """Let current windows emit before they are full (``emission`` is ``early``).
 
@@ -168,8 +169,10 @@ class Sentence:
             when: After each batch that changed the window, if this holds of what the window holds
                 then: comparisons of aggregates and keys with numbers and texts,
                 ``"worst > 100 AND NOT region = 'north'"``.
+            then: The policy of all firings behind a window's first early one, in the same words:
+                ``.early(rows=1, then={"every": "1 minute"})``.
         """
-        chosen = policy("early", each, rows, every, at_least, when)
+        chosen = policy("early", each, rows, every, at_least, when, then)
         return self._once("early", chosen, _firing=replace(self._firing, early=chosen))
 
     def full(self, *, repeat: bool) -> Self:
@@ -207,6 +210,7 @@ class Sentence:
         every: Duration | None = None,
         at_least: int | None = None,
         when: str | None = None,
+        then: PolicyWords | None = None,
     ) -> Self:
         """Take late messages for a while after a window's end, and emit again for them.
 
@@ -218,14 +222,16 @@ class Sentence:
             every: Emit when the wall clock passes a multiple of this; 10 seconds by default.
             at_least: Beside ``every``: only windows with so many new messages.
             when: Emit after each batch that changed the window, if this holds of it; see ``early``.
+            then: The policy of all firings behind a window's first for late messages; see
+                ``early``.
 
         With ``rows`` and ``every`` a window emits by whichever comes first; one that closes with
         something not yet emitted emits once more.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late
-        if each or any(given is not None for given in (rows, every, at_least, when)):
-            chosen = policy("late", each, rows, every, at_least, when)
+        if each or any(given is not None for given in (rows, every, at_least, when, then)):
+            chosen = policy("late", each, rows, every, at_least, when, then)
         return self._once("late", grace, _firing=replace(self._firing, late=chosen), _grace=grace)
 
     def keep(self, retention: Length, *, rows: int | None = None) -> Self:

@@ -20,7 +20,7 @@ from muntin.model.facts import Fact, QuerySpec, fact, names
 from muntin.model.grouping_sets import GROUPING_ID, words
 from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind
-from muntin.model.policies import Fill, When
+from muntin.model.policies import Fill, When, parts
 from muntin.model.sessions import Sessions
 
 Nulls = Literal["reject", "group"]
@@ -99,7 +99,7 @@ class WindowSpec(QuerySpec, InputSpec):
 
     def check_conditions(self) -> None:
         """Refuse policies' conditions of what a window doesn't have."""
-        for policy in (self.firing.early, self.firing.late):
+        for policy in (*parts(self.firing.early), *parts(self.firing.late)):
             for name in read(policy.condition).names if isinstance(policy, When) else ():
                 aggregate = self.aggregates.get(name)
                 if aggregate is not None and aggregate.entry.gives == LIST:

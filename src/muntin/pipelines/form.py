@@ -47,7 +47,7 @@ class TableForm(_Part):
     )
 
 
-class PolicyForm(_Part):
+class OnePolicyForm(_Part):
     """When a window emits: each, or rows, every or both: whichever comes first."""
 
     each: bool = Field(False, description="After each batch that changed it.")
@@ -58,6 +58,14 @@ class PolicyForm(_Part):
     )
     when: Text | None = Field(
         None, description="After each batch that changed it, if this holds: worst > 100."
+    )
+
+
+class PolicyForm(OnePolicyForm):
+    """When a window emits first, and when from then on."""
+
+    then: OnePolicyForm | None = Field(
+        None, description="From a window's first early (or late) firing on: every = '1 minute'."
     )
 
 

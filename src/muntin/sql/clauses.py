@@ -7,10 +7,10 @@ from typing import Any
 from sqlglot.tokens import TokenType
 
 from muntin.model.inputs import AHEAD, Marks
-from muntin.model.policies import Each, Every, EveryRows, Fill, Policy, RowsOrEvery
+from muntin.model.policies import Each, Every, EveryRows, Fill, OnePolicy, RowsOrEvery
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span
-from muntin.sql.syntax import Emit, Watermark, WhenClause
+from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
 
 _EMIT = (
     "write EMIT with some of EARLY EVERY 5 SECONDS, LATE EVERY 10 SECONDS, GRACE 1 HOUR, "
@@ -19,7 +19,8 @@ _EMIT = (
 )
 _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
-    "EVERY 5 SECONDS AT LEAST 100 ROWS, WHEN count(*) > 5, or EACH"
+    "EVERY 5 SECONDS AT LEAST 100 ROWS, WHEN count(*) > 5, or EACH; "
+    "or one first and another from then on, EACH THEN EVERY 1 MINUTE"
 )
 _WATERMARK = (
     "write WATERMARK FOR ts AS ts - INTERVAL '30' SECOND, "
@@ -106,7 +107,12 @@ def _retain(cursor: Cursor) -> dict[str, Any]:
     return found
 
 
-def _policy(cursor: Cursor) -> Policy | WhenClause:
+def _policy(cursor: Cursor) -> PolicyClause:
+    first = _one(cursor)
+    return ThenClause(first, _one(cursor)) if cursor.takes("THEN") else first
+
+
+def _one(cursor: Cursor) -> OnePolicy | WhenClause:
     start = cursor.here
     if cursor.takes("WHEN"):
         return WhenClause(cursor.scalar("a condition"), cursor.since(start))

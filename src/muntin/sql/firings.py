@@ -10,10 +10,10 @@ from sqlglot import exp
 from muntin.model.axis import Axis
 from muntin.model.conditions import read
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.policies import Each, Firing, Policy, When
+from muntin.model.policies import Each, Firing, FirstThen, OnePolicy, Policy, When
 from muntin.sql.cursor import Span
 from muntin.sql.lengths import Length
-from muntin.sql.syntax import Emit, WhenClause
+from muntin.sql.syntax import Emit, PolicyClause, ThenClause, WhenClause
 
 
 def emit_spans(emit: Emit | None) -> dict[str, Span]:
@@ -22,9 +22,10 @@ def emit_spans(emit: Emit | None) -> dict[str, Span]:
     for theirs, ours in (("keep", "retain"), ("deltas", "deltas"), ("up_to", "fill")):
         if ours in spans:
             spans[theirs] = spans[ours]
-    for part in () if emit is None else (emit.early, emit.late):
-        if isinstance(part, WhenClause):
-            spans["when"] = part.span
+    for policy in () if emit is None else (emit.early, emit.late):
+        for part in policy.parts if isinstance(policy, ThenClause) else (policy,):
+            if isinstance(part, WhenClause):
+                spans["when"] = part.span
     return spans
 
 
@@ -76,10 +77,16 @@ def firing(
 
 
 def _policy(
-    text: str,
-    given: Policy | WhenClause | None,
-    over_results: Callable[[exp.Expr], str] | None,
+    text: str, given: PolicyClause | None, over_results: Callable[[exp.Expr], str] | None
 ) -> Policy | None:
+    if isinstance(given, ThenClause):
+        return FirstThen(*(_one(text, part, over_results) for part in given.parts))
+    return None if given is None else _one(text, given, over_results)
+
+
+def _one(
+    text: str, given: OnePolicy | WhenClause, over_results: Callable[[exp.Expr], str] | None
+) -> OnePolicy:
     if not isinstance(given, WhenClause):
         return given
     if over_results is None:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from muntin.model.inputs import Marks
 from muntin.model.pipeline import Values
-from muntin.model.policies import Fill, Policy
+from muntin.model.policies import Fill, OnePolicy
 from muntin.sql.cursor import Span
 from muntin.sql.lengths import Length
 
@@ -153,11 +153,27 @@ class WhenClause:
 
 
 @dataclass(frozen=True)
+class ThenClause:
+    """``EACH THEN EVERY 1 MINUTE``, behind ``EARLY`` or ``LATE``."""
+
+    first: OnePolicy | WhenClause
+    then: OnePolicy | WhenClause
+
+    @property
+    def parts(self) -> tuple[OnePolicy | WhenClause, ...]:
+        """Both policies, in their order."""
+        return self.first, self.then
+
+
+PolicyClause = OnePolicy | WhenClause | ThenClause
+
+
+@dataclass(frozen=True)
 class Emit:
     """``EMIT ...``: when windows emit."""
 
-    early: Policy | WhenClause | None = None
-    late: Policy | WhenClause | None = None
+    early: PolicyClause | None = None
+    late: PolicyClause | None = None
     grace: Length | None = None
     retain: Length | None = None
     retain_rows: int | None = None

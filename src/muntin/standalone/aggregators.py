@@ -13,6 +13,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.input_stream import ALWAYS, NEVER, InputStream
+from muntin.standalone.offsets import with_offsets
 from muntin.standalone.operator import (
     MOST_WAITING,
     StandaloneOperator,
@@ -43,8 +44,10 @@ class AggregatingOperator(StandaloneOperator):
         schema: Mapping[str, Any] | None = None,
         clock: Callable[[], int] = machine_clock,
         keep_messages: bool = False,
+        offsets: bool = False,
     ) -> None:
         self._check(spec)
+        spec = with_offsets(spec) if offsets else spec
         super().__init__(store, name, downstream, errors, clock)
         self.spec = spec
         # Single messages outside of these times are due at once; without a downstream, none are.
@@ -224,6 +227,9 @@ class WindowedAggregator(AggregatingOperator):
         clock: The wall clock in microseconds since the epoch, for ``max_ahead`` and ``timeout()``.
         keep_messages: Whether to keep the messages of the windows within retention, for
             ``get_messages``.
+        offsets: Whether windows also say ``start_offset`` and ``last_offset``: the least and the
+            greatest offset of their messages. Those of several partitions don't compare; let the
+            partition be a key.
 
     Raises:
         OptionError: When an option can't work.

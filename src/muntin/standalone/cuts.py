@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.output import Shard
 from muntin.engine.windows.combine import Combiner
-from muntin.model.policies import Policy
+from muntin.model.policies import by_message
 from muntin.model.spec import WindowSpec
 from muntin.standalone.frame_builder import JUDGED
 from muntin.standalone.input_stream import ALWAYS, NEVER
@@ -72,20 +72,14 @@ def so_far(reached: Positions) -> Positions:
     return np.concatenate([[ALWAYS], np.maximum.accumulate(reached)[:-1]])
 
 
-def by_message(spec: WindowSpec, combiner: Combiner) -> bool:
+def early_by_message(spec: WindowSpec, combiner: Combiner) -> bool:
     """Whether each message may make its window emit, so that it is a step of its own."""
-    early = None if combiner.slides_by_rows else spec.firing.early
-    return early is not None and _by_message(early)
+    return not combiner.slides_by_rows and by_message(spec.firing.early)
 
 
 def late_by_message(spec: WindowSpec) -> bool:
     """Whether each late message may make its window emit."""
-    return spec.firing.grace > 0 and _by_message(spec.firing.late)
-
-
-def _by_message(policy: Policy) -> bool:
-    """Whether a message alone may make its window emit."""
-    return policy.period is None or policy.rows is not None
+    return spec.firing.grace > 0 and by_message(spec.firing.late)
 
 
 def steps(
@@ -104,7 +98,7 @@ def steps(
         marks = Marks.of(messages, spec.lateness, shard.state.watermark, counts)
         messages = marks.judging(messages)
         starts = _by_time(spec, marks)
-    if by_message(spec, combiner):
+    if early_by_message(spec, combiner):
         starts = list(range(len(messages)))
     if together:
         apart = _by_edge(spec, marks)

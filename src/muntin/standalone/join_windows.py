@@ -45,6 +45,8 @@ class JoinWindow(JoiningOperator):
         schema: Types of the fields by side and name, Python's or Polars'. Where not given, they
             are those of the first messages; the store remembers them.
         clock: The wall clock in microseconds since the epoch, for ``max_ahead`` and ``timeout()``.
+        window_outputs: Whether to keep what each side's windows send on by themselves, for
+            ``get_result(side)``; until the next flush.
 
     Raises:
         OptionError: When an option can't work.

@@ -21,8 +21,9 @@ from muntin.standalone.operator import (
     key_frame,
     machine_clock,
 )
-from muntin.standalone.pending_outputs import Receiver
+from muntin.standalone.pending_outputs import PendingOutputs, Receiver
 from muntin.standalone.stored_join import PendingMessages, StoredJoin
+from muntin.standalone.stored_windows import StepRows
 from muntin.stores import KeyValue, KeyValueBlobs
 
 
@@ -43,8 +44,12 @@ class JoiningOperator(StandaloneOperator):
         errors: Receiver | None = None,
         schema: Mapping[SideName, Mapping[str, Any]] | None = None,
         clock: Callable[[], int] = machine_clock,
+        window_outputs: bool = False,
     ) -> None:
         self._check(spec)
+        if window_outputs and downstream is not None:
+            hint = "leave one of them out: a downstream is sent the pairs"
+            raise OptionError("window_outputs", True, "is read by get_result", hint)
         super().__init__(store, name, downstream, errors, clock)
         self.spec = spec
         given = schema or {}
@@ -57,7 +62,10 @@ class JoiningOperator(StandaloneOperator):
                 fields, kept_as = InputFields.of_side(spec, side), f"{name}.{side}"
                 stream = InputStream(fields, clock, given.get(side), self.store, kept_as)
                 self._streams[side] = stream
-            self._windows = StoredJoin(spec, suffix, KeyValueBlobs(self.store, name=name))
+            outputs = SIDES if window_outputs else ()
+            self._sent = {side: PendingOutputs() for side in outputs}
+            blobs = KeyValueBlobs(self.store, name=name)
+            self._windows = StoredJoin(spec, suffix, blobs, outputs)
             if self._open_windows():
                 self._flushed = self._windows.reached
 
@@ -159,6 +167,44 @@ class JoiningOperator(StandaloneOperator):
         self._check_open(time)
         self._run(lambda: self._windows.advance(mark, SIDES if side is None else (side,)))
         return self._deliver()
+
+    def get_result(self, side: SideName | None = None) -> pl.DataFrame:
+        """A copy of all pairs since the last flush, or of what one side's windows have sent on.
+
+        Args:
+            side: ``"left"`` or ``"right"``: each message of that side once, when its own policy
+                lets it into the join, whether it has partners or not; with ``window_outputs=True``.
+
+        Returns:
+            The columns of both sides and ``emission``, in the order in which pairs were emitted;
+            with a downstream, those that wait to be sent. Of a side: ``window_start`` and
+            ``window_end`` of the first of its windows that includes the message, where they lie on
+            a grid; the message's fields; and ``emission``: ``late`` behind the watermark, ``full``
+            where its window was full before it was let in or the input has ended, else ``early``.
+
+        Raises:
+            OptionError: When no such output is kept.
+        """
+        if side is None:
+            return super().get_result()
+        self._side(side)
+        if side not in self._sent:
+            hint = "make the operator with window_outputs=True"
+            raise OptionError("side", side, "has no output by itself", hint)
+        self._catch_up()
+        return self._sent[side].waiting(
+            self._windows.empty.sides[side] if self._windows.is_open else pl.DataFrame()
+        )
+
+    def _add(self, step: StepRows) -> None:
+        super()._add(step)
+        for side, sent in self._sent.items():
+            sent.add(step.sides[side])
+
+    def _clear(self) -> None:
+        super()._clear()
+        for sent in self._sent.values():
+            sent.clear()
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:

@@ -168,8 +168,7 @@ class StandaloneOperator(Closeable):
         cleared = Flushed(
             self._results.waiting(nothing.results), self._rejects.waiting(nothing.rejected)
         )
-        self._results.clear()
-        self._rejects.clear()
+        self._clear()
         self._checkpoint()
         return cleared
 
@@ -257,9 +256,16 @@ class StandaloneOperator(Closeable):
         made = take()
         self._failed = False
         for step in made:
-            self._results.add(step.results)
-            self._rejects.add(step.rejected)
+            self._add(step)
         self._after_step()
+
+    def _add(self, step: StepRows) -> None:
+        self._results.add(step.results)
+        self._rejects.add(step.rejected)
+
+    def _clear(self) -> None:
+        self._results.clear()
+        self._rejects.clear()
 
     def _deliver(self) -> bool:
         """Send what waits, then flush (step 7); no message is taken while something waits.

@@ -16,7 +16,7 @@ from muntin.engine.windows.operator import combiner, shard
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.standalone.cuts import by_message, late_by_message, steps
+from muntin.standalone.cuts import early_by_message, late_by_message, steps
 from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.input_stream import ALWAYS, NEVER
@@ -92,7 +92,7 @@ class StoredAggregation(StoredWindows):
         """
         spec, watermark = self.spec, self.watermark
         moving = spec.axis == "rows" or spec.windows.moves
-        if moving or watermark is None or by_message(spec, self.combiner):
+        if moving or watermark is None or early_by_message(spec, self.combiner):
             return NEVER, ALWAYS
         windows = spec.windows
         first = windows.last_end(watermark) if late_by_message(spec) else ALWAYS

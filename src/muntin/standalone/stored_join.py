@@ -16,6 +16,7 @@ from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.joins.strategy import SideFrames
+from muntin.engine.output import LetIn
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
 from muntin.standalone.join_cuts import steps_of_sides
@@ -40,13 +41,23 @@ class PendingMessages:
 
 
 class StoredJoin(StoredWindows):
-    """The windows of one join."""
+    """The windows of one join.
 
-    def __init__(self, spec: JoinSpec, suffix: str, blobs: Blobs) -> None:
+    Args:
+        spec: The join.
+        suffix: What is put behind the right side's column names that the left has too.
+        blobs: Where its state is kept.
+        outputs: The sides of which steps also give what their windows send on by themselves.
+    """
+
+    def __init__(
+        self, spec: JoinSpec, suffix: str, blobs: Blobs, outputs: Sequence[SideName] = ()
+    ) -> None:
         results = [*spec.left.keys, columns.EMISSION]
         super().__init__(blobs, results, [SIDE, columns.REASON, columns.WATERMARK])
         self.spec = spec
         self.suffix = suffix
+        self.outputs = outputs
 
     def open(self, builders: Mapping[SideName, FrameBuilder]) -> None:
         """Open what was stored, now that the types of all columns are known."""
@@ -64,7 +75,9 @@ class StoredJoin(StoredWindows):
             self.joiner, self.blobs, FrameCache()
         )
         results, rejected = self.joiner.nothing_emitted(), self.joiner.nothing_rejected
-        self._opened(self.shard.state, StepRows(self._shown(results), self._aside(rejected)))
+        sides = {side: self._sent(side, []) for side in self.outputs}
+        step = StepRows(self._shown(results), self._aside(rejected), sides)
+        self._opened(self.shard.state, step)
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:
@@ -135,7 +148,13 @@ class StoredJoin(StoredWindows):
             aside = self.joiner.nothing_aside(side)
             arrived[side] = [Arrived(nothing, rejected=aside, latest=moment)]
         made = self.shard.step(arrived, wall, final=final)
-        return StepRows(self._shown(made.results), self._aside(made.rejected))
+        sides = {side: self._sent(side, made.let_in[side]) for side in self.outputs}
+        return StepRows(self._shown(made.results), self._aside(made.rejected), sides)
+
+    def _sent(self, side: SideName, let_in: Sequence[LetIn]) -> pl.DataFrame:
+        """What a side's windows send on."""
+        sent = join_reading.window_output(self.joiner, side, self._visible[side], let_in)
+        return self._timed(side, sent)
 
     def _typed(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
         kinds = self.joiner.schemas[side]

@@ -7,13 +7,14 @@ knows what is done with them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.state import State
+from muntin.model.joins import SideName
 from muntin.state.blobs import Blobs
 
 # The clock of steps before it is set.
@@ -21,10 +22,11 @@ _UNSET = -(2**62)
 
 
 class StepRows(NamedTuple):
-    """What a step emits."""
+    """What a step emits; of a join, with what its sides' windows send on where that is asked."""
 
     results: pl.DataFrame
     rejected: pl.DataFrame
+    sides: Mapping[SideName, pl.DataFrame] = {}
 
 
 class ManualClock:

@@ -213,3 +213,15 @@ def test_rows_or_the_clock() -> None:
     )
     clock = "every 5 seconds of wall clock if it has changed"
     assert f"early while it is current, after 1,000 new messages, or {clock}" in said
+
+
+def test_a_policy_first_and_another_then() -> None:
+    twin = HOURS.early(rows=1, then={"every": "1 minute"}).late(
+        grace="1 hour", when="n > 3", then={"each": True}
+    )
+    said = flat(story(twin.spec(n=mt.count()), Circumstances(4)))
+    clock = "every 1 minute of wall clock if it has changed"
+    assert f"early while it is current, first after 1 new message; then {clock}" in said
+    first = "first after each batch that changed it, if n > 3"
+    assert f"emitted {first}; then after each batch that changed it" in said
+    assert "a heartbeat wakes the shards" in said

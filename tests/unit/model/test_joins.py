@@ -23,7 +23,7 @@ from muntin.model.joins import (
     Within,
     firing_of,
 )
-from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery
+from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, RowsOrEvery
 from muntin.model.sessions import Sessions
 from muntin.model.windows import tumbling
 from muntin.standalone.sentence import join, windowed
@@ -68,6 +68,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "early with at least some rows": (
         changed(firing=Firing(Every(MINUTE, 3), Each())),
         "early='every 1 minute of wall clock with at least 3 rows on the left' isn't for joins",
+    ),
+    "early by one policy and then by another": (
+        changed(firing=Firing(FirstThen(Every(MINUTE), Every(MINUTE, 3)), Each())),
+        "early='first every 1 minute of wall clock, then every 1 minute of wall clock with at",
     ),
     "full without repeating": (
         changed(firing=Firing(Each(), Each(), repeat=False)),

@@ -6,7 +6,17 @@ import pytest
 
 from muntin.model.axis import MINUTE, SECOND
 from muntin.model.errors import OptionError
-from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOrEvery, policy
+from muntin.model.policies import (
+    Each,
+    Every,
+    EveryRows,
+    Firing,
+    FirstThen,
+    Policy,
+    RowsOrEvery,
+    When,
+    policy,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +35,11 @@ from muntin.model.policies import Each, Every, EveryRows, Firing, Policy, RowsOr
             Every(MINUTE, 3),
             "every 1 minute of wall clock with at least 3 rows",
         ),
+        (
+            (False, 1, None, None, None, {"every": "1 minute"}),
+            FirstThen(EveryRows(1), Every(MINUTE)),
+            "first every 1 rows, then every 1 minute of wall clock",
+        ),
     ],
 )
 def test_a_policy(asked: tuple[Any, ...], expected: Policy, words: str) -> None:
@@ -39,6 +54,29 @@ def test_a_policy(asked: tuple[Any, ...], expected: Policy, words: str) -> None:
 def test_no_policy_or_more_than_each_message(asked: tuple[Any, ...]) -> None:
     with pytest.raises(OptionError, match=r"rows=N, every=DURATION or both, whichever"):
         policy("late", *asked)
+
+
+@pytest.mark.parametrize(
+    ("then", "problem"),
+    [
+        ({}, r"then=\(False, None, None\) asks for no policy"),
+        ({"each": True, "rows": 2}, "then=.* asks for each message and for more"),
+        ({"rows": 0}, "then=0 is less than one row"),
+        ({"soon": True}, r"isn't a policy; .*then=\{.every.: .1 minute.\}"),
+        ({"rows": 1, "then": {"rows": 2}}, "isn't a policy"),
+        ("each", "then='each' isn't a policy"),
+    ],
+)
+def test_what_cannot_come_then(then: Any, problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        policy("early", each=True, then=then)
+
+
+def test_a_policy_and_another_are_stored_and_read_back() -> None:
+    firing = Firing(
+        early=FirstThen(Each(), Every(MINUTE, 2)), late=FirstThen(When("n > 2"), Each())
+    )
+    assert Firing.from_dict(firing.to_dict()) == firing
 
 
 @pytest.mark.parametrize("rows", [0, -1])
@@ -79,6 +117,8 @@ def test_defaults_are_those_of_aggregates() -> None:
         (Firing(early=Every(SECOND)), True),
         (Firing(early=RowsOrEvery(2, SECOND)), True),
         (Firing(late=RowsOrEvery(2, SECOND)), False),
+        (Firing(early=FirstThen(Each(), Every(SECOND))), True),
+        (Firing(early=FirstThen(Each(), EveryRows(2))), False),
         (Firing(early=EveryRows(1), late=EveryRows(1), grace=SECOND, retention=SECOND), False),
     ],
 )

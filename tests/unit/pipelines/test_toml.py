@@ -104,6 +104,14 @@ def test_windows_are_those_of_sql(windows, call):
         ('early = { every = "1 s" }\nkeep = "2 days"', "EARLY EVERY 1 SECOND RETAIN 2 DAYS"),
         ('late = { rows = 2 }\ngrace = "1 hour"', "LATE EVERY 2 ROWS GRACE 1 HOUR"),
         ('grace = "1 hour"\nkeep = "2 hours"', "GRACE 1 HOUR RETAIN 2 HOURS"),
+        (
+            'early = { rows = 1, then = { every = "1 minute" } }',
+            "EARLY EVERY 1 ROWS THEN EVERY 1 MINUTE",
+        ),
+        (
+            'late = { each = true, then = { rows = 3, every = "1 s" } }\ngrace = "1 hour"',
+            "LATE EACH THEN EVERY 3 ROWS OR 1 SECOND GRACE 1 HOUR",
+        ),
     ],
 )
 def test_policies_are_those_of_sql(said, emit):

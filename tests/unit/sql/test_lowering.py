@@ -202,6 +202,17 @@ EMITS = [
         "EMIT EARLY EVERY 5 SECONDS AT LEAST 100 ROWS",
         HOURS.early(every="5 seconds", at_least=100),
     ),
+    (
+        "EMIT EARLY EVERY 1 ROWS THEN EVERY 1 MINUTE",
+        HOURS.early(rows=1, then={"every": "1 minute"}),
+    ),
+    (
+        "EMIT EARLY WHEN count(*) > 5 THEN EVERY 5 SECONDS AT LEAST 3 ROWS LATE EACH THEN "
+        "EVERY 2 ROWS OR 1 MINUTE GRACE 1 HOUR",
+        HOURS.early(when="`n` > 5", then={"every": "5 seconds", "at_least": 3}).late(
+            each=True, then={"rows": 2, "every": "1 minute"}, grace="1 hour"
+        ),
+    ),
     ("EMIT CHANGES FULL IF CHANGED", HOURS.early(each=True).full(repeat=False)),
     (
         "EMIT FULL IF CHANGED EARLY EVERY 5 SECONDS",

@@ -272,6 +272,13 @@ CASES = [
     (f"SELECT k FROM {HOUR} {G} EMIT", "EMIT doesn't say when", "^"),
     (f"SELECT k FROM {HOUR} {G} EMIT SOON", "EMIT doesn't say when", "SOON"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY", "write EVERY 5 SECONDS", "^"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY EACH THEN", "write EVERY 5 SECONDS", "^"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY EACH THEN SOON", "EACH THEN EVERY 1 MINUTE", "SOON"),
+    (
+        f"SELECT k, max(v) AS m FROM {HOUR} {G} EMIT EARLY EACH THEN WHEN m IS NULL",
+        "compares, and no more",
+        "WHEN m IS NULL",
+    ),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 5", "a period needs a unit", "5"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 0 ROWS", "1 or more", "0"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 2 ROWS OR 3 ROWS", "says twice", "3 ROWS"),

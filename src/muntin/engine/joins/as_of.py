@@ -9,7 +9,7 @@ Source: Flink's temporal joins (versions of a row by event time).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -143,19 +143,19 @@ class AsOfJoin(JoinStrategy):
         buffer = self.waiting if side == "left" else self.versions
         return buffer.between(low, high, only)
 
-    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
+    def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
         passed = FOREVER if moment.final else moment.marks["right"]
-        new, place, on_time = taken["left"], pl.col(columns.TIME), pl.lit(False).alias(LATE)
+        left, place, on_time = new["left"], pl.col(columns.TIME), pl.lit(False).alias(LATE)
         # Whether a message came late is stated with its own arrival only.
-        versions = taken["right"].with_columns(on_time)
+        versions = new["right"].with_columns(on_time)
         emitted = []
         if passed is not None:
             due = pl.concat(
-                [self.waiting.between(-FOREVER, passed - 1), new.filter(place < passed)]
+                [self.waiting.between(-FOREVER, passed - 1), left.filter(place < passed)]
             )
             emitted = self._emitted(due, versions, moment.final)
-            new = new.filter(place >= passed)
-        self.waiting.messages.append(new.with_columns(on_time))
+            left = left.filter(place >= passed)
+        self.waiting.messages.append(left.with_columns(on_time))
         self.versions.messages.append(versions)
         return emitted
 

@@ -9,6 +9,7 @@ Source: the Samza SQL window operator design (the note on aligning starting offs
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -52,17 +53,23 @@ class PartitionedJoinShard:
             parts[side] = self._by_partition(side, new[side].messages, covered)
         wall = self.state.clock(new.values(), wall)
         begun = [partition for side in SIDES for partition in self.starts[side]]
-        emitted = [
-            self._partition_step(p, parts, wall, final)
-            for p in dict.fromkeys([*self.state.partitions, *begun])
-        ]
+        names = dict.fromkeys([*self.state.partitions, *begun])
+        emitted = [self._partition_step(name, parts, wall, final) for name in names]
         self.state.wall = wall
         starts = {side: list(self.starts[side].items()) for side in SIDES}
         self.state.extra["starts"] = starts
         self.state.save()
         counts = summed([self.state.counts, *(one.counts for one in emitted)])
         aside = [self.joiner.nothing_rejected, *rejected]
-        return Output.together(emitted, self.joiner.nothing_emitted(), aside, counts)
+        whole = Output.together(emitted, self.joiner.nothing_emitted(), aside, counts)
+        for side in SIDES:
+            known = zip(names, emitted, strict=True)
+            whole.let_in[side] = [
+                replace(part, start=self.starts[side].get(name, 0))
+                for name, one in known
+                for part in one.let_in[side]
+            ]
+        return whole
 
     @property
     def counts(self) -> dict[str, int]:

@@ -88,8 +88,10 @@ class PlaceJoin(JoinStrategy):
     ) -> pl.DataFrame:
         return self.buffers[side].all_near(low, high, only)
 
-    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
-        new = {side: self._let_in(side, taken[side], moment) for side in SIDES}
+    def let_in(self, taken: SideFrames, moment: JoinClock) -> SideFrames:
+        return {side: self._let_in(side, taken[side], moment) for side in SIDES}
+
+    def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
         emitted, met = self._meet(new, moment.final)
         alone = [self._close(side, new[side], met.get(side), moment) for side in SIDES]
         return [emitted, *alone, *(self._limit(side, moment) for side in SIDES)]
@@ -108,7 +110,6 @@ class PlaceJoin(JoinStrategy):
         return emitted
 
     def _let_in(self, side: SideName, taken: pl.DataFrame, moment: JoinClock) -> pl.DataFrame:
-        """The messages that meet the other side in this step; the others wait for their policy."""
         firing, buffer = self.spec.side(side).firing, self.buffers[side]
         policies = {False: firing.early, True: firing.late}
         slow = {late: p.period for late, p in policies.items() if isinstance(p, Every)}

@@ -145,8 +145,8 @@ class SessionJoin(JoinStrategy):
         found = self.buffers[side].of(only)
         return found.filter(pl.col(columns.TIME).is_between(low, high))
 
-    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
-        there = {side: self._gathered(side, taken) for side in SIDES}
+    def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
+        there = {side: self._gathered(side, new) for side in SIDES}
         rows = self._grouped(there)
         found = _pairs(rows["left"], rows["right"])
         emitted = self._emitted(there, found, moment.final)

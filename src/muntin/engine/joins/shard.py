@@ -23,7 +23,7 @@ from muntin.engine.joins.joiner import ID, LATE, Arrived, Joiner
 from muntin.engine.joins.places import PlaceJoin
 from muntin.engine.joins.sessions import SessionJoin
 from muntin.engine.joins.strategy import JoinClock, JoinStrategy
-from muntin.engine.output import Output
+from muntin.engine.output import LetIn, Output
 from muntin.engine.state import State
 from muntin.model.joins import SIDES, AsOf, Joint, SideName
 from muntin.state.blobs import Blobs
@@ -60,7 +60,8 @@ class JoinShard:
         self._advance(new, wall)
         after = dict.fromkeys(SIDES, FOREVER) if final else self.strategy.kept_from(self.marks)
         moment = JoinClock(self.marks, before, after, wall, self.state.wall, final)
-        emitted = self.strategy.meet(taken, moment)
+        let_in = self.strategy.let_in(taken, moment)
+        emitted = self.strategy.meet(let_in, moment)
         self.strategy.drop_before(after)
         self.state.wall = wall
         self.state.watermark = self.watermark
@@ -77,6 +78,7 @@ class JoinShard:
             dict(self.state.counts),
             self.strategy.pending,
             self.strategy.rows,
+            {side: [LetIn(let_in[side], self.marks[side], final)] for side in SIDES},
         )
 
     @property

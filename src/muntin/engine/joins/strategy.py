@@ -92,6 +92,10 @@ class JoinStrategy(ABC):
     ) -> pl.DataFrame:
         """The messages of a side between two places, both included; of some keys or of all."""
 
+    def let_in(self, taken: SideFrames, moment: JoinClock) -> SideFrames:
+        """The messages that meet the other side in this step; others wait for their policy."""
+        return taken
+
     @abstractmethod
-    def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
-        """Take messages in, and give the rows that are emitted."""
+    def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
+        """Let messages in, and give the rows that are emitted."""

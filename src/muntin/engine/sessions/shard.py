@@ -27,12 +27,15 @@ from muntin.engine.sessions.combine import SessionCombiner, grouped, merged
 from muntin.engine.windows.combine import Combined
 from muntin.engine.windows.shard import WindowShard
 from muntin.model.axis import HOUR
+from muntin.model.policies import FirstThen
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, each_once, segment_length
 
 FIRED, UNEMITTED = "fired", "unemitted"
+# How often a session has emitted for late messages; kept where the late policy asks for it.
+FIRED_LATE = "fired_late"
 # Of a session that is part of another now: whether it is no longer the same, and where that begins.
 _VANISHED, _INTO = "vanished", "into"
 
@@ -48,7 +51,9 @@ class SessionShard(WindowShard):
         table, last = self.state.table, columns.LAST
         self._identity = [*self.keys, columns.FIRST]
         self._bounds = [*self._identity, last]
-        self.sessions = table("sessions", last, None, self._newest, self.keys, combiner.complete)
+        first = isinstance(self.spec.firing.late, FirstThen)
+        self._counts = [FIRED, UNEMITTED, *([FIRED_LATE] if first else [])]
+        self.sessions = table("sessions", last, None, self._newest, self.keys, self._complete)
         wait = combiner.patience + self.spec.lateness
         width = segment_length(wait if self.windows.by is None else wait + HOUR)
         self.ends = table("ends", last, width, each_once)
@@ -105,9 +110,8 @@ class SessionShard(WindowShard):
             nothing = self._no_sessions()
             absorbed = nothing.with_columns(pl.lit(False).alias(_VANISHED), columns.number(_INTO))
             return nothing, absorbed, self.combiner.nothing_rejected
-        new = pl.concat(fresh, how="diagonal").with_columns(
-            columns.number(FIRED), pl.col(columns.MESSAGES).alias(UNEMITTED)
-        )
+        new = pl.concat(fresh, how="diagonal").with_columns(self._zeros())
+        new = new.with_columns(pl.col(columns.MESSAGES).alias(UNEMITTED))
         old = self._open(new.select(self.keys).unique(), moment)
         rows, group = grouped(
             [old.with_columns(old=True), new.with_columns(old=False)], self.combiner
@@ -125,9 +129,9 @@ class SessionShard(WindowShard):
         begins = np.flatnonzero(np.diff(group, prepend=-1))
         olds = np.add.reduceat(was.astype(np.int64), begins)
         news = np.diff(np.append(begins, len(rows))) - olds
-        whole = merged(rows.drop("old", FIRED, UNEMITTED), group, self.combiner)
+        whole = merged(rows.drop("old", *self._counts), group, self.combiner)
         begin = whole[columns.FIRST].to_numpy()
-        sums = [np.add.reduceat(rows[c].to_numpy(), begins) for c in (FIRED, UNEMITTED)]
+        counts = {c: np.add.reduceat(rows[c].to_numpy(), begins) for c in self._counts}
         lost = (whole[columns.LAST].to_numpy() <= moment.closed_before) & (olds == 0)
         taken = (news > 0) & ~lost
         # One old session in it, and no place is new: the session is still the same one.
@@ -135,9 +139,9 @@ class SessionShard(WindowShard):
         lasts = np.maximum.reduceat(np.where(was, rows[columns.LAST].to_numpy(), -(2**62)), begins)
         same = (olds == 1) & (begin == firsts)
         same &= whole[columns.LAST].to_numpy() == lasts
-        unemitted = np.where(same, sums[1], whole[columns.MESSAGES].to_numpy())
+        anew = {UNEMITTED: whole[columns.MESSAGES].to_numpy()}
         whole = whole.with_columns(
-            pl.Series(FIRED, np.where(same, sums[0], 0)), pl.Series(UNEMITTED, unemitted)
+            pl.Series(c, np.where(same, count, anew.get(c, 0))) for c, count in counts.items()
         )
         became = pl.Series(_VANISHED, ~same[group]), pl.Series(_INTO, begin[group])
         absorbed = rows.with_columns(*became).filter(pl.Series(was & taken[group])).drop("old")
@@ -225,9 +229,9 @@ class SessionShard(WindowShard):
         late = (last <= moment.before) & unemitted & self._late(moment)
         early = pl.lit(False)
         if self.spec.firing.early is not None:
-            early = (
-                (last > moment.after) & unemitted & due(self.spec.firing.early, moment, UNEMITTED)
-            )
+            first = pl.col(FIRED) == 0
+            early = due(self.spec.firing.early, moment, UNEMITTED, first)
+            early = (last > moment.after) & unemitted & early
         emission = (
             pl.when(full)
             .then(pl.lit("full"))
@@ -246,12 +250,14 @@ class SessionShard(WindowShard):
         rows = pl.concat([changed, silent.filter(emits)], how="diagonal")
         emitted = rows.filter(emits).with_columns(pl.col(FIRED).alias(columns.REVISION))
         once = emits.cast(pl.Int64)
-        rows = rows.with_columns(pl.col(FIRED) + once, pl.col(UNEMITTED) * (1 - once))
+        again = (pl.col(columns.EMISSION) == "late").fill_null(False).cast(pl.Int64)
+        added = [pl.col(FIRED) + once, pl.col(UNEMITTED) * (1 - once), pl.col(FIRED_LATE) + again]
+        rows = rows.with_columns(added[: len(self._counts)])  # the last where it is kept
         return emitted, rows.drop(columns.EMISSION), silent.filter(~emits)
 
     def _late(self, moment: BatchClock) -> pl.Expr:
         closes = pl.col(columns.LAST) <= moment.closed_after
-        return closes | due(self.spec.firing.late, moment, UNEMITTED)
+        return closes | due(self.spec.firing.late, moment, UNEMITTED, pl.col(FIRED_LATE) == 0)
 
     def _clock_due(self, moment: BatchClock) -> bool:
         policies = [self.spec.firing.early, self.spec.firing.late]
@@ -312,5 +318,16 @@ class SessionShard(WindowShard):
         return rows.unique(self._identity, keep="last", maintain_order=True)
 
     def _no_sessions(self) -> pl.DataFrame:
-        none = columns.number(FIRED), columns.number(UNEMITTED)
-        return self.combiner.no_windows.with_columns(none)
+        return self.combiner.no_windows.with_columns(self._zeros())
+
+    def _zeros(self) -> list[pl.Expr]:
+        return [columns.number(name) for name in self._counts]
+
+    def _complete(self, stored: pl.DataFrame) -> pl.DataFrame:
+        """Sessions with what was added since they were stored."""
+        whole = self.combiner.complete(stored)
+        if FIRED_LATE not in self._counts:
+            return whole
+        # Another late policy wrote none.
+        known = pl.col(FIRED_LATE).fill_null(0) if FIRED_LATE in stored.columns else pl.lit(0)
+        return whole.with_columns(known.cast(pl.Int64).alias(FIRED_LATE))

@@ -22,6 +22,7 @@ from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import in_columns, window_end, window_start
 from muntin.engine.windows.shard import WindowShard
 from muntin.model.kinds import Paned
+from muntin.model.policies import by_clock
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, each_once
@@ -177,7 +178,9 @@ class ArrivalShard(WindowShard):
         early = pl.lit(False)
         windows = marked(windows, [self._early], self.combiner)
         if self._early is not None:
-            early = (pl.col("unemitted") > 0) & due(self._early, moment, "unemitted")
+            early = (pl.col("unemitted") > 0) & due(
+                self._early, moment, "unemitted", pl.col(FIRED) == 0
+            )
         full = pl.lit("full")
         if not self.spec.firing.repeat:
             # A window is filled by what is new to it, unless the input ends.
@@ -226,7 +229,7 @@ class ArrivalShard(WindowShard):
         without = without.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
         rows = pl.concat([rows, without], how="diagonal").with_columns(_ZERO.alias(_PLACE))
         self.changes.append(rows)
-        if self._early.period is not None:
+        if by_clock(self._early):
             if due_by_clock(self._early, moment):
                 self.waiting.drop_before(None)
             waits = quiet.filter(pl.col(columns.MESSAGES) > 0).select(self.keys).unique()

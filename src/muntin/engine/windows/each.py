@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import BatchClock
+from muntin.engine.firing import BatchClock, due_by_clock
 from muntin.engine.order import arranged, begins
 from muntin.engine.output import Output
 from muntin.engine.windows.combine import Combined
@@ -21,7 +21,7 @@ from muntin.engine.windows.overlap import in_windows
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.prefixes import Prefixes
 from muntin.engine.windows.waiting import BEFORE, Waiting
-from muntin.model.policies import Each, Policy, When
+from muntin.model.policies import Each, FirstThen, When, by_message
 from muntin.state.lookup import matched
 from muntin.state.runs import ranged
 
@@ -43,19 +43,15 @@ class EachShard(PanedShard):
         )
 
     def _allows(self, waiting: Waiting, wall: int) -> bool:
-        policy, last = waiting.policy, self.state.wall
-        if isinstance(policy, When):
+        policy = waiting.policy
+        if isinstance(policy, When | FirstThen):
             return False
         if isinstance(policy, Each):
             # What another policy has left goes with the next message.
             return waiting.table.low is None
-        if policy is None or last is None or policy.period is None:
-            passed = False
-        else:
-            passed = wall // policy.period > last // policy.period
+        passed = due_by_clock(policy, BatchClock(0, 0, 0, 0, wall, self.state.wall))
         # Of partial results that wait nothing can be taken back.
-        by_rows = policy is not None and policy.rows is not None
-        return not passed and (self.spec.firing.accumulate or not by_rows)
+        return not passed and (self.spec.firing.accumulate or waiting.rows is None)
 
     def step_each(self, combined: Sequence[Combined], taken: pl.DataFrame, wall: int) -> Output:
         """Take messages that move the watermark past no edge of a window.
@@ -91,16 +87,14 @@ class EachShard(PanedShard):
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
         waiting = self.late if emission == "late" else self.early
-        policy, before = waiting.policy, waiting.take_each(changes)
-        by_clock = policy is None or (policy.rows is None and policy.period is not None)
-        if by_clock or not len(single):
+        before = waiting.take_each(changes)
+        if not by_message(waiting.policy) or not len(single):
             numbers = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (columns.REVISION, ROW)]
             return self._no_windows().with_columns(
                 pl.lit(emission).alias(columns.EMISSION), *numbers
             )
-        assert policy is not None
         known = self._known(emission, before)
-        records, line, due = self._records(single, known, policy)
+        records, line, due = self._records(single, known, waiting.rows)
         partials = [pl.Series(columns.MESSAGES, line.add_integers(_array(records)))]
         if self.spec.firing.accumulate:
             partials += [s for a in self.combiner.algebras for s in a.slide(records, line)]
@@ -134,7 +128,7 @@ class EachShard(PanedShard):
         return held.drop(LATE)
 
     def _records(
-        self, single: pl.DataFrame, known: pl.DataFrame, policy: Policy
+        self, single: pl.DataFrame, known: pl.DataFrame, rows: int | None
     ) -> tuple[pl.DataFrame, Prefixes, np.ndarray]:
         """Windows' messages behind what they hold; and which of them let their window emit."""
         stored = known.filter(pl.col(columns.MESSAGES) > 0)
@@ -146,10 +140,10 @@ class EachShard(PanedShard):
         line = Prefixes(begins(records, self._identity))
         row = records[ROW].to_numpy()
         due = row != _STORED
-        if policy.rows is not None:
+        if rows is not None:
             new = line.ordinal + (row[line.start] != _STORED)  # the first message is 1
-            first = np.maximum(1, policy.rows - records[BEFORE].to_numpy())
-            due &= (new >= first) & ((new - first) % policy.rows == 0)
+            first = np.maximum(1, rows - records[BEFORE].to_numpy())
+            due &= (new >= first) & ((new - first) % rows == 0)
         return records, line, due
 
 

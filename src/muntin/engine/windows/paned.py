@@ -20,9 +20,9 @@ from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, in_windows
 from muntin.engine.windows.panes import kept_from
 from muntin.engine.windows.shard import Begun, WindowShard
-from muntin.engine.windows.waiting import Waiting
+from muntin.engine.windows.waiting import FIRST, Waiting
 from muntin.model.kinds import Numbered
-from muntin.model.policies import Policy, When, by_change
+from muntin.model.policies import FirstThen, Policy, by_change
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import matched
 from muntin.state.runs import FrameCache, Ranged, extent, join_runs, ranged, segment_length
@@ -192,27 +192,41 @@ class PanedShard(WindowShard):
     ) -> pl.DataFrame:
         """The changed windows that are due, early or late; the others wait."""
         waiting = self.late if emission == "late" else self.early
-        emitting = waiting.take(changes, moment, partial(self._marked, fresh, waiting.policy))
+        mark = partial(self._marked, emission, fresh, marks[0])
+        emitting = waiting.take(changes, moment, mark)
         if not len(emitting):
             return self._no_windows()
         return self._emit(emission, emitting, fresh, marks)
 
     def _marked(
-        self, fresh: list[Ranged], policy: Policy | None, windows: pl.DataFrame
+        self, emission: str, fresh: list[Ranged], late: pl.DataFrame, windows: pl.DataFrame
     ) -> pl.DataFrame:
-        """Windows, and whether a policy's condition holds of what they hold."""
-        if not isinstance(policy, When):
+        """Windows, and what their policy asks of them beside what is new; see ``Waiting.take``."""
+        policy = getattr(self, emission).policy
+        if isinstance(policy, FirstThen):
+            windows = self._with_first(emission, late, windows)
+        names = conditions.holds(policy)
+        if not names:
             return windows
         held = self._no_windows()
         if len(windows):
             low, high = extent(windows[columns.WINDOW])
             held = self._compose(fresh, low, high, windows.select(self.keys).unique())
             held = matched(held, windows, self._identity, "semi")
-        name = conditions.column(policy.condition)
-        known = conditions.marked(held, [policy], self.combiner).select(*self._identity, name)
+        known = conditions.marked(held, [policy], self.combiner).select(*self._identity, *names)
         return matched(windows, known, self._identity, "left").with_columns(
-            pl.col(name).fill_null(False)
+            pl.col(names).fill_null(False)
         )
+
+    def _with_first(self, emission: str, late: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
+        """Windows, and whether they haven't emitted yet, early or late."""
+        if not len(windows):
+            return windows.with_columns(pl.lit(True).alias(FIRST))
+        extra, first = [late], pl.col(LATE) <= pl.col(columns.MESSAGES)  # all of them wait still
+        if emission == "early":
+            extra, first = [], pl.col(FIRED) == 0
+        only, bounds = windows.select(self._identity), extent(windows[columns.WINDOW])
+        return self._with_marks(windows, *bounds, extra, only).with_columns(first.alias(FIRST))
 
     def _emit(
         self, emission: str, emitting: pl.DataFrame, fresh: list[Ranged], marks: list[pl.DataFrame]

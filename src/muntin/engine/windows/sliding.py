@@ -19,6 +19,7 @@ from muntin.engine.order import arranged, begins
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.ranges import Positions, Ranges, reach
+from muntin.model.policies import FirstThen
 from muntin.model.sliding import Sliding
 from muntin.state.lookup import matched
 from muntin.state.runs import Ranged, join_runs
@@ -28,12 +29,17 @@ class SlidingShard(PanedShard):
     """Sliding windows of some keys; each place is a pane of its own. See ``Shard``.
 
     Which windows there are depends on the messages. So a late message may make a window that never
-    had a chance to emit in full, and marks count full firings too, for as long as the grace.
+    had a chance to emit in full, and marks count full firings too, for as long as the grace. How
+    many messages came late is counted only where the late policy asks whether some were emitted.
     """
 
     def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
+        if not self.spec.firing.grace:
+            return self._no_marks()
         once = full.select(*self._identity, columns.number(FIRED, 1), columns.number(LATE))
-        return once if self.spec.firing.grace else once.clear()
+        if not isinstance(self.spec.firing.late, FirstThen):
+            return once
+        return self._add_marks([super()._marks(late, full.clear(), silent.clear()), once])
 
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
         return composed

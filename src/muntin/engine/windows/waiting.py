@@ -14,11 +14,13 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.firing import BatchClock, due, due_by_clock, may_be_due
-from muntin.model.policies import Policy, by_change
+from muntin.model.policies import EveryRows, Policy, RowsOrEvery, by_change, by_message
 from muntin.state.lookup import matched
 from muntin.state.runs import Merge, Runs, extent, join_runs
 
 BEFORE, _READY = "__muntin_before", "__muntin_ready"
+# Whether a window hasn't emitted yet, early or late, where its policy asks for it.
+FIRST = "__muntin_first"
 Mark = Callable[[pl.DataFrame], pl.DataFrame]
 
 
@@ -59,6 +61,11 @@ class Waiting:
         return self.table.rows if self.counted is None else self.counted
 
     @property
+    def rows(self) -> int | None:
+        """After how many new messages a window emits; ``None`` where they aren't counted."""
+        return self.policy.rows if isinstance(self.policy, EveryRows | RowsOrEvery) else None
+
+    @property
     def merge(self) -> Merge:
         """Makes one row of the changes of a window."""
         return self.table.merge
@@ -78,7 +85,8 @@ class Waiting:
         Args:
             changes: Each changed window once, with its new messages.
             moment: Where the watermark and the clock are.
-            mark: Says of windows whether the policy's condition holds of them, if it has one.
+            mark: Says of windows what the policy asks of them beside what is new: whether its
+                condition holds, and ``FIRST``.
 
         Returns:
             The windows that emit now, with all that is new since they last did.
@@ -104,11 +112,11 @@ class Waiting:
         """
         new = self._slim(changes)
         none = new.with_columns(pl.lit(0, dtype=pl.Int64).alias(BEFORE))
-        rows = None if self.policy is None else self.policy.rows
+        rows = self.rows
         if self.policy is None or not len(changes):
             return none
         if rows is None:
-            if self.policy.period is not None:
+            if not by_message(self.policy):
                 self.table.append(changes)
             return none
         assert self.counted is not None
@@ -174,7 +182,7 @@ class Waiting:
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The windows that emit, and those that go on waiting."""
         assert self.policy is not None
-        ready = due(self.policy, moment)
+        ready = due(self.policy, moment, columns.MESSAGES, pl.col(FIRST))
         if self.late:
             ready = ready | (pl.col(columns.WINDOW) <= moment.closed_after)
         both = mark(windows).with_columns(ready.alias(_READY))

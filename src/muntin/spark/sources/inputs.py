@@ -18,7 +18,7 @@ from muntin.engine import columns
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.facts import QuerySpec, differences
-from muntin.model.policies import Policy
+from muntin.model.policies import Policy, parts
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.host.heartbeat import NAME, Heartbeat, is_tick
 from muntin.spark.host.internals.checkpoints import newest_offsets
@@ -331,7 +331,8 @@ def period_of(policies: Sequence[Policy | None], *idle: int | None) -> int | Non
     Every tick is a batch: where periods have little in
     common there is one a second, or as often as the shortest of them says.
     """
-    periods = [p.period for p in policies if p is not None and p.period is not None]
+    every = [part.period for policy in policies for part in parts(policy)]
+    periods = [period for period in every if period is not None]
     periods += [max(1, time // 10) for time in idle if time is not None]
     return max(gcd(*periods), min(SECOND, *periods)) if periods else None
 

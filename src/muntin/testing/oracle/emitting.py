@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muntin.model.conditions import read
-from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery, When
+from muntin.model.policies import Each, Every, EveryRows, OnePolicy, RowsOrEvery, When, turn
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.values import overflows, value
@@ -76,11 +76,15 @@ def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:
         return "late" if window.over <= before and not window.revision else None
     if window.over <= before:
         closes = window.over + firing.grace <= after
-        return "late" if closes or _is_due(spec, firing.late, window, ending) else None
-    return "early" if _is_due(spec, firing.early, window, ending) else None
+        late = turn(firing.late, "late" in window.emissions)
+        return "late" if closes or _is_due(spec, late, window, ending) else None
+    if firing.early is None:
+        return None
+    early = turn(firing.early, "early" in window.emissions)
+    return "early" if _is_due(spec, early, window, ending) else None
 
 
-def _is_due(spec: WindowSpec, policy: Policy | None, window: Window, ending: Ending) -> bool:
+def _is_due(spec: WindowSpec, policy: OnePolicy, window: Window, ending: Ending) -> bool:
     match policy:
         case Each():
             return True
@@ -97,7 +101,6 @@ def _is_due(spec: WindowSpec, policy: Policy | None, window: Window, ending: End
             held = {name: value(agg, window.messages) for name, agg in spec.aggregates.items()}
             held |= dict.fromkeys(_overflown(spec, held))
             return read(condition).holds(held | dict(zip(spec.keys, window.key, strict=True)))
-    return False
 
 
 def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any], bool]:

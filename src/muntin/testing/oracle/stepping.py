@@ -178,6 +178,7 @@ class Oracle:
         result.firings.append(emitted)
         window.emitted = len(window.messages)
         window.revision += 1
+        window.emissions |= {emission} if window.messages else set()
 
     def _blank(self, window: Window) -> Message:
         """A message that stands for a window: its key, and its start where there is a column."""

@@ -32,6 +32,7 @@ class Window:
         messages: What it has taken, in the order in which it took it.
         emitted: How many of them the last firing had.
         revision: How often it has emitted.
+        emissions: As what it has emitted messages: ``early``, ``full``, ``late``.
     """
 
     key: Key
@@ -41,6 +42,7 @@ class Window:
     messages: list[Placed] = field(default_factory=list)
     emitted: int = 0
     revision: int = 0
+    emissions: set[str] = field(default_factory=set)
 
     @property
     def unemitted(self) -> list[Placed]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -14,7 +15,7 @@ from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.shard import SessionShard
 from muntin.model import aggregates
 from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, Policy
 from muntin.model.sessions import Closed, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.state.runs import FrameCache
@@ -98,6 +99,28 @@ def test_only_what_is_kept_is_stored(retention: int, rows: int) -> None:
     emitted = run.said(("a", 0), ("b", 1), ("a", 500))
     assert emitted == [("a", 0, 0, 1, "full", 0), ("b", 1, 1, 1, "full", 0)]
     assert run.shard.sessions.rows == rows
+
+
+def test_sessions_that_another_late_policy_wrote_begin_with_the_first() -> None:
+    def goes_on(late: Policy) -> None:
+        run.spec = replace(run.spec, firing=replace(run.spec.firing, late=late))
+        run.query = SessionCombiner(run.spec, SCHEMA)
+        run.shard = run.opened()
+
+    run = Run(grace=90, late=EveryRows(2))
+    run.step(("a", 0), ("a", 10))
+    assert run.said(("b", 40)) == [("a", 0, 10, 2, "full", 0)]
+    assert run.said(("a", 5)) == []
+    goes_on(FirstThen(EveryRows(2), Each()))
+    assert run.said(("a", 6)) == [("a", 0, 10, 4, "late", 1)]
+    assert run.said(("a", 7)) == [("a", 0, 10, 5, "late", 2)]
+    goes_on(EveryRows(2))
+    assert run.said(("a", 7)) == []
+    assert run.said(("a", 7)) == [("a", 0, 10, 7, "late", 3)]
+    goes_on(FirstThen(EveryRows(2), Each()))
+    assert run.said(("a", 7)) == []
+    assert run.said(("a", 7)) == [("a", 0, 10, 9, "late", 4)]
+    assert run.said(("a", 7)) == [("a", 0, 10, 10, "late", 5)]
 
 
 def test_a_session_that_is_open_at_the_gap_ends_earlier() -> None:

@@ -15,7 +15,7 @@ from muntin.engine.output import Output
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.operator import shard
 from muntin.engine.windows.paned import PanedShard
-from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery
+from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, RowsOrEvery
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 from muntin.state import runs
@@ -100,6 +100,26 @@ def test_a_batch_costs_the_same_however_many_windows_wait(windows: Any, late: bo
         costs.append((dict(run.store.calls), run.store.written // 5_000, emitted))
     assert costs[0] == costs[1]
     assert costs[0][2] == ["late" if late else "early"] * len(costs[0][2]) != []
+
+
+def test_a_batch_costs_the_same_however_many_windows_wait_for_the_clock_behind_their_first() -> (
+    None
+):
+    costs = []
+    for keys in (10, 3_000):
+        run = Run(Windows(100, 100), Firing(early=FirstThen(Each(), Every(10**9))))
+        for _ in range(2):
+            run.step(*((f"key {n}", 50, 1) for n in range(keys)))
+        run.store.calls.clear()
+        run.store.written = 0
+        said = []
+        for n in range(4):
+            emitted = run.step(("key 1", 50, 1), (f"new {n}", 50, 1))
+            said += emitted.results.select("key", "revision").rows()
+            assert emitted.pending == waiting(run.opened()) == keys
+        costs.append((dict(run.store.calls), run.store.written // 5_000))
+    assert costs[0] == costs[1]
+    assert said == [(f"new {n}", 0) for n in range(4)]
 
 
 @pytest.mark.parametrize("accumulate", [True, False])
