@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,9 +88,10 @@ def _follow(queries: Sequence[Any], show: Any, every: float) -> None:
 
 
 def _stop_when_quiet(query: Any) -> None:
-    while query.is_active:
-        if query.await_idle(timeout=10.0):
-            query.stop()
+    with suppress(Exception):  # how a query has failed is reported where it is followed
+        while query.is_active:
+            if query.await_idle(timeout=10.0):
+                query.stop()
 
 
 def table(queries: Sequence[Any], begun: float, total: int | None = None) -> Table:

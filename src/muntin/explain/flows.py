@@ -30,11 +30,9 @@ def stories(
     pipeline: Pipeline, rates: Rates | None = None, given: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Every query's name, and what it does."""
-    places = {name: _placed(table, given or {}) for name, table in pipeline.tables.items()}
-    pipeline = replace(pipeline, tables=places)
+    tables = {name: _placed(table, given or {}) for name, table in pipeline.tables.items()}
     for flow in pipeline.flows:
-        target = _targets(flow, pipeline)
-        yield flow.name, summary(flow.query, pipeline.tables, rates, target)
+        yield flow.name, summary(flow.query, tables, rates, _targets(flow, tables))
 
 
 def summary(
@@ -60,9 +58,7 @@ def _summary(
         return
     yield explain_join(made.spec, made.buckets, None)
     for side, relation in zip(made.names, (made.left, made.right), strict=True):
-        name = _origin(relation)
-        table = tables.get(name.lower())
-        yield f"reads     {name if table is None else f'{name} ({_place(table)})'} as {side}"
+        yield f"reads     {_named(_origin(relation), tables)} as {side}"
     if made.where is not None:
         where = made.where
         for called, name in zip(SIDE_COLUMNS, made.names, strict=True):
@@ -76,27 +72,25 @@ def _known(
     made: Windowing, tables: Mapping[str, DeclaredTable], rates: Rates | None, target: str | None
 ) -> Circumstances:
     name = _origin(made.source)
-    table = tables.get(name.lower())
-    source = name if table is None else f"{name} ({_place(table)})"
-    chosen = "".join(f" {step}," for step in _steps(made.source))
+    source = ", ".join([_named(name, tables), *_steps(made.source)])
     return Circumstances(
         made.buckets,
         None,
         rates,
-        never_late_by(made.spec, made.clock, table),
+        never_late_by(made.spec, made.clock, tables.get(name.lower())),
         made.where,
         made.having,
-        f"{source},{chosen}".rstrip(","),
+        source,
         target,
         # What a table holds isn't known before it is read.
         made.spec.key_columns,
     )
 
 
-def _targets(flow: Flow, pipeline: Pipeline) -> str | None:
-    targets = [f"results to {_target(pipeline, flow.results)}"] if flow.results else []
+def _targets(flow: Flow, tables: Mapping[str, DeclaredTable]) -> str | None:
+    targets = [f"results to {_named(flow.results, tables)}"] if flow.results else []
     if flow.rejected:
-        targets.append(f"rejected messages to {_target(pipeline, flow.rejected)}")
+        targets.append(f"rejected messages to {_named(flow.rejected, tables)}")
     return "; ".join(targets) or None
 
 
@@ -137,10 +131,10 @@ def _placed(table: DeclaredTable, given: Mapping[str, str]) -> DeclaredTable:
     return replace(table, options={**table.options, "path": partly(path, given)})
 
 
-def _place(table: DeclaredTable) -> str:
+def _named(name: str, tables: Mapping[str, DeclaredTable]) -> str:
+    """A table and where it lies; the rows of a query have no such place."""
+    table = tables.get(name.lower())
+    if table is None:
+        return name
     path = table.options.get("path")
-    return table.connector if path is None else f"{table.connector} at {path}"
-
-
-def _target(pipeline: Pipeline, name: str) -> str:
-    return f"{name} ({_place(pipeline.tables[name.lower()])})"
+    return f"{name} ({table.connector if path is None else f'{table.connector} at {path}'})"

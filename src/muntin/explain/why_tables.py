@@ -46,19 +46,16 @@ def of_table(table: TableSeen, at: int) -> Iterator[str]:
     near = windows.gap if isinstance(windows, Sessions) else 0
     there = [(w, v) for w, v in table.entries if w is not None and w[0] - near <= at < w[1]]
     for (start, end), value in there:
+        kept = "indefinitely"
+        if table.expires is not None:
+            kept = f"until the clock reaches {moment(end + table.expires)}"
         yield f"window     {moment(start)} to {moment(end)}"
-        yield f"           holds {value}; {_kept(table, end)}"
+        yield f"           holds {value}; it is kept {kept}"
     if not there:
         known = f"{len(table.entries):,} others of this key are kept"
         yield f"window     none of this key around {moment(at)}: it was never written, or has gone"
         yield f"           {known}"
     yield _write(table, windows, at, [w for w, _ in there if w is not None])
-
-
-def _kept(table: TableSeen, end: int) -> str:
-    if table.expires is None:
-        return "it is kept indefinitely"
-    return f"it is kept until the clock reaches {moment(end + table.expires)}"
 
 
 def _write(
@@ -75,13 +72,11 @@ def _write(
         opened, many = last > reached, "its session"
         end = last + windows.reach
     else:
-        numbers = range(
-            windows.first_window(windows.pane_of(at)), windows.last_window(windows.pane_of(at)) + 1
-        )
+        pane = windows.pane_of(at)
+        numbers = range(windows.first_window(pane), windows.last_window(pane) + 1)
         taking = [number for number in numbers if number > reached]
         opened, end = bool(taking), windows.end(numbers[-1])
-        one = len(numbers) == 1
-        many = "its window" if one else f"{len(taking)} of its {len(numbers)} windows"
+        many = f"{len(taking)} of its {len(numbers)} windows" if len(numbers) > 1 else "its window"
     if opened:
         return f"{here} would be taken now, by {many}"
     expired = moment(end + table.expires)

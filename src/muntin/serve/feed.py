@@ -104,8 +104,6 @@ class Feed:
         self._log: deque[dict[str, Any]] = deque(maxlen=_LOG)
         self._last = 0
         self._lock = threading.Lock()
-        # Each read of the state costs the queries something: one at a time.
-        self._looking = threading.Lock()
 
     def add(self, subject: Subject, look: Look | None = None) -> None:
         """A query begins, or begins again."""
@@ -176,8 +174,7 @@ class Feed:
             kept = self._kept.get(query)
         if kept is None or kept.look is None:
             raise OptionError("query", query, "has no state to look into", "ask for another")
-        with self._looking:
-            return kept.look(key)
+        return kept.look(key)
 
     def _publish(self, kind: str, query: str, what: dict[str, Any]) -> None:
         self._last += 1

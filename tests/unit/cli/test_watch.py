@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 
 import pytest
@@ -68,6 +69,24 @@ def test_a_failure_is_told_and_the_others_are_stopped():
     with pytest.raises(QueryFailedError, match="disk full"):
         watch([Query(RuntimeError("disk full")), other], console(False))
     assert other.stopped
+
+
+def test_a_query_that_fails_while_it_is_awaited_is_told_once(monkeypatch):
+    seen = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+    query = Query()
+
+    def fail(timeout: float) -> bool:
+        query.failure, query.is_active = RuntimeError("disk full"), False
+        raise query.failure
+
+    monkeypatch.setattr(query, "await_idle", fail)
+    with pytest.raises(QueryFailedError, match="disk full"):
+        watch([query], console(False), until_quiet=True)
+    for thread in threading.enumerate():
+        if "_stop_when_quiet" in thread.name:
+            thread.join(timeout=10)
+    assert not seen
 
 
 def test_ctrl_c_stops_the_queries(monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -113,3 +115,28 @@ def test_options_are_checked_before_spark_starts(args, said):
     assert emitted.exit_code == 1
     assert said in " ".join(emitted.stderr.split())
     assert "Starting Spark" not in emitted.output
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(
+    ("args", "remembered", "buckets"),
+    [([], 3, 3), ([], None, 5), (["--buckets", "7"], 3, 7)],
+)
+def test_a_run_goes_on_with_the_buckets_of_its_checkpoint(
+    args: list[str], remembered: int | None, buckets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Options] = []
+
+    def start(spark: object, options: Options, took: Any, folder: str, rows: object) -> Query:
+        started.append(options)
+        return Query(took.__self__)
+
+    monkeypatch.setattr(windowing, "session", lambda *_, **__: nullcontext(object()))
+    monkeypatch.setattr("muntin.spark.host.shards.remembered", lambda *_: remembered)
+    monkeypatch.setattr("muntin.spark.host.shards.buckets_of", lambda *_: 5)
+    monkeypatch.setattr("muntin.apps.windowing.query.start", start)
+    given = ["--checkpoint", "table", "--bucketrows", "9", "--deletes", "calls", "--duration", "1"]
+    emitted = CliRunner().invoke(build(), ["windowing", "--no-page", *given, *args])
+    (options,) = started
+    assert (options.buckets, options.bucketrows, options.deletes) == (buckets, 9, "calls")
+    assert "Summary of" in emitted.stdout
