@@ -82,12 +82,11 @@ class AggregatingOperator(StandaloneOperator):
         """
         self._check_accepting()  # step 1
         micros = self._stream.add(key, value, time, partition, offset)
-        # What may be rejected goes to ``errors`` at once.
-        rejects = self._screen is not None and self._screen.may_reject
         if (
             len(self._stream) >= MOST_WAITING
             or self._is_due(micros)
-            or (rejects and rejects(micros))
+            # What may be rejected goes to ``errors`` at once.
+            or (self._screen is not None and self._screen.may_reject(micros))
         ):
             self._drain()
             self._deliver()

@@ -135,7 +135,7 @@ class InputStream:
         """The messages that wait; they go on waiting until ``clear()``."""
         cells = dict(zip(self._own, self._keys, strict=True))
         if self.input.time is not None:
-            cells[self.input.time] = self._times  # type: ignore[assignment]
+            cells[self.input.time] = self._times
         cells |= dict(zip(self.input.offset or (), self._places, strict=True)) | self._fields
         return self.builder.rows(cells, len(self), self._time_type, self.future)
 

@@ -5,6 +5,12 @@ of sessions. Each stands on a ``KeyValue`` (ordered rows of bytes, one atomic fl
 may share one, so that they are flushed together with the offset of the source. Nothing in here
 knows Spark or the engine.
 
+What a row's bytes are is said once: ``keys`` turns tuples into bytes that sort as they do,
+``values`` turns values into bytes, and ``layout`` chooses the parts of a message's key.
+``namespace`` puts the store's name before its keys, and ``segments`` drops what has expired by
+ranges of them. Where rows lie is the form's: ``memory`` and ``paged`` keep sorted ``pages``,
+``rocks`` a folder. ``blobs`` is the other way round: rows that hold the engine's blobs.
+
 Example:
     >>> from muntin.stores import WindowStore, memory
     >>> with memory() as kv:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.order import Code
-from muntin.engine.windows.panes import last_window, pane_of, window_end
+from muntin.engine.windows.panes import in_columns, pane_of, window_end
 from muntin.model.joins import AsOf, JoinSpec, Joint, Together, Within
 
 RowNumbers = NDArray[np.int64]
@@ -105,6 +105,7 @@ def _in_one_window(
     keep = np.ones(len(places), dtype=bool)
     for windows in bound.windows:
         # Of the windows that hold the earlier one, the last reaches farthest.
-        last = places.select(last_window(pane_of(pl.col("low"), windows), windows)).to_series()
+        last_of = in_columns(windows.last_window)
+        last = places.select(last_of(pane_of(pl.col("low"), windows))).to_series()
         keep &= window_end(last, windows).to_numpy() > places["high"].to_numpy()
     return rows[0][keep], rows[1][keep]

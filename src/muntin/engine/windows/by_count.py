@@ -19,7 +19,7 @@ from muntin.engine.output import Output
 from muntin.engine.results import described
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, in_windows
-from muntin.engine.windows.panes import first_window, in_columns, window_end, window_start
+from muntin.engine.windows.panes import in_columns, window_end, window_start
 from muntin.engine.windows.shard import WindowShard
 from muntin.model.kinds import Paned
 from muntin.state.blobs import Blobs
@@ -134,7 +134,7 @@ class ArrivalShard(WindowShard):
         """All windows of some keys, each key counted from its own first pane."""
         if not len(cells):
             return self._no_changes().drop(FIRED)
-        first = first_window(pl.col(columns.PANE), self.windows).min().over(self.keys)
+        first = in_columns(self.windows.first_window)(pl.col(columns.PANE)).min().over(self.keys)
         first = in_columns(self.windows.pattern)(first)
         pane_shift = in_columns(self.windows.first_pane)(pl.col("__first"))
         cells = cells.with_columns(first.alias("__first"))

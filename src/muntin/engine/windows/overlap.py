@@ -10,7 +10,7 @@ from muntin.engine import columns
 from muntin.engine.order import arranged, begins
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.compose import Flat
-from muntin.engine.windows.panes import first_window, in_columns, last_window
+from muntin.engine.windows.panes import in_columns
 from muntin.model.kinds import Paned
 from muntin.state.lookup import matched
 
@@ -104,7 +104,7 @@ def in_windows(
 ) -> pl.DataFrame:
     """Copy each cell to all windows that contain it, between bounds (both included)."""
     pane = pl.col(columns.PANE)
-    first, last = first_window(pane, windows), last_window(pane, windows)
+    first, last = (in_columns(f)(pane) for f in (windows.first_window, windows.last_window))
     if low is not None:
         first = pl.max_horizontal(first, pl.lit(low, dtype=pl.Int64))
     if high is not None:

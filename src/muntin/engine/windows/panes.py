@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from muntin.model.axis import DAY
 from muntin.model.days import Days
-from muntin.model.kinds import Numbered, Paned
+from muntin.model.kinds import Numbered
 
 Numbers = TypeVar("Numbers", pl.Expr, pl.Series, NDArray[np.int64])
 
@@ -24,7 +24,7 @@ def pane_of(position: pl.Expr, windows: Numbered) -> pl.Expr:
 
 
 def in_columns(formula: Callable[[int], int]) -> Callable[[Numbers], Numbers]:
-    """A formula of even windows, for columns of whole numbers."""
+    """A formula of windows, for columns of whole numbers."""
     return cast("Callable[[Numbers], Numbers]", formula)
 
 
@@ -44,16 +44,6 @@ def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
         return pl.Series(days[before], dtype=pl.Int64)
 
     return time.map_batches(found, return_dtype=pl.Int64, is_elementwise=True)
-
-
-def first_window(pane: pl.Expr, windows: Paned) -> pl.Expr:
-    """The earliest window that contains each pane."""
-    return in_columns(windows.first_window)(pane)
-
-
-def last_window(pane: pl.Expr, windows: Paned) -> pl.Expr:
-    """The latest window that contains each pane."""
-    return in_columns(windows.last_window)(pane)
 
 
 def window_start(window: pl.Series, windows: Numbered) -> pl.Series:

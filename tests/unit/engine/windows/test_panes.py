@@ -5,9 +5,8 @@ import pytest
 
 from muntin.engine.windows.panes import (
     closed_before,
-    first_window,
+    in_columns,
     kept_from,
-    last_window,
     pane_of,
     window_end,
     window_start,
@@ -40,8 +39,8 @@ def test_columns_say_what_the_model_says(windows: Paned) -> None:
     frame = pl.DataFrame({"time": TIMES, "pane": panes})
     found = frame.select(
         pane=pane_of(pl.col("time"), windows),
-        first=first_window(pl.col("pane"), windows),
-        last=last_window(pl.col("pane"), windows),
+        first=in_columns(windows.first_window)(pl.col("pane")),
+        last=in_columns(windows.last_window)(pl.col("pane")),
     )
     numbers = pl.Series(panes)
     assert found["pane"].to_list() == panes
@@ -73,7 +72,8 @@ def test_days_in_columns_are_those_of_the_model(
     panes = [windows.pane_of(time) for time in times]
     assert found["pane"].to_list() == panes
     both = found.select(
-        first=first_window(pl.col("pane"), windows), last=last_window(pl.col("pane"), windows)
+        first=in_columns(windows.first_window)(pl.col("pane")),
+        last=in_columns(windows.last_window)(pl.col("pane")),
     )
     assert both["first"].to_list() == [windows.first_window(pane) for pane in panes]
     assert both["last"].to_list() == [windows.last_window(pane) for pane in panes]
