@@ -43,9 +43,9 @@ class Line(ABC):
             join: Combines two lists of columns of equal length, earlier panes first.
         """
 
-    @abstractmethod
     def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
         """Each window's values joined; an empty pane is ``neutral``."""
+        return self.combine([values], lambda a, b: [join(a[0], b[0])])[0]
 
     def add_floats(self, values: np.ndarray) -> np.ndarray:
         """Sums of a window's own values alone; as exact as adding one by one."""
@@ -68,11 +68,6 @@ class Line(ABC):
         if rank.null_count() or len(ranks) == 0:
             found = pl.select(pl.when(pl.Series(best > 0)).then(found)).to_series()
         return found
-
-
-def of_one(join: np.ufunc) -> Combine:
-    """What joins two columns, as what joins two lists of one column."""
-    return lambda a, b: [join(a[0], b[0])]
 
 
 class Flat(Line):
@@ -125,7 +120,7 @@ class Flat(Line):
         line = self._grid(values, neutral)
         left = join.accumulate(line, axis=1)
         right = np.ascontiguousarray(join.accumulate(line[:, ::-1], axis=1)[:, ::-1])
-        return self._join([left], [right], of_one(join))[0]
+        return self._join([left], [right], lambda a, b: [join(a[0], b[0])])[0]
 
     def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
         grids = [self._grid(part, 0).T for part in parts]

@@ -46,7 +46,7 @@ class Prefixes(Line):
 
     def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
         if len(self.starts) > int(self.lengths.max(initial=0)):
-            return self.combine([values], lambda a, b: [join(a[0], b[0])])[0]
+            return super()._reduce(values, join, neutral)
         found = np.array(values)
         for start, length in zip(self.starts, self.lengths, strict=True):
             join.accumulate(values[start : start + length], out=found[start : start + length])

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from muntin.engine.windows.compose import Combine, Line, Parts, of_one
+from muntin.engine.windows.compose import Combine, Line, Parts
 
 Positions = NDArray[np.int64]
 
@@ -31,9 +31,6 @@ class Ranges(Line):
         total = np.zeros(len(values) + 1, dtype=np.int64)
         np.cumsum(values, out=total[1:])
         return total[self.stop] - total[self.start]
-
-    def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
-        return self.combine([values], of_one(join))[0]
 
     def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
         level = [np.asarray(part) for part in parts]
