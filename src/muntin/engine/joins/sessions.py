@@ -148,8 +148,7 @@ class SessionJoin(JoinStrategy):
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
         there = {side: self._gathered(side, taken) for side in SIDES}
         rows = self._grouped(there)
-        pairs = [rows[side] for side in SIDES]
-        found = _pairs(*pairs)
+        found = _pairs(rows["left"], rows["right"])
         emitted = self._emitted(there, found, moment.final)
         alone = []
         for side, met in zip(SIDES, found, strict=True):
@@ -163,15 +162,10 @@ class SessionJoin(JoinStrategy):
         keys = self.spec.side(side).keys
         only = pl.concat([new.select(keys), self.joiner.wanted(OTHER[side], taken[OTHER[side]])])
         stored = buffer.of(only.unique()) if len(only) and buffer.rows else buffer.empty
+        stored = stored.with_columns(pl.lit(False).alias(_NEW))
         last, met = pl.col(columns.TIME).alias(LAST), pl.lit(False).alias(MET)
-        return pl.concat(
-            [
-                stored.with_columns(pl.lit(False).alias(_NEW)),
-                new.with_columns(last, met, pl.lit(True).alias(_NEW)).select(
-                    *buffer.empty.columns, _NEW
-                ),
-            ]
-        )
+        new = new.with_columns(last, met, pl.lit(True).alias(_NEW))
+        return pl.concat([stored, new.select(stored.columns)])
 
     def _grouped(self, there: Mapping[SideName, pl.DataFrame]) -> dict[SideName, pl.DataFrame]:
         """For the messages of each side their session, the stored part of it, and its last place.

@@ -79,10 +79,7 @@ class SideBuffer:
     def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
         """All messages in a stretch, those too that are held or wait to be let in.
 
-        Args:
-            low: The first place.
-            high: The last place.
-            only: The keys that are wanted, each once; all where it isn't given.
+        They are those of some keys, each given once, or of all.
         """
         if only is None:
             kept = low if self.from_place is None else max(low, self.from_place)
