@@ -97,9 +97,7 @@ class OverDistinct(CollectedValues):
         values = frame.select(once).with_row_index(ROW).explode(held)
         values = values.with_columns(*self.inner.prepare())
         lifted = values.group_by(ROW).agg(*self.inner.lift(values))
-        return _every_row(frame).join(
-            self.inner.settle(lifted), on=ROW, how="left", maintain_order="left"
-        )
+        return by_row(frame, self.inner.settle(lifted))
 
 
 class CollectedRows(Algebra):
@@ -138,8 +136,11 @@ class CollectList(CollectedRows):
         value = self.columns[0]
         rows = self.sorted(frame).filter(pl.col(value).is_not_null())
         lists = rows.group_by(ROW, maintain_order=True).agg(value)
-        found = _every_row(frame).join(lists, on=ROW, how="left", maintain_order="left")
-        return found.select(pl.col(value).fill_null(_nothing(self.types[0]))).to_series()
+        return (
+            by_row(frame, lists)
+            .select(pl.col(value).fill_null(_nothing(self.types[0])))
+            .to_series()
+        )
 
 
 class LastValues(CollectList):
@@ -164,8 +165,10 @@ class LastValues(CollectList):
         return [line.winner(rank, cells[c]).alias(c) for c in (self.at, *self.columns)]
 
 
-def _every_row(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.select(pl.int_range(pl.len(), dtype=pl.get_index_type()).alias(ROW))
+def by_row(frame: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """What was found by the numbers of a frame's rows, for each of them."""
+    rows = frame.select(pl.int_range(pl.len(), dtype=pl.get_index_type()).alias(ROW))
+    return rows.join(found, on=ROW, how="left", maintain_order="left")
 
 
 def _nothing(dtype: pl.DataType) -> pl.Expr:

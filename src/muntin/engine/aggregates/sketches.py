@@ -13,6 +13,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
+from muntin.engine.aggregates.collected import ROW, by_row
 from muntin.model.errors import MissingExtraError
 from muntin.state.hashing import hash_rows
 
@@ -57,12 +58,12 @@ class Distinct(Algebra):
         packed = pl.col(self.registers)
         ranks = (
             frame.select(packed)
-            .with_row_index("row")
+            .with_row_index(ROW)
             .explode(self.registers)
-            .group_by("row", register=packed // (1 << _RANK_BITS))
+            .group_by(ROW, register=packed // (1 << _RANK_BITS))
             .agg(rank=(packed % (1 << _RANK_BITS)).max())
             .filter(pl.col("rank").is_not_null())
-            .group_by("row")
+            .group_by(ROW)
             .agg(
                 used=pl.len().cast(pl.Float64),
                 inverse=(2.0 ** -pl.col("rank").cast(pl.Float64)).sum(),
@@ -73,10 +74,8 @@ class Distinct(Algebra):
         raw = alpha * m * m / (pl.col("inverse") + empty)
         small = m * (m / empty).log()
         estimate = pl.when((raw <= 2.5 * m) & (empty > 0)).then(small).otherwise(raw)
-        found = ranks.select("row", value=estimate.round().cast(pl.Int64))
-        rows = frame.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
-        joined = rows.join(found, on="row", how="left", maintain_order="left")
-        return joined["value"].fill_null(0)
+        found = ranks.select(ROW, value=estimate.round().cast(pl.Int64))
+        return by_row(frame, found)["value"].fill_null(0)
 
 
 class Quantile(Algebra):

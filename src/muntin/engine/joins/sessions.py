@@ -168,11 +168,10 @@ class SessionJoin(JoinStrategy):
         return pl.concat([stored, new.select(stored.columns)])
 
     def _grouped(self, there: Mapping[SideName, pl.DataFrame]) -> dict[SideName, pl.DataFrame]:
-        """For the messages of each side their session, the stored part of it, and its last place.
+        """The messages of each side, in their order, with their session and their part of it.
 
-        Returns:
-            ``row``, ``new``, ``group``, ``part`` (the session that was there before; a new message
-            is a part of its own) and ``last``, in the order of ``there``.
+        A new message is a part of its own. ``LAST`` is the session's last place, and ``grows`` says
+        whether anything in it is new.
         """
         slim = []
         for side in SIDES:
