@@ -106,9 +106,10 @@ def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     )
     if spec.axis == "time":
         rows = rows.with_columns(start.alias(columns.TIME))
-        if spec.time in combiner.schema and spec.time not in rows.columns:
-            dtype = combiner.schema[spec.time]
-            rows = rows.with_columns(start.cast(moment_of(dtype)).cast(dtype).alias(spec.time))
+        name = str(spec.time)
+        if name in combiner.schema and name not in rows.columns:
+            dtype = combiner.schema[name]
+            rows = rows.with_columns(start.cast(moment_of(dtype)).cast(dtype).alias(name))
     elif spec.offset is not None:
         name = spec.offset[1]
         rows = rows.with_columns(start.cast(combiner.schema[name], strict=False).alias(name))

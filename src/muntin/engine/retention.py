@@ -128,8 +128,9 @@ def first_whole(
     """
     floors = [floor]
     if limit is not None:  # a window that begins before it has lost messages
-        moved = isinstance(windows, Sessions)
-        floors.append(limit if moved else windows.last_window(limit - 1) + 1)
+        floors.append(
+            limit if isinstance(windows, Sessions) else windows.last_window(limit - 1) + 1
+        )
     if watermark is not None:
         floors.append(windows.ended(watermark - spec.firing.retention) + 1)
     return max((one for one in floors if one is not None), default=None)
