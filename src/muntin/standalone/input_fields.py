@@ -19,7 +19,6 @@ class InputFields:
         time: The field of the event time, if there is one.
         offset: The fields of the partition and of the offset in it, if there are any.
         needed: Every field that is read, after the option that names it.
-        lateness: How far the watermark trails the greatest event time, microseconds.
         max_ahead: How far ahead of the clock an event time may be; ``None`` is any.
         reach: How far from a message's position its windows and the watermark may lie, on the axis.
         gap: The field of a message's own gap, where sessions have one.
@@ -30,7 +29,6 @@ class InputFields:
     time: str | None
     offset: tuple[str, str] | None
     needed: tuple[tuple[str, str], ...]
-    lateness: int
     max_ahead: int | None
     reach: int
     gap: str | None = None
@@ -60,7 +58,6 @@ class InputFields:
             spec.time,
             spec.offset,
             tuple(needed),
-            spec.lateness,
             spec.max_ahead,
             spec.lateness + reach,
             spec.own_gap,
@@ -76,4 +73,4 @@ class InputFields:
         reach = bound.sessions.reach if isinstance(bound, Joint) else bound.reach
         reach += side.lateness + side.firing.grace
         keys, time, offset = side.keys, side.time, side.offset
-        return cls(keys, keys, time, offset, tuple(needed), side.lateness, side.max_ahead, reach)
+        return cls(keys, keys, time, offset, tuple(needed), side.max_ahead, reach)

@@ -184,8 +184,8 @@ class JoiningOperator(StandaloneOperator):
         keys = (key_frame("join_keys", names, key) for key in only)
         wanted = [frame for frame in keys if frame is not None]
         found = self._windows.messages(side, AxisRange(low, high), wanted)
-        if self.spec.axis == "time" and stream.builder.input.offset is not None:
-            number = stream.builder.input.offset[1]
+        if self.spec.axis == "time" and stream.input.offset is not None:
+            number = stream.input.offset[1]
             for edge, given, first in ((low, start[1], True), (high, end[1], False)):
                 if edge is not None and given is not None:
                     beyond = pl.col(number) < given if first else pl.col(number) > given
