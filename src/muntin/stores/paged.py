@@ -57,21 +57,20 @@ class PagedKeyValue(KeyValue):
         super().__init__(Pages(page_bytes, PagesView(lows, pages)), stored.get("document"))
 
     def _commit(self, document: str) -> None:
-        # Numbers are drawn at random: after a crash, one may be in use that no manifest lists.
-        fresh = {id(p): secrets.randbits(62) for p in self._rows.pages if p.number is None}
-        listed = []
+        listed, fresh = [], []
         for low, page in zip(self._rows.lows, self._rows.pages, strict=True):
             number = page.number
             if number is None:
-                number = fresh[id(page)]
+                # Drawn at random: after a crash, one may be in use that no manifest lists.
+                number = secrets.randbits(62)
+                fresh.append((page, number))
                 self._blobs.put(number, encode_page(page.rows()))
             listed.append([number, low.hex(), page.bytes])
         manifest = Manifest("pages", extra={"document": document, "pages": listed}).dumps()
         self._blobs.save(_with_checksum(manifest))
         # From here on the flush has happened.
-        for page in self._rows.pages:
-            if page.number is None:
-                page.number = fresh[id(page)]
+        for page, number in fresh:
+            page.number = number
         left, self._rows.left = self._rows.left, []
         for page in left:
             if self._rows.watched:
