@@ -52,16 +52,11 @@ class JoiningOperator(StandaloneOperator):
         self._order = bytearray()
         self._pending: list[PendingMessages] = []
         with self.store.opening():
-            self._streams: dict[SideName, InputStream] = {
-                side: InputStream(
-                    InputFields.of_side(spec, side),
-                    clock,
-                    given.get(side),
-                    self.store,
-                    f"{name}.{side}",
-                )
-                for side in SIDES
-            }
+            self._streams: dict[SideName, InputStream] = {}
+            for side in SIDES:
+                fields, kept_as = InputFields.of_side(spec, side), f"{name}.{side}"
+                stream = InputStream(fields, clock, given.get(side), self.store, kept_as)
+                self._streams[side] = stream
             self._windows = StoredJoin(spec, suffix, KeyValueBlobs(self.store, name=name))
             if self._open_windows():
                 self._flushed = self._windows.reached

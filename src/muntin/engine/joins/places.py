@@ -136,10 +136,9 @@ class PlaceJoin(JoinStrategy):
     def _meet(
         self, new: Mapping[SideName, pl.DataFrame], final: bool
     ) -> tuple[pl.DataFrame, dict[SideName, pl.DataFrame]]:
-        """What new messages make with stored ones and with each other.
+        """What new messages make with stored ones and with each other, as rows of results.
 
-        Returns:
-            Rows of results, and on each side that is marked who has found a partner.
+        With them comes who has found a partner, on each side that is marked.
         """
         stored = {side: self._asked(side, new[OTHER[side]]) for side in SIDES}
         there = pl.concat([stored["right"], new["right"]])

@@ -93,9 +93,8 @@ class SessionShard(WindowShard):
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Merge new messages into sessions.
 
-        Returns:
-            The sessions that have new messages, the stored ones that are part of those, and the
-            late messages.
+        What comes back are the sessions that have new messages, the stored ones that are part of
+        those, and the late messages.
         """
         raw = [c.raw for c in combined if c.raw is not None]
         doubtful = pl.concat(raw) if raw else None
@@ -218,11 +217,7 @@ class SessionShard(WindowShard):
     def _emit(
         self, changed: pl.DataFrame, silent: pl.DataFrame, moment: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """What is emitted of sessions.
-
-        Returns:
-            What is emitted, the sessions that are to be stored anew, and the others.
-        """
+        """What is emitted of sessions, the sessions to be stored anew, and the others."""
         last, unemitted = pl.col(columns.LAST), pl.col(UNEMITTED) > 0
         full = (last > moment.before) & (last <= moment.after)
         if not self.spec.firing.repeat:

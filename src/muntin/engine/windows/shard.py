@@ -84,16 +84,9 @@ class WindowShard:
         rows: int,
         order: Sequence[str] = (),
     ) -> Output:
-        """Save what the step has stored, and say what it emits.
+        """Save what the step has stored, and say what it emits of the windows, which are partials.
 
-        Args:
-            begun: The step.
-            combined: What it took in.
-            emitted: The windows that emit, as partials.
-            aside: What it has rejected by itself.
-            pending: See ``Output``.
-            rows: See ``Output``.
-            order: See ``results``.
+        Messages that it has rejected by itself are set ``aside``.
         """
         state = self.state
         for part in combined:
