@@ -63,6 +63,12 @@ class Code:
 
 def code_of(frame: pl.DataFrame, names: Sequence[str]) -> Code | None:
     """The code of columns that are all integers; ``None`` where some aren't, or are too wide."""
+    bounds = bounds_of(frame, names)
+    return None if bounds is None else Code.over(bounds)
+
+
+def bounds_of(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, tuple[int, int]] | None:
+    """The least and the greatest value of columns; ``None`` where some aren't all integers."""
     bounds = {}
     for name in names:
         dtype = frame.schema[name]
@@ -72,7 +78,7 @@ def code_of(frame: pl.DataFrame, names: Sequence[str]) -> Code | None:
         if column.null_count():
             return None
         bounds[name] = (int(column.min()), int(column.max()))  # type: ignore[arg-type]
-    return Code.over(bounds)
+    return bounds
 
 
 def arranged(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

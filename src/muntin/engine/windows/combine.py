@@ -16,7 +16,7 @@ from muntin.engine.admission import admit
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.registry import algebras
 from muntin.engine.arrival import Arrival, numbered
-from muntin.engine.order import Code, code_of
+from muntin.engine.order import Code, bounds_of
 from muntin.engine.windows import grouped
 from muntin.engine.windows.dense import Scatter
 from muntin.engine.windows.panes import closed_before, pane_of
@@ -27,7 +27,7 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.windows import Windows
 from muntin.state.offsets import Offsets
-from muntin.state.runs import join_runs, ranged
+from muntin.state.runs import extent, join_runs, ranged
 
 
 @dataclass
@@ -287,16 +287,12 @@ class Combiner:
 
     def _code(self, messages: pl.DataFrame) -> Code | None:
         """How integer keys and the pane fit into one integer, which groups twice as fast."""
-        code = code_of(messages, self.message_keys)
-        if code is None:
+        bounds = bounds_of(messages, self.message_keys)
+        if bounds is None:
             return None
-        windows, times = self.numbered, messages[columns.TIME]
-        panes = [windows.pane_of(int(t)) for t in (times.min(), times.max())]  # type: ignore[arg-type]
-        bounds = zip(code.least, code.spans, strict=True)
-        keys = {
-            k: (least, least + span - 1) for k, (least, span) in zip(self.keys, bounds, strict=True)
-        }
-        return Code.over({**keys, columns.PANE: (panes[0], panes[1])})
+        first, last = map(self.numbered.pane_of, extent(messages[columns.TIME]))
+        keys = {self.named[name]: ends for name, ends in bounds.items()}
+        return Code.over({**keys, columns.PANE: (first, last)})
 
     def complete(self, cells: pl.DataFrame) -> pl.DataFrame:
         """Cells with the partials of aggregates that were added since they were stored.
