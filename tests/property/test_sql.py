@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.model.errors import SqlError
-from muntin.sql.cursor import Dialect
 from muntin.sql.door import pipeline, question
+from muntin.sql.reader import Dialect
 
 pytest.importorskip("sqlglot")
 

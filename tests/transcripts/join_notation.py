@@ -167,7 +167,7 @@ def _side(said: dict[str, str], keys: tuple[str, ...], windows: Any) -> Side:
         keys,
         None if said.get("time") == "none" else "time",
         windows,
-        firing_of(firing),
+        firing=firing_of(firing),
         lateness=micros("lateness", said.get("lateness", "0 s")),
         max_ahead=micros("ahead", said["ahead"]) if "ahead" in said else None,
         idle=micros("idle", said["idle"]) if "idle" in said else None,

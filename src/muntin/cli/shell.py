@@ -88,7 +88,7 @@ class Shell:
         self.form = form
         self._spark = spark
         self._ours = spark is None
-        self.defined = door.definitions()
+        self.defined = door.Definitions()
 
     @property
     def names(self) -> list[str]:

@@ -50,7 +50,7 @@ _FIRST, _LAST = (
     for end in (datetime.min, datetime.max)
 )
 
-_UNITS = {
+UNITS = {
     "us": MICROSECOND,
     "microsecond": MICROSECOND,
     "ms": MILLISECOND,
@@ -126,7 +126,7 @@ def _parse(text: str) -> int | None:
         if phrase is None:
             return None
         unit = phrase.group(2)
-        factor = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
+        factor = UNITS.get(unit) or UNITS.get(unit.removesuffix("s"))
         if factor is None:
             return None
         number = phrase.group(1)

@@ -7,14 +7,14 @@ temporal joins have them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal
 
 from muntin.model.axis import Axis, Duration, Length, measure, micros, phrase, spell
 from muntin.model.errors import OptionError
-from muntin.model.json_dataclass import Family, JsonDataclass, read_by
-from muntin.model.kinds import KINDS, Kind, Paned
+from muntin.model.json_dataclass import JsonDataclass
+from muntin.model.kinds import Kind, Paned
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.windows import along
@@ -84,9 +84,7 @@ class Together(JsonDataclass):
 
     KIND: ClassVar[str] = "together"
 
-    windows: tuple[Paned, ...] = field(
-        metadata=read_by(lambda stored: tuple(map(KINDS.read, stored)))
-    )
+    windows: tuple[Paned, ...]
 
     @property
     def axis(self) -> Axis:
@@ -128,7 +126,7 @@ class Joint(JsonDataclass):
 
     KIND: ClassVar[str] = "joint"
 
-    sessions: Sessions = field(metadata=read_by(Sessions.from_dict))
+    sessions: Sessions
 
     @property
     def axis(self) -> Axis:
@@ -176,8 +174,6 @@ class AsOf(JsonDataclass):
 
 
 Bound = Within | Together | Joint | AsOf
-
-BOUNDS: Family[Bound] = Family(Within, Together, Joint, AsOf)
 
 
 def bound_of(

@@ -14,15 +14,12 @@ from muntin.model.axis import Axis
 from muntin.model.json_dataclass import JsonDataclass
 
 
-class ByNumber(JsonDataclass, ABC):
-    """Windows with numbers that grow with their ends, and with panes or places that grow too.
+class WindowKind(JsonDataclass):
+    """What all kinds of windows say of themselves.
 
     Attributes:
         moves: Whether windows move with the messages, so that each may have one of its own.
         retracts: Whether windows that were emitted may be taken back.
-        even: Whether ``start``, ``end`` and ``pane_of`` are formulas.
-        block: So many panes from the origin on begin a stretch that no window reaches beyond; 0
-            where there is none.
         row: What a row of state is.
     """
 
@@ -30,7 +27,6 @@ class ByNumber(JsonDataclass, ABC):
 
     moves: ClassVar[bool] = False
     retracts: ClassVar[bool] = False
-    even: ClassVar[bool] = True
     row: ClassVar[str] = "a row per key and pane"
 
     if TYPE_CHECKING:
@@ -42,6 +38,25 @@ class ByNumber(JsonDataclass, ABC):
         @property
         def origin(self) -> int:
             """Where window 0 starts, or day 0 of its zone."""
+
+    @property
+    def begins(self) -> str:
+        """Where windows are counted from, in words."""
+        return f"{self.origin} us" if self.axis == "time" else f"row {self.origin}"
+
+
+class ByNumber(WindowKind, ABC):
+    """Windows with numbers that grow with their ends, and with panes or places that grow too.
+
+    Attributes:
+        even: Whether ``start``, ``end`` and ``pane_of`` are formulas.
+        block: So many panes from the origin on begin a stretch that no window reaches beyond; 0
+            where there is none.
+    """
+
+    __slots__ = ()
+
+    even: ClassVar[bool] = True
 
     @property
     def block(self) -> int:
@@ -67,6 +82,18 @@ class ByNumber(JsonDataclass, ABC):
     @abstractmethod
     def first_pane(self, window: int) -> int:
         """The earliest pane that a window depends on."""
+
+    @abstractmethod
+    def last_pane(self, window: int) -> int:
+        """The latest pane of a window."""
+
+    @abstractmethod
+    def first_window(self, pane: int) -> int:
+        """The earliest window that contains a pane."""
+
+    @abstractmethod
+    def last_window(self, pane: int) -> int:
+        """The latest window that contains a pane."""
 
     @abstractmethod
     def ended(self, position: int) -> int:
@@ -97,11 +124,6 @@ class ByNumber(JsonDataclass, ABC):
         """The panes that messages are stored in, in words."""
         return f"up to {self.panes_per_window:,} a window; a message is stored once a pane"
 
-    @property
-    def begins(self) -> str:
-        """Where windows are counted from, in words."""
-        return begins(self.origin, self.axis)
-
     def panes_within(self, length: int) -> int:
         """How many panes there are in a length."""
         return -(-length // self.pace)
@@ -128,24 +150,13 @@ class ByNumber(JsonDataclass, ABC):
         return min(self.end(self.ended(position) + 1), closing)
 
 
-class Moving(JsonDataclass):
+class Moving(WindowKind):
     """Windows that move with the messages: each message may have one of its own."""
 
     __slots__ = ()
 
     moves: ClassVar[bool] = True
     origin: ClassVar[int] = 0
-
-    if TYPE_CHECKING:
-
-        @property
-        def axis(self) -> Axis:
-            """What they are measured on."""
-
-    @property
-    def begins(self) -> str:
-        """See ``ByNumber``."""
-        return begins(0, self.axis)
 
     def panes_within(self, length: int) -> int:
         """See ``ByNumber``; every place is its own pane."""
@@ -162,8 +173,3 @@ class Moving(JsonDataclass):
     def next_edge(self, position: int, grace: int) -> int:
         """See ``ByNumber``."""
         return position + 1
-
-
-def begins(origin: int, axis: Axis) -> str:
-    """A place that windows are counted from, in words."""
-    return f"{origin} us" if axis == "time" else f"row {origin}"

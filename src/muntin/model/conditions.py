@@ -7,7 +7,6 @@ as Spark SQL has it.
 
 from __future__ import annotations
 
-import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NoReturn
 
+from muntin.model.aggregates.plainly import rank
 from muntin.model.errors import OptionError
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -114,13 +114,8 @@ def _value(node: Any, values: Mapping[str, Any]) -> Any:
         return None if parts[0] is None else not parts[0]
     if None in parts:
         return None
-    one, other = (_ordered(part) for part in parts)
+    one, other = map(rank, parts)
     return COMPARE[node.sign](one, other)
-
-
-def _ordered(value: Any) -> Any:
-    nan = isinstance(value, float) and math.isnan(value)
-    return (nan, 0 if nan else value) if not isinstance(value, str) else value
 
 
 class _Reader:
@@ -146,11 +141,7 @@ class _Reader:
         found = self._either()
         if self.at < len(self.tokens):
             self._fail(f"can't be read at {self.tokens[self.at][1]!r}")
-        if isinstance(found, Name):
-            return Part("=", (found, True))
-        if not isinstance(found, Part):
-            self._fail("isn't a condition")
-        return found
+        return self._bare(found)
 
     def _takes(self, *words: str) -> str | None:
         if self.at < len(self.tokens):
@@ -161,16 +152,13 @@ class _Reader:
         return None
 
     def _either(self) -> Any:
-        parts = [self._both()]
-        while self._takes("OR"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else Part("OR", tuple(map(self._bare, parts)))
+        return self._several("OR", lambda: self._several("AND", self._not))
 
-    def _both(self) -> Any:
-        parts = [self._not()]
-        while self._takes("AND"):
-            parts.append(self._not())
-        return parts[0] if len(parts) == 1 else Part("AND", tuple(map(self._bare, parts)))
+    def _several(self, word: str, part: Callable[[], Any]) -> Any:
+        parts = [part()]
+        while self._takes(word):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else Part(word, tuple(map(self._bare, parts)))
 
     def _not(self) -> Any:
         return Part("NOT", (self._bare(self._not()),)) if self._takes("NOT") else self._compared()

@@ -56,7 +56,6 @@ class Cumulating(ByNumber):
 
     @property
     def pace(self) -> int:
-        """The distance between two ends."""
         return self.step
 
     @property
@@ -79,15 +78,12 @@ class Cumulating(ByNumber):
         return window // self.steps * self.steps
 
     def last_pane(self, window: int) -> int:
-        """The latest pane of a window."""
         return window
 
     def first_window(self, pane: int) -> int:
-        """The earliest window that contains a pane."""
         return pane
 
     def last_window(self, pane: int) -> int:
-        """The latest window that contains a pane."""
         return pane // self.steps * self.steps + (self.steps - 1)
 
     def pattern(self, window: int) -> int:

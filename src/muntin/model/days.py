@@ -5,16 +5,14 @@ Source: the window model ("sizes of whole days may take a time zone").
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from muntin.model.axis import DAY, Axis, Length, Rows, micros
 from muntin.model.by_number import ByNumber
 from muntin.model.errors import OptionError
-from muntin.model.json_dataclass import read_by
 from muntin.model.windows import Windows
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,6 +31,8 @@ class Days(ByNumber):
     bears its date: where a change to summer time skips midnight, at one o'clock. Where the
     calendar has no local date, before year 1 and after year 9999, days are those of UTC.
 
+    Other calendar windows count something else than days; what they count begins with a day.
+
     Example:
         >>> berlin = Days(Windows(1, 1), "Europe/Berlin")
         >>> day = berlin.pane_of(1_774_738_800_000_000)  # 2026-03-28T23:00Z, midnight in Berlin
@@ -42,11 +42,41 @@ class Days(ByNumber):
 
     KIND: ClassVar[str] = "days"
     even: ClassVar[bool] = False
-    # What the grid counts.
+    # What the grid counts, and how long that is but for the hour that clocks are changed by.
     counts: ClassVar[str] = "day"
+    shortest: ClassVar[int] = DAY
+    longest: ClassVar[int] = DAY
 
-    grid: Windows = field(metadata=read_by(Windows.from_dict))
+    grid: Windows
     zone: str
+
+    @classmethod
+    def of(cls, size: Length, slide: Length | None, zone: str, origin: int) -> Self:
+        """Windows of so many days, or of what else is counted; see ``days``."""
+        length = cls.number("size", size)
+        step = length if slide is None else cls.number("slide", slide)
+        if step > length:
+            hint = f"give {length} {cls.counts}s or less"
+            raise OptionError("slide", slide, "is greater than the size", hint)
+        first = cls(Windows(1, 1), known_zone(zone)).day_of(origin)
+        return cls(Windows(length, step, first % step, "rows"), zone)
+
+    @staticmethod
+    def number(option: str, value: Length) -> int:
+        """How many days a length has."""
+        length = 0 if isinstance(value, Rows) else micros(option, value, zero=False)
+        if isinstance(value, Rows) or length % DAY:
+            hint = 'give whole days, as "1 day", or leave the zone away'
+            raise OptionError(option, value, "isn't a whole number of days", hint)
+        return length // DAY
+
+    def first_day(self, number: int) -> int:
+        """The day that one of what is counted begins with."""
+        return number
+
+    def beside(self, day: int) -> int:
+        """The one of what is counted that a day is in."""
+        return day
 
     @property
     def axis(self) -> Axis:
@@ -55,42 +85,36 @@ class Days(ByNumber):
 
     @property
     def origin(self) -> int:
-        """The day that windows are counted from."""
         return self.grid.origin
+
+    @property
+    def begins(self) -> str:
+        return f"{self.counts} {self.origin}"
 
     @property
     def stored(self) -> str:
         return self.grid.stored
 
     @property
-    def begins(self) -> str:
-        """The same in words."""
-        return f"day {self.origin}"
-
-    @property
     def length(self) -> int:
-        """How long a window is, but for the hour that clocks are changed by."""
-        return self.grid.size * DAY
+        return self.grid.size * self.longest
 
     @property
     def pace(self) -> int:
-        """The distance between two starts, but for that hour."""
-        return self.grid.slide * DAY
-
-    @property
-    def panes_per_slide(self) -> int:
-        """1, or 2 where the slide doesn't divide the size."""
-        return self.grid.panes_per_slide
+        return self.grid.slide * self.shortest
 
     @property
     def panes_per_window(self) -> int:
         return self.grid.panes_per_window
 
     def panes_within(self, length: int) -> int:
-        return self.grid.panes_within(-(-length // DAY))
+        return self.grid.panes_within(-(-length // self.shortest))
 
-    def midnight(self, day: int) -> int:
-        """When a local day begins, microseconds since the epoch."""
+    def midnight(self, number: int) -> int:
+        """When a local day, or what else is counted, begins, microseconds since the epoch."""
+        return self._midnight(self.first_day(number))
+
+    def _midnight(self, day: int) -> int:
         try:
             local = datetime.combine(_FIRST_DAY + timedelta(days=day), time(), ZoneInfo(self.zone))
             return (local.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
@@ -99,7 +123,7 @@ class Days(ByNumber):
             return day * DAY
 
     def day_of(self, position: int) -> int:
-        """The local day that a time falls into.
+        """The local day, or what else is counted, that a time falls into.
 
         Where clocks are set back over midnight an hour bears the date of the day before again; it
         belongs to the day that has begun, so that no day is in two pieces.
@@ -110,12 +134,8 @@ class Days(ByNumber):
         except OverflowError:
             day = position // DAY
             # West of Greenwich the first local day begins after the one of UTC.
-            day -= int(position < self.midnight(day))
-        return day + 1 if position >= self.midnight(day + 1) else day
-
-    def beside(self, day: int) -> int:
-        """The local day that is at most one from a day of UTC's."""
-        return day
+            day -= int(position < self._midnight(day))
+        return self.beside(day + 1 if position >= self._midnight(day + 1) else day)
 
     def start(self, window: int) -> int:
         return self.midnight(self.grid.start(window))
@@ -133,15 +153,12 @@ class Days(ByNumber):
         return self.grid.first_pane(window)
 
     def last_pane(self, window: int) -> int:
-        """The latest pane of a window."""
         return self.grid.last_pane(window)
 
     def first_window(self, pane: int) -> int:
-        """The earliest window that contains a pane."""
         return self.grid.first_window(pane)
 
     def last_window(self, pane: int) -> int:
-        """The latest window that contains a pane."""
         return self.grid.last_window(pane)
 
     def ended(self, position: int) -> int:
@@ -152,40 +169,13 @@ class Days(ByNumber):
 
 
 def days(size: Length, zone: str, *, slide: Length | None = None, origin: int = 0) -> Days:
-    """Windows of whole local days.
-
-    Args:
-        size: Whole days.
-        zone: An IANA name, ``Europe/Berlin``.
-        slide: Whole days; the size where it isn't given.
-        origin: A time in the day at which some window starts, microseconds.
+    """Windows of whole local days; the origin is a time in the day at which some window starts.
 
     Example:
         >>> str(days("1 day", "America/New_York"))
         'tumbling 1 day in America/New_York'
     """
-    return on_grid(Days, _whole, size, slide, zone, origin)
-
-
-Local = TypeVar("Local", bound=Days)
-
-
-def on_grid(
-    kind: type[Local],
-    whole: Callable[[str, Length], int],
-    size: Length,
-    slide: Length | None,
-    zone: str,
-    origin: int,
-) -> Local:
-    """Windows of whole local days, or of what else a kind counts."""
-    length = whole("size", size)
-    step = length if slide is None else whole("slide", slide)
-    if step > length:
-        hint = f"give {length} {kind.counts}s or less"
-        raise OptionError("slide", slide, "is greater than the size", hint)
-    first = kind(Windows(1, 1), known_zone(zone)).day_of(origin)
-    return kind(Windows(length, step, first % step, "rows"), zone)
+    return Days.of(size, slide, zone, origin)
 
 
 def known_zone(zone: str, option: str = "zone") -> str:
@@ -196,11 +186,3 @@ def known_zone(zone: str, option: str = "zone") -> str:
         hint = 'write an IANA name, for example "Europe/Berlin"'
         raise OptionError(option, zone, "isn't a known time zone", hint) from error
     return zone
-
-
-def _whole(option: str, value: Length) -> int:
-    length = 0 if isinstance(value, Rows) else micros(option, value, zero=False)
-    if isinstance(value, Rows) or length % DAY:
-        hint = 'give whole days, as "1 day", or leave the zone away'
-        raise OptionError(option, value, "isn't a whole number of days", hint)
-    return length // DAY

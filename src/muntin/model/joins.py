@@ -11,13 +11,12 @@ Streams has them, but never a null and a partner for the same message; versions 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, get_args
 
-from muntin.model.axis import Axis, phrase
+from muntin.model.axis import Axis
 from muntin.model.bounds import (
-    BOUNDS,
     AsOf,
     Bound,
     Joint,
@@ -28,11 +27,10 @@ from muntin.model.bounds import (
     placed,
 )
 from muntin.model.errors import OptionError
-from muntin.model.facts import Fact, QuerySpec, fact, length, named, names, of_source
-from muntin.model.json_dataclass import JsonDataclass, read_by
-from muntin.model.kinds import KINDS, Kind
+from muntin.model.facts import Fact, QuerySpec, fact, names
+from muntin.model.inputs import InputSpec
+from muntin.model.kinds import Kind
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, Policy, by_change
-from muntin.model.spec import check_idle, check_kept, zones
 
 __all__ = [
     "HOWS", "LARGE", "OTHER", "SIDES", "AsOf", "Bound", "How", "JoinNulls", "JoinSpec", "Joint",
@@ -53,35 +51,15 @@ LARGE = 3_600_000_000
 
 
 @dataclass(frozen=True)
-class Side(JsonDataclass):
-    """One input of a join.
+class Side(InputSpec):
+    """One input of a join; its policies say when messages are let into the join.
 
     Attributes:
-        keys: The columns compared for equality, in order.
-        time: The event-time column; on the rows axis there may be none.
         windows: This side's windows, if it has any.
-        firing: When its messages are let into the join, and how long late ones are taken.
-        lateness: How far its watermark trails its greatest event time, microseconds.
-        max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
-        offset: The columns of a message's partition and of its offset in it.
-        types: The type of every column, in words.
-        zone: The session's time zone, where the messages depend on it.
-        idle: After how long without messages its watermark moves on with the wall clock,
-            microseconds; ``None`` is never.
     """
 
-    keys: tuple[str, ...] = field(metadata=read_by(tuple))
-    time: str | None
-    windows: Kind | None = field(default=None, metadata=read_by(KINDS.read))
-    firing: Firing = field(
-        default=Firing(early=Each(), late=Each()), metadata=read_by(Firing.from_dict)
-    )
-    lateness: int = 0
-    max_ahead: int | None = None
-    offset: tuple[str, str] | None = field(default=None, metadata=read_by(tuple))
-    types: Mapping[str, str] = field(default_factory=dict, metadata=read_by(dict))
-    zone: str | None = None
-    idle: int | None = None
+    windows: Kind | None = None
+    firing: Firing = field(default=Firing(early=Each(), late=Each()), kw_only=True)
 
     @property
     def kept(self) -> int | None:
@@ -94,16 +72,11 @@ class Side(JsonDataclass):
         windows, firing = self.windows, self.firing
         facts = {
             "on": names(self.keys),
-            "time": Fact(self.time, "none" if self.time is None else named(self.time)),
             "windows": Fact(windows, "none" if windows is None else placed(windows)),
             "early": fact(firing.early),
-            "late": fact(firing.late),
-            "grace": length(firing.grace, axis),
-            "keep": length(firing.retention, axis),
             "keep rows": Fact(firing.rows, str(firing.rows or "any")),
-            **of_source(self.lateness, self.idle, self.offset, self.zone),
+            **self.input_facts(axis),
         }
-        facts |= {f"type of {column}": fact(kind) for column, kind in sorted(self.types.items())}
         return {f"{name} {label}": one for label, one in facts.items()}
 
 
@@ -125,9 +98,9 @@ class JoinSpec(QuerySpec):
 
     KIND: ClassVar[str] = "join"
 
-    left: Side = field(metadata=read_by(Side.from_dict))
-    right: Side = field(metadata=read_by(Side.from_dict))
-    bound: Bound = field(metadata=read_by(BOUNDS.read))
+    left: Side
+    right: Side
+    bound: Bound
     how: How = "inner"
     layout: StateLayout | None = None
     buckets: int | None = None
@@ -178,7 +151,7 @@ class JoinSpec(QuerySpec):
                     text = "isn't for as_of joins: messages wait for their version, which is kept"
                 raise OptionError(option, f"on the {name}", text, "leave it out")
         # ``Side.kept`` would take it for nothing said, and keep messages for any time.
-        check_kept(side.firing, self.axis, f" on the {name}")
+        side.check_input(self.axis, f" on the {name}")
         rows = side.firing.rows
         if rows is not None and (self.axis == "rows" or self.layout == "keys"):
             hint = 'leave it out; .keep(DURATION) bounds time, layout="time" goes with rows='
@@ -186,12 +159,6 @@ class JoinSpec(QuerySpec):
         if self.axis == "rows" and side.offset is None:
             hint = 'give windowed(…, offset=("partition", "offset"))'
             raise OptionError("within", self.bound, f"needs offsets on the {name}", hint)
-        if self.axis == "rows" and side.lateness:
-            hint = "leave it out: offsets say who may still come"
-            late = f"{phrase(side.lateness)} on the {name}"
-            raise OptionError("lateness", late, "isn't measured in rows", hint)
-        if side.idle is not None:
-            check_idle(side.idle, self.axis)
         if self.axis == "time" and side.time is None:
             hint = "give windowed(…, time=…)"
             raise OptionError("time", None, f"is missing on the {name}", hint)
@@ -313,9 +280,8 @@ class JoinSpec(QuerySpec):
 
         Those that were rejected before are in no result; but once they are taken, they stay so.
         """
-        sides = ((side, then.side(side).zone, self.side(side).zone) for side in SIDES)
-        free = {name for side, was, is_ in sides for name in zones(was, is_, f"{side} zone")}
-        free |= {f"{side} idle" for side in SIDES}
+        sides = ((name, self.side(name).free_of_input(then.side(name))) for name in SIDES)
+        free = {f"{name} {one}" for name, found in sides for one in found}
         return free | ({"nulls"} if then.nulls == "reject" else set())
 
 

@@ -1,18 +1,16 @@
 """Values of the model as plain JSON, and back: what a checkpoint remembers of a query.
 
-A value is stored by the names of its fields. A field that may hold one of several kinds holds the
-kind's own word beside them.
+A value is stored by the names of its fields, and read by their types. A field that may hold one of
+several kinds holds the kind's own word beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import Field, fields
-from typing import Any, ClassVar, Generic, Self, TypeVar
-
-T = TypeVar("T", bound="JsonDataclass")
-
-_SCALARS: dict[Any, type] = {"int": int, "str": str, "bool": bool}
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
 
 class JsonDataclass:
@@ -22,11 +20,9 @@ class JsonDataclass:
         KIND: The word for this kind, where a field may hold one of several.
 
     Example:
-        >>> from muntin.model.policies import POLICIES, EveryRows
+        >>> from muntin.model.policies import EveryRows
         >>> EveryRows(250).to_dict()
         {'kind': 'rows', 'rows': 250}
-        >>> POLICIES.read({"kind": "rows", "rows": 250})
-        EveryRows(rows=250)
     """
 
     __slots__ = ()
@@ -35,7 +31,7 @@ class JsonDataclass:
 
     def to_dict(self) -> dict[str, Any]:
         """The value as JSON gives it back: with lists for tuples, and of pairs for mappings."""
-        own = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.compare}  # type: ignore[arg-type]
+        own = {name: _plain(getattr(self, name)) for name in _types(type(self))}  # type: ignore[arg-type]
         return {"kind": self.KIND, **own} if self.KIND else own
 
     @classmethod
@@ -46,29 +42,49 @@ class JsonDataclass:
             KeyError: When it has a field that this kind hasn't.
             TypeError: When a field is missing, or isn't of its type.
         """
-        known = {f.name: f for f in fields(cls) if f.compare}  # type: ignore[arg-type]
+        known = _types(cls)  # type: ignore[arg-type]
         own = {
-            name: _read(known[name], it)
+            name: value_of(known[name], it)
             for name, it in stored.items()
             if name != "kind" or not cls.KIND
         }
         return cls(**own)
 
 
-class Family(Generic[T]):
-    """Kinds of which a field holds one."""
-
-    def __init__(self, *kinds: type[Any]) -> None:
-        self._kinds: dict[str, type[T]] = {kind.KIND: kind for kind in kinds}
-
-    def read(self, stored: Mapping[str, Any]) -> T:
-        """The value that was stored so; see ``JsonDataclass.from_dict``."""
-        return self._kinds[stored["kind"]].from_dict(stored)
+@cache
+def _types(kind: type[JsonDataclass]) -> dict[str, Any]:
+    """What is stored of a kind, and of which type it is."""
+    types = get_type_hints(kind)
+    return {one.name: types[one.name] for one in fields(kind) if one.compare}  # type: ignore[arg-type]
 
 
-def read_by(read: Callable[[Any], Any]) -> dict[str, Any]:
-    """The metadata of a field that isn't plain itself: what makes its value of what was stored."""
-    return {"read": read}
+def value_of(kind: Any, stored: Any) -> Any:
+    """The value of a type that was stored so; see ``JsonDataclass.from_dict``.
+
+    Example:
+        >>> from muntin.model.policies import Policy
+        >>> value_of(Policy, {"kind": "rows", "rows": 250}), value_of(tuple[int, ...], [1, 2])
+        (EveryRows(rows=250), (1, 2))
+    """
+    of, inside = get_origin(kind), get_args(kind)
+    if of in (Union, UnionType):
+        if stored is None and NoneType in inside:
+            return None
+        kinds = [one for one in inside if one is not NoneType]
+        if len(kinds) == 1:
+            return value_of(kinds[0], stored)
+        return value_of({one.KIND: one for one in kinds}[stored["kind"]], stored)
+    if of is tuple and inside[-1] is ...:
+        return tuple(value_of(inside[0], one) for one in stored)
+    if of is tuple:
+        return tuple(value_of(*pair) for pair in zip(inside, stored, strict=True))
+    if of is Mapping:
+        return {name: value_of(inside[1], one) for name, one in stored}
+    if isinstance(kind, type) and issubclass(kind, JsonDataclass):
+        return kind.from_dict(stored)
+    if kind in (int, str, bool) and type(stored) is not kind:
+        raise TypeError(f"{stored!r} isn't of type {kind.__name__}")
+    return stored
 
 
 def _plain(value: Any) -> Any:
@@ -80,10 +96,3 @@ def _plain(value: Any) -> Any:
         # Pairs, since their order counts, and an object of JSON has none.
         return [[name, _plain(one)] for name, one in value.items()]
     return value
-
-
-def _read(field: Field[Any], value: Any) -> Any:
-    read, kind = field.metadata.get("read"), _SCALARS.get(field.type)
-    if kind is not None and type(value) is not kind:
-        raise TypeError(f"{field.name} is {value!r}")
-    return value if read is None or value is None else read(value)

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import ClassVar
-from zoneinfo import ZoneInfo
 
 from muntin.model.axis import DAY, Length
-from muntin.model.days import Days, on_grid
+from muntin.model.days import Days
 from muntin.model.errors import OptionError
 
 _SIZE = re.compile(r"(?:interval\s+)?'?(\d{1,6})'?\s*(month|quarter|year)s?|p(\d{1,6})([my])")
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "m": 1, "y": 12}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_DAY = date(1970, 1, 1)
 # After so many months, and days, the calendar repeats itself.
 _CYCLE, _DAYS = 4800, 146_097
 
@@ -43,51 +42,25 @@ class Months(Days):
 
     KIND: ClassVar[str] = "months"
     counts: ClassVar[str] = "month"
+    shortest: ClassVar[int] = 28 * DAY
+    longest: ClassVar[int] = 31 * DAY
 
-    @property
-    def begins(self) -> str:
-        """The same in words."""
-        return f"month {self.origin}"
+    @staticmethod
+    def number(option: str, value: Length) -> int:
+        count = in_months(value)
+        if not count:
+            hint = 'give months, quarters or years alone, as "1 month"'
+            raise OptionError(option, value, "isn't a whole number of months", hint)
+        return count
 
-    @property
-    def length(self) -> int:
-        """How long a window is at most."""
-        return self.grid.size * 31 * DAY
-
-    @property
-    def pace(self) -> int:
-        """The distance between two starts, at least."""
-        return self.grid.slide * 28 * DAY
-
-    def panes_within(self, length: int) -> int:
-        """How many panes there are in a length at most."""
-        return self.grid.panes_within(-(-length // (28 * DAY)))
-
-    def midnight(self, day: int) -> int:
-        """When a month begins, microseconds since the epoch."""
-        cycles, month = divmod(day, _CYCLE)
-        year, number = 1970 + month // 12, month % 12 + 1
-        try:
-            first = date(year + 400 * cycles, number, 1)
-            local = datetime(first.year, number, 1, tzinfo=ZoneInfo(self.zone))
-            return (local.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
-        except (OverflowError, ValueError):
-            # One message with such a time may not stop the stream: it comes again and again.
-            return ((date(year, number, 1) - _EPOCH.date()).days + _DAYS * cycles) * DAY
-
-    def day_of(self, position: int) -> int:
-        """The local month that a time falls into."""
-        month = self.beside(position // DAY)
-        while position < self.midnight(month):
-            month -= 1
-        while position >= self.midnight(month + 1):
-            month += 1
-        return month
+    def first_day(self, number: int) -> int:
+        cycles, month = divmod(number, _CYCLE)
+        first = date(1970 + month // 12, month % 12 + 1, 1)
+        return (first - _FIRST_DAY).days + _DAYS * cycles
 
     def beside(self, day: int) -> int:
-        """The month of a day of UTC's."""
         cycles, rest = divmod(day, _DAYS)
-        found = _EPOCH.date() + timedelta(days=rest)
+        found = _FIRST_DAY + timedelta(days=rest)
         return (found.year - 1970) * 12 + found.month - 1 + _CYCLE * cycles
 
 
@@ -105,24 +78,10 @@ def in_months(size: Length) -> int | None:
 def months(
     size: Length, zone: str | None, *, slide: Length | None = None, origin: int = 0
 ) -> Months:
-    """Windows of whole local months; of UTC's where no zone is given.
-
-    Args:
-        size: Months, quarters or years.
-        zone: An IANA name, ``Europe/Berlin``.
-        slide: The same; the size where it isn't given.
-        origin: A time in the month at which some window starts, microseconds.
+    """Windows of whole local months, quarters or years; of UTC's where no zone is given.
 
     Example:
         >>> str(months("1 year", "Europe/Berlin"))
         'tumbling 12 months in Europe/Berlin'
     """
-    return on_grid(Months, _whole, size, slide, "UTC" if zone is None else zone, origin)
-
-
-def _whole(option: str, value: Length) -> int:
-    count = in_months(value)
-    if not count:
-        hint = 'give months, quarters or years alone, as "1 month"'
-        raise OptionError(option, value, "isn't a whole number of months", hint)
-    return count
+    return Months.of(size, slide, "UTC" if zone is None else zone, origin)

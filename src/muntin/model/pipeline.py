@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from muntin.model.axis import DAY
+from muntin.model.inputs import Marks
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
-
-AHEAD = DAY
-"""How far ahead of the wall clock a message may be, where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +116,6 @@ class Union:
     """The rows of several relations, which are no query's results; columns meet by their places."""
 
     parts: tuple[Relation, ...]
-
-
-@dataclass(frozen=True)
-class Marks:
-    """What a relation says about its messages' places.
-
-    Attributes:
-        time: The event-time column.
-        lateness: How far the watermark trails the greatest event time, microseconds.
-        max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
-        offset: The columns of a message's partition and of its offset in it.
-        clock: The column that says when a message arrived.
-        idle: After how long without messages the watermark moves on with the wall clock,
-            microseconds; ``None`` is never.
-    """
-
-    time: str | None = None
-    lateness: int = 0
-    max_ahead: int | None = AHEAD
-    offset: tuple[str, str] | None = None
-    clock: str | None = None
-    idle: int | None = None
 
 
 @dataclass(frozen=True)

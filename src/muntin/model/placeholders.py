@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from muntin.model.errors import OptionError
 from muntin.model.secrets import in_sight
 
-_NAME = re.compile(r"\$\{(\w+)\}")
+NAME = re.compile(r"\$\{(\w+)\}")
 _EITHER = re.compile(r"\$\{(env:)?(\w+)\}")
 
 
@@ -22,7 +22,7 @@ def names(value: str) -> set[str]:
         >>> sorted(names("${out}/${env:HOME}/${day}"))
         ['day', 'out']
     """
-    return set(_NAME.findall(value))
+    return set(NAME.findall(value))
 
 
 def partly(value: str, given: Mapping[str, str]) -> str:
@@ -32,7 +32,7 @@ def partly(value: str, given: Mapping[str, str]) -> str:
         >>> partly("${out}/${day}", {"out": "/data"})
         '/data/${day}'
     """
-    return _NAME.sub(lambda found: given.get(found.group(1), found.group()), value)
+    return NAME.sub(lambda found: given.get(found.group(1), found.group()), value)
 
 
 def check_secret(option: str, value: str) -> None:

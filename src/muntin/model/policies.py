@@ -7,13 +7,13 @@ of its period and something has changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from muntin.model.axis import SECOND, Duration, micros, phrase
 from muntin.model.conditions import read
 from muntin.model.errors import OptionError
-from muntin.model.json_dataclass import Family, JsonDataclass, read_by
+from muntin.model.json_dataclass import JsonDataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,6 @@ class When(JsonDataclass):
 Policy = Each | EveryRows | Every | RowsOrEvery | When
 """Has ``rows`` where it goes by new messages, and ``period`` where it goes by the wall clock."""
 
-POLICIES: Family[Policy] = Family(Each, EveryRows, Every, RowsOrEvery, When)
-
 
 def by_change(policy: Policy | None) -> bool:
     """Whether windows that have changed may wait, and are looked up when they change again."""
@@ -152,14 +150,14 @@ class Firing(JsonDataclass):
         fill: Whether windows of a key emit that hold nothing, and what.
     """
 
-    early: Policy | None = field(default=None, metadata=read_by(POLICIES.read))
-    late: Policy = field(default=DEFAULT_LATE, metadata=read_by(POLICIES.read))
+    early: Policy | None = None
+    late: Policy = DEFAULT_LATE
     grace: int = 0
     retention: int = 0
     accumulate: bool = True
     rows: int | None = None
     repeat: bool = True
-    fill: Fill | None = field(default=None, metadata=read_by(Fill.from_dict))
+    fill: Fill | None = None
 
     @property
     def on_wall_clock(self) -> bool:

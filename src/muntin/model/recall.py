@@ -9,10 +9,8 @@ from typing import Any
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
-from muntin.model.json_dataclass import Family
+from muntin.model.json_dataclass import value_of
 from muntin.model.spec import WindowSpec
-
-QUERIES: Family[WindowSpec | JoinSpec] = Family(WindowSpec, JoinSpec)
 
 
 def recalled(stored: Mapping[str, Any]) -> WindowSpec | JoinSpec:
@@ -26,7 +24,8 @@ def recalled(stored: Mapping[str, Any]) -> WindowSpec | JoinSpec:
         True
     """
     try:
-        return QUERIES.read(stored)
+        found: WindowSpec | JoinSpec = value_of(WindowSpec | JoinSpec, stored)
+        return found
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         hint = "use the muntin that wrote the checkpoint"
         raise OptionError("CHECKPOINT", str(error), "can't be read back", hint) from error

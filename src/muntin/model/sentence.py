@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from muntin.model import cumulating, days, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, instant, measure
+from muntin.model.cumulating import cumulating
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID, Sets, read_sets, sets_of
+from muntin.model.inputs import Marks
 from muntin.model.joins import (
     How,
     JoinNulls,
@@ -27,11 +28,12 @@ from muntin.model.joins import (
     firing_of,
     pairs_of,
 )
-from muntin.model.kinds import Kind
-from muntin.model.months import in_months, months
+from muntin.model.kinds import Kind, of_size
 from muntin.model.policies import Firing, fill_of, policy
-from muntin.model.sessions import Closed
+from muntin.model.sessions import Closed, session
+from muntin.model.sliding import sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
+from muntin.model.windows import along
 
 Origin = str | int | None
 
@@ -40,11 +42,7 @@ Origin = str | int | None
 class Sentence:
     """What has been said so far; a door's ``windowed`` begins it."""
 
-    _time: str | None
-    _lateness: int
-    _max_ahead: int | None
-    _idle: int | None = None
-    _offset: tuple[str, str] | None = None
+    _marks: Marks
     _nulls: Nulls = "reject"
     _sets: Sets | None = None
     _windows: Kind | None = None
@@ -56,9 +54,9 @@ class Sentence:
     _given: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        check_name("time", self._time)
+        check_name("time", self._marks.time)
         check_nulls(self._nulls)
-        for name in self._offset or ():
+        for name in self._marks.offset or ():
             check_name("offset", name)
 
     def sets(self, *sets: str | Sequence[str]) -> Self:
@@ -86,12 +84,7 @@ class Sentence:
             zone: A time zone, for windows of whole calendar days (23 to 25 hours long) or months
                 in it; months are UTC's otherwise.
         """
-        start = _origin(origin)
-        if in_months(size) is not None:
-            return self._over(months(size, zone, origin=start))
-        if zone is not None:
-            return self._over(days.days(size, zone, origin=start))
-        return self._over(windows.tumbling(size, origin=start))
+        return self._over(of_size(size, zone=zone, origin=_origin(origin)))
 
     def hopping(
         self,
@@ -112,12 +105,7 @@ class Sentence:
                 isn't given.
             zone: A time zone, for windows of whole calendar days or months in it.
         """
-        start = _origin(origin)
-        if in_months(size) is not None:
-            return self._over(months(size, zone, slide=slide, origin=start))
-        if zone is not None:
-            return self._over(days.days(size, zone, slide=slide, origin=start))
-        return self._over(windows.hopping(size, slide, origin=start))
+        return self._over(of_size(size, slide, zone=zone, origin=_origin(origin)))
 
     def cumulating(self, size: Length, step: Length, *, origin: Origin = None) -> Self:
         """Windows that start every ``size`` and emit the result so far at each ``step``.
@@ -128,7 +116,7 @@ class Sentence:
             origin: A moment (or a row's number) at which some window starts; the epoch where it
                 isn't given.
         """
-        return self._over(cumulating.cumulating(size, step, origin=_origin(origin)))
+        return self._over(cumulating(size, step, origin=_origin(origin)))
 
     def sliding(self, size: Length) -> Self:
         """Windows that move with the messages, one for each distinct set within ``size``.
@@ -137,7 +125,7 @@ class Sentence:
             size: How far apart the first and the last place of a window are. Both belong to it,
                 and ``window_end`` is the last place.
         """
-        return self._over(sliding.sliding(size))
+        return self._over(sliding(size))
 
     def session(
         self, gap: Length | None = None, *, closed: Closed = "both", by: Any = None
@@ -156,7 +144,7 @@ class Sentence:
                 lasts until the last of its messages' gaps has passed. A gap that is NULL, not
                 above zero or longer than a hundred years makes its message ``malformed``.
         """
-        return self._over(sessions.session(gap, closed=closed, by=by))
+        return self._over(session(gap, closed=closed, by=by))
 
     def early(
         self,
@@ -274,13 +262,13 @@ class Sentence:
             raise OptionError(step, str(value), "comes after another, which it would replace", hint)
         return replace(self, _given=self._given | {step}, **changes)
 
-    def firing_on(self, axis: Axis) -> Firing:
+    def _firing_on(self, axis: Axis) -> Firing:
         """The policies, with all lengths measured on an axis.
 
         Raises:
             OptionError: When the grace or the retention isn't measured on it.
         """
-        along, kept = windows.along, self._kept
+        kept = self._kept
         grace = along("grace", self._grace, axis, zero=True)
         retention = grace if kept is None else along("keep", kept, axis, zero=True)
         return replace(self._firing, grace=grace, retention=retention)
@@ -302,16 +290,13 @@ class Sentence:
         sets = self._grouped(keys)
         return WindowSpec(
             keys=keys if sets is None else (*keys, GROUPING_ID),
-            time=self._time,
+            time=self._marks.time,
             windows=self._windows,
             aggregates=aggregates,
-            firing=self.firing_on(self._windows.axis),
-            lateness=self._lateness,
-            max_ahead=self._max_ahead,
-            idle=self._idle,
-            offset=self._offset,
+            firing=self._firing_on(self._windows.axis),
             nulls=self._nulls,
             sets=sets,
+            **self._marks.options,
         )
 
     def _grouped(self, keys: Sequence[object]) -> tuple[int, ...] | None:
@@ -325,16 +310,14 @@ class Sentence:
             raise OptionError("nulls", self._nulls, "isn't done by a join", hint)
         if self._sets is not None:
             raise OptionError("sets", self._sets, "aren't those of a join", "omit them")
-        firing = firing_of(self.firing_on(axis))
-        lateness, ahead, offset = self._lateness, self._max_ahead, self._offset
-        said = (keys, self._time, self._windows, firing, lateness, ahead, offset)
-        return Side(*said, idle=self._idle)
+        firing, options = firing_of(self._firing_on(axis)), self._marks.options
+        return Side(keys, self._marks.time, self._windows, firing=firing, **options)
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """The keys, and before them the partition where windows lie on its offsets."""
         on_rows = self._windows is not None and self._windows.axis == "rows"
-        if self._offset is not None and on_rows:
-            partition = self._offset[0]
+        if self._marks.offset is not None and on_rows:
+            partition = self._marks.offset[0]
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
@@ -353,7 +336,7 @@ def joined(
 ) -> JoinSpec:
     """The join of two inputs, whose lengths are measured on the axis of what bounds it."""
     pairs = pairs_of(on)
-    at_once = (left._time, right._time) in pairs
+    at_once = (left._marks.time, right._marks.time) in pairs
     bound = bound_of(within, left._windows, right._windows, at_once=at_once, as_of=as_of)
     one, other = (
         given._side(tuple(pair[number] for pair in pairs), bound.axis)

@@ -76,13 +76,7 @@ class Sessions(Moving):
 
 
 def session(gap: Length | None = None, *, closed: Closed = "both", by: Any = None) -> Sessions:
-    """Windows that messages open and silence ends.
-
-    Args:
-        gap: The silence that ends a session.
-        closed: Whether messages exactly a gap apart share a session: ``both`` as Kafka Streams and
-            Spark have it, ``left`` as KIP-94 words it.
-        by: In place of a gap, the column of each message's own.
+    """Windows that messages open and silence ends; see ``Sentence.session``.
 
     Example:
         >>> str(session("30 minutes")), str(session(by="patience"))

@@ -53,7 +53,6 @@ class Sliding(Moving, ByNumber):
 
     @property
     def pace(self) -> int:
-        """Windows are as far apart as messages."""
         return 1
 
     @property
@@ -61,7 +60,6 @@ class Sliding(Moving, ByNumber):
         return self.span + 1
 
     def start(self, window: int) -> int:
-        """The first place of a window."""
         return window
 
     def end(self, window: int) -> int:
@@ -75,7 +73,6 @@ class Sliding(Moving, ByNumber):
         return pane
 
     def first_inside(self, window: int) -> int:
-        """The first place of a window."""
         return window
 
     def first_pane(self, window: int) -> int:
@@ -83,19 +80,15 @@ class Sliding(Moving, ByNumber):
         return window - 1
 
     def last_pane(self, window: int) -> int:
-        """The latest place of a window."""
         return window + self.span
 
     def first_window(self, pane: int) -> int:
-        """The earliest window that may contain a place."""
         return pane - self.span
 
     def last_window(self, pane: int) -> int:
-        """The latest window that may contain a place."""
         return pane
 
     def ended(self, position: int) -> int:
-        """The latest window whose last place is before a position."""
         return position - self.span - 1
 
     def __str__(self) -> str:

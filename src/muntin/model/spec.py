@@ -6,21 +6,21 @@ that it doesn't (sinks, triggers).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
-from muntin.model.axis import Axis, phrase, spell
+from muntin.model.axis import Axis, phrase
 from muntin.model.by_number import Moving
 from muntin.model.conditions import read
 from muntin.model.errors import OptionError
-from muntin.model.facts import Fact, QuerySpec, fact, length, named, names, of_source
+from muntin.model.facts import Fact, QuerySpec, fact, names
 from muntin.model.grouping_sets import GROUPING_ID, words
-from muntin.model.json_dataclass import read_by
-from muntin.model.kinds import KINDS, Kind
-from muntin.model.policies import Fill, Firing, When
+from muntin.model.inputs import InputSpec, type_fact
+from muntin.model.kinds import Kind
+from muntin.model.policies import Fill, When
 from muntin.model.sessions import Sessions
 
 Nulls = Literal["reject", "group"]
@@ -30,53 +30,31 @@ DUPLICATES = "duplicates"
 PARTLY_LATE = "partly_late"
 
 
-def _aggregates(stored: Iterable[Any]) -> dict[str, Aggregate]:
-    return {name: Aggregate.from_dict(one) for name, one in stored}
-
-
 @dataclass(frozen=True)
-class WindowSpec(QuerySpec):
-    """One windowed aggregation.
+class WindowSpec(QuerySpec, InputSpec):
+    """One windowed aggregation over an input.
 
     Attributes:
-        keys: The key columns, in order.
-        time: The event-time column; on the rows axis there may be none.
         windows: Which windows.
         aggregates: What they compute, by output name, in order.
-        firing: When they emit.
-        lateness: How far the watermark trails the greatest event time, microseconds.
-        max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
-        types: The Arrow type of every column that the aggregates and keys read, in words.
         buckets: How many shards the keys are kept in, if that is known.
-        offset: The columns of a message's partition and of its offset in it, if they are known: a
-            message whose offset was taken before changes nothing. On the rows axis the offset is
-            the position, and the partition is the first key; without offsets the position is the
-            number of messages of the key that were taken before.
-        zone: The session's time zone, where the messages depend on it.
         nulls: What becomes of a message with NULL in a key: it is rejected, or NULL is a value of
             the key like any other.
-        idle: After how long without messages the watermark moves on with the wall clock,
-            microseconds; ``None`` is never.
         sets: The numbers of grouping sets; the last key is ``grouping_id`` then. ``None``: windows
             are by all keys alone.
+
+    On the rows axis the offset is the position, and the partition is the first key; without offsets
+    the position is the number of messages of the key that were taken before.
     """
 
     KIND: ClassVar[str] = "windows"
 
-    keys: tuple[str, ...] = field(metadata=read_by(tuple))
-    time: str | None
-    windows: Kind = field(metadata=read_by(KINDS.read))
-    aggregates: Mapping[str, Aggregate] = field(metadata=read_by(_aggregates))
-    firing: Firing = field(default=Firing(), metadata=read_by(Firing.from_dict))
-    lateness: int = 0
-    max_ahead: int | None = None
-    types: Mapping[str, str] = field(default_factory=dict, metadata=read_by(dict))
+    windows: Kind
+    aggregates: Mapping[str, Aggregate]
+    _: KW_ONLY
     buckets: int | None = None
-    offset: tuple[str, str] | None = field(default=None, metadata=read_by(tuple))
-    zone: str | None = None
     nulls: Nulls = "reject"
-    idle: int | None = None
-    sets: tuple[int, ...] | None = field(default=None, metadata=read_by(tuple))
+    sets: tuple[int, ...] | None = None
 
     @property
     def axis(self) -> Axis:
@@ -105,7 +83,7 @@ class WindowSpec(QuerySpec):
 
     def __post_init__(self) -> None:
         check_nulls(self.nulls)
-        check_kept(self.firing, self.axis)
+        self.check_input(self.axis)
         self._check_axis()
         if self.keys:
             self.check_conditions()
@@ -145,11 +123,6 @@ class WindowSpec(QuerySpec):
         if self.axis == "rows" and firing.rows is not None:
             hint = "give the number as what is kept: keep(muntin.rows(N))"
             raise OptionError("rows", firing.rows, f"is a second measure for {windows}", hint)
-        if self.axis == "rows" and self.lateness:
-            hint = "leave it out: offsets say when a window is full"
-            raise OptionError("lateness", phrase(self.lateness), "isn't measured in rows", hint)
-        if self.idle is not None:
-            check_idle(self.idle, self.axis)
         if firing.fill is not None:
             check_fill(firing.fill, windows)
         if windows.retracts:
@@ -177,14 +150,10 @@ class WindowSpec(QuerySpec):
         windows, firing = self.windows, self.firing
         facts = {
             "key": names(self.keys),
-            "time": Fact(self.time, "none" if self.time is None else named(self.time)),
             "windows": Fact(windows, f"{windows}, origin {windows.begins}"),
             "early": Fact(firing.early, str(firing.early or "never")),
-            "late": fact(firing.late),
-            "grace": length(firing.grace, self.axis),
-            "keep": length(firing.retention, self.axis),
             "accumulate": fact(firing.accumulate),
-            **of_source(self.lateness, self.idle, self.offset, self.zone),
+            **self.input_facts(self.axis),
         }
         if not firing.repeat:
             facts["repeat"] = fact(firing.repeat)
@@ -198,8 +167,7 @@ class WindowSpec(QuerySpec):
             facts["sets"] = Fact(self.sets, words(self.sets, self.key_columns))
         if self.buckets is not None:
             facts["buckets"] = fact(self.buckets)
-        facts |= {_of(name): fact(aggregate) for name, aggregate in self.aggregates.items()}
-        return facts | {_type_of(name): fact(kind) for name, kind in sorted(self.types.items())}
+        return facts | {_of(name): fact(agg) for name, agg in self.aggregates.items()}
 
     def free(self, then: WindowSpec) -> set[str]:
         """The facts that may be others than when state was written.
@@ -212,7 +180,7 @@ class WindowSpec(QuerySpec):
         know nothing. Nor do groups of NULL that were rejected before; but where NULL was a group,
         it stays one.
         """
-        free = zones(then.zone, self.zone, "zone") | {"idle"}
+        free = self.free_of_input(then)
         if then.nulls == "reject":
             free.add("nulls")
         if self.by_arrival:
@@ -239,7 +207,7 @@ class WindowSpec(QuerySpec):
         added = now[len(before) :]
         if not all(self.aggregates[name].entry.starts_empty for name in added):
             return set()
-        return {*map(_of, added), *map(_type_of, self.types.keys() - then.types.keys())}
+        return {*map(_of, added), *map(type_fact, self.types.keys() - then.types.keys())}
 
 
 def check_nulls(given: object) -> None:
@@ -247,21 +215,6 @@ def check_nulls(given: object) -> None:
     if given not in get_args(Nulls):
         hint = 'give "reject", or "group" to make NULL a group of its own'
         raise OptionError("nulls", given, "isn't done with NULL keys", hint)
-
-
-def check_kept(firing: Firing, axis: Axis, whose: str = "") -> None:
-    """Refuse what is kept for less than it is taken."""
-    if firing.retention < firing.grace:
-        grace, kept = spell(firing.grace, axis), spell(firing.retention, axis)
-        hint = f"keep at least {grace}"
-        raise OptionError("keep", f"{kept}{whose}", f"is below the grace {grace}", hint)
-
-
-def check_idle(idle: int, axis: Axis) -> None:
-    """Refuse an idle time where there is no watermark."""
-    if axis == "rows":
-        hint = "leave it out: offsets say when a window is full"
-        raise OptionError("idle", phrase(idle), "isn't measured in rows", hint)
 
 
 def check_fill(fill: Fill, windows: Kind) -> None:
@@ -275,14 +228,5 @@ def check_fill(fill: Fill, windows: Kind) -> None:
         raise OptionError("up_to", phrase(fill.up_to), "fills no window", hint)
 
 
-def zones(then: str | None, now: str | None, name: str) -> set[str]:
-    """The fact of a time zone, where nothing depended on it, or nothing does."""
-    return {name} if then is None or now is None else set()
-
-
 def _of(aggregate: str) -> str:
     return f"agg {aggregate}"
-
-
-def _type_of(column: str) -> str:
-    return f"type of {column}"

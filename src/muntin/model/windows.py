@@ -98,15 +98,12 @@ class Windows(ByNumber):
         return window * self.panes_per_slide
 
     def last_pane(self, window: int) -> int:
-        """The latest pane of a window."""
         return self.first_pane(window) + self.panes_per_window - 1
 
     def last_window(self, pane: int) -> int:
-        """The latest window that contains a pane."""
         return pane // self.panes_per_slide
 
     def first_window(self, pane: int) -> int:
-        """The earliest window that contains a pane."""
         return (pane - self.panes_per_window + self.panes_per_slide) // self.panes_per_slide
 
     def ended(self, position: int) -> int:
@@ -145,14 +142,7 @@ def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
 
 
 def along(option: str, value: Length, axis: Axis, *, zero: bool = False) -> int:
-    """A length that must be on the same axis as another one.
-
-    Args:
-        option: The option's name, for the error.
-        value: The length.
-        axis: The axis of the other.
-        zero: Whether a length of nothing is allowed; it lies on both axes.
-    """
+    """A length that must be on the axis of another one; a length of nothing lies on both."""
     length, own = measure(option, value, zero=zero)
     if length and own != axis:
         hint = "give both as durations, or both as muntin.rows(N)"

@@ -12,18 +12,18 @@ from pydantic import ValidationError
 
 from muntin.model.axis import Length, micros, rows
 from muntin.model.errors import MuntinError, OptionError, SqlError
+from muntin.model.inputs import Marks
 from muntin.model.pipeline import (
     Column,
     DeclaredTable,
     Derived,
     Flow,
-    Marks,
     Pipeline,
     Reading,
     Windowing,
     quoted,
 )
-from muntin.model.placeholders import check_secret, names
+from muntin.model.placeholders import NAME, check_secret, names
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import PipelineForm, QueryForm, TableForm, WindowsForm
@@ -31,7 +31,6 @@ from muntin.sql.door import aggregate
 from muntin.sql.outputs import HINT, shared
 
 _ROWS = re.compile(r"(\d+)\s+rows?")
-_HOLE = re.compile(r"\$\{(\w+)\}")
 # What each kind of windows takes beside its size.
 _USES = {
     "tumbling": {"origin", "zone"},
@@ -129,14 +128,9 @@ class _Reader:
         columns = None
         if table.columns is not None:
             columns = ", ".join(f"{quoted(n)} {kind}" for n, kind in table.columns.items())
-        marks = Marks(
-            table.time,
-            micros("lateness", table.lateness),
-            None if table.max_ahead == "any" else micros("max_ahead", table.max_ahead),
-            None if table.offset is None else (table.offset[0], table.offset[1]),
-            table.clock,
-            None if table.idle is None else micros("idle", table.idle, zero=False),
-        )
+        ahead = None if table.max_ahead == "any" else table.max_ahead
+        offset = None if table.offset is None else (table.offset[0], table.offset[1])
+        marks = Marks.given(table.time, table.lateness, ahead, offset, table.idle, table.clock)
         return DeclaredTable(
             name,
             table.connector,
@@ -194,7 +188,7 @@ class _Reader:
                 raise OptionError(name, found.group(), "has no value", hint)
             return self.given[name].replace("\\", "\\\\").replace("'", "\\'")
 
-        return _HOLE.sub(value, text)
+        return NAME.sub(value, text)
 
 
 def _text(value: str | int | float | bool) -> str:
@@ -208,19 +202,9 @@ def _length(text: str) -> Length:
 
 def _sentence(query: QueryForm, marks: Marks) -> Sentence:
     """What a query says, in the words of the Python sentence."""
-    said = _windows(
-        query.windows,
-        Sentence(
-            _time=marks.time,
-            _lateness=marks.lateness,
-            _max_ahead=marks.max_ahead,
-            _idle=marks.idle,
-            _offset=marks.offset,
-            _nulls=query.nulls,
-        ),
-    )
-    if said._windows is not None and said._windows.axis == "rows":
-        said = replace(said, _time=None, _lateness=0, _idle=None)
+    said = _windows(query.windows, Sentence(_marks=marks, _nulls=query.nulls))
+    if said._windows is not None:
+        said = replace(said, _marks=marks.on(said._windows.axis))
     if query.sets is not None:
         said = said.sets(*([query.sets] if isinstance(query.sets, str) else query.sets))
     if query.early is not None:

@@ -12,7 +12,6 @@ from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, StringT
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
-from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
@@ -61,7 +60,7 @@ def build(request: Request) -> Plan:
     source = OperatorInput.of(given, sent)
     shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
     for name, aggregate in aggregates.items():
-        check(aggregate, shapes, words=f"{name}={request.spec.aggregates[name]}")
+        aggregate.check(shapes, words=f"{name}={request.spec.aggregates[name]}")
     read = [*keys, *(str(c) for a in aggregates.values() for c in a.columns)]
     read += [_GAP] if _GAP in sent else []
     known = source.schema | ({} if time is None else polars_schema(given.timed(time)))

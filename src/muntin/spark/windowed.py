@@ -17,8 +17,9 @@ from pyspark.sql import Column, DataFrame
 
 from muntin.explain.size import Rates
 from muntin.model.aggregates import Aggregate, count
-from muntin.model.axis import Duration, micros
+from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
+from muntin.model.inputs import Marks
 from muntin.model.pipeline import ROWS
 from muntin.model.sentence import Sentence
 from muntin.model.spec import Nulls, WindowSpec
@@ -43,7 +44,6 @@ class Windowed(Sentence):
     _frame: DataFrame
     _keys: tuple[Column | str, ...]
     _where: Column | str | None
-    _clock: str | None
     _arrived: Column | None
     _buckets: int | None
     _fed: Upstream | None = None
@@ -114,11 +114,11 @@ class Windowed(Sentence):
         """What is read."""
         return Input(
             self._frame,
-            self._time,
+            self._marks.time,
             self._where,
-            self._clock,
-            self._max_ahead,
-            self._offset,
+            self._marks.clock,
+            self._marks.max_ahead,
+            self._marks.offset,
             self._fed,
             computed=self._computed,
             arrived=self._arrived,
@@ -274,15 +274,10 @@ def windowed(
     return Windowed(
         _frame=rows,
         _keys=keys,
-        _time=time,
-        _lateness=micros("lateness", lateness),
-        _max_ahead=None if max_ahead is None else micros("max_ahead", max_ahead),
-        _idle=None if idle is None else micros("idle", idle, zero=False),
+        _marks=Marks.given(time, lateness, max_ahead, offset, idle, clock),
         _where=where,
-        _clock=clock,
         _arrived=arrived,
         _buckets=buckets,
-        _offset=offset,
         _nulls=nulls,
         _fed=fed,
         _computed=computed,

@@ -11,10 +11,9 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import ENTRIES, Entry
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import Expression
-from muntin.sql.cursor import Cursor, Grammar, Span, read
+from muntin.sql.cursor import Span
 from muntin.sql.expressions import Scope, walk
-from muntin.sql.lengths import length
-from muntin.sql.windowcalls import read_call, read_rounding
+from muntin.sql.reader import read
 
 _BY_NAME = {name: entry for entry in ENTRIES.values() for name in entry.sql.names}
 _WITHIN = {name: entry for entry in ENTRIES.values() for name in entry.sql.within}
@@ -91,13 +90,13 @@ def call(scope: Scope, node: exp.Expr) -> Aggregate:
                 hint = "compute the inner one in a query of its own"
                 scope.fail(scope.span(inner), "an aggregate within an aggregate", hint)
     try:
-        return _Reader(scope, name, span, node.expressions, condition).call(ordered)
+        return _Call(scope, name, span, node.expressions, condition).call(ordered)
     except OptionError as error:
         raise SqlError(scope.text, span, f"{error.option} {error.problem}", error.hint) from error
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _Call:
     scope: Scope
     name: str
     span: Span
@@ -159,7 +158,7 @@ class _Reader:
         """A column by its name where it is one, and an expression otherwise."""
         if isinstance(node, exp.Star):
             self._fail("takes a column, not *", f"write {self.name.lower()}(x)")
-        own = self.scope.own(node) if isinstance(node, exp.Column) else None
+        own = self.scope.own(node)
         if self.condition is None:
             return self._text(node) if own is None else own
         kept, value = self._text(self.condition), self._text(node)
@@ -198,11 +197,7 @@ def alone(text: str) -> Aggregate:
         >>> str(alone("quantile(delay, 0.95)"))
         'quantile(delay, q=0.95, k=200)'
     """
-
-    def one(cursor: Cursor) -> Any:
-        return cursor.scalar("an aggregate")
-
-    found, cursor = read(text, Grammar(one, read_call, length, read_rounding))
+    found, cursor = read(text, lambda cursor: cursor.scalar("an aggregate"))
     if len(found) != 1 or not name_of(found[0]):
         raise SqlError(text, (0, max(1, len(text))), "this is no aggregate", _KNOWN)
-    return call(Scope(cursor, frozenset()), found[0])
+    return call(Scope(cursor), found[0])

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from muntin.model.pipeline import Choice, Column, Windowing, quoted
 from muntin.sql import ranked
-from muntin.sql.expressions import Scope, Swaps, walk
+from muntin.sql.expressions import Scope
 from muntin.sql.selectlist import END, OWN, START, complete
 from muntin.sql.syntax import Select
 
@@ -26,7 +26,7 @@ def around(scope: Scope, select: Select, made: Windowing) -> Windowing:
     for item in select.items:
         found = list(inner)
         if item.scalar is not None:
-            own = scope.own(item.scalar) if isinstance(item.scalar, exp.Column) else None
+            own = scope.own(item.scalar)
             same = known.get((own or "").lower())
             text = _over(scope, item.scalar, known) if same is None else same.text
             found = [Column(item.alias or own or scope.plain(item.scalar).lower(), text)]
@@ -57,18 +57,16 @@ def _of_rows(scope: Scope, select: Select, made: Windowing) -> Windowing:
 
 def _over(scope: Scope, node: exp.Expr, known: dict[str, Column]) -> str:
     """An expression over the inner query's columns as one over what windows emit."""
-    swaps: Swaps = {}
-    for column in walk(node):
-        if not isinstance(column, exp.Column):
-            continue
-        parts = [part.name for part in column.parts]
-        if len(parts) > 1 and parts[0].lower() in scope.qualifiers:
-            del parts[0]
-        found = known.get(parts[0].lower())
+
+    def named(part: exp.Expr) -> str | None:
+        if not isinstance(part, exp.Column):
+            return None
+        first, *fields = scope.unqualified(part)
+        found = known.get(first.lower())
         if found is None:
-            names = ", ".join(one.name for one in known.values())
-            problem = "the inner query has no such column"
-            scope.fail(scope.span(column), problem, f"give some of {names}")
+            hint = f"give some of {', '.join(one.name for one in known.values())}"
+            scope.fail(scope.span(part), "the inner query has no such column", hint)
         text = found.text if found.bare else f"({found.text})"
-        swaps[scope.standing(column)] = ".".join([text, *map(quoted, parts[1:])])
-    return scope.rendered(node, swaps)
+        return ".".join([text, *map(quoted, fields)])
+
+    return scope.rewritten(node, named)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from muntin.model.errors import SqlError
+from muntin.model.inputs import Marks
 from muntin.model.pipeline import (
     DeclaredTable,
     Derived,
-    Marks,
     Reading,
     Relation,
     Windowing,
     quoted,
     tables_of,
 )
-from muntin.sql.cursor import Span
-from muntin.sql.syntax import Existing, Source, Watermark
-
-END = "window_end"
+from muntin.sql.cursor import Cursor, Span
+from muntin.sql.syntax import CreateView, Existing, Source
 
 
-def marks_of(known: Marks, text: str, source: Source) -> Marks:
+def marks_of(known: Marks, cursor: Cursor, source: Source) -> Marks:
     """The marks of a source, with what the query itself says of it."""
     mark = source.watermark
     if source.offset is not None:
@@ -30,19 +27,8 @@ def marks_of(known: Marks, text: str, source: Source) -> Marks:
         return known
     if known.time is not None:
         hint = "leave this one away, or the one of the table"
-        raise SqlError(text, mark.span, f"{known.time} has a watermark already", hint)
-    return with_watermark(known, mark)
-
-
-def with_watermark(known: Marks, mark: Watermark) -> Marks:
-    """The same with a watermark."""
-    marks = replace(known, time=mark.column, lateness=mark.lateness, max_ahead=mark.ahead)
-    return replace(marks, idle=mark.idle)
-
-
-def end_of(relation: Relation) -> str | None:
-    """The column that holds the ends of windows, where a relation has such rows."""
-    return bound_of(relation, END)
+        cursor.fail(mark.span, f"{known.time} has a watermark already", hint)
+    return replace(mark.marks, offset=known.offset, clock=known.clock)
 
 
 def bound_of(relation: Relation, bound: str) -> str | None:
@@ -87,11 +73,11 @@ class Catalog:
         return Catalog(dict(self.tables), dict(self.views), set(self.used))
 
     def add_table(
-        self, text: str, span: Span, table: DeclaredTable, existing: Existing = "refuse"
+        self, cursor: Cursor, span: Span, table: DeclaredTable, existing: Existing
     ) -> None:
         """Name a table."""
         name = table.name.lower()
-        if self._stays(text, span, table.name, existing, name in self.tables):
+        if self._stays(cursor, span, table.name, existing, name in self.tables):
             return
         # A table is read when its readers run, under the watermark that it had when they were
         # made: they would read the new one as if it were the old.
@@ -99,22 +85,21 @@ class Catalog:
         if name in self.tables and (readers or name in self.used):
             reader = f"the view {readers[0]}" if readers else "a query"
             hint = "give the new one another name"
-            raise SqlError(text, span, f"{reader} uses {table.name} as it was", hint)
+            cursor.fail(span, f"{reader} uses {table.name} as it was", hint)
         self.tables[name] = table
 
-    def add_view(
-        self, text: str, span: Span, name: str, resolved: Resolved, existing: Existing = "refuse"
-    ) -> None:
+    def add_view(self, cursor: Cursor, view: CreateView, resolved: Resolved) -> None:
         """Name a view; what was made from an older one keeps that."""
-        if not self._stays(text, span, name, existing, name.lower() in self.views):
-            self.views[name.lower()] = resolved
+        name = view.name.lower()
+        if not self._stays(cursor, view.span, view.name, view.existing, name in self.views):
+            self.views[name] = resolved
 
-    def _stays(self, text: str, span: Span, name: str, existing: Existing, same: bool) -> bool:
+    def _stays(self, cursor: Cursor, span: Span, name: str, existing: Existing, same: bool) -> bool:
         """Whether what has the name is to stay; ``same`` says that it is of the same kind."""
         if name.lower() not in self.tables and name.lower() not in self.views:
             return False
         if existing == "refuse" or not same:
-            raise SqlError(text, span, f"{name} is there already", "give it another name")
+            cursor.fail(span, f"{name} is there already", "give it another name")
         return existing == "keep"
 
     def resolve(self, name: str, alias: str | None) -> Resolved:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot.tokens import TokenType
 
-from muntin.model.pipeline import AHEAD
+from muntin.model.inputs import AHEAD, Marks
 from muntin.model.policies import Each, Every, EveryRows, Fill, Policy, RowsOrEvery
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span
@@ -156,9 +156,7 @@ def watermark_of_table(cursor: Cursor) -> Watermark:
     if again != column:
         hint = f"write WATERMARK FOR {column} AS {column} - INTERVAL '30' SECOND"
         cursor.fail(span, f"the watermark of {column} follows {again}", hint)
-    delay = 0
-    if cursor.takes_kind(TokenType.DASH):
-        delay = _time(cursor, "the watermark's delay", _WATERMARK)
+    delay = _delay(cursor) if cursor.takes_kind(TokenType.DASH) else 0
     return _ahead(cursor, column, delay, start)
 
 
@@ -187,22 +185,22 @@ def offset_columns(cursor: Cursor) -> tuple[str, str] | None:
 def _delayed(cursor: Cursor, start: int) -> Watermark:
     column, _ = cursor.name("a column")
     cursor.needs("DELAY", "OF", hint=_WATERMARK)
-    return _ahead(cursor, column, _time(cursor, "the watermark's delay", _WATERMARK), start)
+    return _ahead(cursor, column, _delay(cursor), start)
+
+
+def _delay(cursor: Cursor) -> int:
+    return lengths.duration(cursor, _WATERMARK, "the watermark's delay").value
 
 
 def _ahead(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
     ahead: int | None = AHEAD
     if cursor.takes("MAX", "AHEAD"):
         hint = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
-        ahead = None if cursor.takes("ANY") else _time(cursor, "how far ahead", hint)
+        ahead = None
+        if not cursor.takes("ANY"):
+            ahead = lengths.duration(cursor, hint, "how far ahead").value
     idle = None
     if cursor.takes("IDLE", "AFTER"):
-        idle = _time(cursor, "the idle time", "write IDLE AFTER INTERVAL '1' MINUTE")
-    return Watermark(column, delay, ahead, idle, cursor.since(start))
-
-
-def _time(cursor: Cursor, what: str, hint: str) -> int:
-    found = lengths.length(cursor)
-    if found.axis != "time":
-        cursor.fail(found.span, f"{what} isn't a duration", hint)
-    return found.value
+        hint = "write IDLE AFTER INTERVAL '1' MINUTE"
+        idle = lengths.duration(cursor, hint, "the idle time").value
+    return Watermark(Marks(column, delay, ahead, idle=idle), cursor.since(start))

@@ -13,40 +13,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import TokenError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
 from muntin.model.errors import SqlError
+from muntin.model.placeholders import NAME
 
 Span = tuple[int, int]
 Part = TypeVar("Part")
-_PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
-_SPAN, _CALL, _LENGTH = "span", "call", "length"
+_SPAN = "span"
 # Deeper than anybody writes, and less deep than Python's stack.
 DEEPEST = 120
-
-
-@dataclass(frozen=True)
-class Grammar:
-    """What the cursor calls where our own grammar begins.
-
-    Attributes:
-        statement: Reads a statement.
-        window_call: Reads a window call behind its parenthesis; gets its name and its start.
-        length: Reads a length.
-        rounding: Reads a unit behind ``FLOOR(ts TO``; gets the function, its start and the time.
-    """
-
-    statement: Callable[[Cursor], Any]
-    window_call: Callable[[Cursor, str, int], Any]
-    length: Callable[[Cursor], Any]
-    rounding: Callable[[Cursor, str, int, exp.Expr], Any]
 
 
 class WindowNode(exp.Expression, exp.Func):
@@ -69,7 +49,6 @@ class Cursor(SparkParser):
     FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
     # The parser would take array(a, b)[0] for array(0).
     ARRAY_CONSTRUCTORS: ClassVar[Any] = {}
-    grammar: Grammar
     given: Mapping[str, str]
     used: set[str]
     depth: int
@@ -121,8 +100,7 @@ class Cursor(SparkParser):
     def needs(self, *words: str, hint: str) -> None:
         """Read these words, which must come next."""
         if not self.takes(*words):
-            found = "the end" if self.ended else repr(self._curr.text)
-            self.fail(None, f"{found} stands where {' '.join(words)} should", hint)
+            self.fail(None, f"{self.shown} stands where {' '.join(words)} should", hint)
 
     def sees_kind(self, kind: TokenType) -> bool:
         """Whether a token of this kind comes next."""
@@ -158,14 +136,26 @@ class Cursor(SparkParser):
         excluded = self.ended or self._curr.token_type in self.TEXT_MATCH_EXCLUDED_TOKENS
         return "" if excluded else self._curr.text.upper()
 
+    @property
+    def shown(self) -> str:
+        """The next token, for a message."""
+        return "the end" if self.ended else repr(self._curr.text)
+
     def name(self, what: str) -> tuple[str, Span]:
         """Read a name."""
         start = self.here
         found = None if self.ended else self._parse_id_var(any_token=False)
         if not isinstance(found, exp.Identifier):
-            shown = "the end" if self.ended else repr(self._curr.text)
-            self.fail(None, f"{shown} isn't a name of {what}", "write a name, or `a name`")
+            problem = f"{self.shown} isn't a name of {what}"
+            self.fail(None, problem, "write a name, or `a name`")
         return found.name, self.since(start)
+
+    def path(self, what: str) -> str:
+        """Read a name, and what stands behind points: ``event.at``."""
+        found = self.name(what)[0]
+        while self.takes_kind(TokenType.DOT):
+            found += f".{self.name(what)[0]}"
+        return found
 
     def text(self, what: str) -> tuple[str, Span]:
         """Read a string, as it stands."""
@@ -184,7 +174,7 @@ class Cursor(SparkParser):
                 self.fail(span, f"${{{name}}} has no value", f"give --set {name}=...")
             return self.given[name]
 
-        return _PLACEHOLDER.sub(value, text)
+        return NAME.sub(value, text)
 
     def scalar(self, what: str) -> exp.Expr:
         """Read an expression."""
@@ -192,8 +182,7 @@ class Cursor(SparkParser):
         self.depth = 0
         found: exp.Expr | None = None if self.ended else self._parse_disjunction()
         if found is None:
-            shown = "the end" if self.ended else repr(self._curr.text)
-            self.fail(None, f"{shown} isn't {what}", f"write {what} here")
+            self.fail(None, f"{self.shown} isn't {what}", f"write {what} here")
         query = found.find(exp.Query)
         if query is not None:
             hint = "write it first in WHERE, as EXISTS (SELECT ...) or IN (SELECT ...), or join"
@@ -204,21 +193,6 @@ class Cursor(SparkParser):
             )
         found.meta[_SPAN] = self.since(start)
         return found
-
-    def standing(self, node: exp.Expr) -> Span | None:
-        """Where a part of an expression stands, from its first token to its last.
-
-        ``None`` where that isn't sure: what stands there, read by itself, isn't this part.
-        """
-        span = span_of(node)
-        if span is None:
-            return None
-        alone = replace(self.grammar, statement=lambda cursor: cursor.scalar("an expression"))
-        try:
-            found, _ = read(self.sql[slice(*span)], alone, self.given)
-        except SqlError:
-            return None
-        return span if found == [node] else None
 
     def _parse_disjunction(self) -> Any:
         with self._deeper():
@@ -255,80 +229,15 @@ class Cursor(SparkParser):
     def _parse_function_call(self, *args: Any, **options: Any) -> Any:
         return self._placed(lambda: super(Cursor, self)._parse_function_call(*args, **options))
 
-    def _parse_window_spec(self) -> Any:
-        self._match(TokenType.BETWEEN)
-        if self.takes("UNBOUNDED"):
-            value: Any = "UNBOUNDED"
-        elif self.takes("CURRENT", "ROW"):
-            value = "CURRENT ROW"
-        else:
-            value = LengthNode(this="length")
-            value.meta[_LENGTH] = self.grammar.length(self)
-        side = self._prev.text.upper() if self._match_texts(self.WINDOW_SIDES) else None
-        return {"value": value, "side": side}
-
-    def _parse_statement(self) -> Any:
-        return self.grammar.statement(self)
-
-
-def _calling(name: str) -> Callable[[Cursor], exp.Expr]:
-    def call(cursor: Cursor) -> exp.Expr:
-        named = cursor._tokens[cursor._index - 2]
-        node = WindowNode(this=name)
-        node.meta[_CALL] = cursor.grammar.window_call(cursor, name, named.start)
-        return node
-
-    return call
-
-
-def _rounding(name: str) -> Callable[[Cursor], exp.Expr]:
-    """``FLOOR(ts TO HOUR)`` is a window, ``FLOOR(x)`` Spark's function."""
-
-    def call(cursor: Cursor) -> exp.Expr:
-        named = cursor._tokens[cursor._index - 2]
-        arguments = cursor._parse_csv(cursor._parse_lambda)
-        if len(arguments) != 1 or not cursor.takes("TO"):
-            return exp.Anonymous(this=named.text, expressions=arguments)
-        node = WindowNode(this=name)
-        node.meta[_CALL] = cursor.grammar.rounding(cursor, name, named.start, arguments[0])
-        return node
-
-    return call
-
-
-KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-ROUNDINGS = ("FLOOR", "CEIL")
-BOUNDS = tuple(f"{kind}_{end}" for kind in KINDS for end in ("START", "END", "ROWTIME"))
-SPARK = ("WINDOW", "SESSION_WINDOW")
-
-# The functions whose arguments aren't a list of expressions.
-_OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY")
-Cursor.FUNCTION_PARSERS = {
-    **{name: SparkParser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX},
-    **{name: _calling(name) for name in (*KINDS, *BOUNDS, *SPARK)},
-    **{name: _rounding(name) for name in ROUNDINGS},
-}
-
-
-class Dialect(Spark):
-    """Spark's SQL, with windows."""
-
-    Parser = Cursor
-
-    class Tokenizer(Spark.Tokenizer):
-        """Spark's tokens; no word makes the rest of a statement one token, as EXPLAIN would."""
-
-        COMMANDS: ClassVar[set[TokenType]] = set()
-
 
 def call_of(node: exp.Expr) -> Any:
     """What a window call inside an expression says."""
-    return node.meta[_CALL]
+    return node.meta["call"]
 
 
 def length_of(node: exp.Expr) -> Any:
     """What a length inside ``OVER`` says."""
-    return node.meta[_LENGTH]
+    return node.meta["length"]
 
 
 def held_in(node: exp.Expr) -> exp.Expr:
@@ -353,35 +262,6 @@ def span_of(node: exp.Expr) -> Span | None:
     if not inner:
         return None
     return min(start for start, _ in inner), max(end for _, end in inner)
-
-
-def read(
-    text: str, grammar: Grammar, given: Mapping[str, str] | None = None
-) -> tuple[list[Any], Cursor]:
-    """Read all statements of a text."""
-    cursor = Cursor(dialect=Dialect)
-    cursor.grammar = grammar
-    cursor.given, cursor.used, cursor.depth, cursor.places = given or {}, set(), 0, {}
-    try:
-        tokens = Dialect().tokenize(text)
-    except TokenError as error:
-        at = (error.end or len(text) or 1) - 1
-        problem = "this can't be read: a quote or a comment doesn't end"
-        raise SqlError(text, (at, at + 1), problem, "end it") from error
-    try:
-        found = cursor.parse(tokens, text)
-    except RecursionError as error:
-        raise SqlError(text, (0, 1), "this is nested too deep", "write it in steps") from error
-    return [one for one in found if one is not None], cursor
-
-
-def semicolons(text: str) -> list[int]:
-    """Where the semicolons of a text are that end statements."""
-    try:
-        tokens = Dialect().tokenize(text)
-    except TokenError:
-        return []
-    return [token.start for token in tokens if token.token_type == TokenType.SEMICOLON]
 
 
 def _plain(message: str) -> str:

@@ -9,10 +9,10 @@ from muntin.model.errors import MissingExtraError
 
 try:
     from muntin.sql.aggregates import alone as aggregate
-    from muntin.sql.script import definitions, pipeline, question, split, step
+    from muntin.sql.script import Definitions, pipeline, question, split, step
 except ModuleNotFoundError as error:
     if error.name is None or not error.name.startswith("sqlglot"):
         raise
     raise MissingExtraError("SQL for windows", "sql") from error
 
-__all__ = ["aggregate", "definitions", "pipeline", "question", "split", "step"]
+__all__ = ["Definitions", "aggregate", "pipeline", "question", "split", "step"]

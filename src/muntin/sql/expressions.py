@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -11,10 +11,11 @@ from sqlglot import exp
 
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import quoted
+from muntin.model.placeholders import NAME
 from muntin.sql.cursor import Cursor, Span, held_in, span_of
+from muntin.sql.reader import read
 
 Swaps = dict[Span, str]
-_HOLE = re.compile(r"\$\{\w+\}")
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Scope:
     """What names may be qualified by, and the text that all places refer to."""
 
     cursor: Cursor
-    qualifiers: frozenset[str]
+    qualifiers: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
@@ -47,33 +48,65 @@ class Scope:
     def standing(self, node: exp.Expr) -> Span:
         """Where all of a node stands, so that its text may be taken or replaced."""
         # Names have their places from their tokens.
-        found = span_of(node) if isinstance(node, exp.Column) else self.cursor.standing(node)
-        if found is None:
+        found = span_of(node)
+        if found is None or not (isinstance(node, exp.Column) or self._reads_so(node, found)):
             hint = "put it into parentheses, or compute it in a view and name its column here"
             whole = self.span(held_in(node))
             self.fail(whole, "this can't be separated from what stands around it", hint)
         return found
 
-    def own(self, column: exp.Column) -> str | None:
-        """The name of a column, unless it is a field of another one."""
-        parts = [part.name for part in column.parts]
-        if len(parts) == 1:
-            return parts[0]
-        if len(parts) == 2 and parts[0].lower() in self.qualifiers:
-            return parts[1]
-        return None
+    def _reads_so(self, node: exp.Expr, span: Span) -> bool:
+        """Whether what stands there, read by itself, is the node again."""
+        text, given = self.text[slice(*span)], self.cursor.given
+        try:
+            found, _ = read(text, lambda cursor: cursor.scalar("an expression"), given)
+        except SqlError:
+            return False
+        return found == [node]
+
+    def unqualified(self, column: exp.Column) -> list[str]:
+        """The names that a column is made of, without what it is qualified by."""
+        names = [part.name for part in column.parts]
+        return names[1:] if len(names) > 1 and names[0].lower() in self.qualifiers else names
+
+    def own(self, node: exp.Expr | None) -> str | None:
+        """The name of a column; ``None`` for a field of another one, and for what is no column."""
+        names = self.unqualified(node) if isinstance(node, exp.Column) else []
+        return names[0] if len(names) == 1 else None
 
     def plain(self, node: exp.Expr) -> str:
         """An expression over the columns of the relation, without qualifiers."""
-        swaps: Swaps = {}
-        for found in walk(node):
-            if isinstance(found, exp.Column) and len(found.parts) > 1:
-                if found.parts[0].name.lower() in self.qualifiers:
-                    rest = ".".join(quoted(part.name) for part in found.parts[1:])
-                    swaps[self.standing(found)] = rest
-            elif isinstance(found, exp.Window):
+
+        def named(part: exp.Expr) -> str | None:
+            if isinstance(part, exp.Window):
                 hint = "compute OVER (...) in the select list, on its own"
-                self.fail(self.span(found), "OVER can't stand here", hint)
+                self.fail(self.span(part), "OVER can't stand here", hint)
+            if not isinstance(part, exp.Column):
+                return None
+            names = self.unqualified(part)
+            return ".".join(map(quoted, names)) if len(names) < len(part.parts) else None
+
+        return self.rewritten(node, named)
+
+    def rewritten(self, node: exp.Expr, named: Callable[[exp.Expr], str | None]) -> str:
+        """The text of a node, with parts of it called otherwise.
+
+        Args:
+            node: The node.
+            named: What a part is called; ``None`` leaves that to its own parts.
+        """
+        swaps: Swaps = {}
+
+        def visit(part: exp.Expr) -> None:
+            text = named(part)
+            if text is not None:
+                swaps[self.standing(part)] = text
+                return
+            for child in part.iter_expressions():
+                if isinstance(child, exp.Expr):
+                    visit(child)
+
+        visit(node)
         return self.rendered(node, swaps)
 
     def rendered(self, node: exp.Expr, swaps: Swaps) -> str:
@@ -99,7 +132,7 @@ class Scope:
             given = self.cursor.filled(found.group(), at)
             return given.replace("\\", "\\\\").replace("'", "\\'").replace('"', '\\"')
 
-        return _HOLE.sub(value, self.text[start:end])
+        return NAME.sub(value, self.text[start:end])
 
 
 def walk(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -145,9 +178,7 @@ def normal(node: exp.Expr, scope: Scope) -> exp.Expr:
 
     def plainer(found: exp.Expr) -> exp.Expr:
         if isinstance(found, exp.Column):
-            parts = [part.name for part in found.parts]
-            if len(parts) > 1 and parts[0].lower() in scope.qualifiers:
-                del parts[0]
+            parts = scope.unqualified(found)
             names = [exp.Identifier(this=part, quoted=False) for part in parts]
             names[0].set("this", parts[0].lower())
             return exp.Dot.build(names) if len(names) > 1 else exp.Column(this=names[0])

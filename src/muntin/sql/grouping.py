@@ -11,10 +11,11 @@ from muntin.model.grouping_sets import GROUPING_ID, number_of
 from muntin.model.pipeline import quoted
 from muntin.sql import ksql
 from muntin.sql.aggregates import call, name_of
-from muntin.sql.cursor import BOUNDS, ROUNDINGS, SPARK, WindowNode, call_of
+from muntin.sql.cursor import WindowNode, call_of
 from muntin.sql.expressions import Scope, normal, walk
-from muntin.sql.selectlist import END, OWN, START, SelectList
+from muntin.sql.selectlist import END, OWN, START, SelectList, item_at
 from muntin.sql.syntax import Item, Select, WindowCall
+from muntin.sql.windowcalls import BOUND_CALLS, ROUNDINGS, SPARK
 
 # The last moment of a window, as Flink's functions and Spark's give it.
 _ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
@@ -25,7 +26,7 @@ _STRUCT = f"named_struct('start', {START}, 'end', {END})"
 
 def _of_call(name: str) -> str:
     """What a window function is, outside of ``FROM``, in columns of results."""
-    if name in BOUNDS:
+    if name in BOUND_CALLS:
         ends = {"START": START, "END": END, "ROWTIME": _ROWTIME}
         return ends[name.rpartition("_")[2]]
     if name in ROUNDINGS:
@@ -117,15 +118,9 @@ class Grouping(SelectList):
     def _meant(self, node: exp.Expr) -> exp.Expr:
         """What an ordinal or an alias in ``GROUP BY`` stands for, without parentheses around it."""
         node = node.unnest()
-        if isinstance(node, exp.Literal) and not node.is_string:
-            place = int(node.name) if node.name.isdigit() else 0
-            if not 1 <= place <= len(self.select.items):
-                hint = f"give a number from 1 to {len(self.select.items)}, or a column"
-                self.scope.fail(self.scope.span(node), f"there is no column {node.name}", hint)
-            scalar = self.select.items[place - 1].scalar
-            if scalar is None:
-                self.scope.fail(self.scope.span(node), "* isn't one column", "name the columns")
-            return scalar.unnest()
+        item = item_at(self.scope, self.select, node)
+        if item is not None and item.scalar is not None:
+            return item.scalar.unnest()
         if isinstance(node, exp.Column) and len(node.parts) == 1:
             item = self._aliases.get(node.name.lower())
             if item is not None and item.scalar is not None and self._groups(node, item.scalar):
@@ -187,8 +182,8 @@ class Grouping(SelectList):
             return _STRUCT
         if own.lower() == "window_time" and self.from_call:
             return _ROWTIME
-        if self.select.window is not None and own.lower() in ksql.BOUNDS:
-            return ksql.BOUNDS[own.lower()]
+        if self.select.window is not None and own.lower() in ksql.COLUMNS:
+            return ksql.COLUMNS[own.lower()]
         return own.lower() if own.lower() in (START, END) else None
 
     def _output(self, item: Item) -> None:
@@ -203,7 +198,7 @@ class Grouping(SelectList):
                 default = "window_time"
             elif isinstance(item.scalar, exp.Column) and bound != _STRUCT:
                 written = item.scalar.name.lower()
-                default = ksql.BOUNDS.get(written, written)
+                default = ksql.COLUMNS.get(written, written)
             self.show(item, name or default, bound)
             return
         if name_of(item.scalar):

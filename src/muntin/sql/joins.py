@@ -8,44 +8,26 @@ window reaches, either way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import Bound, How, JoinNulls, JoinSpec, Side, Within, firing_of
+from muntin.model.joins import How, JoinNulls, JoinSpec, Side, firing_of
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
-from muntin.model.policies import Firing
-from muntin.sql.catalog import Resolved, end_of, marks_of
-from muntin.sql.cursor import Cursor, Span, span_of
-from muntin.sql.expressions import Scope, Swaps, walk
+from muntin.sql import ksql
+from muntin.sql.catalog import Resolved, bound_of, marks_of
+from muntin.sql.cursor import Cursor, Span
+from muntin.sql.expressions import Scope, walk
 from muntin.sql.firings import emit_spans, firing
-from muntin.sql.lengths import Length
-from muntin.sql.nearness import Nearness, nearness
+from muntin.sql.nearness import Places, pair_of
 from muntin.sql.overs import frame_of, order_of
-from muntin.sql.syntax import Emit, Join, Select, Source, TableItem, WindowCall
-from muntin.sql.versions import versioned
+from muntin.sql.pairs import OVER, Half, pairing
+from muntin.sql.selectlist import END
+from muntin.sql.syntax import Join, Select, Source, TableItem, WindowCall
 
 _ON = "write ON Orders.id = Shipments.id"
-_OVER = "write JOIN Orders OVER (ORDER BY time RANGE INTERVAL '2' MINUTE PRECEDING) ON ..."
-_NEAR = (
-    "write ON a.id = b.id AND a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts, "
-    "or JOIN b OVER (ORDER BY ts RANGE INTERVAL '4' HOUR PRECEDING) ON ..."
-)
-
-
-@dataclass(frozen=True)
-class _Half:
-    """One side of a join as it was written."""
-
-    resolved: Resolved
-    name: str
-    length: Length | None
-    kind: str | None
-    time: str | None
-
 
 Resolve = Callable[[TableItem, str | None], Resolved]
 """Finds a side's rows, by a table's name or by a query, and by its alias."""
@@ -53,73 +35,55 @@ Resolve = Callable[[TableItem, str | None], Resolved]
 
 def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, dict[str, Span]]:
     """A join, and where its parts stand."""
-    text = cursor.sql
     _check(cursor, select)
     join = select.joins[0]
-    emit = _emit(cursor, select, join)
+    grace = None if join.within is None else join.within.grace
+    emit = ksql.with_lengths(cursor, select.emit, "WITHIN", grace=grace)
     left = _half(cursor, select.source, resolve, join.left_over)
     right = _half(cursor, join.source, resolve, join.over)
-    if left.name.lower() == right.name.lower():
+    names = left.name.lower(), right.name.lower()
+    sides = dict(zip(names, (0, 1), strict=True))
+    if len(sides) < 2:
         hint = "give one of them another name, as in JOIN t AS other"
-        raise SqlError(text, join.source.span, f"both sides are called {left.name}", hint)
-    names = (left.name.lower(), right.name.lower())
-    near, conditions = nearness(cursor, conditions_of(select, join), names)
-    bound, times, conditions = _bounded(cursor, join, near, conditions, (left, right))
-    at = join.span if near is None else near.span
-    left, right = (_timed(cursor, *one, at) for one in zip((left, right), times, strict=True))
-    # The design's implicit condition: both sides have a time of the same name.
-    left = replace(left, time=left.time or right.time)
-    right = replace(right, time=right.time or left.time)
-    pairs, chosen = _pairs(cursor, select, join, conditions, (left, right))
+        cursor.fail(join.source.span, f"both sides are called {left.name}", hint)
+    paired = pairing(cursor, join, conditions_of(select, join), left, right)
+    equal, chosen = _equal(cursor, select, join, paired.rest, sides)
     spans = _spans(select, join)
-    policies = firing_of(firing(text, emit, bound.axis, join=True))
-    sides = [
-        _side(half, keys, policies, bound)
-        for half, keys in zip((left, right), zip(*pairs, strict=True), strict=True)
-    ]
+    policies = firing_of(firing(cursor.sql, emit, paired.bound.axis, join=True))
+    parts = zip((left, right), zip(*equal, strict=True), paired.times, strict=True)
+    one, other = (
+        Side(keys, time, firing=policies, **half.resolved.marks.on(paired.bound.axis).options)
+        for half, keys, time in parts
+    )
     how: How = join.how  # type: ignore[assignment]
     nulls: JoinNulls = "reject" if how in ("inner", "semi") else "unmatched"
     try:
-        spec = JoinSpec(sides[0], sides[1], bound, how, nulls=nulls)
+        spec = JoinSpec(one, other, paired.bound, how, nulls=nulls)
     except OptionError as error:
         at = spans.get(error.option, join.span)
-        raise SqlError(text, at, f"{error.option} {error.problem}", _hint(error)) from error
-    columns, bare = _shown(cursor, select, chosen, names)
-    scope = Scope(cursor, frozenset())
-    places = {name: place for place, name in enumerate(names)}
-    texts = [sided(scope, part, places) for part in chosen]
+        raise SqlError(cursor.sql, at, f"{error.option} {error.problem}", _hint(error)) from error
+    columns, bare = _shown(cursor, select, chosen, sides)
+    texts = [sided(Scope(cursor), part, sides) for part in chosen]
     where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
-    relations = left.resolved.relation, right.resolved.relation
-    clocks = left.resolved.marks.clock, right.resolved.marks.clock
-    shown, merged = (left.name, right.name), bool(join.using)
-    made = Joining(*relations, shown, spec, columns, where, bare, merged, clocks)
+    made = Joining(
+        left.resolved.relation,
+        right.resolved.relation,
+        (left.name, right.name),
+        spec,
+        columns,
+        where,
+        bare,
+        merged=bool(join.using),
+        clocks=(left.resolved.marks.clock, right.resolved.marks.clock),
+    )
     return made, spans
-
-
-def _emit(cursor: Cursor, select: Select, join: Join) -> Emit | None:
-    """``EMIT`` with the grace that stands behind ``WITHIN``."""
-    if join.within is None or join.within.grace is None:
-        return select.emit
-    emit, grace = select.emit or Emit(), join.within.grace
-    if emit.grace is not None:
-        raise SqlError(cursor.sql, emit.spans["grace"], "WITHIN says so already", "say it once")
-    return replace(emit, grace=grace, spans={**emit.spans, "grace": grace.span})
 
 
 def _spans(select: Select, join: Join) -> dict[str, Span]:
     """Where the parts of a join stand."""
-    spans = {"select": select.span, "within": join.span, "on": join.span}
-    spans["FROM"] = select.source.span
-    for source in (select.source, join.source):
-        spans[f"FROM {source.item}"] = source.span
-    return spans | emit_spans(select.emit)
-
-
-def _side(half: _Half, keys: tuple[str, ...], policies: Firing, bound: Bound) -> Side:
-    marks, timed = half.resolved.marks, bound.axis == "time"
-    time, late = (half.time, marks.lateness) if timed else (None, 0)
-    idle = marks.idle if timed else None
-    return Side(keys, time, None, policies, late, marks.max_ahead, marks.offset, idle=idle)
+    sources = {f"FROM {source.item}": source.span for source in (select.source, join.source)}
+    named = {"select": select.span, "within": join.span, "on": join.span}
+    return {**named, "FROM": select.source.span, **sources, **emit_spans(select.emit)}
 
 
 def _hint(error: OptionError) -> str:
@@ -131,43 +95,42 @@ def _hint(error: OptionError) -> str:
 
 
 def _check(cursor: Cursor, select: Select) -> None:
-    text = cursor.sql
     if select.joins[0].not_in:
         hint = "write NOT EXISTS (SELECT ... WHERE a.id = b.id AND ...)"
         problem = "NOT IN is unknown where a value is NULL, which a stream never knows"
         cursor.fail(select.joins[0].span, problem, hint)
     if len(select.joins) > 1:
         hint = "join two streams here, and the third in a query of its own"
-        raise SqlError(text, select.joins[1].span, "three streams aren't joined at once", hint)
+        cursor.fail(select.joins[1].span, "three streams aren't joined at once", hint)
     if select.group or select.having is not None:
         hint = "name the pairs by WITH or CREATE VIEW, and group those"
-        raise SqlError(text, select.group_span, "GROUP BY can't stand beside JOIN", hint)
+        cursor.fail(select.group_span, "GROUP BY can't stand beside JOIN", hint)
     if select.distinct:
-        raise SqlError(text, select.span, "DISTINCT can't stand beside JOIN", "leave it out")
+        cursor.fail(select.span, "DISTINCT can't stand beside JOIN", "leave it out")
 
 
-def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | None) -> _Half:
+def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | None) -> Half:
     if isinstance(source.item, WindowCall):
         hint = "group by its windows in a query in parentheses, and join that"
-        raise SqlError(cursor.sql, source.span, "a side of a join is a table or a query", hint)
+        cursor.fail(source.span, "a side of a join is a table or a query", hint)
     if isinstance(source.item, Select) and source.alias is None:
         hint = "write (SELECT ...) AS one"
-        raise SqlError(cursor.sql, source.span, "this side of the join has no name", hint)
+        cursor.fail(source.span, "this side of the join has no name", hint)
     resolved = resolve(source.item, source.alias)
-    resolved = replace(resolved, marks=marks_of(resolved.marks, cursor.sql, source))
-    name = source.alias or str(source.item).rpartition(".")[2]
+    resolved = replace(resolved, marks=marks_of(resolved.marks, cursor, source))
     if over is None:
-        return _Half(resolved, name, None, None, resolved.marks.time or end_of(resolved.relation))
+        time = resolved.marks.time or bound_of(resolved.relation, END)
+        return Half(resolved, source.name, None, None, time)
     scope = Scope(cursor, resolved.qualifiers)
     kind, length = frame_of(scope, over)
     order = order_of(scope, over)
     if kind == "RANGE" and order is None:
-        raise SqlError(cursor.sql, scope.span(over), "RANGE needs the column of event times", _OVER)
+        cursor.fail(scope.span(over), "RANGE needs the column of event times", OVER)
     marked = resolved.marks.time
     if kind == "RANGE" and marked is not None and order != marked:
         problem = f"the watermark is one of {marked}, the window is ordered by {order}"
-        raise SqlError(cursor.sql, scope.span(over), problem, f"order by {marked}")
-    return _Half(resolved, name, length, kind, order or marked)
+        cursor.fail(scope.span(over), problem, f"order by {marked}")
+    return Half(resolved, source.name, kind, length, order or marked)
 
 
 def conditions_of(select: Select, join: Join) -> list[exp.Expr]:
@@ -179,114 +142,30 @@ def conditions_of(select: Select, join: Join) -> list[exp.Expr]:
     return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
 
 
-def _bounded(
-    cursor: Cursor,
-    join: Join,
-    near: Nearness | None,
-    conditions: list[exp.Expr],
-    halves: tuple[_Half, _Half],
-) -> tuple[Bound, tuple[str | None, str | None], list[exp.Expr]]:
-    """What bounds a pair, the event times that were named for it, and the other conditions."""
-    left, right = halves
-    names = (left.name.lower(), right.name.lower())
-    version = versioned(cursor, join, near, conditions, names)
-    if version is not None:
-        if near is None and not join.as_of and right.time is None:
-            problem = f"the rows of {right.name} are no versions: they have no event time"
-            hint = (
-                "write WATERMARK at DELAY OF ... behind it, or JOIN ... ON where it doesn't change"
-            )
-            raise SqlError(cursor.sql, join.source.span, problem, hint)
-        if left.length or right.length or join.within:
-            hint = "leave OVER or WITHIN out; AND b.at >= a.at - INTERVAL '1' HOUR bounds its age"
-            raise SqlError(cursor.sql, join.span, "a version is bounded by nothing else", hint)
-        return version.bound, version.columns, version.rest
-    if _at_once(join, conditions, left, right):
-        return Within(0, 0), (None, None), conditions
-    times = (None, None) if near is None else (near.columns[0], near.columns[1])
-    return _bound(cursor, join, near, left, right), times, conditions
-
-
-def _timed(cursor: Cursor, half: _Half, time: str | None, span: Span) -> _Half:
-    """A side whose event time a condition has named, where one has."""
-    if time is None:
-        return half
-    marked = half.resolved.marks.time
-    if marked is not None and marked.lower() != time.lower():
-        problem = f"the watermark of {half.name} is one of {marked}, and {time} is compared"
-        raise SqlError(cursor.sql, span, problem, f"compare {half.name}.{marked}")
-    return replace(half, time=marked or time)
-
-
-def _at_once(join: Join, conditions: Sequence[exp.Expr], left: _Half, right: _Half) -> bool:
-    """Whether the times of a pair must be equal, and nothing else bounds it."""
-    if left.time is None or right.time is None or left.length or right.length or join.within:
-        return False
-    pairs = [(name, name) for name in join.using]
-    names = {left.name.lower(): 0, right.name.lower(): 1}
-    pairs += filter(None, (pair_of(part, names) for part in conditions))
-    times = left.time.lower(), right.time.lower()
-    return times in [(one.lower(), other.lower()) for one, other in pairs]
-
-
-def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: _Half, right: _Half) -> Bound:
-    lengths = [half.length for half in (left, right) if half.length is not None]
-    if join.within is not None:
-        if lengths or near is not None:
-            hint = "leave WITHIN out, or the other bound"
-            raise SqlError(cursor.sql, join.within.span, "the pair is bounded twice", hint)
-        return Within(join.within.before, join.within.after)
-    if near is not None:
-        if lengths:
-            hint = "leave OVER out, or the comparison of times"
-            raise SqlError(cursor.sql, near.span, "OVER bounds a pair already", hint)
-        assert near.least is not None
-        assert near.most is not None
-        if near.least > near.most:
-            hint = "let the first bound lie before the second one"
-            raise SqlError(cursor.sql, near.span, "no time lies between these bounds", hint)
-        return Within(-near.least, near.most)
-    if not lengths:
-        unbounded(cursor, join)
-    kinds = {half.kind for half in (left, right) if half.kind is not None}
-    if len(kinds) > 1:
-        raise SqlError(cursor.sql, lengths[1].span, "one side has ROWS, the other RANGE", _OVER)
-    # Partners on a side lie as far before as its window reaches back.
-    before = right.length or lengths[0]
-    after = left.length or lengths[0]
-    return Within(before.value, after.value, "rows" if kinds == {"ROWS"} else "time")
-
-
-def unbounded(cursor: Cursor, join: Join) -> NoReturn:
-    """Refuse a join of two streams that would keep all of their messages."""
-    raise SqlError(cursor.sql, join.span, "nothing bounds a pair in time or rows", _NEAR)
-
-
-def sided(scope: Scope, node: exp.Expr, sides: Mapping[str, int]) -> str:
+def sided(scope: Scope, node: exp.Expr, sides: Places) -> str:
     """An expression over pairs: what a column is qualified by becomes what its side is called.
 
     Args:
         scope: Where it stands.
         node: The expression.
-        sides: The names that columns may be qualified by, each with 0 for the left side, or 1.
+        sides: The names that columns may be qualified by.
     """
-    swaps: Swaps = {}
-    for found in walk(node):
-        if isinstance(found, exp.Column) and len(found.parts) > 1:
-            first = found.parts[0]
-            if first.name.lower() in sides:
-                place = scope.standing(found)
-                end = span_of(first)
-                assert end is not None
-                swaps[place[0], end[1]] = SIDE_COLUMNS[sides[first.name.lower()]]
-    return scope.rendered(node, swaps)
+
+    def named(part: exp.Expr) -> str | None:
+        first = part.parts[0] if isinstance(part, exp.Column) and len(part.parts) > 1 else None
+        if first is None or first.name.lower() not in sides:
+            return None
+        rest = scope.span(first)[1], scope.standing(part)[1]
+        return SIDE_COLUMNS[sides[first.name.lower()]] + scope.text[slice(*rest)]
+
+    return scope.rewritten(node, named)
 
 
 def _shown(
-    cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], sides: tuple[str, str]
+    cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], sides: Places
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
     """The select list, and the columns that don't say whose they are, in the conditions too."""
-    scope = Scope(cursor, frozenset())
+    scope = Scope(cursor)
     scalars = [item.scalar for item in select.items if item.scalar is not None]
     scalars += chosen
     bare = []
@@ -303,7 +182,7 @@ def _shown(
     for item in select.items:
         if item.scalar is None:
             scope.fail(item.span, "* stands beside other columns", "name the columns")
-        text = sided(scope, item.scalar, {name: place for place, name in enumerate(sides)})
+        text = sided(scope, item.scalar, sides)
         last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
         name = item.alias or last or scope.rendered(item.scalar, {})
         if any(name.lower() == column.name.lower() for column in found):
@@ -313,42 +192,20 @@ def _shown(
     return tuple(found), tuple(bare)
 
 
-def _pairs(
-    cursor: Cursor,
-    select: Select,
-    join: Join,
-    conditions: Sequence[exp.Expr],
-    halves: tuple[_Half, _Half],
-) -> tuple[tuple[tuple[str, str], ...], list[exp.Expr]]:
+def _equal(
+    cursor: Cursor, select: Select, join: Join, conditions: Sequence[exp.Expr], sides: Places
+) -> tuple[list[tuple[str, str]], list[exp.Expr]]:
     """The equal columns of a pair, and what chooses among the pairs.
 
     Of an inner join it is the same whether a condition stands behind ``ON`` or ``WHERE``.
     """
     chosen = [] if select.where is None or join.by_where else [select.where]
     if join.using:
-        return tuple((name, name) for name in join.using), chosen
-    equal, others = [], []
-    names = {half.name.lower(): place for place, half in enumerate(halves)}
-    for part in conditions:
-        pair = pair_of(part, names)
-        if pair is None:
-            others.append(part)
-        else:
-            equal.append(pair)
+        return [(name, name) for name in join.using], chosen
+    compared = [(part, pair_of(part, sides)) for part in conditions]
+    equal = [pair for _, pair in compared if pair is not None]
+    others = [part for part, pair in compared if pair is None]
     if (others and join.how != "inner") or not equal:
-        at = Scope(cursor, frozenset()).span(others[0]) if others else join.span
-        problem = "a join is one of equal columns, one of each side"
-        raise SqlError(cursor.sql, at, problem, _ON)
-    return tuple(equal), [*others, *chosen]
-
-
-def pair_of(node: exp.Expr, sides: Mapping[str, int]) -> tuple[str, str] | None:
-    """The columns, left and right, that a condition says are equal; ``sides`` as of ``sided``."""
-    if not isinstance(node, exp.EQ):
-        return None
-    found: dict[int, str] = {}
-    for column in (node.this, node.expression):
-        parts = [p.name for p in column.parts] if isinstance(column, exp.Column) else []
-        if len(parts) == 2 and parts[0].lower() in sides:
-            found[sides[parts[0].lower()]] = parts[1]
-    return (found[0], found[1]) if len(found) == 2 else None
+        at = Scope(cursor).span(others[0]) if others else join.span
+        cursor.fail(at, "a join is one of equal columns, one of each side", _ON)
+    return equal, [*others, *chosen]

@@ -8,18 +8,16 @@ said.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from sqlglot.tokens import TokenType
 
-from muntin.model.errors import SqlError
 from muntin.sql import lengths
 from muntin.sql.catalog import Resolved
 from muntin.sql.cursor import Cursor
 from muntin.sql.lengths import Length
 from muntin.sql.syntax import Argument, Emit, WindowCall, WindowClause, WithinClause
 
-BOUNDS = {"windowstart": "window_start", "windowend": "window_end"}
+COLUMNS = {"windowstart": "window_start", "windowend": "window_end"}
 _WINDOW = (
     "write WINDOW TUMBLING (SIZE 1 HOUR), HOPPING (SIZE 1 HOUR, ADVANCE BY 5 MINUTES) or "
     "SESSION (5 MINUTES), with RETENTION 7 DAYS or GRACE PERIOD 10 MINUTES behind a comma"
@@ -33,39 +31,40 @@ _KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
 }
 
 
-def over(clause: WindowClause, text: str, resolved: Resolved) -> WindowCall:
+def over(clause: WindowClause, cursor: Cursor, resolved: Resolved) -> WindowCall:
     """The window function over a source."""
     time = resolved.marks.time
     if time is None:
         hint = "write WATERMARK ts DELAY OF INTERVAL '1' MINUTE behind the table"
-        raise SqlError(text, clause.span, "the table has no column of event times", hint)
-    column = Argument("columns", (time,), clause.span, "TIMECOL")
+        cursor.fail(clause.call.span, "the table has no column of event times", hint)
+    column = Argument("columns", (time,), clause.call.span, "TIMECOL")
     return replace(clause.call, arguments=(*clause.call.arguments, column))
 
 
-def with_window(clause: WindowClause, text: str, emit: Emit | None) -> Emit:
+def with_window(clause: WindowClause, cursor: Cursor, emit: Emit | None) -> Emit:
     """``EMIT`` with what the clause says of late messages.
 
     With ``FINAL`` windows wait for their grace, which moves their watermark instead.
     """
+    made = with_lengths(cursor, emit, "WINDOW", grace=clause.grace, retain=_kept(clause))
+    return made if emit is None or "closes" not in emit.spans else emit
+
+
+def with_lengths(cursor: Cursor, emit: Emit | None, word: str, **lengths: Length | None) -> Emit:
+    """``EMIT`` with lengths that another clause has."""
     emit = emit or Emit()
-    for name, given in (("grace", clause.grace), ("retain", clause.retention)):
-        if given is not None and getattr(emit, name) is not None:
-            raise SqlError(text, emit.spans[name], "WINDOW says so already", "say it once")
-    if "closes" in emit.spans:
-        return emit
-    spans = dict(emit.spans)
-    found: dict[str, Any] = {}
-    if clause.grace is not None:
-        found["grace"], spans["grace"] = clause.grace, clause.grace.span
-    if clause.retention is not None:
-        found["retain"], spans["retain"] = _kept(clause), clause.retention.span
-    return replace(emit, **found, spans=spans)
+    given = {name: length for name, length in lengths.items() if length is not None}
+    for name in given:
+        if getattr(emit, name) is not None:
+            cursor.fail(emit.spans[name], f"{word} says so already", "say it once")
+    spans = {name: length.span for name, length in given.items()}
+    return replace(emit, **given, spans={**emit.spans, **spans})  # type: ignore[arg-type]
 
 
-def _kept(clause: WindowClause) -> Length:
+def _kept(clause: WindowClause) -> Length | None:
     """The retention counted from a window's end, as ours is; at least the grace."""
-    assert clause.retention is not None
+    if clause.retention is None:
+        return None
     sizes = [a.value for a in clause.call.arguments if a.label in ("SIZE", "GAP")]
     size = sum(length.value for length in sizes if isinstance(length, Length))
     grace = 0 if clause.grace is None else clause.grace.value
@@ -93,7 +92,7 @@ def window(cursor: Cursor) -> WindowClause | None:
             _comma(cursor)
         if words:
             cursor.needs(*words, hint=_WINDOW)
-        length = _time(cursor, _WINDOW)
+        length = lengths.duration(cursor, _WINDOW)
         arguments.append(Argument("length", length, length.span, label))
     given: dict[str, Length] = {}
     while cursor.takes_kind(TokenType.COMMA):
@@ -102,11 +101,10 @@ def window(cursor: Cursor) -> WindowClause | None:
             cursor.needs("GRACE", "PERIOD", hint=_WINDOW)
         if part in given:
             cursor.fail(None, f"WINDOW says its {part} twice", "say it once")
-        given[part] = _time(cursor, _WINDOW)
+        given[part] = lengths.duration(cursor, _WINDOW)
     cursor.closes("WINDOW", _WINDOW)
-    span = cursor.since(start)
-    call = WindowCall(name, tuple(arguments), span)
-    return WindowClause(call, given.get("grace"), given.get("retention"), span)
+    call = WindowCall(name, tuple(arguments), cursor.since(start))
+    return WindowClause(call, given.get("grace"), given.get("retention"))
 
 
 def within(cursor: Cursor) -> WithinClause | None:
@@ -115,23 +113,16 @@ def within(cursor: Cursor) -> WithinClause | None:
     if not cursor.takes("WITHIN"):
         return None
     if cursor.takes_kind(TokenType.L_PAREN):
-        before = _time(cursor, _WITHIN)
+        before = lengths.duration(cursor, _WITHIN)
         _comma(cursor)
-        after = _time(cursor, _WITHIN)
+        after = lengths.duration(cursor, _WITHIN)
         cursor.closes("WITHIN", _WITHIN)
     else:
-        before = after = _time(cursor, _WITHIN)
-    grace = _time(cursor, _WITHIN) if cursor.takes("GRACE", "PERIOD") else None
+        before = after = lengths.duration(cursor, _WITHIN)
+    grace = lengths.duration(cursor, _WITHIN) if cursor.takes("GRACE", "PERIOD") else None
     return WithinClause(before.value, after.value, grace, cursor.since(start))
 
 
 def _comma(cursor: Cursor) -> None:
     if not cursor.takes_kind(TokenType.COMMA):
         cursor.fail(None, "a comma is missing", "put one between the two lengths")
-
-
-def _time(cursor: Cursor, hint: str) -> Length:
-    found = lengths.length(cursor)
-    if found.axis != "time":
-        cursor.fail(found.span, "this isn't a duration", hint)
-    return found

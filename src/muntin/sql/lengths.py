@@ -15,17 +15,9 @@ from muntin.model.months import in_months
 from muntin.sql.cursor import Cursor, Span
 
 HINT = "write for example INTERVAL '10' MINUTE, 10 MINUTES or 3 ROWS"
-_UNITS = {
-    "MICROSECOND": axis.MICROSECOND,
-    "MILLISECOND": axis.MILLISECOND,
-    "SECOND": axis.SECOND,
-    "SEC": axis.SECOND,
-    "MINUTE": axis.MINUTE,
-    "MIN": axis.MINUTE,
-    "HOUR": axis.HOUR,
-    "DAY": axis.DAY,
-    "WEEK": axis.WEEK,
-}
+# Those of few letters, as of 10 m, might be names of columns.
+_UNITS = {unit.upper(): size for unit, size in axis.UNITS.items() if len(unit) > 2}
+_ROWS = ("ROW", "ROWS")
 _CALENDAR = ("MONTH", "QUARTER", "YEAR")
 # Of INTERVAL '1 02:30:00' DAY TO SECOND and its like, by the first and the last unit.
 _FIELDS = ("DAY", "HOUR", "MINUTE", "SECOND")
@@ -46,28 +38,14 @@ class Length:
     axis: Literal["time", "rows", "months", "number"]
     span: Span
 
-    @property
-    def said(self) -> str:
-        """The length in words."""
-        if self.axis == "number":
-            return str(self.value)
-        if self.axis == "months":
-            return f"{self.value} month{'s' if self.value != 1 else ''}"
-        return axis.spell(self.value, self.axis)
-
 
 def starts(cursor: Cursor) -> bool:
     """Whether a length comes next."""
-    if cursor.word == "INTERVAL" or cursor.sees_kind(TokenType.STRING):
-        return True
-    if cursor.word == "ROWS":
+    if cursor.word in ("INTERVAL", "ROWS") or cursor.sees_kind(TokenType.STRING):
         return True
     unit = cursor.second
     measured = _unit(unit) is not None or unit in _ROWS or unit.removesuffix("S") in _CALENDAR
     return cursor.sees_kind(TokenType.NUMBER) and measured
-
-
-_ROWS = ("ROW", "ROWS")
 
 
 def length(cursor: Cursor, *, months: bool = False) -> Length:
@@ -75,13 +53,12 @@ def length(cursor: Cursor, *, months: bool = False) -> Length:
     start = cursor.here
     if cursor.word in _ROWS:
         cursor.takes(cursor.word)
-        return Length(_whole(cursor, start), "rows", cursor.since(start))
+        return Length(_whole(cursor), "rows", cursor.since(start))
     said = cursor.takes("INTERVAL")
     if not (cursor.sees_kind(TokenType.NUMBER) or cursor.sees_kind(TokenType.STRING)):
-        shown = "the end" if cursor.ended else repr(cursor.word or "this")
-        cursor.fail(None, f"{shown} isn't a length", HINT)
+        cursor.fail(None, f"{cursor.shown} isn't a length", HINT)
     if cursor.sees_kind(TokenType.NUMBER) and cursor.second in _ROWS and not said:
-        count = _whole(cursor, start)
+        count = _whole(cursor)
         cursor.takes(cursor.word)
         return Length(count, "rows", cursor.since(start))
     written = _calendar(cursor) if months else None
@@ -96,9 +73,15 @@ def length(cursor: Cursor, *, months: bool = False) -> Length:
         cursor.takes("INTERVAL") if said else None
     if total > _MOST:
         cursor.fail(cursor.since(start), "this is longer than 100 000 years", "give less")
-    if bare:
-        return Length(total, "number", cursor.since(start))
-    return Length(total, "time", cursor.since(start))
+    return Length(total, "number" if bare else "time", cursor.since(start))
+
+
+def duration(cursor: Cursor, hint: str, what: str = "this") -> Length:
+    """Read a length of time."""
+    found = length(cursor)
+    if found.axis != "time":
+        cursor.fail(found.span, f"{what} isn't a duration", hint)
+    return found
 
 
 def _calendar(cursor: Cursor) -> int | None:
@@ -128,7 +111,7 @@ def clock(cursor: Cursor) -> Length:
     return Length(value, "time", cursor.since(start))
 
 
-def _whole(cursor: Cursor, start: int) -> int:
+def _whole(cursor: Cursor) -> int:
     token = cursor.takes_kind(TokenType.NUMBER)
     if token is None or not token.text.isdigit() or not 0 < int(token.text) < _MOST:
         cursor.fail(token, "a number of rows is 1 or more", "write for example 3 ROWS")

@@ -27,8 +27,8 @@ from muntin.model.pipeline import (
 from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor
 from muntin.sql.expressions import Scope, walk
-from muntin.sql.joins import Resolve, conditions_of, pair_of, sided
-from muntin.sql.nearness import nearness
+from muntin.sql.joins import Resolve, conditions_of, sided
+from muntin.sql.nearness import nearness, pair_of
 from muntin.sql.syntax import Join, Select, WindowCall
 from muntin.sql.windowcalls import meaning
 
@@ -74,9 +74,8 @@ def _table(
     declared = [catalog.tables.get(name) for name in tables_of(found.relation)]
     if not is_input(found.relation) or any(one is not None and one.stream for one in declared):
         return None
-    left = select.source.alias or str(select.source.item).rpartition(".")[2]
-    names = left.lower(), next(iter(found.qualifiers), "")
-    near, _ = nearness(cursor, conditions_of(select, join), names)
+    sides = {select.source.name.lower(): 0} | dict.fromkeys(found.qualifiers, 1)
+    near, _ = nearness(cursor, conditions_of(select, join), sides)
     return None if near is not None else found
 
 

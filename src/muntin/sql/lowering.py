@@ -9,7 +9,8 @@ from functools import partial
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import Column, Derived, Marks, Order, Query, Values, Windowing
+from muntin.model.inputs import Marks
+from muntin.model.pipeline import Column, Derived, Order, Query, Values, Windowing
 from muntin.sql import ksql, overs, ranked
 from muntin.sql.aggregates import name_of
 from muntin.sql.around import around
@@ -18,9 +19,10 @@ from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.firings import emit_spans, firing
 from muntin.sql.grouping import Grouping
-from muntin.sql.joins import Resolve, join_of, unbounded
+from muntin.sql.joins import Resolve, join_of
 from muntin.sql.lookups import looked_up
 from muntin.sql.ordering import order
+from muntin.sql.pairs import unbounded
 from muntin.sql.selectlist import END, START, SelectList
 from muntin.sql.syntax import (
     CreateView,
@@ -28,7 +30,6 @@ from muntin.sql.syntax import (
     Select,
     Source,
     TableItem,
-    ValuesClause,
     WindowCall,
     WindowClause,
 )
@@ -112,7 +113,7 @@ def _in_order(
 def _pairs(cursor: Cursor, select: Select, resolve: Resolve) -> Lowered:
     """A join of streams."""
     if select.qualify is not None:
-        span = Scope(cursor, frozenset()).span(select.qualify)
+        span = Scope(cursor).span(select.qualify)
         hint = "join in a view, and number its windows"
         cursor.fail(span, "QUALIFY isn't taken beside JOIN", hint)
     return Lowered(*join_of(cursor, select, resolve), cursor.places)
@@ -139,7 +140,7 @@ def _of_rows(
         return _lowered(scope, select, chosen, meant)
     over = any(isinstance(n, exp.Window) for i in select.items if i.scalar for n in walk(i.scalar))
     if over and call is None:
-        return _over(scope, select, resolved)
+        return _finished(scope, select, resolved, *overs.per_row(scope, select, resolved))
     found = call or _grouped_by(scope, select)
     if found is None:
         if select.joins and outermost:
@@ -204,18 +205,17 @@ def _places(select: Select) -> dict[str, Span]:
 
 def _ksql(cursor: Cursor, select: Select, window: WindowClause, resolved: Resolved) -> Lowered:
     """A query with ksqlDB's ``WINDOW``."""
-    call = ksql.over(window, cursor.sql, resolved)
+    call = ksql.over(window, cursor, resolved)
     marks = resolved.marks
     late = marks.lateness + ksql.lateness(window, select.emit)
     resolved = replace(resolved, marks=replace(marks, lateness=late))
-    select = replace(select, emit=ksql.with_window(window, cursor.sql, select.emit))
+    select = replace(select, emit=ksql.with_window(window, cursor, select.emit))
     return _windowed(Scope(cursor, resolved.qualifiers), select, resolved, call, from_call=False)
 
 
 def add_view(cursor: Cursor, view: CreateView, catalog: Catalog) -> None:
     """Name a query's rows."""
-    found = _relation(lower(cursor, view.select, catalog))
-    catalog.add_view(cursor.sql, view.span, view.name, found, view.existing)
+    catalog.add_view(cursor, view, _relation(lower(cursor, view.select, catalog)))
 
 
 def _relation(found: Lowered | Resolved) -> Resolved:
@@ -231,8 +231,8 @@ def _resolved(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | No
     if isinstance(item, str):
         return catalog.resolve(item, alias)
     names = frozenset({alias.lower()} if alias else ())
-    if isinstance(item, ValuesClause):
-        return Resolved(Values(item.text, item.columns), Marks(), names)
+    if isinstance(item, Values):
+        return Resolved(item, Marks(), names)
     return replace(_relation(lower(cursor, item, catalog)), qualifiers=names)
 
 
@@ -248,19 +248,19 @@ def _whole(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | None)
 
 def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCall | None, Resolved]:
     """The relation behind ``FROM``, and the window function around it."""
-    text, item, call = cursor.sql, source.item, None
+    item, call = source.item, None
     if isinstance(item, WindowCall):
         call = item
-        meant = meaning(text, item)
+        meant = meaning(cursor.sql, item)
         if meant.table is None:
             hint = f"write {item.name}(TABLE t, DESCRIPTOR(ts), ...)"
-            raise SqlError(text, item.span, f"{item.name} names no table", hint)
+            cursor.fail(item.span, f"{item.name} names no table", hint)
         resolved = _resolved(cursor, catalog, meant.table, None)
         qualifiers = resolved.qualifiers | ({source.alias.lower()} if source.alias else set())
         resolved = replace(resolved, qualifiers=qualifiers)
     else:
         resolved = _resolved(cursor, catalog, item, source.alias)
-    return call, replace(resolved, marks=marks_of(resolved.marks, text, source))
+    return call, replace(resolved, marks=marks_of(resolved.marks, cursor, source))
 
 
 def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
@@ -305,8 +305,7 @@ def _rows(scope: Scope, select: Select, resolved: Resolved) -> Resolved:
             columns.append(Column("*", "*"))
             continue
         text = scope.plain(item.scalar)
-        own = scope.own(item.scalar) if isinstance(item.scalar, exp.Column) else None
-        columns.append(Column(item.alias or own or text, text))
+        columns.append(Column(item.alias or scope.own(item.scalar) or text, text))
     return replace(resolved, relation=Derived(resolved.relation, tuple(columns), where))
 
 
@@ -319,8 +318,7 @@ def _windowed(
     grouping = Grouping(scope, select, call, from_call, meant.partition)
     if from_call:
         _check_order(scope, select, resolved, meant, grouping)
-    spans = {**meant.spans, **grouping.spans, **emit_spans(select.emit)}
-    return finished(scope, select, resolved, meant, grouping, spans)
+    return _finished(scope, select, resolved, meant, grouping)
 
 
 def _over_windows(meant: Meant, resolved: Resolved) -> Meant:
@@ -358,51 +356,31 @@ def _check_order(
         scope.fail(scope.span(select.where), problem, hint)
 
 
-def _over(scope: Scope, select: Select, resolved: Resolved) -> Lowered:
-    meant, grouping = overs.per_row(scope, select, resolved)
-    return finished(
-        scope, select, resolved, meant, grouping, {**grouping.spans, **emit_spans(select.emit)}
-    )
-
-
-def finished(
-    scope: Scope,
-    select: Select,
-    resolved: Resolved,
-    meant: Meant,
-    grouping: SelectList,
-    spans: dict[str, Span],
+def _finished(
+    scope: Scope, select: Select, resolved: Resolved, meant: Meant, listed: SelectList
 ) -> Lowered:
     """The query in one value."""
-    axis = meant.windows.axis
-    marks = resolved.marks
-    if axis == "time" and marks.time is not None and marks.time != meant.time:
+    marks = resolved.marks.on(meant.windows.axis)
+    spans = {**_places(select), **meant.spans, **listed.spans, **emit_spans(select.emit)}
+    if marks.time not in (None, meant.time):
         hint = f"measure windows on {marks.time}, or give {meant.time} the watermark"
         problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
         scope.fail(spans.get("timecol", select.span), problem, hint)
-    offset = meant.offset or marks.offset
-    spans = {**_places(select), **spans}
+    marks = replace(marks, offset=meant.offset or marks.offset)
     where = None if select.where is None else scope.plain(select.where)
     if select.where is not None:
         spans["where"] = scope.span(select.where)
     try:
         # It may compute aggregates that nothing else shows.
-        policies = firing(scope.text, select.emit, axis, grouping.over_results)
-        grouping.finish(offset if axis == "rows" else None)
-        spec = grouping.spec(
-            meant,
-            policies,
-            lateness=marks.lateness if axis == "time" else 0,
-            max_ahead=marks.max_ahead,
-            offset=offset,
-            idle=marks.idle if axis == "time" else None,
-        )
+        policies = firing(scope.text, select.emit, meant.windows.axis, listed.over_results)
+        listed.finish(marks.offset if meant.windows.axis == "rows" else None)
+        spec = listed.spec(meant, policies, **marks.options)
     except OptionError as error:
         named = error.value if error.option in ("agg", "key", "when") else error.option
         at = place_of(spans, error)
         raise SqlError(scope.text, at, f"{named} {error.problem}", error.hint) from error
     windowing = Windowing(
-        resolved.relation, spec, tuple(grouping.keys), where, grouping.shown(), grouping.having,
-        marks.clock, each=grouping.each,
+        resolved.relation, spec, tuple(listed.keys), where, listed.shown(), listed.having,
+        marks.clock, each=listed.each,
     )  # fmt: skip
     return Lowered(windowing, spans, scope.cursor.places)

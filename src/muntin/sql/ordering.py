@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NoReturn
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.model.errors import SqlError
 from muntin.model.pipeline import Order, Ordered, quoted
 from muntin.sql.cursor import Cursor
 from muntin.sql.expressions import Scope
+from muntin.sql.selectlist import item_at
 from muntin.sql.syntax import Item, OrderedBy, Ordering, Select
 
 _HINT = "order the table that you write to, or read a table WITH (..., mode = 'batch')"
@@ -45,10 +45,10 @@ def _ordered(cursor: Cursor) -> OrderedBy:
     return OrderedBy(scalar, bool(descends), nulls)
 
 
-def refuse(text: str, ordering: Ordering) -> SqlError:
-    """The error where rows have no end."""
+def refuse_order(cursor: Cursor, ordering: Ordering) -> NoReturn:
+    """Refuse an order of rows that have no end."""
     word = "ORDER BY would never end" if ordering.by else "LIMIT would end"
-    return SqlError(text, ordering.span, f"{word} on a stream", _HINT)
+    cursor.fail(ordering.span, f"{word} on a stream", _HINT)
 
 
 def order(cursor: Cursor, select: Select, ordering: Ordering) -> Order:
@@ -59,15 +59,8 @@ def order(cursor: Cursor, select: Select, ordering: Ordering) -> Order:
 
 def _of(scope: Scope, select: Select, one: OrderedBy) -> Ordered:
     node = one.scalar
-    if isinstance(node, exp.Literal) and not node.is_string:
-        place = int(node.this) if node.this.isdigit() else 0
-        whole = all(item.scalar is not None for item in select.items)
-        if not whole or not 1 <= place <= len(select.items):
-            hint = f"give one from 1 to {len(select.items)}, or a column's name"
-            scope.fail(scope.span(node), "this is no column of the select list", hint)
-        item: Item | None = select.items[place - 1]
-    else:
-        item = next((item for item in select.items if _shows(item, node)), None)
+    item = item_at(scope, select, node)
+    item = item or next((item for item in select.items if _shows(item, node)), None)
     if item is None:
         return Ordered(scope.plain(node), one.descends, one.nulls)
     if item.alias is None and not isinstance(item.scalar, exp.Column):

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from muntin.model.pipeline import Values
 from muntin.sql import clauses, groupby, ksql, membership
-from muntin.sql.cursor import KINDS, Cursor, Span
+from muntin.sql.cursor import Cursor, Span
 from muntin.sql.ordering import ordering
-from muntin.sql.syntax import CreateView, Emit, Item, Join, Select, Source, ValuesClause
-from muntin.sql.windowcalls import FORMS, read_call
+from muntin.sql.syntax import (
+    CreateView,
+    Emit,
+    Item,
+    Join,
+    Select,
+    Source,
+    TableItem,
+    WindowCall,
+)
+from muntin.sql.windowcalls import FORMS, KINDS, read_call
 
 # Words that end a list and so are no alias of what stands before them.
 _CLAUSES = {
@@ -56,7 +65,7 @@ def _view(cursor: Cursor) -> CreateView:
     name, span = cursor.name("a view")
     names = column_names(cursor)
     cursor.needs("AS", "(", hint=f"write WITH {name} AS (SELECT ...)")
-    made = CreateView(name, named(cursor, query(cursor), names), span)
+    made = CreateView(name, renamed(cursor, query(cursor), names), span)
     cursor.closes("WITH")
     return made
 
@@ -70,7 +79,7 @@ def column_names(cursor: Cursor) -> list[tuple[str, Span]]:
     return found
 
 
-def named(cursor: Cursor, select: Select, names: list[tuple[str, Span]]) -> Select:
+def renamed(cursor: Cursor, select: Select, names: list[tuple[str, Span]]) -> Select:
     """A query whose columns have the names that its view gives them."""
     if not names:
         return select
@@ -106,23 +115,10 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
     order = ordering(cursor)
     emit = _end(cursor)
     return Select(
-        tuple(items),
-        bool(distinct),
-        source,
-        joins,
-        where,
-        group,
-        having,
-        named,
-        emit,
-        head,
-        group_span,
-        views,
-        window,
-        qualify,
-        sets,
-        order,
-    )
+        items=tuple(items), distinct=bool(distinct), source=source, joins=joins, where=where,
+        group=group, having=having, named=named, emit=emit, span=head, group_span=group_span,
+        views=views, window=window, qualify=qualify, sets=sets, ordering=order,
+    )  # fmt: skip
 
 
 def _end(cursor: Cursor) -> Emit | None:
@@ -134,7 +130,7 @@ def _end(cursor: Cursor) -> Emit | None:
     followed = map(cursor.sees_kind, (TokenType.R_PAREN, TokenType.UNION))
     if not cursor.ended and not any(followed):
         hint = f"the clauses are {_ORDER} and EMIT, in this order"
-        cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", hint)
+        cursor.fail(None, f"{cursor.shown} isn't understood here", hint)
     return emit
 
 
@@ -184,37 +180,38 @@ def _alias(cursor: Cursor, what: str) -> str | None:
 def _source(cursor: Cursor) -> Source:
     _check_made(cursor)
     start = cursor.here
-    item: Any
-    streamed = cursor.second not in ("", ",", ")") and cursor.takes("STREAM")
-    if cursor.word == "TABLE" and cursor.second == "(":
-        cursor._advance(2)
-        item = _table_function(cursor)
-        cursor.closes("TABLE")
-    elif cursor.word in KINDS and cursor.second == "(":
-        item = _table_function(cursor)
-    elif cursor.takes_kind(TokenType.L_PAREN):
-        item = _values(cursor) if cursor.takes("VALUES") else query(cursor)
-        cursor.closes("the query")
-    else:
-        item, _ = cursor.name("a table")
-        if cursor.sees_kind(TokenType.DOT):
-            while cursor.takes_kind(TokenType.DOT):
-                item += "." + cursor.name("a table")[0]
-        if cursor.sees_kind(TokenType.L_PAREN):
-            hint = f"the window functions are {', '.join(KINDS)}: {FORMS['TUMBLE']}"
-            cursor.fail(None, f"{item} isn't a function that gives rows", hint)
-    del streamed  # `STREAM t` says what every table here is.
+    if cursor.second not in ("", ",", ")"):
+        cursor.takes("STREAM")  # It says what every table here is.
+    item = _rows(cursor)
     mark, offset = clauses.watermark_of_source(cursor), clauses.offset_columns(cursor)
     as_of, alias = _as_of(cursor), None
     if cursor.word != "MATCH_RECOGNIZE":
         alias = _alias(cursor, "a table")
-    if isinstance(item, ValuesClause) and alias and cursor.takes_kind(TokenType.L_PAREN):
-        names = cursor.several(lambda: cursor.name("a column")[0])
-        cursor.closes("the list of columns")
-        item = replace(item, columns=tuple(names))
+    if isinstance(item, Values) and alias:
+        item = replace(item, columns=tuple(name for name, _ in column_names(cursor)))
     mark = mark or clauses.watermark_of_source(cursor)
     offset = offset or clauses.offset_columns(cursor)
     return Source(item, alias, mark, cursor.since(start), offset, as_of)
+
+
+def _rows(cursor: Cursor) -> TableItem | WindowCall:
+    """A window function, a query or rows in parentheses, or a table's name."""
+    if cursor.word == "TABLE" and cursor.second == "(":
+        cursor._advance(2)
+        call = _table_function(cursor)
+        cursor.closes("TABLE")
+        return call
+    if cursor.word in KINDS and cursor.second == "(":
+        return _table_function(cursor)
+    if cursor.takes_kind(TokenType.L_PAREN):
+        found = _values(cursor) if cursor.takes("VALUES") else query(cursor)
+        cursor.closes("the query")
+        return found
+    name = cursor.path("a table")
+    if cursor.sees_kind(TokenType.L_PAREN):
+        hint = f"the window functions are {', '.join(KINDS)}: {FORMS['TUMBLE']}"
+        cursor.fail(None, f"{name} isn't a function that gives rows", hint)
+    return name
 
 
 def _check_made(cursor: Cursor) -> None:
@@ -224,19 +221,19 @@ def _check_made(cursor: Cursor) -> None:
         cursor.fail(None, problem.replace("LATERAL", cursor.word), hint)
 
 
-def _values(cursor: Cursor) -> ValuesClause:
+def _values(cursor: Cursor) -> Values:
     """The rows behind ``VALUES``."""
+
+    def row() -> None:
+        if cursor.takes_kind(TokenType.L_PAREN):
+            cursor.several(lambda: cursor.scalar("a value"))
+            cursor.closes("the row")
+        else:
+            cursor.scalar("a value")
+
     start = cursor.here
-    cursor.several(lambda: _row(cursor))
-    return ValuesClause(cursor.sql[slice(*cursor.since(start))])
-
-
-def _row(cursor: Cursor) -> None:
-    if cursor.takes_kind(TokenType.L_PAREN):
-        cursor.several(lambda: cursor.scalar("a value"))
-        cursor.closes("the row")
-    else:
-        cursor.scalar("a value")
+    cursor.several(row)
+    return Values(cursor.sql[slice(*cursor.since(start))])
 
 
 def _as_of(cursor: Cursor) -> exp.Expr | None:
@@ -249,7 +246,7 @@ def _as_of(cursor: Cursor) -> exp.Expr | None:
     return cursor.scalar("a time")
 
 
-def _table_function(cursor: Cursor) -> Any:
+def _table_function(cursor: Cursor) -> WindowCall:
     start, name = cursor.here, cursor.word
     if name not in KINDS or cursor.second != "(":
         hint = f"write one of {', '.join(KINDS)}: TABLE({FORMS['TUMBLE']})"
@@ -326,13 +323,14 @@ def _over(cursor: Cursor) -> exp.Window | None:
 
 def _named_windows(cursor: Cursor) -> dict[str, exp.Window]:
     found: dict[str, exp.Window] = {}
-    if not cursor.takes("WINDOW"):
-        return found
-    while True:
+
+    def one() -> None:
         name, span = cursor.name("a window")
         window = cursor._parse_window(exp.Null(), alias=True)
         if not isinstance(window, exp.Window) or name.lower() in found:
             cursor.fail(span, "this is no named window", "write WINDOW w AS (...)")
         found[name.lower()] = window
-        if not cursor.takes_kind(TokenType.COMMA):
-            return found
+
+    if cursor.takes("WINDOW"):
+        cursor.several(one)
+    return found

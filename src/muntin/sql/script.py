@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from muntin.model.axis import micros
-from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import Column, DeclaredTable, Flow, Marks, Pipeline, sharded, tables_of
+from muntin.model.errors import OptionError
+from muntin.model.pipeline import Column, DeclaredTable, Flow, Pipeline, quoted, sharded, tables_of
 from muntin.model.placeholders import names
-from muntin.sql.catalog import Catalog, Resolved, with_watermark
-from muntin.sql.cursor import Cursor, Span, read, semicolons
-from muntin.sql.definitions import GRAMMAR
+from muntin.sql.catalog import Catalog, Resolved
+from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope
 from muntin.sql.lowering import Lowered, add_view, lower
-from muntin.sql.ordering import refuse
+from muntin.sql.ordering import refuse_order
 from muntin.sql.outputs import HINT, shared
+from muntin.sql.reader import read, semicolons
+from muntin.sql.statements import statement
 from muntin.sql.syntax import CreateTable, CreateView, Explain, Insert, Select, Setting, Statement
 
 _SETTINGS = ("checkpoint", "trigger", "buckets")
@@ -57,15 +58,15 @@ class Definitions:
         places: Expressions by their text, with the statements that they stand in, and where.
     """
 
-    catalog: Catalog
-    settings: dict[str, str]
+    catalog: Catalog = field(default_factory=Catalog)
+    settings: dict[str, str] = field(default_factory=dict)
     places: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
     def define(self, cursor: Cursor, statement: Statement) -> bool:
         """Take a statement that defines something; whether it was one."""
         if isinstance(statement, CreateTable):
             made = table(cursor, statement)
-            self.catalog.add_table(cursor.sql, statement.span, made, statement.existing)
+            self.catalog.add_table(cursor, statement.span, made, statement.existing)
         elif isinstance(statement, CreateView):
             add_view(cursor, statement, self.catalog)
         elif isinstance(statement, Setting):
@@ -78,7 +79,7 @@ class Definitions:
         name = setting.name.lower()
         if name not in _SETTINGS:
             hint = f"the settings are {', '.join(_SETTINGS)}"
-            raise SqlError(cursor.sql, setting.name_span, f"{setting.name} isn't a setting", hint)
+            cursor.fail(setting.name_span, f"{setting.name} isn't a setting", hint)
         if name == "checkpoint":
             # Filled in when the pipeline runs, as options are.
             self.settings[name] = setting.value
@@ -86,9 +87,13 @@ class Definitions:
         value = cursor.filled(setting.value, setting.value_span)
         if name == "buckets" and not (value.isdigit() and int(value)):
             hint = "give a whole number, 1 or more"
-            raise SqlError(cursor.sql, setting.value_span, "buckets isn't a number", hint)
+            cursor.fail(setting.value_span, "buckets isn't a number", hint)
         if name == "trigger" and value.lower() != "available now":
-            _period(cursor.sql, value, setting.value_span)
+            try:
+                micros("trigger", value, zero=False)
+            except OptionError as error:
+                hint = "write for example '5 seconds', or 'available now'"
+                cursor.fail(setting.value_span, f"the trigger {error.problem}", hint)
         self.settings[name] = value
 
     @property
@@ -102,23 +107,15 @@ class Definitions:
         """Whether to read what is there now, then end."""
         return self.settings.get("trigger", "").lower() == "available now"
 
-    @property
-    def buckets(self) -> int | None:
-        """In how many shards keys are kept."""
-        return int(self.settings["buckets"]) if "buckets" in self.settings else None
-
-
-def definitions() -> Definitions:
-    """Nothing defined yet."""
-    return Definitions(Catalog(), {})
-
-
-def _period(text: str, value: str, span: Span) -> int:
-    try:
-        return micros("trigger", value, zero=False)
-    except OptionError as error:
-        hint = "write for example '5 seconds', or 'available now'"
-        raise SqlError(text, span, f"the trigger {error.problem}", hint) from error
+    def lowered(self, cursor: Cursor, select: Select) -> Lowered:
+        """A query over what is defined; it has to be one of windows, or a join."""
+        found = lower(cursor, select, self.catalog, outermost=True)
+        if isinstance(found, Resolved):
+            hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
+            cursor.fail(select.span, "this query has no windows", hint)
+        if "buckets" not in self.settings:
+            return found
+        return replace(found, query=sharded(found.query, int(self.settings["buckets"])))
 
 
 def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
@@ -143,8 +140,8 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
         >>> str(made.flows[0].query.spec.windows)
         'tumbling 10 minutes'
     """
-    statements, cursor = read(text, GRAMMAR, given)
-    made = definitions()
+    statements, cursor = read(text, statement, given)
+    made = Definitions()
     inserts: list[Insert] = []
     flows: list[Flow] = []
     for one in statements:
@@ -153,27 +150,26 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
         if not isinstance(one, Insert):
             span = one.select.span if isinstance(one, Explain) else one.span
             hint = "write INSERT INTO a_table before it, or use muntin explain or muntin sql"
-            raise SqlError(text, span, "nobody takes this query's rows", hint)
+            cursor.fail(span, "nobody takes this query's rows", hint)
         inserts.append(one)
         flows.append(_flow(cursor, one, made))
-    _check_outputs(text, inserts, flows, made.catalog.tables)
+    tables, checkpoint = made.catalog.tables, made.settings.get("checkpoint")
+    _check_outputs(cursor, inserts, flows, tables)
     if not flows:
-        end = len(text.rstrip())
         hint = "end it with INSERT INTO a_table SELECT ..."
-        raise SqlError(text, (end, end + 1), "the pipeline runs no query", hint)
-    holes = {h for t in made.catalog.tables.values() for v in t.options.values() for h in names(v)}
-    return Pipeline(
-        made.catalog.tables,
-        tuple(flows),
-        made.settings.get("checkpoint"),
-        made.trigger,
-        made.available_now,
-        frozenset(cursor.used | holes | names(made.settings.get("checkpoint", ""))),
-    )
+        cursor.fail(_end(text), "the pipeline runs no query", hint)
+    holes = {hole for t in tables.values() for value in t.options.values() for hole in names(value)}
+    asked = frozenset(cursor.used | holes | names(checkpoint or ""))
+    return Pipeline(tables, tuple(flows), checkpoint, made.trigger, made.available_now, asked)
+
+
+def _end(text: str) -> Span:
+    end = len(text.rstrip())
+    return end, end + 1
 
 
 def _check_outputs(
-    text: str, inserts: list[Insert], flows: list[Flow], tables: Mapping[str, DeclaredTable]
+    cursor: Cursor, inserts: list[Insert], flows: list[Flow], tables: Mapping[str, DeclaredTable]
 ) -> None:
     """Refuse two outputs in one table, at the second."""
     clash = shared(flows, tables)
@@ -182,41 +178,28 @@ def _check_outputs(
     second = clash[1]
     insert = inserts[second.query]
     span = insert.into_span if second.part == "into" else insert.rejected_span
-    assert span is not None
-    raise SqlError(text, span, f"{second.table} is written twice", HINT)
+    cursor.fail(span, f"{second.table} is written twice", HINT)
 
 
 def _flow(cursor: Cursor, insert: Insert, made: Definitions) -> Flow:
-    text = cursor.sql
-    lowered = _lowered(cursor, insert.select, made.catalog)
+    query, rejected = made.lowered(cursor, insert.select).query, None
     if insert.select.ordering is not None:
-        raise refuse(text, insert.select.ordering)
-    targets = [(insert.into, insert.into_span)]
-    if insert.rejected is not None and insert.rejected_span is not None:
-        targets.append((insert.rejected, insert.rejected_span))
-    for name, span in targets:
-        if name.lower() not in made.catalog.tables:
-            hint = f"write CREATE TABLE {name} WITH (connector = 'parquet', path = '...')"
-            raise SqlError(text, span, f"there is no table {name}", hint)
-    into = made.catalog.tables[insert.into.lower()].name
-    rejected = insert.rejected and made.catalog.tables[insert.rejected.lower()].name
-    written = {name.lower() for name in (into, rejected) if name is not None}
-    made.catalog.used |= written | tables_of(lowered.query)
-    return Flow(into, _with_buckets(lowered, made).query, into, rejected)
+        refuse_order(cursor, insert.select.ordering)
+    into = _target(cursor, insert.into, insert.into_span, made)
+    if insert.rejected is not None:
+        rejected = _target(cursor, insert.rejected, insert.rejected_span, made)
+    made.catalog.used |= tables_of(query)
+    return Flow(into, query, into, rejected)
 
 
-def _with_buckets(lowered: Lowered, made: Definitions) -> Lowered:
-    if made.buckets is None:
-        return lowered
-    return replace(lowered, query=sharded(lowered.query, made.buckets))
-
-
-def _lowered(cursor: Cursor, select: Select, catalog: Catalog) -> Lowered:
-    found = lower(cursor, select, catalog, outermost=True)
-    if isinstance(found, Resolved):
-        hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
-        raise SqlError(cursor.sql, select.span, "this query has no windows", hint)
-    return found
+def _target(cursor: Cursor, name: str, span: Span | None, made: Definitions) -> str:
+    """A table that is written to, by the name that it was defined under."""
+    table = made.catalog.tables.get(name.lower())
+    if table is None:
+        hint = f"write CREATE TABLE {name} WITH (connector = 'parquet', path = '...')"
+        cursor.fail(span, f"there is no table {name}", hint)
+    made.catalog.used.add(name.lower())
+    return table.name
 
 
 def question(
@@ -227,30 +210,29 @@ def question(
     Raises:
         SqlError: When there is none, or it can't be run, at the place.
     """
-    statements, cursor = read(text, GRAMMAR, given)
-    made = made or definitions()
+    statements, cursor = read(text, statement, given)
+    made = made or Definitions()
     asked: Select | None = None
     explain: Span | None = None
     for one in statements:
         if asked is not None:
             hint = "ask one query at a time, as the last statement"
-            raise SqlError(text, asked.span, "another statement follows this query", hint)
+            cursor.fail(asked.span, "another statement follows this query", hint)
         if made.define(cursor, one):
             continue
         if isinstance(one, Insert):
             hint = "ask with SELECT, and start() it with a sink; or run it with muntin run"
-            raise SqlError(text, one.into_span, "INSERT INTO starts a query", hint)
+            cursor.fail(one.into_span, "INSERT INTO starts a query", hint)
         asked = one
         if isinstance(one, Explain):
             asked, explain = one.select, one.span
     if asked is None:
-        end = len(text.rstrip())
-        raise SqlError(text, (end, end + 1), "no query is asked", "end with SELECT ... FROM ...")
-    lowered = _with_buckets(_lowered(cursor, asked, made.catalog), made)
+        cursor.fail(_end(text), "no query is asked", "end with SELECT ... FROM ...")
+    lowered = made.lowered(cursor, asked)
     if asked.ordering is not None:
         known = map(made.catalog.tables.get, tables_of(lowered.query))
         if any(table is not None and table.stream for table in known):
-            raise refuse(text, asked.ordering)
+            refuse_order(cursor, asked.ordering)
     return Question(text, lowered, made.catalog.tables, explain, made.places)
 
 
@@ -260,7 +242,7 @@ def step(text: str, made: Definitions, given: Mapping[str, str] | None = None) -
     Returns:
         The query, where it is one; ``None`` where something was defined.
     """
-    statements, cursor = read(text, GRAMMAR, given)
+    statements, cursor = read(text, statement, given)
     if not any(isinstance(one, Select | Explain | Insert) for one in statements):
         for one in statements:
             made.define(cursor, one)
@@ -292,21 +274,20 @@ def table(cursor: Cursor, made: CreateTable) -> DeclaredTable:
     connector = options.pop("connector", None)
     if connector is None:
         hint = "add connector = 'parquet', or csv, json, kafka, rate, ..."
-        raise SqlError(cursor.sql, made.span, f"{made.name} has no connector", hint)
+        cursor.fail(made.span, f"{made.name} has no connector", hint)
     connector = cursor.filled(connector, made.spans["connector"])
     mode = options.pop("mode", "stream")
     if mode not in ("stream", "batch"):
         hint = "write 'stream' or 'batch'"
-        raise SqlError(cursor.sql, made.spans["mode"], f"mode {mode!r} isn't known", hint)
-    marks = Marks(offset=made.offset, clock=made.clock)
+        cursor.fail(made.spans["mode"], f"mode {mode!r} isn't known", hint)
     scope = Scope(cursor, frozenset({made.name.lower()}))
-    ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in made.columns)
+    ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in made.columns)
     return DeclaredTable(
         made.name,
         connector,
         ddl or None,
         tuple(Column(name, scope.plain(node)) for name, node in made.computed),
         options,
-        marks if made.watermark is None else with_watermark(marks, made.watermark),
+        made.marks,
         mode == "stream",
     )

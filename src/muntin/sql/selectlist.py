@@ -14,7 +14,7 @@ from muntin.model.pipeline import Column, quoted
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
 from muntin.sql.cursor import Span
-from muntin.sql.expressions import Scope, Swaps, apart, normal
+from muntin.sql.expressions import Scope, apart, normal
 from muntin.sql.syntax import Item, Select
 from muntin.sql.windowcalls import Meant
 
@@ -41,7 +41,7 @@ class SelectList(ABC):
         """Add a key, under the name that the select list gives it."""
         node = node.unnest()
         text, meant = self.scope.plain(node), normal(node, self.scope)
-        own = self.scope.own(node) if isinstance(node, exp.Column) else None
+        own = self.scope.own(node)
         # A field of a struct is called as Spark calls it.
         name = own or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
         for item in self.select.items:
@@ -76,19 +76,11 @@ class SelectList(ABC):
 
     def over_results(self, node: exp.Expr) -> str:
         """An expression over results: keys, aggregates and all else by their names there."""
-        swaps: Swaps = {}
-        self._swap(node, swaps)
-        return self.scope.rendered(node, swaps)
+        return self.scope.rewritten(node, self._named_in_results)
 
-    def _swap(self, node: exp.Expr, swaps: Swaps) -> None:
+    def _named_in_results(self, node: exp.Expr) -> str | None:
         key = self.key_of(node)
-        named = self._named_there(node) if key is None else quoted(key)
-        if named is not None:
-            swaps[self.scope.standing(node)] = named
-            return
-        for child in node.iter_expressions():
-            if isinstance(child, exp.Expr):
-                self._swap(child, swaps)
+        return self._named_there(node) if key is None else quoted(key)
 
     @abstractmethod
     def _named_there(self, node: exp.Expr) -> str | None:
@@ -143,6 +135,19 @@ class SelectList(ABC):
         whole = complete(self.outputs, identity)
         plain = all(column.bare for column in whole) and self.having is None
         return None if plain and [c.name for c in whole] == default else whole
+
+
+def item_at(scope: Scope, select: Select, node: exp.Expr) -> Item | None:
+    """The item that a number in ``GROUP BY`` or ``ORDER BY`` means; of all else there is none."""
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return None
+    place = int(node.name) if node.name.isdigit() else 0
+    if not 1 <= place <= len(select.items):
+        hint = f"give a number from 1 to {len(select.items)}, or a column"
+        scope.fail(scope.span(node), f"there is no column {node.name}", hint)
+    if any(item.scalar is None for item in select.items):
+        scope.fail(scope.span(node), "* isn't one column", "name the columns")
+    return select.items[place - 1]
 
 
 def complete(outputs: Sequence[Column], identity: Sequence[str]) -> tuple[Column, ...]:

@@ -7,9 +7,13 @@ from typing import Literal
 
 from sqlglot import exp
 
+from muntin.model.inputs import Marks
+from muntin.model.pipeline import Values
 from muntin.model.policies import Fill, Policy
 from muntin.sql.cursor import Span
 from muntin.sql.lengths import Length
+
+ArgumentKind = Literal["table", "columns", "length", "text", "scalar"]
 
 
 @dataclass(frozen=True)
@@ -17,15 +21,14 @@ class Argument:
     """One argument of a window call.
 
     Attributes:
-        kind: ``table``, ``columns`` (a descriptor), ``length``, ``text``, ``moment`` (a timestamp)
-            or ``scalar``.
+        kind: ``table``, ``columns`` (a descriptor), ``length``, ``text`` or ``scalar``.
         value: What it is.
         span: Where it stands.
         label: Its name, in capitals, where it was given by name.
         partition: The columns of ``TABLE t PARTITION BY ...``.
     """
 
-    kind: Literal["table", "columns", "length", "text", "moment", "scalar"]
+    kind: ArgumentKind
     value: object
     span: Span
     label: str | None = None
@@ -42,26 +45,12 @@ class WindowCall:
 
 
 @dataclass(frozen=True)
-class ValuesClause:
-    """``(VALUES (1, 'a'), (2, 'b')) AS t(id, name)``.
-
-    Attributes:
-        text: The rows, as they were written.
-        columns: What they are called, where it is said.
-    """
-
-    text: str
-    columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class WindowClause:
     """``WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 7 DAYS, GRACE PERIOD 10 MINUTES)``."""
 
     call: WindowCall
     grace: Length | None
     retention: Length | None
-    span: Span
 
 
 @dataclass(frozen=True)
@@ -85,10 +74,7 @@ class WithinClause:
 class Watermark:
     """``WATERMARK FOR ts AS ts - INTERVAL ...`` or ``WATERMARK ts DELAY OF INTERVAL ...``."""
 
-    column: str
-    lateness: int
-    ahead: int | None
-    idle: int | None
+    marks: Marks
     span: Span
 
 
@@ -111,6 +97,11 @@ class Source:
     span: Span
     offset: tuple[str, str] | None = None
     as_of: exp.Expr | None = None
+
+    @property
+    def name(self) -> str:
+        """What its columns may be qualified by."""
+        return self.alias or str(self.item).rpartition(".")[2]
 
 
 @dataclass(frozen=True)
@@ -239,9 +230,7 @@ class CreateTable:
     name: str
     columns: tuple[tuple[str, str], ...]
     computed: tuple[tuple[str, exp.Expr], ...]
-    watermark: Watermark | None
-    offset: tuple[str, str] | None
-    clock: str | None
+    marks: Marks
     options: dict[str, str] = field(hash=False)
     spans: dict[str, Span] = field(hash=False)
     span: Span
@@ -280,5 +269,5 @@ class Explain:
 Statement = Select | CreateView | CreateTable | Insert | Setting | Explain
 
 
-TableItem = str | Select | ValuesClause
+TableItem = str | Select | Values
 """A table by its name, a query, or rows."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from muntin.model.pipeline import Marks, Union
+from muntin.model.inputs import Marks
+from muntin.model.pipeline import Union
 from muntin.sql.catalog import Resolved
 from muntin.sql.cursor import Cursor
 from muntin.sql.lookups import is_input

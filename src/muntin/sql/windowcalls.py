@@ -9,18 +9,21 @@ from typing import Any, NoReturn
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.model import cumulating, days, sessions
-from muntin.model import windows as model
 from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, phrase
+from muntin.model.cumulating import cumulating
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.kinds import Kind
-from muntin.model.months import in_months, months
+from muntin.model.kinds import Kind, of_size
 from muntin.model.pipeline import Expression
+from muntin.model.sessions import session
 from muntin.sql import lengths
-from muntin.sql.cursor import BOUNDS, Cursor, Span, span_of
+from muntin.sql.cursor import Cursor, Span, span_of
 from muntin.sql.lengths import Length
-from muntin.sql.syntax import Argument, Select, WindowCall
+from muntin.sql.syntax import Argument, ArgumentKind, Select, WindowCall
 
+KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+ROUNDINGS = ("FLOOR", "CEIL")
+BOUND_CALLS = tuple(f"{kind}_{end}" for kind in KINDS for end in ("START", "END", "ROWTIME"))
+SPARK = ("WINDOW", "SESSION_WINDOW")
 FORMS = {
     "TUMBLE": "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' MINUTE)",
     "HOP": "HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '1' HOUR), slide then size",
@@ -85,40 +88,39 @@ def _form(name: str) -> str:
     return FORMS[name if name in FORMS else name.rpartition("_")[0]]
 
 
-def _argument(
-    cursor: Cursor, name: str, query: Callable[[Cursor], Select] | None = None
-) -> Argument:
-    start, label = cursor.here, None
-    if cursor.second == "=>":
-        label = _label(cursor, name)
+def _argument(cursor: Cursor, name: str, query: Callable[[Cursor], Select] | None) -> Argument:
+    start = cursor.here
+    label = _label(cursor, name) if cursor.second == "=>" else None
+    kind, value = _value(cursor, name, label, query)
+    partition = _partition(cursor) if kind == "table" else ()
+    return Argument(kind, value, cursor.since(start), label, partition)
+
+
+def _value(
+    cursor: Cursor, name: str, label: str | None, query: Callable[[Cursor], Select] | None
+) -> tuple[ArgumentKind, object]:
     inner = cursor.sees_kind(TokenType.L_PAREN) and cursor.second in ("SELECT", "WITH")
     if cursor.takes("TABLE") or (inner and query is not None):
-        table: str | Select
-        if query is not None and cursor.takes_kind(TokenType.L_PAREN):
-            table = query(cursor)
-            cursor.closes("the query")
-        else:
-            table, _ = cursor.name("a table")
-        partition = _partition(cursor)
-        return Argument("table", table, cursor.since(start), label, partition)
+        if query is None or not cursor.takes_kind(TokenType.L_PAREN):
+            return "table", cursor.name("a table")[0]
+        table = query(cursor)
+        cursor.closes("the query")
+        return "table", table
     if cursor.sees("DESCRIPTOR", "("):
-        return Argument("columns", _descriptor(cursor), cursor.since(start), label)
-    if cursor.sees_kind(TokenType.STRING) and label in ("ZONE", "CLOSED", "ORIGIN"):
-        text, span = cursor.text(str(label).lower())
-        return Argument("text", cursor.filled(text, span), span, label)
-    if label == "ORIGIN" and cursor.takes("TIMESTAMP"):
-        text, span = cursor.text("origin")
-        return Argument("moment", cursor.filled(text, span), cursor.since(start), label)
+        return "columns", _descriptor(cursor)
+    timed = label == "ORIGIN" and cursor.takes("TIMESTAMP")
+    if timed or (cursor.sees_kind(TokenType.STRING) and label in ("ZONE", "CLOSED", "ORIGIN")):
+        return "text", cursor.filled(*cursor.text(str(label).lower()))
     if cursor.word == "TIME" and cursor.second[:1].isdigit():
-        return Argument("length", lengths.clock(cursor), cursor.since(start), label)
+        return "length", lengths.clock(cursor)
     if lengths.starts(cursor):
-        return Argument("length", lengths.length(cursor, months=True), cursor.since(start), label)
+        return "length", lengths.length(cursor, months=True)
     scalar = cursor.scalar(f"an argument of {name}")
-    timed = isinstance(scalar, exp.Anonymous) and scalar.name.lower() == "window_time"
-    if timed and len(scalar.expressions) == 1 and isinstance(scalar.expressions[0], exp.Column):
+    last = isinstance(scalar, exp.Anonymous) and scalar.name.lower() == "window_time"
+    if last and len(scalar.expressions) == 1 and isinstance(scalar.expressions[0], exp.Column):
         # Windows over windows go by their last moments, whether or not that is said.
         scalar = scalar.expressions[0]
-    return Argument("scalar", scalar, cursor.since(start), label)
+    return "scalar", scalar
 
 
 def _partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
@@ -150,17 +152,9 @@ def _descriptor(cursor: Cursor) -> tuple[str, ...]:
     if cursor.sees("PROCTIME", "("):
         hint = "window (SELECT *, current_timestamp() AS at FROM t) by at"
         cursor.fail(None, "PROCTIME() is no column", hint)
-    names = cursor.several(lambda: _path(cursor))
+    names = cursor.several(lambda: cursor.path("a column"))
     cursor.closes("DESCRIPTOR", "write DESCRIPTOR(ts)")
     return tuple(names)
-
-
-def _path(cursor: Cursor) -> str:
-    """A column, or a field of a struct: ``event.at``."""
-    found = cursor.name("a column")[0]
-    while cursor.takes_kind(TokenType.DOT):
-        found += f".{cursor.name('a field')[0]}"
-    return found
 
 
 @dataclass(frozen=True)
@@ -186,9 +180,9 @@ class Meant:
 
 def meaning(text: str, call: WindowCall, qualifiers: Collection[str] = ()) -> Meant:
     """The windows that a call means; columns may be named with some qualifiers before them."""
-    name = call.name.rpartition("_")[0] if call.name in BOUNDS else call.name
+    name = call.name.rpartition("_")[0] if call.name in BOUND_CALLS else call.name
     placed = _Placed(text, name, call)
-    table = placed.of("DATA")
+    table = placed.by_label.get("DATA")
     time, offset = placed.axis_columns()
     first, _, rest = (time or "").partition(".")
     if rest and first.lower() in qualifiers:
@@ -201,7 +195,8 @@ def meaning(text: str, call: WindowCall, qualifiers: Collection[str] = ()) -> Me
         windows = placed.windows()
     except OptionError as error:
         where = spans.get(error.option, call.span)
-        raise SqlError(text, where, placed.problem(error), error.hint) from error
+        problem = f"{error.option} {error.problem}"
+        raise SqlError(text, where, problem, error.hint) from error
     if windows.axis == "time" and offset is not None:
         placed.refuse("TIMECOL", "names two columns", "write DESCRIPTOR(ts)")
     if windows.axis == "time" and time is None:
@@ -231,6 +226,8 @@ class _Placed:
             if label in self.by_label:
                 self._fail(argument.span, f"{label} is given twice", f"write {FORMS[name]}")
             self._check(label, argument)
+            if label in table and argument.kind == "scalar":
+                argument = replace(argument, value=self._column(label, argument))
             self.by_label[label] = argument
 
     def _place(self, argument: Argument, places: list[str]) -> str:
@@ -238,12 +235,10 @@ class _Placed:
             return "DATA"
         if argument.kind == "columns":
             return "TIMECOL"
-        if argument.kind == "scalar" and not {"TIMECOL"} & self.by_label.keys():
-            found = argument.value
-            if isinstance(found, exp.Expr) and "DATA" not in self.by_label:
-                # FROM TUMBLE(t, DESCRIPTOR(ts), ...) names the table so.
-                later = any(a.kind == "columns" for a in self.call.arguments)
-                return "DATA" if later else "TIMECOL"
+        if argument.kind == "scalar" and not {"DATA", "TIMECOL"} & self.by_label.keys():
+            # FROM TUMBLE(t, DESCRIPTOR(ts), ...) names the table so.
+            later = any(a.kind == "columns" for a in self.call.arguments)
+            return "DATA" if later else "TIMECOL"
         own_gap = self.name == "SESSION_WINDOW" and places == ["GAP"]
         if (argument.kind == "scalar" and not own_gap) or not places:
             self._fail(argument.span, f"{self.name} can't take this", f"write {FORMS[self.name]}")
@@ -273,54 +268,38 @@ class _Placed:
         found = self.by_label.get(label)
         self._fail(found.span if found else self.call.span, problem, hint)
 
-    def of(self, label: str) -> Argument | None:
-        """An argument by its name; the table also where it was written as a column."""
-        found = self.by_label.get(label)
-        if found is not None and found.kind == "scalar":
-            return replace(found, value=self._column(found))
-        return found
-
-    def _column(self, argument: Argument) -> str:
+    def _column(self, label: str, argument: Argument) -> str | tuple[str, ...]:
+        """The table, or the time, that was written as a column."""
         node = argument.value
         if not isinstance(node, exp.Column):
             hint = "compute it first: WITH v AS (SELECT *, ... AS at FROM t), and name at here"
             self._fail(argument.span, "this isn't a column", hint)
-        assert isinstance(node, exp.Column)
-        return ".".join(part.name for part in node.parts)
+        name = ".".join(part.name for part in node.parts)
+        return name if label == "DATA" else (name,)
 
     def axis_columns(self) -> tuple[str | None, tuple[str, str] | None]:
         """The event-time column, or the columns of partition and offset."""
-        found = self.of("TIMECOL")
-        if found is None:
-            return None, None
-        if isinstance(found.value, str):
-            return found.value, None
-        assert isinstance(found.value, tuple)
-        if len(found.value) == 2:
-            return None, (found.value[0], found.value[1])
-        if len(found.value) > 2:
+        found = self.by_label.get("TIMECOL")
+        names: Any = () if found is None else found.value
+        if len(names) > 2:
             self.refuse("TIMECOL", "names too many columns", "write DESCRIPTOR(ts)")
-        return found.value[0], None
+        if len(names) == 2:
+            return None, (names[0], names[1])
+        return (names[0] if names else None), None
 
     def length(self, label: str) -> Any:
         """A length as the model takes it."""
         found = self.by_label.get(label)
         if found is None:
-            self._fail(self.call.span, f"{self.name} has no {label.lower()}", f"write {self.form}")
-        assert found is not None
-        assert isinstance(found.value, Length)
-        if found.value.value == 0:
+            hint = f"write {FORMS[self.name]}"
+            self._fail(self.call.span, f"{self.name} has no {label.lower()}", hint)
+        length = found.value
+        assert isinstance(length, Length)
+        if length.value == 0:
             self._fail(found.span, f"{label.lower()} is zero", "give more than nothing")
-        if found.value.axis == "rows":
-            return Rows(found.value.value)
-        if found.value.axis == "months":
-            return found.value.said
-        return phrase(found.value.value)
-
-    @property
-    def form(self) -> str:
-        """How the function is written."""
-        return FORMS[self.name]
+        if length.axis == "months":
+            return f"{length.value} months"
+        return Rows(length.value) if length.axis == "rows" else phrase(length.value)
 
     def origin(self) -> int:
         """Where some window starts."""
@@ -345,32 +324,19 @@ class _Placed:
             ends: Any = "both" if closed is None else closed.value
             gap = self.by_label.get("GAP")
             if gap is not None and gap.kind == "scalar":
-                return sessions.session(by=Expression(self.text[slice(*gap.span)]), closed=ends)
-            return sessions.session(self.length("GAP"), closed=ends)
+                return session(by=Expression(self.text[slice(*gap.span)]), closed=ends)
+            return session(self.length("GAP"), closed=ends)
         zone = self.by_label.get("ZONE")
         size, origin = self.length("SIZE"), self.origin()
         if self.name == "CUMULATE":
-            return cumulating.cumulating(size, self.length("STEP"), origin=origin)
+            return cumulating(size, self.length("STEP"), origin=origin)
         slide = self.length("SLIDE") if self.name == "HOP" or "SLIDE" in self.by_label else None
-        if in_months(size) is not None:
-            named = None if zone is None else str(zone.value)
-            return months(size, named, slide=slide, origin=origin)
-        if zone is not None:
-            return days.days(size, str(zone.value), slide=slide, origin=origin)
-        if slide is None:
-            return model.tumbling(size, origin=origin)
-        return model.hopping(size, slide, origin=origin)
-
-    def problem(self, error: OptionError) -> str:
-        """What is wrong, in a sentence that names the option."""
-        return f"{error.option} {error.problem}"
+        named = None if zone is None else str(zone.value)
+        return of_size(size, slide, zone=named, origin=origin)
 
 
 def same_call(one: WindowCall, other: WindowCall, text: str, qualifiers: Collection[str]) -> bool:
     """Whether two calls mean the same windows over the same column, whatever bound they ask for."""
-    first, second = meaning(text, one, qualifiers), meaning(text, other, qualifiers)
-    return (first.windows, first.time, first.offset) == (
-        second.windows,
-        second.time,
-        second.offset,
-    )
+    both = (meaning(text, call, qualifiers) for call in (one, other))
+    first, second = ((meant.windows, meant.time, meant.offset) for meant in both)
+    return first == second

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Duration, Length, micros
+from muntin.model.axis import Duration, Length
 from muntin.model.errors import OptionError
+from muntin.model.inputs import Marks
 from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout
 from muntin.model.sentence import Sentence, joined
 from muntin.model.spec import Nulls, WindowSpec
@@ -80,11 +81,7 @@ def windowed(
     keys = (key,) if isinstance(key, str) else tuple(key)
     return Windowed(
         _keys=keys,
-        _time=time,
-        _lateness=micros("lateness", lateness),
-        _max_ahead=None if max_ahead is None else micros("max_ahead", max_ahead),
-        _idle=None if idle is None else micros("idle", idle, zero=False),
-        _offset=offset,
+        _marks=Marks.given(time, lateness, max_ahead, offset, idle),
         _nulls=nulls,
     )
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from muntin.model.errors import OptionError, StateCorruptedError
-from muntin.model.kinds import KINDS
+from muntin.model.json_dataclass import value_of
+from muntin.model.kinds import Kind
 from muntin.state.blobs import ReadBlobs
 from muntin.state.manifest import loads
 from muntin.tables import packed
@@ -145,7 +146,7 @@ def spec_of(
             value_type or PLAIN.get(spec.get("value_type", "")),
             PLAIN.get(spec.get("key_type", "")),
             spec["sets"],
-            None if windows is None else KINDS.read(windows),  # type: ignore[arg-type]
+            value_of(Kind | None, windows),
             spec["expires"],
             key_index=True,
         )

@@ -13,7 +13,8 @@ from muntin.model.axis import phrase
 from muntin.model.bounds import placed
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.facts import Fact, differences
-from muntin.model.kinds import KINDS
+from muntin.model.json_dataclass import value_of
+from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
 from muntin.tables import packed
@@ -136,7 +137,7 @@ class TableSpec:
 
 def facts(stored: Mapping[str, Any]) -> dict[str, Fact]:
     """What stored values depend on, by name."""
-    windows = None if stored["windows"] is None else KINDS.read(stored["windows"])
+    windows = value_of(Kind | None, stored["windows"])
     found = {
         "windows": Fact(windows, "whole table" if windows is None else placed(windows)),
         "values": Fact(stored["sets"], "sets" if stored["sets"] else "values"),

@@ -5,7 +5,6 @@ import operator
 import pytest
 
 from muntin.model import aggregates
-from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.shapes import Shape
@@ -133,4 +132,4 @@ def test_what_top_k_orders_by():
     with pytest.raises(OptionError, match="orders by nothing"):
         aggregates.top_k("v", 2, ascending=[])
     with pytest.raises(OptionError, match="orders the fields of a column of type long"):
-        check(aggregates.top_k("v", 2, ascending=[True]), {"v": Shape("long", "integer")})
+        aggregates.top_k("v", 2, ascending=[True]).check({"v": Shape("long", "integer")})

@@ -95,7 +95,7 @@ def query(windows: Shifts) -> WindowSpec:
     aggs = {"n": aggregates.count(), "sum": aggregates.sum("v"), "mode": aggregates.mode("v")}
     firing = Firing(early=Each(), late=Each(), grace=5, retention=9)
     types = {"k": "string", "v": "long"}
-    return WindowSpec(("k",), "t", windows, aggs, firing, lateness=3, types=types)
+    return WindowSpec(("k",), "t", windows, aggs, firing=firing, lateness=3, types=types)
 
 
 MESSAGES = st.lists(

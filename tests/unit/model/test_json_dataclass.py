@@ -15,10 +15,10 @@ from muntin.model.bounds import Bound, Joint, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.joins import HOWS, JoinSpec, Side
-from muntin.model.json_dataclass import JsonDataclass
-from muntin.model.kinds import KINDS, Kind
+from muntin.model.json_dataclass import JsonDataclass, value_of
+from muntin.model.kinds import Kind
 from muntin.model.months import Months
-from muntin.model.policies import POLICIES, Each, Every, EveryRows, Firing
+from muntin.model.policies import Each, Every, EveryRows, Firing, Policy
 from muntin.model.recall import recalled
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
@@ -90,13 +90,13 @@ def queries(draw: Any) -> WindowSpec:
         draw(NAMES) if axis == "time" else None,
         draw(kinds(axis)),
         draw(st.dictionaries(NAMED.filter(lambda n: n not in keys), AGGREGATES, max_size=4)),
-        draw(firings(draw(st.integers(0, 10)), POLICY)),
-        draw(st.integers(0, 10**12)) if axis == "time" else 0,
-        draw(st.none() | LENGTHS),
-        draw(TYPES),
-        draw(st.none() | st.integers(1, 500)),
-        offset,
-        draw(ZONES),
+        firing=draw(firings(draw(st.integers(0, 10)), POLICY)),
+        lateness=draw(st.integers(0, 10**12)) if axis == "time" else 0,
+        max_ahead=draw(st.none() | LENGTHS),
+        types=draw(TYPES),
+        buckets=draw(st.none() | st.integers(1, 500)),
+        offset=offset,
+        zone=draw(ZONES),
     )
 
 
@@ -118,12 +118,12 @@ def joins(draw: Any) -> JoinSpec:
             tuple(draw(st.lists(NAMES, min_size=count, max_size=count))),
             draw(NAMES) if axis == "time" else None,
             draw(st.none() | kinds(axis)),
-            Firing(draw(policy), draw(policy), grace, kept),
-            draw(st.integers(0, 10**12)) if axis == "time" else 0,
-            draw(st.none() | LENGTHS),
-            draw(st.tuples(NAMES, NAMES)) if axis == "rows" else None,
-            draw(TYPES),
-            draw(ZONES),
+            firing=Firing(draw(policy), draw(policy), grace, kept),
+            lateness=draw(st.integers(0, 10**12)) if axis == "time" else 0,
+            max_ahead=draw(st.none() | LENGTHS),
+            offset=draw(st.tuples(NAMES, NAMES)) if axis == "rows" else None,
+            types=draw(TYPES),
+            zone=draw(ZONES),
         )
 
     layout = draw(st.sampled_from([None, "time"]))
@@ -151,13 +151,13 @@ def test_a_query_is_read_back_as_it_was(spec: WindowSpec | JoinSpec) -> None:
 
 @given(kind=kinds("time") | kinds("rows"), policy=POLICY)
 def test_what_a_query_is_made_of_is_read_back(kind: Kind, policy: Any) -> None:
-    assert KINDS.read(through_json(kind)) == kind
-    assert POLICIES.read(through_json(policy)) == policy
+    assert value_of(Kind, through_json(kind)) == kind
+    assert value_of(Policy, through_json(policy)) == policy
 
 
 def test_a_query_says_in_plain_words_what_it_stores() -> None:
     spec = WindowSpec(
-        ("k",), "at", Windows(10, 5), {"n": a.arg_max("x", "y, z")}, Firing(Every(7)),
+        ("k",), "at", Windows(10, 5), {"n": a.arg_max("x", "y, z")}, firing=Firing(Every(7)),
         types={"k": "String"},
     )  # fmt: skip
     assert spec.to_dict() == {
@@ -209,4 +209,4 @@ def test_what_was_added_to_the_model_since_has_its_default() -> None:
 )
 def test_nothing_is_guessed(stored: dict[str, Any]) -> None:
     with pytest.raises((KeyError, TypeError)):
-        KINDS.read(stored)
+        value_of(Kind, stored)

@@ -7,7 +7,8 @@ from tests.unit.sql.twins import joined, lowered
 
 from muntin.model.joins import Within
 from muntin.model.pipeline import Derived, Joining, Windowing, tables_of
-from muntin.sql.catalog import end_of
+from muntin.sql.catalog import bound_of
+from muntin.sql.selectlist import END
 
 WINDOWS = "SELECT k, window_start, window_end, count(*) AS n FROM TABLE(TUMBLE({}, 1 MINUTE)) "
 BY = "GROUP BY k, window_start, window_end"
@@ -60,9 +61,9 @@ def test_windows_over_pairs_of_windows():
 
 def test_where_the_ends_of_windows_are():
     made = lowered(INNER)
-    assert end_of(made) == "window_end"
-    assert end_of(Derived(made)) == "window_end"
-    assert end_of(lowered("SELECT count(*) AS n FROM t GROUP BY TUMBLE(3 ROWS)")) is None
+    assert bound_of(made, END) == END
+    assert bound_of(Derived(made), END) == END
+    assert bound_of(lowered("SELECT count(*) AS n FROM t GROUP BY TUMBLE(3 ROWS)"), END) is None
     one = joined(f"SELECT a.k FROM ({INNER}) a JOIN ({INNER}) b USING (k, window_end)")
-    assert end_of(one) is None
-    assert end_of(Derived(one)) is None
+    assert bound_of(one, END) is None
+    assert bound_of(Derived(one), END) is None

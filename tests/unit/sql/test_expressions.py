@@ -8,9 +8,9 @@ from tests.unit.sql.twins import lowered, refused
 
 from muntin.model import aggregates as agg
 from muntin.model.pipeline import Column, Expression
-from muntin.sql.cursor import Grammar, read
 from muntin.sql.door import aggregate
 from muntin.sql.expressions import Scope, walk
+from muntin.sql.reader import read
 
 BOUNDS = "window_start, window_end"
 HOUR = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
@@ -161,9 +161,8 @@ def test_a_key_within_its_own_negation_is_not_taken_for_it(key: str, item: str, 
 
 
 def test_what_isnt_the_same_by_itself_is_refused() -> None:
-    [node], cursor = read("a NOT IN (1)", Grammar(lambda c: c.scalar("x"), None, None, None))  # type: ignore[arg-type]
+    [node], cursor = read("a NOT IN (1)", lambda c: c.scalar("x"))
     inner = next(part for part in walk(node) if isinstance(part, exp.In))
-    assert cursor.standing(node) == (0, 12)
-    assert cursor.standing(inner) is None
+    assert Scope(cursor).standing(node) == (0, 12)
     with pytest.raises(Exception, match="can't be separated"):
-        Scope(cursor, frozenset()).plain(inner)
+        Scope(cursor).plain(inner)

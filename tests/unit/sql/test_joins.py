@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.sql.twins import joined, refused
 
+from muntin.model.inputs import AHEAD
 from muntin.model.joins import JoinSpec, Side, Within, bound_of
-from muntin.model.pipeline import AHEAD, Column
+from muntin.model.pipeline import Column
 from muntin.model.policies import Each, Every, Firing
 
 ROWS = (
@@ -72,8 +73,8 @@ def test_both_sides_may_have_windows_and_watermarks():
            EMIT EARLY EVERY 1 SECOND GRACE 1 HOUR"""
     )
     said = Firing(Every(1_000_000), Each(), 3_600_000_000, 3_600_000_000)
-    left = Side(("k", "m"), "ts", None, said, 60_000_000, AHEAD)
-    right = Side(("key", "n"), "at", None, said, 5_000_000, None)
+    left = Side(("k", "m"), "ts", firing=said, lateness=60_000_000, max_ahead=AHEAD)
+    right = Side(("key", "n"), "at", firing=said, lateness=5_000_000)
     assert found.spec == JoinSpec(left, right, Within(600_000_000, 0))
     assert found.where == "__muntin_left.x > __muntin_right.x"
     assert found.columns == (Column("s", "__muntin_left.x + __muntin_right.x"),)

@@ -25,7 +25,6 @@ from muntin.engine.aggregates.numeric import FloatSum, IntegerSum, MessageCount,
 from muntin.engine.aggregates.own import Apply, User
 from muntin.engine.aggregates.sketches import Distinct, Quantile
 from muntin.engine.dtypes import shape_of
-from muntin.model.accepted import check
 from muntin.model.aggregates import Aggregate
 from muntin.model.spec import WindowSpec
 
@@ -113,7 +112,7 @@ def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
     Raises:
         OptionError: When a column has a type that the aggregate can't take.
     """
-    check(aggregate, {str(name): shape_of(schema[name]) for name in aggregate.columns})
+    aggregate.check({str(name): shape_of(schema[name]) for name in aggregate.columns})
     bound, entry = BoundAggregate(index, aggregate, schema), aggregate.entry
     if entry.kind in _ALGEBRAS:
         return _ALGEBRAS[entry.kind](bound)

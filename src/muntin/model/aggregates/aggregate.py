@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.model.aggregates.entry import ENTRIES, Entry
+from muntin.model.errors import OptionError
 from muntin.model.facts import named
-from muntin.model.json_dataclass import JsonDataclass, read_by
-
-
-def _pairs(stored: Iterable[Sequence[Any]]) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, value) for name, value in stored)
+from muntin.model.json_dataclass import JsonDataclass
+from muntin.model.shapes import ORDER, Shape
 
 
 def _unknown(rows: list[dict[str, Any]]) -> Any:
@@ -28,7 +26,7 @@ class RowsFunction(JsonDataclass):
         function: ``list of rows -> result``; a row is a dictionary of the columns.
     """
 
-    columns: tuple[str, ...] = field(metadata=read_by(tuple))
+    columns: tuple[str, ...]
     function: Callable[[list[dict[str, Any]]], Any] = field(default=_unknown, compare=False)
 
 
@@ -48,9 +46,9 @@ class Aggregate(JsonDataclass):
     kind: str
     column: Any = None
     by: Any = None
-    options: tuple[tuple[str, Any], ...] = field(default=(), metadata=read_by(_pairs))
+    options: tuple[tuple[str, Any], ...] = ()
     functions: UserFunctions | None = field(default=None, compare=False)
-    rows: RowsFunction | None = field(default=None, metadata=read_by(RowsFunction.from_dict))
+    rows: RowsFunction | None = None
 
     @property
     def entry(self) -> Entry:
@@ -66,6 +64,32 @@ class Aggregate(JsonDataclass):
         """The columns that it reads."""
         own = tuple(c for c in (self.column, self.by) if c is not None)
         return own + (self.rows.columns if self.rows else ())
+
+    def check(self, shapes: Mapping[str, Shape], words: str | None = None) -> None:
+        """Refuse columns of types that it can't take: one question, which every door asks.
+
+        What is taken has the value that Spark SQL gives, or the one that ``docs/windows.md`` names
+        where the two differ on purpose.
+
+        Args:
+            shapes: The types of columns by name, of those that it reads at least.
+            words: The aggregate in the user's words, where its columns were named anew.
+
+        Example:
+            >>> Aggregate("max", "name").check({"name": Shape("string", "string")})
+        """
+        asked = [(column, self.entry.accepts) for column in self.columns]
+        if self.by is not None:
+            asked[1] = (self.by, ORDER)
+        for column, rule in asked:
+            shape = shapes[str(column)]
+            if not rule.accepts(shape):
+                problem = f"reads a column of type {shape.text}"
+                raise OptionError("agg", words or str(self), problem, rule.hint_for(shape))
+            if shape.family != "struct" and "fields" in dict(self.options):
+                hint = "give a struct of them, or True or False for ascending"
+                problem = f"orders the fields of a column of type {shape.text}"
+                raise OptionError("agg", words or str(self), problem, hint)
 
     def __str__(self) -> str:
         inside = [named(c) if isinstance(c, str) else str(c) for c in self.columns] + [

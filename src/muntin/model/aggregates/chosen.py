@@ -37,73 +37,49 @@ def _at_the_end(agg: Aggregate, rows: list[tuple[Any, Any]]) -> Any:
     return pick(tied, key=rank) if tied else None
 
 
-@_least_or_greatest(
-    sql=Sql(("MIN",)),
-    value=lambda values, agg: builtins.min(values, key=rank),
-)
+@_least_or_greatest(sql=Sql(("MIN",)), value=lambda values, agg: builtins.min(values, key=rank))
 def min(column: Any) -> Aggregate:
     """The least value of any type but maps; as in Spark, NaN is greater than every number."""
     return Aggregate("min", column)
 
 
-@_least_or_greatest(
-    sql=Sql(("MAX",)),
-    value=lambda values, agg: builtins.max(values, key=rank),
-)
+@_least_or_greatest(sql=Sql(("MAX",)), value=lambda values, agg: builtins.max(values, key=rank))
 def max(column: Any) -> Aggregate:
     """The greatest value of any type but maps; as in Spark, NaN is greater than every number."""
     return Aggregate("max", column)
 
 
-@_of_a_message(
-    sql=Sql(("FIRST", "FIRST_VALUE", "ANY_VALUE")),
-    of_rows=_by_place,
-)
+@_of_a_message(sql=Sql(("FIRST", "FIRST_VALUE", "ANY_VALUE")), of_rows=_by_place)
 def first(column: Any) -> Aggregate:
     """The value of the earliest message by event time, also a null; of several, the least."""
     return Aggregate("first", column)
 
 
-@_of_a_message(
-    sql=Sql(("LAST", "LAST_VALUE")),
-    of_rows=_by_place,
-)
+@_of_a_message(sql=Sql(("LAST", "LAST_VALUE")), of_rows=_by_place)
 def last(column: Any) -> Aggregate:
     """The value of the latest message by event time, also a null; of several, the greatest."""
     return Aggregate("last", column)
 
 
-@_of_a_message(
-    sql=Sql(("MIN_BY", "ARG_MIN"), "column"),
-    of_rows=_by_column,
-)
+@_of_a_message(sql=Sql(("MIN_BY", "ARG_MIN"), "column"), of_rows=_by_column)
 def arg_min(column: Any, by: Any) -> Aggregate:
     """The value of ``column`` where ``by`` is least; of several, the least value."""
     return Aggregate("arg_min", column, by)
 
 
-@_of_a_message(
-    sql=Sql(("MAX_BY", "ARG_MAX"), "column"),
-    of_rows=_by_column,
-)
+@_of_a_message(sql=Sql(("MAX_BY", "ARG_MAX"), "column"), of_rows=_by_column)
 def arg_max(column: Any, by: Any) -> Aggregate:
     """The value of ``column`` where ``by`` is greatest; of several, the greatest value."""
     return Aggregate("arg_max", column, by)
 
 
-@_of_truths(
-    sql=Sql(("BOOL_AND", "EVERY")),
-    value=lambda values, agg: all(values),
-)
+@_of_truths(sql=Sql(("BOOL_AND", "EVERY")), value=lambda values, agg: all(values))
 def bool_and(column: Any) -> Aggregate:
     """Whether every value is true."""
     return Aggregate("bool_and", column)
 
 
-@_of_truths(
-    sql=Sql(("BOOL_OR", "SOME")),
-    value=lambda values, agg: any(values),
-)
+@_of_truths(sql=Sql(("BOOL_OR", "SOME")), value=lambda values, agg: any(values))
 def bool_or(column: Any) -> Aggregate:
     """Whether some value is true."""
     return Aggregate("bool_or", column)

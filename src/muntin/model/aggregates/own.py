@@ -57,18 +57,11 @@ def aggregate(
         state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
         result_type: The same, of the result; the state's where it isn't given.
     """
-    _check_type("state_type", state_type)
-    _check_type("result_type", result_type or state_type)
-    functions = UserFunctions(
-        initializer,
-        aggregator,
-        merger,
-        finisher or _same,
-        state_type,
-        result_type or state_type,
-    )
-    types = (("state_type", state_type), ("result_type", result_type or state_type))
-    return Aggregate("user", column, options=types, functions=functions)
+    types = {"state_type": state_type, "result_type": result_type or state_type}
+    for option, kind in types.items():
+        _check_type(option, kind)
+    functions = UserFunctions(initializer, aggregator, merger, finisher or _same, **types)
+    return Aggregate("user", column, options=tuple(types.items()), functions=functions)
 
 
 @entry(

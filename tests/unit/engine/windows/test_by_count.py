@@ -36,7 +36,7 @@ ORDINARY = [
 def emitted(key: str, value: str, kind: Kind, firing: Firing) -> list[list[tuple[object, ...]]]:
     """What each of three batches tells of a sum; the second one opens what was stored."""
     schema = pl.Schema({key: pl.String(), value: pl.Int64(), columns.TIME: pl.Int64()})
-    spec = WindowSpec((key,), None, kind, {"total": aggregates.sum(value)}, firing)
+    spec = WindowSpec((key,), None, kind, {"total": aggregates.sum(value)}, firing=firing)
     query, blobs = Combiner(spec, schema), MemoryBlobs()
     found = []
     for batch in ([("a", 1), ("b", 10), ("a", 2)], [("a", 4), ("a", 8)], [("b", 20), ("b", 40)]):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.sql import clauses, lengths
-from muntin.sql.cursor import Cursor, Grammar, Span
-from muntin.sql.queries import column_names, named, query
+from muntin.model.inputs import Marks
+from muntin.sql import clauses
+from muntin.sql.cursor import Cursor, Span
+from muntin.sql.queries import column_names, query, renamed
 from muntin.sql.syntax import (
     CreateTable,
     CreateView,
@@ -18,9 +19,7 @@ from muntin.sql.syntax import (
     Insert,
     Setting,
     Statement,
-    Watermark,
 )
-from muntin.sql.windowcalls import read_call, read_rounding
 
 _STATEMENTS = "the statements are SELECT, CREATE TABLE, CREATE VIEW, INSERT INTO, SET and EXPLAIN"
 _OURS = ("connector", "mode")
@@ -35,28 +34,26 @@ def statement(cursor: Cursor) -> Statement | None:
     if cursor.ended or cursor.sees_kind(TokenType.SEMICOLON):
         cursor._advance(len(cursor._tokens))
         return None
-    if cursor.word in ("SELECT", "WITH"):
-        return _alone(cursor, query(cursor))
-    if cursor.takes("EXPLAIN"):
-        span = cursor.since(cursor._prev.start)
-        return _alone(cursor, Explain(query(cursor), span))
-    if cursor.takes("CREATE"):
-        return _alone(cursor, _create(cursor))
-    if cursor.takes("INSERT", "INTO"):
-        return _alone(cursor, _insert(cursor))
-    if cursor.takes("SET"):
-        return _alone(cursor, _setting(cursor))
-    cursor.fail(None, f"{cursor._curr.text!r} doesn't begin a statement", _STATEMENTS)
-
-
-Found = TypeVar("Found")
-
-
-def _alone(cursor: Cursor, found: Found) -> Found:
+    found = _statement(cursor)
     if not cursor.ended:
         hint = "end the statement with a semicolon before the next"
-        cursor.fail(None, f"{cursor._curr.text!r} isn't understood here", hint)
+        cursor.fail(None, f"{cursor.shown} isn't understood here", hint)
     return found
+
+
+def _statement(cursor: Cursor) -> Statement:
+    if cursor.word in ("SELECT", "WITH"):
+        return query(cursor)
+    if cursor.takes("EXPLAIN"):
+        span = cursor.since(cursor._prev.start)
+        return Explain(query(cursor), span)
+    if cursor.takes("CREATE"):
+        return _create(cursor)
+    if cursor.takes("INSERT", "INTO"):
+        return _insert(cursor)
+    if cursor.takes("SET"):
+        return _setting(cursor)
+    cursor.fail(None, f"{cursor.shown} doesn't begin a statement", _STATEMENTS)
 
 
 def _create(cursor: Cursor) -> CreateTable | CreateView:
@@ -68,7 +65,7 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
         name, span = cursor.name("a view")
         names = column_names(cursor)
         cursor.needs("AS", hint=f"write CREATE VIEW {name} AS SELECT ...")
-        return CreateView(name, named(cursor, query(cursor), names), span, existing)
+        return CreateView(name, renamed(cursor, query(cursor), names), span, existing)
     if cursor.word == "STREAM":
         hint = "write CREATE TABLE ... WITH (...), or CREATE VIEW ... AS SELECT for a query"
         cursor.fail(None, "CREATE STREAM isn't taken", hint)
@@ -89,9 +86,7 @@ def _create(cursor: Cursor) -> CreateTable | CreateView:
         name,
         tuple(parts.columns),
         tuple(parts.computed),
-        parts.watermark,
-        parts.offset,
-        parts.clock,
+        parts.marks,
         options,
         spans,
         cursor.since(start),
@@ -109,33 +104,30 @@ def _existing(cursor: Cursor, replaces: bool) -> Existing:
     return "keep"
 
 
+@dataclass
 class _Parts:
     """What stands between the parentheses of ``CREATE TABLE``."""
 
-    def __init__(self) -> None:
-        self.columns: list[tuple[str, str]] = []
-        self.computed: list[tuple[str, exp.Expr]] = []
-        self.watermark: Watermark | None = None
-        self.offset: tuple[str, str] | None = None
-        self.clock: str | None = None
+    columns: list[tuple[str, str]] = field(default_factory=list)
+    computed: list[tuple[str, exp.Expr]] = field(default_factory=list)
+    marks: Marks = field(default_factory=Marks)
 
 
 def _part(cursor: Cursor, parts: _Parts) -> None:
     start = cursor.here
     if cursor.word == "WATERMARK" and cursor.second != ",":
         cursor.takes("WATERMARK")
-        if parts.watermark is not None:
+        if parts.marks.time is not None:
             cursor.fail((start, cursor.here), "the table has two watermarks", "leave one away")
-        parts.watermark = clauses.watermark_of_table(cursor)
-        return
-    if cursor.sees("OFFSET", "FOR"):
-        parts.offset = clauses.offset_columns(cursor)
-        return
-    if cursor.takes("CLOCK", "FOR"):
-        parts.clock = cursor.name("a column")[0]
-        return
-    _refuse_constraint(cursor)
-    _column(cursor, parts, start)
+        found, known = clauses.watermark_of_table(cursor).marks, parts.marks
+        parts.marks = replace(found, offset=known.offset, clock=known.clock)
+    elif cursor.sees("OFFSET", "FOR"):
+        parts.marks = replace(parts.marks, offset=clauses.offset_columns(cursor))
+    elif cursor.takes("CLOCK", "FOR"):
+        parts.marks = replace(parts.marks, clock=cursor.name("a column")[0])
+    else:
+        _refuse_constraint(cursor)
+        _column(cursor, parts, start)
 
 
 def _refuse_constraint(cursor: Cursor) -> None:
@@ -155,9 +147,8 @@ def _column(cursor: Cursor, parts: _Parts, start: int) -> None:
         return
     kind = None if cursor.ended else cursor._parse_types(schema=True)
     if kind is None:
-        shown = "the end" if cursor.ended else repr(cursor._curr.text)
         hint = f"write for example {name} STRING, {name} BIGINT or {name} AS expression"
-        cursor.fail(None, f"{shown} isn't a type", hint)
+        cursor.fail(None, f"{cursor.shown} isn't a type", hint)
     if cursor.takes("METADATA"):
         cursor.fail(
             cursor.since(start), "METADATA isn't needed", "Kafka's columns have their names"
@@ -200,10 +191,7 @@ def _options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
 def _key(cursor: Cursor) -> str:
     if cursor.sees_kind(TokenType.STRING):
         return cursor.text("the option")[0]
-    key, _ = cursor.name("an option")
-    while cursor.takes_kind(TokenType.DOT):
-        key += "." + cursor.name("an option")[0]
-    return key
+    return cursor.path("an option")
 
 
 def _value(cursor: Cursor) -> tuple[str, Span]:
@@ -239,6 +227,3 @@ def _setting(cursor: Cursor) -> Setting:
         cursor.fail(None, f"{name} has no value", f"write SET {name} = '...'")
     value, span = _value(cursor)
     return Setting(name, name_span, value, span)
-
-
-GRAMMAR = Grammar(statement, read_call, lengths.length, read_rounding)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.sql.twins import joined, refused
 
+from muntin.model.inputs import AHEAD
 from muntin.model.joins import AsOf, JoinSpec, Side
-from muntin.model.pipeline import AHEAD
 from muntin.model.policies import Each, Firing
 
 HOUR = 3_600_000_000

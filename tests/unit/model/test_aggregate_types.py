@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from muntin.model import aggregates
-from muntin.model.accepted import check
 from muntin.model.errors import OptionError
 from muntin.model.shapes import NESTED, ODD, SCALARS, Shape
 
@@ -20,23 +19,23 @@ def test_what_is_inside_is_known_at_any_depth() -> None:
 
 @pytest.mark.parametrize("family", [*SCALARS, *NESTED, *ODD])
 def test_everything_can_be_counted(family: str) -> None:
-    check(aggregates.count("v"), {"v": Shape(family, family)})
+    aggregates.count("v").check({"v": Shape(family, family)})
 
 
 def test_both_columns_are_asked_for() -> None:
     shapes = {"m": MAP, "n": LONG}
-    check(aggregates.arg_max("m", "n"), shapes)
+    aggregates.arg_max("m", "n").check(shapes)
     for wrong in (aggregates.arg_max("n", "m"), aggregates.arg_max("m", "m")):
         with pytest.raises(OptionError, match=r"type map<int,int>; give what has an order"):
-            check(wrong, shapes)
+            wrong.check(shapes)
 
 
 def test_users_functions_are_asked_for_each_column() -> None:
-    check(aggregates.apply(len, "m", "n"), {"m": MAP, "n": LONG})
+    aggregates.apply(len, "m", "n").check({"m": MAP, "n": LONG})
     with pytest.raises(OptionError, match=r"apply\(m, n, result_type=double\).* type void"):
-        check(aggregates.apply(len, "m", "n"), {"m": MAP, "n": Shape("void", "void")})
+        aggregates.apply(len, "m", "n").check({"m": MAP, "n": Shape("void", "void")})
 
 
 def test_the_users_words_are_said() -> None:
     with pytest.raises(OptionError, match=r"^agg='total=sum\(a \+ b\)' reads a column of type"):
-        check(aggregates.sum("__c"), {"__c": Shape("string", "string")}, words="total=sum(a + b)")
+        aggregates.sum("__c").check({"__c": Shape("string", "string")}, words="total=sum(a + b)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import muntin as mt
-from muntin.sql.door import definitions, pipeline, question, step
+from muntin.sql.door import Definitions, pipeline, question, step
 
 FIRST = "CREATE TABLE t (k STRING, ts TIMESTAMP) WITH (connector = 'json', path = 'first');"
 SECOND = "TABLE t (k STRING, ts TIMESTAMP) WITH (connector = 'json', path = 'second');"
@@ -14,7 +14,7 @@ QUERY = "SELECT k, count(*) AS n FROM {} GROUP BY k, TUMBLE(ts, 1 HOUR);"
 
 
 def catalog(*statements: str):
-    made = definitions()
+    made = Definitions()
     for statement in statements:
         step(statement, made)
     return made.catalog

@@ -1,0 +1,131 @@
+"""What a query says of an input: where its messages lie, and what is taken of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
+
+from muntin.model.axis import DAY, Axis, Duration, micros, phrase, spell
+from muntin.model.errors import OptionError
+from muntin.model.facts import Fact, fact, length, named, names
+from muntin.model.json_dataclass import JsonDataclass
+from muntin.model.policies import Firing
+
+AHEAD = DAY
+"""How far ahead of the wall clock a message may be, where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What is said about the places of an input's messages.
+
+    Attributes:
+        time: The event-time column.
+        lateness: How far the watermark trails the greatest event time, microseconds.
+        max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
+        offset: The columns of a message's partition and of its offset in it.
+        clock: The column that says when a message arrived.
+        idle: After how long without messages the watermark moves on with the wall clock,
+            microseconds; ``None`` is never.
+    """
+
+    time: str | None = None
+    lateness: int = 0
+    max_ahead: int | None = AHEAD
+    offset: tuple[str, str] | None = None
+    clock: str | None = None
+    idle: int | None = None
+
+    @classmethod
+    def given(
+        cls,
+        time: str | None,
+        lateness: Duration,
+        max_ahead: Duration | None,
+        offset: tuple[str, str] | None,
+        idle: Duration | None,
+        clock: str | None = None,
+    ) -> Marks:
+        """The marks that options say, with their durations in words."""
+        late = micros("lateness", lateness)
+        ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
+        silent = None if idle is None else micros("idle", idle, zero=False)
+        return cls(time, late, ahead, offset, clock, silent)
+
+    def on(self, axis: Axis) -> Marks:
+        """The same without what goes by time, where windows are measured in rows."""
+        return self if axis == "time" else replace(self, time=None, lateness=0, idle=None)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The marks as the options of ``InputSpec``, but for the time."""
+        names = ("lateness", "max_ahead", "offset", "idle")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class InputSpec(JsonDataclass):
+    """One input of a query, as a checkpoint remembers it.
+
+    Attributes:
+        keys: The key columns, in order; of a join those that are compared for equality.
+        time: The event-time column; on the rows axis there may be none.
+        firing: When what is made of the messages is emitted, and how long late ones are taken.
+        lateness: How far the watermark trails the greatest event time, microseconds.
+        max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
+        offset: The columns of a message's partition and of its offset in it, if they are known: a
+            message whose offset was taken before changes nothing.
+        types: The Arrow type of every column that is read, in words.
+        zone: The session's time zone, where the messages depend on it.
+        idle: After how long without messages the watermark moves on with the wall clock,
+            microseconds; ``None`` is never.
+    """
+
+    keys: tuple[str, ...]
+    time: str | None
+    _: KW_ONLY
+    firing: Firing = Firing()
+    lateness: int = 0
+    max_ahead: int | None = None
+    offset: tuple[str, str] | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+    zone: str | None = None
+    idle: int | None = None
+
+    def check_input(self, axis: Axis, whose: str = "") -> None:
+        """Refuse what is kept for less than it is taken, and what goes by time where rows count."""
+        grace, kept = (spell(n, axis) for n in (self.firing.grace, self.firing.retention))
+        if self.firing.retention < self.firing.grace:
+            hint = f"keep at least {grace}"
+            raise OptionError("keep", f"{kept}{whose}", f"is below the grace {grace}", hint)
+        for option, given in (("lateness", self.lateness), ("idle", self.idle)):
+            if given and axis == "rows":
+                hint = "leave it out: offsets say what may still come"
+                raise OptionError(option, f"{phrase(given)}{whose}", "isn't measured in rows", hint)
+
+    def input_facts(self, axis: Axis) -> dict[str, Fact]:
+        """What state depends on; what wasn't asked for is no fact."""
+        facts = {
+            "time": Fact(self.time, "none" if self.time is None else named(self.time)),
+            "late": fact(self.firing.late),
+            "grace": length(self.firing.grace, axis),
+            "keep": length(self.firing.retention, axis),
+            "lateness": length(self.lateness),
+        }
+        if self.idle is not None:
+            facts["idle"] = length(self.idle)
+        if self.offset is not None:
+            facts["offset"] = names(self.offset)
+        if self.zone is not None:
+            facts["zone"] = fact(self.zone)
+        return facts | {type_fact(name): fact(kind) for name, kind in sorted(self.types.items())}
+
+    def free_of_input(self, then: Self) -> set[str]:
+        """The facts that may change: the idle time, and a zone on which nothing depends."""
+        return {"idle"} if then.zone and self.zone else {"idle", "zone"}
+
+
+def type_fact(column: str) -> str:
+    """What the fact of a column's type is called."""
+    return f"type of {column}"

@@ -1,0 +1,198 @@
+"""What bounds a pair of a join: a distance of times, windows of each side, or a row's versions.
+
+Versions are joined as Flink's and DuckDB's SQL write it: ``JOIN rates FOR SYSTEM_TIME AS OF
+orders.at ON orders.currency = rates.currency``, and ``ASOF JOIN rates ON orders.currency =
+rates.currency AND orders.at >= rates.at``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlglot import exp
+
+from muntin.model.bounds import AsOf, Bound, Within
+from muntin.sql.catalog import Resolved
+from muntin.sql.cursor import Cursor, Span
+from muntin.sql.expressions import Scope
+from muntin.sql.lengths import Length
+from muntin.sql.nearness import Nearness, Places, compared_times, nearness, pair_of
+from muntin.sql.syntax import Join
+
+OVER = "write JOIN Orders OVER (ORDER BY time RANGE INTERVAL '2' MINUTE PRECEDING) ON ..."
+_NEAR = (
+    "write ON a.id = b.id AND a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts, "
+    "or JOIN b OVER (ORDER BY ts RANGE INTERVAL '4' HOUR PRECEDING) ON ..."
+)
+_COMPARED = "write ASOF JOIN rates ON orders.currency = rates.currency AND orders.at >= rates.at"
+_TIME = "write FOR SYSTEM_TIME AS OF orders.at"
+
+Times = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True)
+class Half:
+    """One side of a join as it was written.
+
+    Attributes:
+        resolved: Its rows.
+        name: What its columns are qualified by.
+        kind: ``ROWS`` or ``RANGE``, where it has a window.
+        length: How far its window reaches back.
+        time: Its event time, where that is known.
+    """
+
+    resolved: Resolved
+    name: str
+    kind: str | None
+    length: Length | None
+    time: str | None
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """What a join says of a pair beside its equal columns.
+
+    Attributes:
+        bound: What bounds it.
+        times: The event times, left and right.
+        rest: The other parts of the condition.
+    """
+
+    bound: Bound
+    times: Times
+    rest: list[exp.Expr]
+
+
+def pairing(
+    cursor: Cursor, join: Join, conditions: Sequence[exp.Expr], left: Half, right: Half
+) -> Pairing:
+    """What a join says of a pair; it has to bound it."""
+    sides = {left.name.lower(): 0, right.name.lower(): 1}
+    near, rest = nearness(cursor, conditions, sides)
+    named: Times = (None, None) if near is None else (near.columns[0], near.columns[1])
+    if join.as_of or join.source.as_of is not None:
+        bound, named, rest = _version(cursor, join, near, rest, (left, right), sides)
+    elif _at_once(join, rest, left, right, sides):
+        bound = Within(0, 0)
+    else:
+        bound = _bound(cursor, join, near, left, right)
+    span = join.span if near is None else near.span
+    one, other = (
+        _timed(cursor, half, time, span) for half, time in zip((left, right), named, strict=True)
+    )
+    # The design's implicit condition: both sides have a time of the same name.
+    times = (one or other, other or one) if bound.axis == "time" else (None, None)
+    return Pairing(bound, times, rest)
+
+
+def _timed(cursor: Cursor, half: Half, time: str | None, span: Span) -> str | None:
+    """The event time of a side, which a condition may have named."""
+    marked = half.resolved.marks.time
+    if time is None:
+        return half.time
+    if marked is not None and marked.lower() != time.lower():
+        problem = f"the watermark of {half.name} is one of {marked}, and {time} is compared"
+        cursor.fail(span, problem, f"compare {half.name}.{marked}")
+    return marked or time
+
+
+def _at_once(
+    join: Join, conditions: Sequence[exp.Expr], left: Half, right: Half, sides: Places
+) -> bool:
+    """Whether the times of a pair must be equal, and nothing else bounds it."""
+    if left.time is None or right.time is None or left.length or right.length or join.within:
+        return False
+    pairs = [(name, name) for name in join.using]
+    pairs += filter(None, (pair_of(part, sides) for part in conditions))
+    times = left.time.lower(), right.time.lower()
+    return times in [(one.lower(), other.lower()) for one, other in pairs]
+
+
+def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: Half, right: Half) -> Bound:
+    lengths = [half.length for half in (left, right) if half.length is not None]
+    if join.within is not None:
+        if lengths or near is not None:
+            hint = "leave WITHIN out, or the other bound"
+            cursor.fail(join.within.span, "the pair is bounded twice", hint)
+        return Within(join.within.before, join.within.after)
+    if near is not None:
+        if lengths:
+            hint = "leave OVER out, or the comparison of times"
+            cursor.fail(near.span, "OVER bounds a pair already", hint)
+        assert near.least is not None
+        assert near.most is not None
+        if near.least > near.most:
+            hint = "let the first bound lie before the second one"
+            cursor.fail(near.span, "no time lies between these bounds", hint)
+        return Within(-near.least, near.most)
+    if not lengths:
+        unbounded(cursor, join)
+    kinds = {half.kind for half in (left, right) if half.kind is not None}
+    if len(kinds) > 1:
+        cursor.fail(lengths[1].span, "one side has ROWS, the other RANGE", OVER)
+    # Partners on a side lie as far before as its window reaches back.
+    before = right.length or lengths[0]
+    after = left.length or lengths[0]
+    return Within(before.value, after.value, "rows" if kinds == {"ROWS"} else "time")
+
+
+def unbounded(cursor: Cursor, join: Join) -> NoReturn:
+    """Refuse a join of two streams that would keep all of their messages."""
+    cursor.fail(join.span, "nothing bounds a pair in time or rows", _NEAR)
+
+
+def _version(
+    cursor: Cursor,
+    join: Join,
+    near: Nearness | None,
+    rest: list[exp.Expr],
+    halves: tuple[Half, Half],
+    sides: Places,
+) -> tuple[Bound, Times, list[exp.Expr]]:
+    """A left row and the version of a right one that was valid at its time."""
+    asked = join.source.as_of
+    times: Times = (None, None) if asked is None else (_asked(cursor, asked, sides), None)
+    most = None
+    if near is not None:
+        if near.most != 0 or near.least is None or near.least > 0:
+            problem = "a version is as old as the row it is joined with, or older"
+            hint = "write AND a.at >= b.at AND b.at >= a.at - INTERVAL '1' HOUR"
+            cursor.fail(near.span, problem, hint)
+        most, times = -near.least, (near.columns[0], near.columns[1])
+    elif join.as_of:
+        rest, times = _compared(cursor, join, rest, sides)
+    elif halves[1].time is None:
+        problem = f"the rows of {halves[1].name} are no versions: they have no event time"
+        hint = "write WATERMARK at DELAY OF ... behind it, or JOIN ... ON where it doesn't change"
+        cursor.fail(join.source.span, problem, hint)
+    if join.within or any(half.length for half in halves):
+        hint = "leave OVER or WITHIN out; AND b.at >= a.at - INTERVAL '1' HOUR bounds its age"
+        cursor.fail(join.span, "a version is bounded by nothing else", hint)
+    return AsOf(most), times, rest
+
+
+def _asked(cursor: Cursor, time: exp.Expr, sides: Places) -> str:
+    """The column whose time is asked for."""
+    span = Scope(cursor).span(time)
+    if not isinstance(time, exp.Column):
+        cursor.fail(span, "versions are those of the time of a column", _TIME)
+    parts = [part.name for part in time.parts]
+    if len(parts) > 1 and sides.get(parts[0].lower()) != 0:
+        left = next(iter(sides))
+        cursor.fail(span, f"versions are those of a time of {left}", _TIME)
+    return parts[-1]
+
+
+def _compared(
+    cursor: Cursor, join: Join, conditions: Sequence[exp.Expr], sides: Places
+) -> tuple[list[exp.Expr], Times]:
+    """The other conditions, and the times of ``a.at >= b.at``."""
+    found = [(part, compared_times(cursor, part, sides)) for part in conditions]
+    times = [columns for _, columns in found if columns is not None]
+    if len(times) != 1:
+        problem = "ASOF compares one time of each side" if not times else "two times are compared"
+        cursor.fail(join.span, problem, _COMPARED)
+    return [part for part, columns in found if columns is None], times[0]

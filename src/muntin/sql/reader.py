@@ -1,0 +1,111 @@
+"""Texts of statements, read by a cursor to which window functions are expressions, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import TokenType
+
+from muntin.model.errors import SqlError
+from muntin.sql import lengths
+from muntin.sql.cursor import Cursor, LengthNode, WindowNode
+from muntin.sql.windowcalls import BOUND_CALLS, KINDS, ROUNDINGS, SPARK, read_call, read_rounding
+
+# The functions whose arguments aren't a list of expressions.
+_OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY")
+
+
+def _called(cursor: Cursor, name: str) -> exp.Expr:
+    """A window function inside an expression."""
+    node = WindowNode(this=name)
+    node.meta["call"] = read_call(cursor, name, cursor._tokens[cursor._index - 2].start)
+    return node
+
+
+def _rounded(cursor: Cursor, name: str) -> exp.Expr:
+    """``FLOOR(ts TO HOUR)`` is a window, ``FLOOR(x)`` Spark's function."""
+    written = cursor._tokens[cursor._index - 2]
+    arguments = cursor._parse_csv(cursor._parse_lambda)
+    if len(arguments) != 1 or not cursor.takes("TO"):
+        return exp.Anonymous(this=written.text, expressions=arguments)
+    node = WindowNode(this=name)
+    node.meta["call"] = read_rounding(cursor, name, written.start, arguments[0])
+    return node
+
+
+class Reader(Cursor):
+    """The cursor of a whole text."""
+
+    FUNCTION_PARSERS: ClassVar[Any] = {
+        **{name: SparkParser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX},
+        **{name: partial(_called, name=name) for name in (*KINDS, *BOUND_CALLS, *SPARK)},
+        **{name: partial(_rounded, name=name) for name in ROUNDINGS},
+    }
+    statement: Callable[[Cursor], Any]
+
+    def _parse_window_spec(self) -> Any:
+        self._match(TokenType.BETWEEN)
+        if self.takes("UNBOUNDED"):
+            value: Any = "UNBOUNDED"
+        elif self.takes("CURRENT", "ROW"):
+            value = "CURRENT ROW"
+        else:
+            value = LengthNode(this="length")
+            value.meta["length"] = lengths.length(self)
+        side = self._prev.text.upper() if self._match_texts(self.WINDOW_SIDES) else None
+        return {"value": value, "side": side}
+
+    def _parse_statement(self) -> Any:
+        return self.statement(self)
+
+
+class Dialect(Spark):
+    """Spark's SQL, with windows."""
+
+    Parser = Reader
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens; no word makes the rest of a statement one token, as EXPLAIN would."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+def read(
+    text: str, statement: Callable[[Cursor], Any], given: Mapping[str, str] | None = None
+) -> tuple[list[Any], Cursor]:
+    """Read all statements of a text.
+
+    Args:
+        text: The text.
+        statement: Reads one of them.
+        given: What ``${name}`` is replaced by.
+    """
+    cursor = Reader(dialect=Dialect)
+    cursor.statement, cursor.given = statement, given or {}
+    cursor.used, cursor.depth, cursor.places = set(), 0, {}
+    try:
+        tokens = Dialect().tokenize(text)
+    except TokenError as error:
+        at = (error.end or len(text) or 1) - 1
+        problem = "this can't be read: a quote or a comment doesn't end"
+        raise SqlError(text, (at, at + 1), problem, "end it") from error
+    try:
+        found = cursor.parse(tokens, text)
+    except RecursionError as error:
+        raise SqlError(text, (0, 1), "this is nested too deep", "write it in steps") from error
+    return [one for one in found if one is not None], cursor
+
+
+def semicolons(text: str) -> list[int]:
+    """Where the semicolons of a text are that end statements."""
+    try:
+        tokens = Dialect().tokenize(text)
+    except TokenError:
+        return []
+    return [token.start for token in tokens if token.token_type == TokenType.SEMICOLON]

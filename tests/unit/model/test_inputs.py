@@ -1,0 +1,44 @@
+"""What is said of an input once, whether windows or a join take it."""
+
+from __future__ import annotations
+
+import pytest
+
+from muntin.model.errors import OptionError
+from muntin.model.inputs import AHEAD, InputSpec, Marks
+from muntin.model.policies import Firing
+
+SECOND = 1_000_000
+
+
+def test_marks_are_read_with_their_durations() -> None:
+    given = Marks.given("at", "5 s", None, ("part", "offset"), "1 minute")
+    assert given == Marks("at", 5 * SECOND, None, ("part", "offset"), None, 60 * SECOND)
+    with pytest.raises(OptionError, match="idle='0 s' is zero"):
+        Marks.given("at", "0 s", "1 day", None, "0 s")
+
+
+def test_in_rows_nothing_goes_by_time() -> None:
+    marks = Marks("at", 5, None, ("part", "offset"), "came", 7)
+    assert marks.on("time") is marks
+    assert marks.on("rows") == Marks(None, 0, None, ("part", "offset"), "came", None)
+    assert Marks().on("rows").max_ahead == AHEAD
+
+
+@pytest.mark.parametrize("option", ["lateness", "idle"])
+def test_a_time_is_refused_in_rows(option: str) -> None:
+    spec = InputSpec(("k",), None, **{option: SECOND})  # type: ignore[arg-type]
+    spec.check_input("time")
+    with pytest.raises(OptionError, match=f"{option}='1 second on the left' isn't measured in"):
+        spec.check_input("rows", " on the left")
+
+
+def test_a_zone_may_change_where_nothing_depended_on_it() -> None:
+    free, berlin = InputSpec(("k",), "at"), InputSpec(("k",), "at", zone="Europe/Berlin")
+    assert berlin.free_of_input(free) == free.free_of_input(berlin) == {"idle", "zone"}
+    assert berlin.free_of_input(berlin) == {"idle"}
+
+
+def test_what_is_kept_is_not_less_than_what_is_taken() -> None:
+    with pytest.raises(OptionError, match="keep='1 row' is below the grace 2 rows; keep at least"):
+        InputSpec(("k",), None, firing=Firing(grace=2, retention=1)).check_input("rows")
