@@ -1,0 +1,67 @@
+"""The recipes of CONTRIBUTING are diffs that apply, and an aggregate's is all that it takes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_SECTION = re.compile(r"^## (Adding .*?)\n(.*?)(?=^## )", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```diff\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RECIPES = {
+    title: "".join(_FENCE.findall(text))
+    for title, text in _SECTION.findall((ROOT / "CONTRIBUTING.md").read_text())
+}
+FILES = {
+    "Adding an aggregate": 2,
+    "Adding a kind of windows": 4,
+    "Adding a sink": 3,
+    "Adding a reason": 3,
+}
+COMPUTED = """
+import muntin as mt
+from muntin.sql.door import aggregate
+from muntin.testing import Oracle
+
+spec = mt.standalone.windowed(key="k", time="t").tumbling("10 us").agg(n=mt.sum_distinct("v"))
+messages = [{"k": "a", "t": t, "v": v} for t, v in ((1, 5), (2, 5), (3, 2), (11, 9))]
+print(Oracle(spec).step(messages, wall=0).firings[0]["n"], aggregate("SUM(DISTINCT v)"))
+"""
+
+
+def applied(diff: str, tree: Path, *options: str) -> None:
+    done = subprocess.run(
+        ["git", "apply", *options], input=diff, cwd=tree, text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def run(code: str, tree: Path) -> str:
+    """What code prints over another tree, or the last line of its error."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(tree / "src")},
+        text=True,
+        capture_output=True,
+    )
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("title", FILES)
+def test_a_recipe_is_in_the_code_as_it_is(title: str) -> None:
+    assert len(re.findall(r"^\+\+\+ ", RECIPES[title], re.MULTILINE)) == FILES[title]
+    applied(RECIPES[title], ROOT, "--reverse", "--check")
+
+
+def test_an_aggregate_is_one_file_and_one_line(tmp_path: Path) -> None:
+    recipe = RECIPES["Adding an aggregate"]
+    copytree(ROOT / "src", tmp_path / "src")
+    applied(recipe, tmp_path, "--reverse")
+    assert "no attribute 'sum_distinct'" in run(COMPUTED, tmp_path)
+    applied(recipe, tmp_path)
+    assert run(COMPUTED, tmp_path) == "7 sum_distinct(v)"
