@@ -19,8 +19,6 @@ from muntin.sql.reader import read, semicolons
 from muntin.sql.statements import statement
 from muntin.sql.syntax import CreateTable, CreateView, Explain, Insert, Select, Setting, Statement
 
-_SETTINGS = ("checkpoint", "trigger", "buckets")
-
 
 @dataclass(frozen=True)
 class Question:
@@ -54,12 +52,18 @@ class Definitions:
 
     Attributes:
         catalog: Tables and views.
-        settings: What ``SET`` said, as it was written.
+        checkpoint: The folder of the queries' progress and state, as it was written.
+        trigger: A batch at most this often, microseconds.
+        available_now: Whether to read what is there now, then end.
+        buckets: In how many shards keys are kept.
         places: Expressions by their text, with the statements that they stand in, and where.
     """
 
     catalog: Catalog = field(default_factory=Catalog)
-    settings: dict[str, str] = field(default_factory=dict)
+    checkpoint: str | None = None
+    trigger: int | None = None
+    available_now: bool = False
+    buckets: int | None = None
     places: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
     def define(self, cursor: Cursor, statement: Statement) -> bool:
@@ -76,36 +80,26 @@ class Definitions:
         return True
 
     def _set(self, cursor: Cursor, setting: Setting) -> None:
-        name = setting.name.lower()
-        if name not in _SETTINGS:
-            hint = f"the settings are {', '.join(_SETTINGS)}"
-            cursor.fail(setting.name_span, f"{setting.name} isn't a setting", hint)
+        name, span = setting.name.lower(), setting.value_span
         if name == "checkpoint":
             # Filled in when the pipeline runs, as options are.
-            self.settings[name] = setting.value
-            return
-        value = cursor.filled(setting.value, setting.value_span)
-        if name == "buckets" and not (value.isdigit() and int(value)):
-            hint = "give a whole number, 1 or more"
-            cursor.fail(setting.value_span, "buckets isn't a number", hint)
-        if name == "trigger" and value.lower() != "available now":
+            self.checkpoint = setting.value
+        elif name == "buckets":
+            value = cursor.filled(setting.value, span)
+            if not (value.isdigit() and int(value)):
+                cursor.fail(span, "buckets isn't a number", "give a whole number, 1 or more")
+            self.buckets = int(value)
+        elif name == "trigger":
+            value = cursor.filled(setting.value, span)
+            self.available_now = value.lower() == "available now"
             try:
-                micros("trigger", value, zero=False)
+                self.trigger = None if self.available_now else micros(name, value, zero=False)
             except OptionError as error:
                 hint = "write for example '5 seconds', or 'available now'"
-                cursor.fail(setting.value_span, f"the trigger {error.problem}", hint)
-        self.settings[name] = value
-
-    @property
-    def trigger(self) -> int | None:
-        """A batch at most this often, microseconds."""
-        said = self.settings.get("trigger", "available now")
-        return None if said.lower() == "available now" else micros("trigger", said)
-
-    @property
-    def available_now(self) -> bool:
-        """Whether to read what is there now, then end."""
-        return self.settings.get("trigger", "").lower() == "available now"
+                cursor.fail(span, f"the trigger {error.problem}", hint)
+        else:
+            hint = "the settings are checkpoint, trigger, buckets"
+            cursor.fail(setting.name_span, f"{setting.name} isn't a setting", hint)
 
     def lowered(self, cursor: Cursor, select: Select) -> Lowered:
         """A query over what is defined; it has to be one of windows, or a join."""
@@ -113,9 +107,9 @@ class Definitions:
         if isinstance(found, Resolved):
             hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
             cursor.fail(select.span, "this query has no windows", hint)
-        if "buckets" not in self.settings:
+        if self.buckets is None:
             return found
-        return replace(found, query=sharded(found.query, int(self.settings["buckets"])))
+        return replace(found, query=sharded(found.query, self.buckets))
 
 
 def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
@@ -153,7 +147,7 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
             cursor.fail(span, "nobody takes this query's rows", hint)
         inserts.append(one)
         flows.append(_flow(cursor, one, made))
-    tables, checkpoint = made.catalog.tables, made.settings.get("checkpoint")
+    tables, checkpoint = made.catalog.tables, made.checkpoint
     _check_outputs(cursor, inserts, flows, tables)
     if not flows:
         hint = "end it with INSERT INTO a_table SELECT ..."
@@ -236,19 +230,19 @@ def question(
     return Question(text, lowered, made.catalog.tables, explain, made.places)
 
 
-def step(text: str, made: Definitions, given: Mapping[str, str] | None = None) -> Question | None:
+def step(text: str, made: Definitions) -> Question | None:
     """One statement of several that come one by one.
 
     Returns:
         The query, where it is one; ``None`` where something was defined.
     """
-    statements, cursor = read(text, statement, given)
+    statements, cursor = read(text, statement)
     if not any(isinstance(one, Select | Explain | Insert) for one in statements):
         for one in statements:
             made.define(cursor, one)
         made.places |= {one: (text, span) for one, span in cursor.places.items()}
         return None
-    return question(text, given, made)
+    return question(text, made=made)
 
 
 def split(text: str) -> list[str]:
