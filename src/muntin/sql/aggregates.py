@@ -84,11 +84,9 @@ def call(scope: Scope, node: exp.Expr) -> Aggregate:
     if name not in TAKEN or not isinstance(node, exp.Anonymous):
         hint = _INSTEAD.get(name, _KNOWN)
         scope.fail(span, f"{name.lower()} isn't computed in windows", hint)
-    for part in node.expressions:
-        for inner in walk(part):
-            if name_of(inner):
-                hint = "compute the inner one in a query of its own"
-                scope.fail(scope.span(inner), "an aggregate within an aggregate", hint)
+    for inner in filter(name_of, walk(*node.expressions)):
+        hint = "compute the inner one in a query of its own"
+        scope.fail(scope.span(inner), "an aggregate within an aggregate", hint)
     try:
         return _Call(scope, name, span, node.expressions, condition).call(ordered)
     except OptionError as error:

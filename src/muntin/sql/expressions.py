@@ -32,18 +32,17 @@ class Scope:
 
     def fail(self, span: Span, problem: str, hint: str) -> NoReturn:
         """Refuse the text."""
-        raise SqlError(self.text, span, problem, hint)
+        self.cursor.fail(span, problem, hint)
 
     def span(self, node: exp.Expr) -> Span:
         """Where a node stands."""
-        found = span_of(node)
-        if found is None:
-            parent = node.parent
-            while parent is not None and span_of(parent) is None:
-                parent = parent.parent
-            at = (0, 1) if parent is None else span_of(parent) or (0, 1)
-            raise SqlError(self.text, at, "this part can't be told apart", "name it in a view")
-        return found
+        found, around = span_of(node), node.parent
+        if found is not None:
+            return found
+        while around is not None and span_of(around) is None:
+            around = around.parent
+        at = (around and span_of(around)) or (0, 1)
+        self.fail(at, "this part can't be told apart", "name it in a view")
 
     def standing(self, node: exp.Expr) -> Span:
         """Where all of a node stands, so that its text may be taken or replaced."""
@@ -135,12 +134,11 @@ class Scope:
         return NAME.sub(value, self.text[start:end])
 
 
-def walk(node: exp.Expr) -> Iterator[exp.Expr]:
-    """A node and all that it is made of."""
-    yield node
-    for child in node.iter_expressions():
-        if isinstance(child, exp.Expr):
-            yield from walk(child)
+def walk(*nodes: exp.Expr) -> Iterator[exp.Expr]:
+    """Nodes, and all that they are made of."""
+    for node in nodes:
+        yield node
+        yield from walk(*(one for one in node.iter_expressions() if isinstance(one, exp.Expr)))
 
 
 # The operators that Spark ranks as the parser does; of the others' operands we can't be sure.

@@ -166,16 +166,13 @@ def _shown(
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
     """The select list, and the columns that don't say whose they are, in the conditions too."""
     scope = Scope(cursor)
-    scalars = [item.scalar for item in select.items if item.scalar is not None]
-    scalars += chosen
     bare = []
-    for scalar in scalars:
-        for node in walk(scalar):
-            if isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides:
-                bare.append(node.parts[0].name)
-            if isinstance(node, exp.Window):
-                hint = "compute it from the pairs"
-                scope.fail(scope.span(node), "OVER can't stand beside JOIN", hint)
+    for node in walk(*select.scalars, *chosen):
+        if isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides:
+            bare.append(node.parts[0].name)
+        if isinstance(node, exp.Window):
+            hint = "compute it from the pairs"
+            scope.fail(scope.span(node), "OVER can't stand beside JOIN", hint)
     if len(select.items) == 1 and select.items[0].scalar is None:
         return None, tuple(bare)
     found: list[Column] = []

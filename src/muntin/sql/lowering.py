@@ -138,7 +138,7 @@ def _of_rows(
         made, meant = ranked.every_row(scope, select, resolved, call)
         chosen = ranked.chosen(made, ranked.listed(scope, select, made, None))
         return _lowered(scope, select, chosen, meant)
-    over = any(isinstance(n, exp.Window) for i in select.items if i.scalar for n in walk(i.scalar))
+    over = any(isinstance(node, exp.Window) for node in walk(*select.scalars))
     if over and call is None:
         return _finished(scope, select, resolved, *overs.per_row(scope, select, resolved))
     found = call or _grouped_by(scope, select)
@@ -265,10 +265,8 @@ def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCal
 
 def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
     """The one window function that a query groups by."""
-    places = [*select.group, *(item.scalar for item in select.items if item.scalar)]
-    if select.having is not None:
-        places.append(select.having)
-    calls = [call_of(n) for place in places for n in walk(place) if isinstance(n, WindowNode)]
+    places = [*select.group, *select.scalars, *([select.having] if select.having else ())]
+    calls = [call_of(n) for n in walk(*places) if isinstance(n, WindowNode)]
     if not calls:
         return None
     for other in calls[1:]:
@@ -281,12 +279,9 @@ def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
 
 def _rows(scope: Scope, select: Select, resolved: Resolved) -> Resolved:
     """Rows that are chosen and computed one by one."""
-    for item in select.items:
-        for node in walk(item.scalar) if item.scalar else ():
-            if name_of(node):
-                scope.fail(
-                    scope.span(node), "a stream doesn't end, so this needs windows", _WINDOWS
-                )
+    for node in walk(*select.scalars):
+        if name_of(node):
+            scope.fail(scope.span(node), "a stream doesn't end, so this needs windows", _WINDOWS)
     for part, what in ((select.having, "HAVING"), (select.group or None, "GROUP BY")):
         if part is not None:
             scope.fail(select.group_span, f"{what} needs windows here", _WINDOWS)

@@ -208,6 +208,11 @@ class Select:
     ordering: Ordering | None = None
     united: tuple[Select, ...] = ()
 
+    @property
+    def scalars(self) -> list[exp.Expr]:
+        """The expressions of the select list."""
+        return [item.scalar for item in self.items if item.scalar is not None]
+
 
 Existing = Literal["refuse", "replace", "keep"]
 """What becomes of what has the name already: ``CREATE``, ``OR REPLACE``, ``IF NOT EXISTS``."""
