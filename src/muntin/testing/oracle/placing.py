@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
-from muntin.model.kinds import Paned
+from muntin.model.kinds import Kind, Paned
 from muntin.model.months import Months
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
@@ -35,22 +36,23 @@ class Outcome:
     vanished: list[Window] = field(default_factory=list)
 
 
-class Placing(Protocol):
+K = TypeVar("K", bound=Kind)
+
+
+class Placing(ABC, Generic[K]):
     """How one kind of windows takes messages."""
 
-    windows: WindowsByKey
+    def __init__(self, kind: K, grace: int) -> None:
+        self._kind, self._grace = kind, grace
+        self.windows: WindowsByKey = {}
 
+    @abstractmethod
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """Put the messages of a step into the windows that are open by the marks in force."""
-        ...
 
 
-class FixedPlacing:
+class FixedPlacing(Placing[Paned]):
     """Tumbling, hopping and cumulating windows, and days: the position alone says which windows."""
-
-    def __init__(self, windows: Paned, grace: int) -> None:
-        self._kind, self._grace = windows, grace
-        self.windows: WindowsByKey = {}
 
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """A message is late when all windows that contain it are closed."""
@@ -103,7 +105,7 @@ BOUNDS: dict[type, Callable[[Any, int], Iterator[tuple[int, int]]]] = {
 }
 
 
-class SlidingPlacing:
+class SlidingPlacing(Placing[Sliding]):
     """Sliding windows: the messages that count say which windows there are.
 
     All messages that count are kept for good. A window is made, with all of them that lie in it, as
@@ -111,10 +113,9 @@ class SlidingPlacing:
     window is closed: it waits for an open window that a neighbour asks for.
     """
 
-    def __init__(self, windows: Sliding, grace: int) -> None:
-        self._kind, self._grace = windows, grace
+    def __init__(self, kind: Sliding, grace: int) -> None:
+        super().__init__(kind, grace)
         self._counted: dict[Key, list[Placed]] = defaultdict(list)
-        self.windows: WindowsByKey = {}
 
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """A message is late when the latest window that could contain it is closed.

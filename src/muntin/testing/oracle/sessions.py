@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from muntin.model.sessions import Sessions
 from muntin.testing.oracle.marks import Watermarks
-from muntin.testing.oracle.placing import Outcome, WindowsByKey
+from muntin.testing.oracle.placing import Outcome, Placing
 from muntin.testing.oracle.values import micros_of
 from muntin.testing.oracle.window import Key, Placed, Position, Window
 
@@ -23,17 +23,13 @@ class _Group:
     numbers: list[int] = field(default_factory=list)
 
 
-class SessionPlacing:
+class SessionPlacing(Placing[Sessions]):
     """Sessions: windows of one key that messages make, stretch and join.
 
     The messages of a step and the open sessions are grouped at once, so that it doesn't matter in
     which order a step holds its messages. To a session that is made of others all of its messages
     are new, so a policy of every so many rows counts those that the vanished had emitted, too.
     """
-
-    def __init__(self, windows: Sessions, grace: int) -> None:
-        self._kind, self._grace = windows, grace
-        self.windows: WindowsByKey = {}
 
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """A message is late when the whole session that it would be part of is closed."""

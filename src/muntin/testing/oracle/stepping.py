@@ -201,25 +201,20 @@ class Oracle:
 
 
 def _by_sets(spec: WindowSpec, placed: Sequence[Placed]) -> list[list[Placed]]:
-    """Messages as each grouping set has them: without the keys that aren't in it."""
+    """Messages as each grouping set has them."""
     if spec.sets is None:
         return [list(placed)]
-    return [
-        [
-            one._replace(
-                key=(
-                    *(None if bit == "1" else k for bit, k in zip(bits, one.key, strict=True)),
-                    number,
-                )
-            )
-            for one in placed
-        ]
-        for number in spec.sets
-        for bits in [f"{number:0{len(spec.key_columns)}b}"]
-    ]
+    return [[_of_set(number, one) for one in placed] for number in spec.sets]
 
 
-def _placing(spec: WindowSpec) -> Placing:
+def _of_set(number: int, placed: Placed) -> Placed:
+    """A message without the keys that aren't in a grouping set."""
+    bits = f"{number:0{len(placed.key)}b}"
+    key = (None if bit == "1" else k for bit, k in zip(bits, placed.key, strict=True))
+    return placed._replace(key=(*key, number))
+
+
+def _placing(spec: WindowSpec) -> Placing[Any]:
     grace = spec.firing.grace
     if isinstance(spec.windows, Sessions):
         return SessionPlacing(spec.windows, grace)
