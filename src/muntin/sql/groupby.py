@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import combinations, product
 from math import prod
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.sql.cursor import Cursor, Span
+from muntin.sql.cursor import Cursor, Part, Span
 
 Group = tuple[exp.Expr, ...]
 _MANY = 64
@@ -27,18 +27,11 @@ def group(cursor: Cursor, head: Span) -> tuple[Group, tuple[Group, ...] | None, 
         return (), None, head
     if cursor.word == "ALL":
         cursor.fail(None, "GROUP BY ALL isn't taken", "name the columns")
-    several = False
-
-    def part() -> list[Group]:
-        nonlocal several
-        sets = _sets(cursor)
-        several |= sets is not None
-        return [(cursor.scalar("a column"),)] if sets is None else sets
-
-    parts = cursor.several(part)
+    found = cursor.several(lambda: _sets(cursor) or cursor.scalar("a column"))
     span = cursor.since(start)
-    whole = tuple(node for sets in parts for one in sets for node in one)
-    if not several:
+    parts: list[list[Group]] = [one if isinstance(one, list) else [(one,)] for one in found]
+    whole = _joined(group for sets in parts for group in sets)
+    if not any(isinstance(one, list) for one in found):
         return whole, None, span
     if prod(map(len, parts)) > _MANY:
         cursor.fail(span, "these are too many grouping sets", "name those that you need")
@@ -55,7 +48,7 @@ def _sets(cursor: Cursor) -> list[Group] | None:
     return found(cursor)
 
 
-def _listed(cursor: Cursor, one: Callable[[], list[Group]]) -> list[list[Group]]:
+def _listed(cursor: Cursor, one: Callable[[], Part]) -> list[Part]:
     cursor.needs("(", hint=_HINT)
     if cursor.takes_kind(TokenType.R_PAREN):
         return []
@@ -64,40 +57,32 @@ def _listed(cursor: Cursor, one: Callable[[], list[Group]]) -> list[list[Group]]
     return found
 
 
-def _columns(cursor: Cursor) -> list[Group]:
+def _columns(cursor: Cursor) -> Group:
     """``a`` or ``(a, b)``: one set."""
     if not cursor.sees_kind(TokenType.L_PAREN):
-        return [(cursor.scalar("a column"),)]
-    found = _listed(cursor, lambda: [(cursor.scalar("a column"),)])
-    return [_joined([group for sets in found for group in sets])]
+        return (cursor.scalar("a column"),)
+    return tuple(_listed(cursor, lambda: cursor.scalar("a column")))
 
 
 def _grouping_sets(cursor: Cursor) -> list[Group]:
-    def one() -> list[Group]:
-        sets = _sets(cursor)
-        return _columns(cursor) if sets is None else sets
-
-    return [group for sets in _listed(cursor, one) for group in sets]
-
-
-def _parts(cursor: Cursor) -> list[Group]:
-    return [sets[0] for sets in _listed(cursor, lambda: _columns(cursor))]
+    several = _listed(cursor, lambda: _sets(cursor) or [_columns(cursor)])
+    return [group for sets in several for group in sets]
 
 
 def _rollup(cursor: Cursor) -> list[Group]:
-    parts = _parts(cursor)
+    parts = _listed(cursor, lambda: _columns(cursor))
     return [_joined(parts[:count]) for count in range(len(parts), -1, -1)]
 
 
 def _cube(cursor: Cursor) -> list[Group]:
-    parts = _parts(cursor)
+    parts = _listed(cursor, lambda: _columns(cursor))
     if 2 ** len(parts) > _MANY:
         cursor.fail(None, "these are too many grouping sets", "name those that you need")
     counts = range(len(parts), -1, -1)
     return [_joined(chosen) for count in counts for chosen in combinations(parts, count)]
 
 
-def _joined(parts: Sequence[Group]) -> Group:
+def _joined(parts: Iterable[Group]) -> Group:
     return tuple(node for part in parts for node in part)
 
 
