@@ -14,7 +14,7 @@ from tests.property.streams import Ground, Range, Stream, any_streams, specs
 from muntin.model import aggregates
 from muntin.model.axis import HOUR
 from muntin.model.days import Days
-from muntin.model.policies import Each, Every, When
+from muntin.model.policies import Each, Every, OnePolicy, Policy, When, parts
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle import OracleStep
 
@@ -62,14 +62,14 @@ def chains(draw: st.DrawFn, *, by_wall: bool = True) -> Chain:
     # The aggregates are others than those that conditions are drawn for.
     firing = replace(
         firing,
-        early=Each() if isinstance(firing.early, When) else firing.early,
-        late=Each() if isinstance(firing.late, When) else firing.late,
+        early=Each() if _has(firing.early, When) else firing.early,
+        late=Each() if _has(firing.late, When) else firing.late,
     )
     if not by_wall:
         firing = replace(
             firing,
-            early=None if isinstance(firing.early, Every) else firing.early,
-            late=Each() if isinstance(firing.late, Every) else firing.late,
+            early=None if _has(firing.early, Every) else firing.early,
+            late=Each() if _has(firing.late, Every) else firing.late,
         )
     outer = replace(
         drawn,
@@ -82,6 +82,10 @@ def chains(draw: st.DrawFn, *, by_wall: bool = True) -> Chain:
         offset=None,
     )
     return Chain(inner, outer)
+
+
+def _has(policy: Policy | None, kind: type[OnePolicy]) -> bool:
+    return any(isinstance(part, kind) for part in parts(policy))
 
 
 def run(
