@@ -167,9 +167,24 @@ def _item(cursor: Cursor) -> Item:
         return Item(None, None, cursor.since(start))
     if cursor.word in ("FROM", "WHERE", "GROUP BY", "HAVING", "AS"):
         cursor.fail(None, f"{cursor.word} stands where a column should", "name a column")
+    of = _whose(cursor)
+    if of is not None:
+        return Item(None, None, cursor.since(start), of)
     scalar = cursor.scalar("a column")
     span = cursor.since(start)
     return Item(scalar, _alias(cursor, "a column"), span)
+
+
+def _whose(cursor: Cursor) -> str | None:
+    """The ``w`` of ``w.*``, if that comes next."""
+    index = cursor._index
+    named = cursor.sees_kind(TokenType.IDENTIFIER) or cursor.sees_kind(TokenType.VAR)
+    if named and cursor.second == ".":
+        name, _ = cursor.name("a table")
+        if cursor.takes_kind(TokenType.DOT) and cursor.takes_kind(TokenType.STAR):
+            return name
+        cursor._retreat(index)
+    return None
 
 
 def _alias(cursor: Cursor, what: str) -> str | None:
@@ -185,7 +200,8 @@ def _source(cursor: Cursor) -> Source:
     _check_made(cursor)
     start = cursor.here
     item: Any
-    streamed = cursor.second not in ("", ",", ")") and cursor.takes("STREAM")
+    if cursor.second not in ("", ",", ")"):
+        cursor.takes("STREAM")  # It says what every table here is.
     if cursor.word == "TABLE" and cursor.second == "(":
         cursor._advance(2)
         item = _table_function(cursor)
@@ -203,7 +219,6 @@ def _source(cursor: Cursor) -> Source:
         if cursor.sees_kind(TokenType.L_PAREN):
             hint = f"the window functions are {', '.join(KINDS)}: {FORMS['TUMBLE']}"
             cursor.fail(None, f"{item} isn't a function that gives rows", hint)
-    del streamed  # `STREAM t` says what every table here is.
     mark, offset = clauses.watermark_of_source(cursor), clauses.offset_columns(cursor)
     as_of, alias = _as_of(cursor), None
     if cursor.word != "MATCH_RECOGNIZE":

@@ -18,6 +18,7 @@ from muntin.spark.host.chain import Upstream, bounds_of, kept
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.plan import RESULTS, Plan
 from muntin.spark.join import Joined
+from muntin.spark.lookups import TableBeside
 from muntin.spark.query import WindowedQuery
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.sinks.batch import Batch
@@ -41,6 +42,7 @@ class WindowShape:
         identity: The columns that identify a window.
         accumulate: Whether a firing emits the whole result.
         retracts: Whether windows may vanish.
+        tables: Tables whose rows stand beside firings.
     """
 
     columns: tuple[Column, ...]
@@ -48,9 +50,10 @@ class WindowShape:
     identity: tuple[str, ...]
     accumulate: bool
     retracts: bool
+    tables: tuple[TableBeside, ...] = ()
 
     @classmethod
-    def of(cls, windowing: Windowing) -> WindowShape | None:
+    def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> WindowShape | None:
         """The shape of a query; ``None`` where firings are shown as they are emitted."""
         if windowing.columns is None:
             return None
@@ -60,6 +63,7 @@ class WindowShape:
             (*windowing.spec.keys, columns.WINDOW_START, columns.WINDOW_END, columns.REVISION),
             windowing.spec.firing.accumulate,
             windowing.spec.windows.retracts,
+            tables,
         )
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
@@ -71,6 +75,8 @@ class WindowShape:
             frame: The firings.
             beside: Columns that stay as they are; of rows that aren't firings the first isn't null.
         """
+        for table in self.tables:
+            frame = table.of_frame(frame, beside)
         if self.having is None:
             # What vanished has no value, whatever is computed of it.
             alive = f"{columns.EMISSION} <> 'retract'" if self.retracts else None
@@ -105,22 +111,27 @@ class EachShape:
         columns: The columns, in order.
         having: Which windows end with a message.
         identity: The columns that identify a row, beside its window's bounds.
+        tables: Tables whose rows stand beside those.
     """
 
     columns: tuple[Column, ...]
     having: str
     identity: tuple[str, ...]
+    tables: tuple[TableBeside, ...] = ()
 
     @classmethod
-    def of(cls, windowing: Windowing) -> EachShape:
+    def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> EachShape:
         """The shape of a query."""
         assert windowing.columns is not None
         assert windowing.having is not None
-        return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER))
+        return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER), tables)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         """See ``RowByRow``."""
-        rows = kept(one_by_one(frame), f"{ROW} IS NOT NULL AND {self.having}", beside)
+        frame = one_by_one(frame)
+        for table in self.tables:
+            frame = table.of_frame(frame, beside)
+        rows = kept(frame, f"{ROW} IS NOT NULL AND {self.having}", beside)
         return rows.selectExpr(*(f"{c.text} AS {quoted(c.name)}" for c in self.columns), *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
@@ -223,6 +234,9 @@ class _Shaped:
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
         """See ``Sink``."""
+        tables = self.shape.tables if isinstance(self.shape, WindowShape | EachShape) else ()
+        for table in tables:
+            table.check()
         check(self.target, self.shown, self._keys(keys))
 
     def write(self, batch: Batch) -> None:
