@@ -174,6 +174,8 @@ def _midnight(number: int, zone: ZoneInfo) -> int:
 
 def _sql(agg: Aggregate) -> str | None:
     """An aggregate in DuckDB's SQL; NaN is greater than every number, and ranks leave it out."""
+    if agg.frame is not None:
+        return None
     column, by = (None if name is None else f'm."{name}"' for name in (agg.column, agg.by))
     known = f"{column} IS NOT NULL"
     numbers = (

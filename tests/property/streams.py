@@ -240,6 +240,13 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     known = AGGREGATES | (FULL_STATE if ground.full_state else {})
     known |= (OF_NAMES | (NAMES if ground.full_state else {})) if ground.wide else {}
     names = draw(st.lists(st.sampled_from(sorted(known)), min_size=1, unique=True))
+    kind = draw(windows(ground))
+    computed = {"n": AGGREGATES["n"]}
+    for name in names:
+        frame = None
+        if name != "n" and isinstance(kind, Sliding) and kind.axis == "time":
+            frame = draw(st.none() | st.integers(1, kind.size // unit).map(lambda n: n * unit))
+        computed[name] = replace(known[name], frame=frame)
     key = draw(st.sampled_from(("long", "string", *(("boolean",) if ground.wide else ()))))
     kinds = {"value": "long", "amount": "double", "flag": "boolean"}
     kinds |= {"second": "long"} if ground.second else {}
@@ -252,8 +259,8 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     return WindowSpec(
         keys=ground.keys,
         time="time" if by_time else None,
-        windows=draw(windows(ground)),
-        aggregates={"n": AGGREGATES["n"]} | {name: known[name] for name in names},
+        windows=kind,
+        aggregates=computed,
         firing=firing,
         lateness=draw(few) if ground.axis == "time" else 0,
         max_ahead=ahead,

@@ -1,8 +1,9 @@
-"""Messages joined with tables that don't change: the rows that DuckDB computes, streams too."""
+"""Messages and windows joined with tables that don't change: the rows that DuckDB computes."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -10,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.feed import Feed, at, rows
 
 import muntin as mt
-from muntin.model.errors import SqlError
+from muntin.model.errors import OptionError, SqlError
 
 KINDS = [("a", "first", 3), ("a", "more", 9), ("c", "third", 1)]
 COUNT = """SELECT kind, count(*) AS n, sum(value) AS total FROM t {} GROUP BY kind, {}"""
@@ -151,3 +152,108 @@ def test_explain_names_the_table(spark: SparkSession) -> None:
 
     text = COUNT.format("JOIN kinds k ON t.key = k.name", "TUMBLE(at, 1 MINUTE)")
     assert "t, looked up in kinds" in summary(question(text).lowered.query, {})
+    text = f"SELECT * FROM ({OURS}) w JOIN kinds k ON w.key = k.name"
+    assert "beside rows of kinds" in summary(question(text).lowered.query, {})
+
+
+WINDOWS = """SELECT key, {start} AS start, count(*) AS n, sum(value) AS total FROM {t}
+             GROUP BY key, {window}"""
+BEHIND = """SELECT w.*, k.kind, coalesce(k.short, 'none') AS short, total * 2 AS twice
+            FROM ({windows}) w {join} names k ON w.key = k.name"""
+NAMES = [("a", "first", "1st"), ("c", "third", None), (None, "nobody", "0th")]
+
+
+@pytest.fixture
+def names(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(NAMES, "name string, kind string, short string")
+
+
+def of_duckdb(feed: Feed, join: str) -> list[tuple[Any, ...]]:
+    t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet') AS t"
+    start = 'epoch_us("at") // 10000000'
+    db = duckdb.connect()
+    db.execute("CREATE TABLE names (name TEXT, kind TEXT, short TEXT)")
+    db.executemany("INSERT INTO names VALUES (?, ?, ?)", NAMES)
+    windows = WINDOWS.format(t=t, start=start, window=start)
+    text = f"SELECT * EXCLUDE (start) FROM ({BEHIND.format(windows=windows, join=join)})"
+    return sorted(db.sql(text).fetchall(), key=str)
+
+
+OURS = WINDOWS.format(t="t", start="window_start", window="TUMBLE(at, 10 SECONDS)")
+SHOWN = ("key", "n", "total", "kind", "short", "twice")
+
+
+@pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_windows_beside_rows_are_those_of_duckdb(
+    spark: SparkSession, feed: Feed, names: DataFrame, join: str, stream: bool, tmp_path: Path
+) -> None:
+    frame = feed.stream(spark) if stream else feed.frame(spark)
+    inner = f"{OURS} EMIT EARLY EACH LATE EACH GRACE 1 MINUTE"
+    made = mt.sql(spark, BEHIND.format(windows=inner, join=join), t=frame, names=names)
+    if stream:
+        out = tmp_path / "out.duckdb"
+        query = made.start(
+            checkpoint=str(tmp_path / "c"), results=mt.to_duckdb(str(out), "w"), available_now=True
+        )
+        assert query.await_end(120)
+        ours = rows(out, f"SELECT {', '.join(SHOWN)} FROM w")
+    else:
+        ours = [tuple(row) for row in made.results.select(*SHOWN).collect()]
+    assert sorted(ours, key=str) == of_duckdb(feed, join)
+
+
+def test_windows_over_windows_that_were_looked_up(
+    spark: SparkSession, feed: Feed, names: DataFrame
+) -> None:
+    """What else goes from the inner windows to the outer ones meets no row, and isn't lost."""
+    feed.add(("a", None, 1))
+    text = f"""WITH w AS ({OURS})
+               SELECT kind, sum(n) AS n FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(window_time), 1 DAY))
+               w {{}} names k ON w.key = k.name GROUP BY kind, window_start, window_end"""
+    for join, more in (("JOIN", []), ("LEFT JOIN", [(None, 2)])):
+        made = mt.sql(spark, text.format(join), t=feed.frame(spark), names=names)
+        found = sorted(((row.kind, row.n) for row in made.results.collect()), key=str)
+        assert found == sorted([("first", 4), ("third", 1), *more], key=str)
+        assert [(row.stage, row.reason) for row in made.rejected.collect()] == [(1, "null_time")]
+
+
+def test_each_row_with_a_time_before_it_is_looked_up(
+    spark: SparkSession, feed: Feed, names: DataFrame
+) -> None:
+    over = "sum(value) OVER (PARTITION BY key ORDER BY at RANGE 3 SECONDS PRECEDING) AS s"
+    text = f"""SELECT o.value, o.s, kind FROM (SELECT key, value, {over} FROM t) o
+               JOIN names ON o.key = names.name WHERE s > 2"""
+    made = mt.sql(spark, text, t=feed.frame(spark), names=names)
+    found = sorted((row.value, row.s, row.kind) for row in made.results.collect())
+    assert found == [(-2, 5, "first"), (3, 3, "first"), (7, 7, "first"), (8, 8, "third")]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("JOIN names k ON w.key = k.nme", "Spark doesn't take"),
+        ("JOIN moving k ON w.key = k.name", "is a stream, and nothing bounds a pair"),
+        ("JOIN twins k ON w.key = k.name", "has columns that the windows have as well: n"),
+    ],
+)
+def test_what_is_refused_behind_windows(
+    spark: SparkSession, feed: Feed, names: DataFrame, text: str, problem: str
+) -> None:
+    moving = feed.stream(spark).selectExpr("key AS name")
+    twins = names.withColumnRenamed("short", "n")
+    tables = {"names": names, "moving": moving, "twins": twins}
+    with pytest.raises(SqlError, match=problem):
+        mt.sql(spark, f"SELECT * FROM ({OURS}) w {text}", t=feed.frame(spark), **tables)
+
+
+def test_a_window_that_would_be_two_rows_of_a_table(
+    spark: SparkSession, feed: Feed, kinds: DataFrame, tmp_path: Path
+) -> None:
+    text = f"SELECT w.*, kind FROM ({OURS}) w JOIN kinds k ON w.key = k.name"
+    found = mt.sql(spark, text, t=feed.frame(spark), kinds=kinds).results.collect()
+    assert {row.kind for row in found if row.key == "a"} == {"first", "more"}
+    made = mt.sql(spark, text, t=feed.stream(spark), kinds=kinds)
+    sink = mt.to_duckdb(str(tmp_path / "out.duckdb"), "w")
+    with pytest.raises(OptionError, match=r"has several rows of name='a'"):
+        made.start(checkpoint=str(tmp_path / "c"), results=sink, available_now=True)

@@ -188,6 +188,44 @@ def test_each_row_with_a_time_before_is_that_of_duckdb(spark: SparkSession, feed
     assert len(found) == feed.ids
 
 
+OVERS = """SELECT id, key, value, sum(value) OVER near AS near, round(avg(value) OVER w, 6) AS mean,
+           count(*) OVER near AS n, max(value) OVER w - min(value) OVER nearer AS width FROM t
+           WINDOW w AS (PARTITION BY key ORDER BY {at} RANGE INTERVAL '9' SECOND PRECEDING),
+           near AS (PARTITION BY key ORDER BY {at} RANGE INTERVAL '4' SECOND PRECEDING),
+           nearer AS (PARTITION BY key ORDER BY {at} RANGE INTERVAL '1' SECOND PRECEDING)"""
+OF_OVERS = ("id", "key", "value", "near", "mean", "n", "width")
+
+
+def of_duckdb(feed: Feed) -> list[tuple[Any, ...]]:
+    t = f"(SELECT * FROM '{feed.folder}/[0-9]*.parquet') AS t"
+    return sorted(
+        duckdb.sql(OVERS.format(at='"at"').replace("FROM t", "FROM " + t)).fetchall(), key=str
+    )
+
+
+def test_several_times_before_are_those_of_duckdb(spark: SparkSession, feed: Feed) -> None:
+    feed.add(("a", at(12.5), 9), ("b", at(13), 1), ("b", at(13), 2), ("b", at(13.5), None))
+    made = mt.sql(spark, OVERS.format(at="at"), t=feed.frame(spark))
+    assert sorted(emitted(made.results, *OF_OVERS), key=str) == of_duckdb(feed)
+
+
+def test_several_times_before_go_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "messages")
+    text = OVERS.format(at="at").replace("FROM t", "FROM t WATERMARK at DELAY OF 5 SECONDS")
+    steps = [(1, 3, 2), (6, 4, 8.5), (10, 9, 12), (40, 38)]
+    for step in steps:
+        feed.add(*(("ab"[int(second) % 2], at(second), int(second)) for second in step))
+        query = mt.sql(spark, text, t=feed.stream(spark)).start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            results=mt.to_duckdb(f"{tmp_path}/out.duckdb", "sums"),
+            available_now=True,
+        )
+        assert query.await_end(240)
+    found = rows(tmp_path / "out.duckdb", f"SELECT {', '.join(OF_OVERS)} FROM sums")
+    # The last ones wait for the watermark.
+    assert sorted(found, key=str) == [row for row in of_duckdb(feed) if row[0] < 9]
+
+
 def test_rows_of_one_time_are_each_a_row_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "messages")
     feed.add(("a", at(1), 1), ("a", at(1), 1), ("a", at(5), 7), ("b", at(5), 2))

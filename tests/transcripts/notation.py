@@ -14,7 +14,8 @@ it states something that is not so, and a run of it must be found failing. The s
       session by gap        session by gap open     (a column of each message's own, microseconds)
 
 - ``columns``: names and types of a row's cells (default ``key:string time value:long``);
-- ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``;
+- ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``, and of
+  sliding windows ``max(value) over 5 s``;
 - ``lateness``, ``ahead``, ``idle``, ``grace``, ``keep`` (default: the grace), ``rows`` (how many
   messages of past windows are kept), ``accumulate``, ``repeat`` (of full firings); on the rows axis
   grace and keep are ``2 rows``;
@@ -256,13 +257,15 @@ def _one_policy(text: str) -> OnePolicy:
 
 
 def _aggregate(text: str) -> Aggregate:
+    text, _, frame = text.partition(" over ")
     kind, inside = re.fullmatch(r"(\w+)\((.*)\)", text).groups()
     parts = [part.strip() for part in inside.split(",") if part]
     named = dict(part.split("=") for part in parts if "=" in part)
     names = [part for part in parts if "=" not in part]
     own = {"product": product, "written": written}
     make = own.get(kind) or getattr(aggregates, kind)
-    return make(*names, **{name: read_value(value) for name, value in named.items()})
+    made = make(*names, **{name: read_value(value) for name, value in named.items()})
+    return made.over(frame) if frame else made
 
 
 def product(column: str) -> Aggregate:

@@ -139,7 +139,8 @@ def _aggregate(agg: Aggregate) -> str:
     kind = next((name for make, name in own.items() if _made_by(make, agg)), agg.kind)
     assert kind not in ("user", "apply"), f"{agg} can't be written down"
     options = [] if kind in own.values() else [f"{name}={value}" for name, value in agg.options]
-    return f"{kind}({', '.join([*agg.columns, *options])})"
+    over = "" if agg.frame is None else f" over {phrase(agg.frame)}"
+    return f"{kind}({', '.join([*agg.columns, *options])}){over}"
 
 
 def _made_by(make: Any, agg: Aggregate) -> bool:

@@ -55,6 +55,8 @@ def _summary(
             yield from (*_summary(before, tables, None, None), "")
     if isinstance(made, Windowing):
         yield story(made.spec, _known(made, tables, rates, target))
+        for lookup in made.lookups:
+            yield f"shows     windows beside rows of {_origin(lookup.table)}"
         return
     yield explain_join(made.spec, made.buckets, None)
     for side, relation in zip(made.names, (made.left, made.right), strict=True):

@@ -95,7 +95,7 @@ class Lookup:
     """Rows of a relation, each with those that it meets in a table that doesn't change.
 
     Attributes:
-        source: Where rows come from; no query's results.
+        source: Where rows come from; no query's results, which have ``Windowing.lookups``.
         table: Where they are looked up.
         name: What the table is called.
         how: ``inner``, ``left``, ``semi`` or ``anti``.
@@ -109,6 +109,33 @@ class Lookup:
     how: LookupHow
     on: str
     shared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLookup:
+    """A table that doesn't change, in which windows are looked up when they emit.
+
+    Attributes:
+        table: Where they are looked up.
+        name: What the table is called.
+        how: ``inner`` or ``left``.
+        equal: An expression over what windows emit, and the column that it is equal to where a
+            window meets a row; one pair or more.
+        shared: Columns of one name that are equal where rows meet; they are shown once.
+        row: The column that the table's row is among what windows emit.
+    """
+
+    table: Relation
+    name: str
+    how: LookupHow
+    equal: tuple[tuple[str, str], ...]
+    shared: tuple[str, ...]
+    row: str
+
+    @property
+    def all(self) -> Column:
+        """All columns of its rows."""
+        return Column("*", f"{self.row}.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +252,7 @@ class Windowing:
         ranking: How the rows of each window are shown in place of an aggregate.
         each: Whether each message that a window ends with is a row of its own, with the window's
             aggregates: ``ROW`` in ``columns``.
+        lookups: Tables whose rows stand beside those of windows in ``columns`` and ``having``.
     """
 
     source: Relation
@@ -237,6 +265,7 @@ class Windowing:
     buckets: int | None = None
     ranking: Ranking | None = None
     each: bool = False
+    lookups: tuple[WindowLookup, ...] = ()
 
 
 SIDE_COLUMNS = "__muntin_left", "__muntin_right"
@@ -295,7 +324,8 @@ def tables_of(relation: Relation) -> frozenset[str]:
         return frozenset().union(*map(tables_of, relation.parts))
     if isinstance(relation, Lookup):
         return tables_of(relation.source) | tables_of(relation.table)
-    return tables_of(relation.source)
+    beside = relation.lookups if isinstance(relation, Windowing) else ()
+    return tables_of(relation.source).union(*(tables_of(one.table) for one in beside))
 
 
 def sharded(query: Query, buckets: int) -> Query:

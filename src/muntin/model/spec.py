@@ -22,6 +22,7 @@ from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind
 from muntin.model.policies import Fill, When, parts
 from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
 
 Nulls = Literal["reject", "group"]
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
@@ -96,6 +97,7 @@ class WindowSpec(QuerySpec, InputSpec):
         for name in self.aggregates:
             if name in own or name in self.keys:
                 raise OptionError("agg", name, "is a column of the output already", "rename it")
+        self._check_frames()
 
     def check_conditions(self) -> None:
         """Refuse policies' conditions of what a window doesn't have."""
@@ -108,6 +110,19 @@ class WindowSpec(QuerySpec, InputSpec):
                 if aggregate is None and name not in self.keys:
                     hint = f"give some of {', '.join([*self.keys, *self.aggregates])}"
                     raise OptionError("when", name, "is no aggregate and no key", hint)
+
+    def _check_frames(self) -> None:
+        windows = self.windows
+        for name, aggregate in self.aggregates.items():
+            if aggregate.frame is None:
+                continue
+            back = f"looks back {phrase(aggregate.frame)}"
+            if not isinstance(windows, Sliding) or windows.axis != "time":
+                hint = "leave over() out, or slide: sliding(...) over the longest time"
+                raise OptionError("agg", name, f"{back} within {windows} windows", hint)
+            if aggregate.frame > windows.size:
+                hint = "let windows slide over the longest time of all"
+                raise OptionError("agg", name, f"{back}, and its windows don't: {windows}", hint)
 
     def _check_axis(self) -> None:
         windows, firing = self.windows, self.firing
@@ -205,7 +220,7 @@ class WindowSpec(QuerySpec, InputSpec):
         if now[: len(before)] != before or not self.firing.accumulate:
             return set()
         added = now[len(before) :]
-        if not all(self.aggregates[name].entry.starts_empty for name in added):
+        if not all(self.aggregates[name].starts_empty for name in added):
             return set()
         return {*map(_of, added), *map(type_fact, self.types.keys() - then.types.keys())}
 

@@ -1,14 +1,25 @@
-"""Messages joined with tables that don't change, before their windows are formed."""
+"""Joins with tables that don't change: of messages before their windows, of windows behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import SIDE_COLUMNS, Derived, Lookup, Relation, quoted
+from muntin.model.pipeline import (
+    SIDE_COLUMNS,
+    Column,
+    Derived,
+    Lookup,
+    Relation,
+    WindowLookup,
+    quoted,
+)
+from muntin.spark.host.chain import kept
+from muntin.spark.host.internals.jvm import is_connected
 
 _LEFT, _RIGHT = SIDE_COLUMNS
 
@@ -19,25 +30,107 @@ def looked_up(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
     Raises:
         OptionError: When the table is a stream, or has columns of the rows' names.
     """
-    if right.isStreaming:
-        problem = "is a stream, and nothing bounds a pair in time or rows"
-        hint = (
-            "compare the times of both as well, as in AND a.ts BETWEEN b.ts - INTERVAL ... AND b.ts"
-        )
-        raise OptionError("JOIN", lookup.name, problem, hint)
+    _refuse_stream(lookup.name, right)
     taken = {name.lower() for name in left.columns}
     shared = {name.lower() for name in lookup.shared}
     shows = lookup.how in ("inner", "left")
     twice = [name for name in right.columns if name.lower() in taken - shared]
     if shows and twice:
-        hint = f"give its columns other names: JOIN (SELECT ... AS ... FROM ...) AS {lookup.name}"
-        problem = f"has columns that the messages have as well: {', '.join(twice)}"
-        raise OptionError("JOIN", lookup.name, problem, hint)
+        raise _twice(lookup.name, "messages", twice)
     joined = left.alias(_LEFT).join(right.alias(_RIGHT), F.expr(lookup.on), lookup.how)
     if not shows:
         return joined
     more = (name for name in right.columns if name.lower() not in taken)
     return joined.select(f"{_LEFT}.*", *(F.col(f"{_RIGHT}.{quoted(name)}") for name in more))
+
+
+def _refuse_stream(name: str, frame: DataFrame) -> None:
+    if frame.isStreaming:
+        problem = "is a stream, and nothing bounds a pair in time or rows"
+        hint = (
+            "compare the times of both as well, as in AND a.ts BETWEEN b.ts - INTERVAL ... AND b.ts"
+        )
+        raise OptionError("JOIN", name, problem, hint)
+
+
+def _twice(name: str, whose: str, columns: Sequence[str]) -> OptionError:
+    hint = f"give its columns other names: JOIN (SELECT ... AS ... FROM ...) AS {name}"
+    problem = f"has columns that the {whose} have as well: {', '.join(columns)}"
+    return OptionError("JOIN", name, problem, hint)
+
+
+@dataclass(frozen=True)
+class TableBeside:
+    """The rows of a table beside those of windows that meet them.
+
+    Attributes:
+        lookup: How they meet.
+        frame: The table.
+    """
+
+    lookup: WindowLookup
+    frame: DataFrame
+
+    def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
+        """Windows with the row that each meets; see ``RowByRow``."""
+        row = self.lookup.row
+        on = [f"({text}) = {row}.{quoted(name)}" for text, name in self.lookup.equal]
+        on += [f"{name} IS NULL" for name in beside[:1]]
+        table = self.frame.select(F.struct("*").alias(row))
+        joined = frame.join(table, F.expr(" AND ".join(on)), "left")
+        return joined if self.lookup.how == "left" else kept(joined, f"{row} IS NOT NULL", beside)
+
+    def check(self) -> None:
+        """Refuse a table in which a window meets several rows, of which a sink would keep one.
+
+        Raises:
+            OptionError: Naming values that are there more than once; or over Spark Connect, whose
+                batches run in sessions of their own.
+        """
+        if is_connected(self.frame.sparkSession):
+            hint = "join messages with it, before their windows"
+            problem = "is in another session than the batches of Spark Connect"
+            raise OptionError("JOIN", self.lookup.name, problem, hint)
+        names = [name for _, name in self.lookup.equal]
+        there = self.frame.where(" AND ".join(f"{quoted(name)} IS NOT NULL" for name in names))
+        rows = there.groupBy(*map(quoted, names)).agg(F.count("*").alias("__muntin_rows"))
+        twice = rows.where("__muntin_rows > 1").head(1)
+        if twice:
+            values = ", ".join(f"{name}={twice[0][place]!r}" for place, name in enumerate(names))
+            hint = "keep one row of each, for a window is one row of what the query writes"
+            raise OptionError("JOIN", self.lookup.name, f"has several rows of {values}", hint)
+
+
+def beside_windows(lookup: WindowLookup, frame: DataFrame) -> TableBeside:
+    """A table in which windows are looked up.
+
+    Raises:
+        OptionError: When it is a stream.
+    """
+    _refuse_stream(lookup.name, frame)
+    return TableBeside(lookup, frame)
+
+
+def in_full(columns: Sequence[Column], tables: Sequence[TableBeside]) -> Iterator[Column]:
+    """A select list with the columns that ``*`` of a table is.
+
+    Raises:
+        OptionError: When a table has columns of the names of others.
+    """
+    whole = {table.lookup.all: table for table in tables}
+    taken = {one.name.lower() for one in columns}
+    for column in columns:
+        table = whole.get(column)
+        if table is None:
+            yield column
+            continue
+        shared = {name.lower() for name in table.lookup.shared}
+        own = [name for name in table.frame.columns if name.lower() not in shared]
+        twice = [name for name in own if name.lower() in taken]
+        taken |= {name.lower() for name in own}
+        if twice:
+            raise _twice(table.lookup.name, "windows", twice)
+        yield from (Column(name, f"{table.lookup.row}.{quoted(name)}") for name in own)
 
 
 def both(left: Callable[[], DataFrame], right: Callable[[], DataFrame]) -> DataFrame:

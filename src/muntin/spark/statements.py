@@ -37,7 +37,7 @@ from muntin.model.sessions import Sessions
 from muntin.spark.host.chain import bounds_of, fed_by, kept, lag_of, marked, pairable, with_time
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
-from muntin.spark.lookups import both, looked_up, refuse_offset
+from muntin.spark.lookups import beside_windows, both, in_full, looked_up, refuse_offset
 from muntin.spark.session import require
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
 from muntin.spark.sinks.ranked import rows_of as rows_in_window
@@ -191,9 +191,12 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
         frame, time, windowing.where, clock, spec.max_ahead, offset, fed, computed=computed
     )
     plan = build(given, keys, bare, windowing.buckets)
-    shape: WindowShape | RankedShape | EachShape | None = WindowShape.of(windowing)
+    tables = tuple(beside_windows(one, rows(one.table, find)) for one in windowing.lookups)
+    if windowing.columns is not None:
+        windowing = replace(windowing, columns=tuple(in_full(windowing.columns, tables)))
+    shape: WindowShape | RankedShape | EachShape | None = WindowShape.of(windowing, tables)
     if windowing.each and windowing.columns is not None:
-        shape = EachShape.of(windowing)
+        shape = EachShape.of(windowing, tables)
     if windowing.ranking is not None:
         shape = RankedShape.of(windowing.ranking, plan.keys or ())
     if shape is None:
@@ -285,6 +288,10 @@ def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFr
         own = query.spec.own_gap
         texts += [own.text] if isinstance(own, Expression) else []
         yield from ((before, text) for text in texts if text)
+        for lookup in query.lookups:
+            yield from _derived(lookup.table, find)
+            table = partial(rows, lookup.table, find)
+            yield from ((table, quoted(name)) for _, name in lookup.equal)
         bare = replace(query, columns=None, having=None)
         after = partial(lambda: _firings(bare, find))
         shown.append(query.having or "")
@@ -293,8 +300,11 @@ def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFr
 
 def _firings(windowing: Windowing, find: Find) -> DataFrame:
     """What the expressions of a windowed query's select list are over."""
-    found = _aggregated(windowing, find).results
-    return one_by_one(found) if windowing.each else found
+    found = _aggregated(replace(windowing, lookups=()), find).results
+    found = one_by_one(found) if windowing.each else found
+    for lookup in windowing.lookups:
+        found = beside_windows(lookup, rows(lookup.table, find)).of_frame(found)
+    return found
 
 
 def _derived(relation: Relation, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:

@@ -2,71 +2,166 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NoReturn, Self
 
 from sqlglot import exp
 
-from muntin.model.pipeline import Choice, Column, Windowing, quoted
+from muntin.model.pipeline import Choice, Column, Relation, Windowing, quoted
 from muntin.sql import ranked
 from muntin.sql.expressions import Scope
-from muntin.sql.selectlist import END, OWN, START, complete
-from muntin.sql.syntax import Select
+from muntin.sql.selectlist import END, NUMBERED, OWN, START, complete
+from muntin.sql.syntax import Item, Select, WindowCall
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The columns of what windows emit, as a query around them knows them.
+
+    Attributes:
+        columns: The columns.
+        known: Those that have names, in lower case.
+        rows: Where a name may be found that isn't among them: the rows of tables.
+        tables: The same for names that say whose they are.
+    """
+
+    columns: tuple[Column, ...]
+    known: dict[str, Column]
+    rows: tuple[str, ...]
+    tables: dict[str, str]
+
+    @classmethod
+    def of(cls, made: Windowing, joined: int) -> Self:
+        """Those of windows, of whose lookups the last ones are joined in this query."""
+        columns = columns_of(made)
+        rows = {one.all: one.row for one in made.lookups}
+        tables = made.lookups[len(made.lookups) - joined :]
+        return cls(
+            columns,
+            {one.name.lower(): one for one in columns if one not in rows},
+            tuple(rows[one] for one in columns if one in rows),
+            {one.name: one.row for one in tables},
+        )
+
+    def column(self, scope: Scope, node: exp.Column) -> Column:
+        """What a column of the query is over what windows emit."""
+        parts, row = [part.name for part in node.parts], None
+        if len(parts) > 1 and parts[0].lower() in scope.qualifiers:
+            row = self.tables.get(parts.pop(0).lower())
+        known = None if row is not None else self.known.get(parts[0].lower())
+        if known is None:
+            row = row or self._row(scope, node)
+            return Column(parts[-1], ".".join([row, *map(quoted, parts)]))
+        if len(parts) == 1:
+            return known
+        return Column(parts[-1], ".".join([_operand(known), *map(quoted, parts[1:])]))
+
+    def _row(self, scope: Scope, node: exp.Column) -> str:
+        if len(self.rows) == 1:
+            return self.rows[0]
+        problem = "the inner query has no such column"
+        hint = f"give some of {', '.join(one.name for one in self.known.values())}"
+        if self.rows:
+            problem, hint = "several tables may have this", "write whose it is, as in t.name"
+        scope.fail(scope.span(node), problem, hint)
+
+    def all(self, item: Item) -> tuple[Column, ...]:
+        """What ``*`` is, or ``w.*``; how often a window emitted stands behind it."""
+        own = [one for one in self.columns if one.name not in OWN and one != NUMBERED]
+        if item.of is None:
+            return tuple(own)
+        row = self.tables.get(item.of.lower())
+        if row is not None:
+            return tuple(one for one in own if one.text == f"{row}.*")
+        here = {f"{one}.*" for one in self.tables.values()}
+        return tuple(one for one in own if one.text not in here)
+
+
+def check_whose(scope: Scope, select: Select, relation: Relation, call: WindowCall | None) -> None:
+    """Refuse the columns of one table, ``t.*``, where nobody knows which they are."""
+    for item in select.items:
+        if item.of is None:
+            continue
+        if item.of.lower() not in scope.qualifiers:
+            hint = "write *, or a name that stands behind FROM or JOIN"
+            scope.fail(item.span, f"there is no table {item.of} here", hint)
+        apart = isinstance(relation, Windowing) and call is None
+        if select.joins and not (apart and ranked.numbering(scope, select) is None):
+            one_side(scope, item)
+
+
+def one_side(scope: Scope, item: Item) -> NoReturn:
+    """Refuse all columns of one side."""
+    scope.fail(item.span, "the columns of a side aren't told apart here", "write *, or name them")
+
+
+def columns_of(made: Windowing) -> tuple[Column, ...]:
+    """The columns of what windows emit."""
+    identity = (*made.spec.keys, START, END, *made.spec.aggregates)
+    own = (Column(name, name) for name in OWN)
+    return made.columns or (*(Column(name, quoted(name)) for name in identity), *own)
 
 
 def around(scope: Scope, select: Select, made: Windowing) -> Windowing:
     """Windows with a select list and a condition over them; the condition holds of firings."""
+    if made.ranking is not None or made.each:
+        _check_once(scope, select, made)
     if made.ranking is not None:
         return _of_rows(scope, select, made)
     identity = (*made.spec.keys, START, END)
-    inner = made.columns or tuple(
-        Column(name, quoted(name)) for name in (*identity, *made.spec.aggregates, *OWN)
-    )
-    known = {column.name.lower(): column for column in inner}
+    inner = Shown.of(made, len(select.joins))
     shown: list[Column] = []
     for item in select.items:
-        found = list(inner)
+        found = inner.all(item)
         if item.scalar is not None:
-            own = scope.own(item.scalar)
-            same = known.get((own or "").lower())
-            text = _over(scope, item.scalar, known) if same is None else same.text
-            found = [Column(item.alias or own or scope.plain(item.scalar).lower(), text)]
+            found = (_computed(scope, item, inner),)
         for column in found:
-            taken = {one.name.lower() for one in shown}
+            taken = {one.name.lower() for one in shown if one.name != "*"}
             mine = column.name in (*identity, *OWN) and not column.bare
+            mine |= made.each and column.name == NUMBERED.name and column != NUMBERED
             if mine or column.name.lower() in taken:
                 problem = f"{column.name} is a column of the output already"
                 scope.fail(item.span, problem, "give it another name with AS")
         shown += found
     having = made.having
     if select.where is not None:
-        condition = _over(scope, select.where, known)
+        condition = _over(scope, select.where, inner)
         having = condition if having is None else f"({having}) AND ({condition})"
-    return replace(made, columns=complete(shown, identity), having=having)
+    return replace(made, columns=complete(shown, identity, each=made.each), having=having)
+
+
+def _computed(scope: Scope, item: Item, inner: Shown) -> Column:
+    node = item.scalar
+    assert node is not None
+    if isinstance(node, exp.Column):
+        name = item.alias or scope.own(node) or scope.plain(node).lower()
+        return Column(name, inner.column(scope, node).text)
+    return Column(item.alias or scope.plain(node).lower(), _over(scope, node, inner))
+
+
+def _check_once(scope: Scope, select: Select, made: Windowing) -> None:
+    """Refuse a condition of rows that may be there no more when their window emits again."""
+    firing = made.spec.firing
+    if select.where is not None and (firing.early is not None or firing.grace):
+        hint = "let windows emit once"
+        scope.fail(scope.span(select.where), "a row that was emitted may hold no more", hint)
 
 
 def _of_rows(scope: Scope, select: Select, made: Windowing) -> Windowing:
     """The rows of windows with one more select list over them."""
     if select.where is not None:
-        firing = made.spec.firing
-        if firing.early is not None or firing.grace:
-            hint = "let windows emit once"
-            scope.fail(scope.span(select.where), "a row that was emitted may hold no more", hint)
         made = ranked.chosen(made, Choice(None, scope.plain(select.where)))
     return ranked.chosen(made, ranked.listed(scope, select, made, None))
 
 
-def _over(scope: Scope, node: exp.Expr, known: dict[str, Column]) -> str:
+def _over(scope: Scope, node: exp.Expr, inner: Shown) -> str:
     """An expression over the inner query's columns as one over what windows emit."""
 
     def named(part: exp.Expr) -> str | None:
-        if not isinstance(part, exp.Column):
-            return None
-        first, *fields = scope.unqualified(part)
-        found = known.get(first.lower())
-        if found is None:
-            hint = f"give some of {', '.join(one.name for one in known.values())}"
-            scope.fail(scope.span(part), "the inner query has no such column", hint)
-        text = found.text if found.bare else f"({found.text})"
-        return ".".join([text, *map(quoted, fields)])
+        return _operand(inner.column(scope, part)) if isinstance(part, exp.Column) else None
 
     return scope.rewritten(node, named)
+
+
+def _operand(column: Column) -> str:
+    return column.text if column.bare else f"({column.text})"

@@ -17,6 +17,7 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import How, JoinNulls, JoinSpec, Side, firing_of
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 from muntin.sql import ksql
+from muntin.sql.around import one_side
 from muntin.sql.catalog import Resolved, bound_of, marks_of
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope, walk
@@ -173,6 +174,9 @@ def _shown(
         if isinstance(node, exp.Window):
             hint = "compute it from the pairs"
             scope.fail(scope.span(node), "OVER can't stand beside JOIN", hint)
+    for item in select.items:
+        if item.of is not None:
+            one_side(scope, item)
     if len(select.items) == 1 and select.items[0].scalar is None:
         return None, tuple(bare)
     found: list[Column] = []

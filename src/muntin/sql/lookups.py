@@ -1,8 +1,8 @@
-"""Joins with tables that don't change: each message with the rows that it meets there.
+"""Joins with tables that don't change: each message, or window, with the rows that it meets there.
 
 Such a join has no state and no bound in time: a message is joined when it comes, before its
-windows are formed. Which tables change is known when the query runs; here it is what nothing
-bounds in time.
+windows are formed, and a window when it emits. Which tables change is known when the query runs;
+here it is what nothing bounds in time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from muntin.model.pipeline import (
     SIDE_COLUMNS,
+    Column,
     Derived,
     Lookup,
     LookupHow,
@@ -21,14 +22,18 @@ from muntin.model.pipeline import (
     Relation,
     Union,
     Values,
+    Windowing,
+    WindowLookup,
     quoted,
     tables_of,
 )
+from muntin.sql.around import Shown, columns_of
 from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.joins import Resolve, conditions_of, sided
 from muntin.sql.nearness import nearness, pair_of
+from muntin.sql.selectlist import END, START
 from muntin.sql.syntax import Join, Select, WindowCall
 from muntin.sql.windowcalls import meaning
 
@@ -48,15 +53,24 @@ def looked_up(
     if len(tables) < len(known):
         return None
     call, found = rows()
-    if not is_input(found.relation):
-        return None
+    _check_source(cursor, select, found.relation)
     if call is not None:
         windows = meaning(cursor.sql, call).windows
         if windows.retracts or windows.axis == "rows":
             cursor.fail(select.source.span, "these windows are formed before JOIN", _FIRST)
     for join, table in zip(select.joins, tables, strict=True):
-        found = _joined(cursor, select, join, found, table)
+        look_up = _beside if isinstance(found.relation, Windowing) else _joined
+        found = look_up(cursor, select, join, found, table)
     return call, found
+
+
+def _check_source(cursor: Cursor, select: Select, relation: Relation) -> None:
+    """Refuse what isn't looked up: results but those of windows that show no rows of theirs."""
+    if is_input(relation):
+        return
+    if not isinstance(relation, Windowing) or relation.ranking is not None:
+        hint = "join in the query within, whose windows or messages these are"
+        cursor.fail(select.joins[0].span, "these rows aren't looked up in a table", hint)
 
 
 def _table(
@@ -89,15 +103,8 @@ def is_input(relation: Relation) -> bool:
 def _joined(
     cursor: Cursor, select: Select, join: Join, found: Resolved, table: Resolved
 ) -> Resolved:
-    """Rows with those that they meet in a table."""
-    name = join.source.alias or str(join.source.item).rpartition(".")[2]
-    if table.qualifiers & found.qualifiers:
-        hint = "give one of them another name, as in JOIN t AS other"
-        cursor.fail(join.source.span, f"both sides are called {name}", hint)
-    if join.how not in _KINDS:
-        problem = f"rows of {name} that no message has met yet would wait without end"
-        cursor.fail(join.span, problem, "write JOIN, or LEFT JOIN")
-    how = _KINDS[join.how]
+    """Messages with the rows that they meet in a table."""
+    name, how = _named(cursor, join, found, table)
     sides = dict.fromkeys(found.qualifiers, 0) | dict.fromkeys(table.qualifiers, 1)
     conditions = conditions_of(select, join)
     pairs = [(name, name) for name in join.using]
@@ -117,6 +124,65 @@ def _joined(
     relation = Lookup(found.relation, table.relation, name, how, on, tuple(shared))
     shown = frozenset() if how in ("semi", "anti") else table.qualifiers
     return replace(found, relation=relation, qualifiers=found.qualifiers | shown)
+
+
+def _named(cursor: Cursor, join: Join, found: Resolved, table: Resolved) -> tuple[str, LookupHow]:
+    """What a table is called, and which rows are shown."""
+    name = join.source.alias or str(join.source.item).rpartition(".")[2]
+    if table.qualifiers & found.qualifiers:
+        hint = "give one of them another name, as in JOIN t AS other"
+        cursor.fail(join.source.span, f"both sides are called {name}", hint)
+    if join.how not in _KINDS:
+        one = "window" if isinstance(found.relation, Windowing) else "message"
+        problem = f"rows of {name} that no {one} has met yet would wait without end"
+        cursor.fail(join.span, problem, "write JOIN, or LEFT JOIN")
+    return name, _KINDS[join.how]
+
+
+def _beside(
+    cursor: Cursor, select: Select, join: Join, found: Resolved, table: Resolved
+) -> Resolved:
+    """Windows with the rows that they meet in a table when they emit."""
+    called, how = _named(cursor, join, found, table)
+    made = found.relation
+    assert isinstance(made, Windowing)
+    if how not in ("inner", "left"):
+        hint = "look messages up in it, before their windows, or write JOIN or LEFT JOIN"
+        cursor.fail(join.span, "windows are looked up by JOIN and LEFT JOIN", hint)
+    scope = Scope(cursor, found.qualifiers)
+    shown = Shown.of(made, select.joins.index(join))
+    sides = dict.fromkeys(found.qualifiers, 0) | dict.fromkeys(table.qualifiers, 1)
+    for name in join.using:
+        if name.lower() not in shown.known:
+            hint = f"give some of {', '.join(shown.known)}"
+            scope.fail(join.span, f"the windows have no column {name}", hint)
+    pairs: list[tuple[exp.Column, str]] = [(exp.column(one), one) for one in join.using]
+    for part in conditions_of(select, join):
+        pair = pair_of(part, sides)
+        if pair is None:
+            hint = "write ON w.k = t.k AND ..., and compare all else in WHERE"
+            scope.fail(scope.span(part), "windows are looked up by equal columns", hint)
+        left = part.this if sides[part.this.parts[0].name.lower()] == 0 else part.expression
+        pairs.append((left, pair[1]))
+    row = f"__muntin_table{len(made.lookups)}"
+    equal = tuple((_stays(scope, join, made, shown.column(scope, o)).text, t) for o, t in pairs)
+    shared = tuple(other for one, other in pairs if one.name.lower() == other.lower())
+    lookup = WindowLookup(table.relation, called.lower(), how, equal, shared, row)
+    columns, lookups = (*columns_of(made), lookup.all), (*made.lookups, lookup)
+    relation = replace(made, columns=columns, lookups=lookups)
+    return replace(found, relation=relation, qualifiers=found.qualifiers | table.qualifiers)
+
+
+def _stays(scope: Scope, join: Join, made: Windowing, column: Column) -> Column:
+    """A column by which windows are looked up: of those that emit again it must stay the same."""
+    firing, identity = made.spec.firing, (*made.spec.keys, START, END)
+    same = {*identity, *map(quoted, identity)}
+    of_table = any(column.text.startswith(f"{one.row}.") for one in made.lookups)
+    again = firing.early is not None or firing.grace > 0
+    if again and column.text not in same and not of_table:
+        hint = "compare a key, window_start or window_end, or let windows emit once"
+        scope.fail(join.span, f"{column.name} may be another when a window emits again", hint)
+    return column
 
 
 def _check_shared(cursor: Cursor, select: Select, table: Resolved, shared: Sequence[str]) -> None:

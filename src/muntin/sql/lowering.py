@@ -13,7 +13,7 @@ from muntin.model.inputs import Marks
 from muntin.model.pipeline import Column, Derived, Order, Query, Values, Windowing
 from muntin.sql import ksql, overs, ranked
 from muntin.sql.aggregates import name_of
-from muntin.sql.around import around
+from muntin.sql.around import around, check_whose
 from muntin.sql.catalog import Catalog, Resolved, marks_of
 from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
 from muntin.sql.expressions import Scope, walk
@@ -124,6 +124,7 @@ def _of_rows(
 ) -> Lowered | Resolved:
     """A query over rows that have been found."""
     scope = Scope(cursor, resolved.qualifiers)
+    check_whose(scope, select, resolved.relation, call)
     if ranked.waits(resolved.relation):
         return _bounded(scope, select, resolved, call)
     number = ranked.numbering(scope, select)
@@ -143,14 +144,22 @@ def _of_rows(
         return _finished(scope, select, resolved, *overs.per_row(scope, select, resolved))
     found = call or _grouped_by(scope, select)
     if found is None:
-        if select.joins and outermost:
-            # Streams were meant: it is no window that is missing.
-            unbounded(cursor, select.joins[0])
-        chosen_rows = _rows(scope, select, resolved)
-        if outermost and isinstance(resolved.relation, Windowing):
-            return _lowered(scope, select, around(scope, select, resolved.relation))
-        return chosen_rows
+        return _chosen(scope, select, resolved, outermost)
     return _windowed(scope, select, resolved, found, from_call=call is not None)
+
+
+def _chosen(
+    scope: Scope, select: Select, resolved: Resolved, outermost: bool
+) -> Lowered | Resolved:
+    """A query that groups nothing: rows, or what windows emit, chosen and computed."""
+    made = resolved.relation
+    if select.joins and outermost and not isinstance(made, Windowing):
+        # Streams were meant: it is no window that is missing.
+        unbounded(scope.cursor, select.joins[0])
+    rows = _rows(scope, select, resolved)
+    if isinstance(made, Windowing) and (outermost or made.lookups):
+        return _lowered(scope, select, around(scope, select, made))
+    return rows
 
 
 def _numbered(

@@ -1,8 +1,9 @@
 """Aggregates per row, ``OVER (... PRECEDING)``: windows that slide with the messages.
 
 Rows: every message has one window, so that its own columns are the last values in it. Time: every
-key and time has one. With ``DISTINCT`` rows that share both are emitted once, without it each
-message that the window ends with is a row.
+key and time has one, as long as the longest frame; an aggregate over a shorter one says so. With
+``DISTINCT`` rows that share key and time are emitted once, without it each message that the window
+ends with is a row.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from sqlglot import exp
 
 from muntin.model import aggregates as model
 from muntin.model import sliding
+from muntin.model.aggregates import Aggregate
 from muntin.model.axis import phrase, rows
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import NUMBER, PLACE, ROW, ROWS, Column, Expression, quoted
+from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quoted
 from muntin.sql.aggregates import call
 from muntin.sql.catalog import Resolved
-from muntin.sql.cursor import LengthNode, Span, length_of
+from muntin.sql.cursor import LengthNode, length_of
 from muntin.sql.expressions import Scope, normal, walk
 from muntin.sql.lengths import Length
 from muntin.sql.selectlist import END, START, SelectList, complete
@@ -79,23 +81,22 @@ def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, Pe
     first = overs[0]
     for other in overs[1:]:
         if not _same(scope, first, other):
-            hint = "name one with WINDOW w AS (...) and write OVER w"
+            hint = "let them differ only in how long RANGE reaches back, or write two queries"
             scope.fail(scope.span(other), "a query has frames of one kind", hint)
-    kind, length = frame_of(scope, first)
+    frames = [frame_of(scope, one) for one in overs]
+    # The longest holds what all others do.
+    kind, length = max(frames, key=lambda frame: frame[1].value)
     order = order_of(scope, first)
     try:
         if kind == "ROWS":
             _check_rows(scope, first, order, resolved)
-            windows = sliding.sliding(rows(length.value + 1))
-            time = None
+            time, windows = None, sliding.sliding(rows(length.value + 1))
         else:
-            time = _check_range(scope, first, order)
-            windows = sliding.sliding(phrase(length.value))
+            time, windows = _check_range(scope, first, order), sliding.sliding(phrase(length.value))
     except OptionError as error:
         raise SqlError(scope.text, length.span, error.problem, error.hint) from error
-    spans = {"size": length.span}
-    meant = Meant(windows, None, time, None, (), spans)
-    return meant, PerRow(scope, select, first, kind, time, spans)
+    meant = Meant(windows, None, time, None, (), {"size": length.span})
+    return meant, PerRow(scope, select, first, meant)
 
 
 def _check_rows(scope: Scope, window: exp.Window, order: str | None, resolved: Resolved) -> None:
@@ -126,10 +127,12 @@ def _named(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
 
 
 def _same(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
+    """Whether frames differ in nothing, or only in how long before a row they begin."""
+
     def part_of(window: exp.Window) -> Any:
         parts = [normal(node, scope) for node in window.args.get("partition_by") or []]
         kind, length = frame_of(scope, window)
-        return parts, order_of(scope, window), kind, length.value
+        return parts, order_of(scope, window), kind, kind == "ROWS" and length.value
 
     return bool(part_of(one) == part_of(other))
 
@@ -142,28 +145,21 @@ def _field(number: int) -> str:
 class PerRow(SelectList):
     """The select list of a query of aggregates per row; see ``Grouping``."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        select: Select,
-        window: exp.Window,
-        kind: str,
-        time: str | None,
-        spans: dict[str, Span],
-    ) -> None:
+    def __init__(self, scope: Scope, select: Select, window: exp.Window, meant: Meant) -> None:
         super().__init__(scope, select)
-        self.kind = kind
-        self.time = time
-        self.spans = spans
+        # Of frames of rows there is none.
+        self.time = meant.time
+        self.size = meant.windows.length
+        self.spans = dict(meant.spans)
         # Rows that share key and time, one by one.
-        self.each = kind == "RANGE" and not select.distinct
+        self.each = self.time is not None and not select.distinct
         self._alone: str | None = None
         self._fields: list[str] = []
         for node in window.args.get("partition_by") or []:
             self.key(node, scope.span(node))
-        if kind == "RANGE":
+        if self.time is not None:
             # Windows that begin just behind a message have no row of their own.
-            self.aggregates[_AT] = model.last(time)
+            self.aggregates[_AT] = model.last(self.time)
             self.having = f"{END} = {_AT}"
         for item in select.items:
             self._output(item)
@@ -176,8 +172,7 @@ class PerRow(SelectList):
         """See ``SelectList``; where each message is a row, its number identifies it."""
         if not self.each:
             return super().shown()
-        whole = complete(self.outputs, [*self._identity, START, END])
-        return (*whole, Column(NUMBER, f"{PLACE} + 1"))
+        return complete(self.outputs, [*self._identity, START, END], each=True)
 
     def _output(self, item: Item) -> None:
         if item.scalar is None:
@@ -197,14 +192,25 @@ class PerRow(SelectList):
 
     def _named_there(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.Window):
-            asked = call(self.scope, node.this)
+            asked = self._framed(node)
             return quoted(self.computed(asked, self.scope.standing(node), self._alone))
         return self._of_row(node) if isinstance(node, exp.Column) else None
+
+    def _framed(self, node: exp.Window) -> Aggregate:
+        """An aggregate over its frame, where that is shorter than the longest."""
+        asked = call(self.scope, node.this)
+        _, length = frame_of(self.scope, _named(self.scope, self.select, node))
+        if self.time is None or length.value == self.size:
+            return asked
+        try:
+            return asked.over(phrase(length.value))
+        except OptionError as error:
+            raise SqlError(self.scope.text, length.span, error.problem, error.hint) from error
 
     def _of_row(self, node: exp.Column) -> str:
         """A column of the row that a window ends with."""
         own = self.scope.own(node)
-        if self.kind == "RANGE":
+        if self.time is not None:
             if own is not None and own == self.time:
                 return _AT
             if self.each:

@@ -163,9 +163,24 @@ def _item(cursor: Cursor) -> Item:
         return Item(None, None, cursor.since(start))
     if cursor.word in ("FROM", "WHERE", "GROUP BY", "HAVING", "AS"):
         cursor.fail(None, f"{cursor.word} stands where a column should", "name a column")
+    of = _whose(cursor)
+    if of is not None:
+        return Item(None, None, cursor.since(start), of)
     scalar = cursor.scalar("a column")
     span = cursor.since(start)
     return Item(scalar, _alias(cursor, "a column"), span)
+
+
+def _whose(cursor: Cursor) -> str | None:
+    """The ``w`` of ``w.*``, if that comes next."""
+    index = cursor._index
+    named = cursor.sees_kind(TokenType.IDENTIFIER) or cursor.sees_kind(TokenType.VAR)
+    if named and cursor.second == ".":
+        name, _ = cursor.name("a table")
+        if cursor.takes_kind(TokenType.DOT) and cursor.takes_kind(TokenType.STAR):
+            return name
+        cursor._retreat(index)
+    return None
 
 
 def _alias(cursor: Cursor, what: str) -> str | None:

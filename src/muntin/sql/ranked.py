@@ -17,6 +17,7 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import (
     FIRST,
     LAST,
+    NUMBER,
     ROWS,
     Choice,
     Column,
@@ -39,7 +40,6 @@ from muntin.sql.windowcalls import Meant, meaning
 
 UNBOUNDED = -1
 """How many rows are kept of windows that are numbered, and whose bound is yet to come."""
-_NUMBER = "row_number"
 _FORM = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC)"
 _BOUND = "write WHERE {name} <= 3 around it, or QUALIFY {name} <= 3"
 
@@ -61,10 +61,10 @@ def numbering(scope: Scope, select: Select) -> Numbered | None:
             if node is not item.scalar.unnest():  # type: ignore[union-attr]
                 hint = "give it a column of its own, and compute around it"
                 scope.fail(scope.span(node), "row_number is part of an expression", hint)
-            found.append(Numbered(node, item.alias or _NUMBER, place))
+            found.append(Numbered(node, item.alias or NUMBER, place))
     for node in _numbers(select.qualify):
         if not any(normal(node, scope) == normal(one.node, scope) for one in found):
-            found.append(Numbered(node, _NUMBER, None))
+            found.append(Numbered(node, NUMBER, None))
     for other in found[1:]:
         hint = "rank them one after the other, in queries over queries"
         scope.fail(scope.span(other.node), "a query numbers its rows once", hint)
@@ -187,7 +187,7 @@ def every_row(
     scope: Scope, select: Select, resolved: Resolved, call: WindowCall
 ) -> tuple[Windowing, Meant]:
     """All rows of windows, as ``SELECT * FROM TABLE(TUMBLE(...))`` asks for them."""
-    return _of_call(scope, select, resolved, call, (), Ranking(_NUMBER))
+    return _of_call(scope, select, resolved, call, (), Ranking(NUMBER))
 
 
 def _order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[bool, ...]]:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from muntin.model.aggregates import Aggregate, count
 from muntin.model.grouping_sets import GROUPING_ID
-from muntin.model.pipeline import Column, quoted
+from muntin.model.pipeline import NUMBER, PLACE, Column, quoted
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
 from muntin.sql.cursor import Span
@@ -20,6 +20,7 @@ from muntin.sql.windowcalls import Meant
 
 START, END = "window_start", "window_end"
 OWN = ("emission", "revision")
+NUMBERED = Column(NUMBER, f"{PLACE} + 1")
 
 
 class SelectList(ABC):
@@ -150,12 +151,21 @@ def item_at(scope: Scope, select: Select, node: exp.Expr) -> Item | None:
     return select.items[place - 1]
 
 
-def complete(outputs: Sequence[Column], identity: Sequence[str]) -> tuple[Column, ...]:
-    """What is shown of a firing: what was chosen, and what identifies it and its version."""
+def complete(
+    outputs: Sequence[Column], identity: Sequence[str], *, each: bool = False
+) -> tuple[Column, ...]:
+    """What is shown of a firing: what was chosen, and what identifies it and its version.
+
+    Args:
+        outputs: What was chosen.
+        identity: The columns that identify a window.
+        each: Whether each of its rows is shown, which its number identifies.
+    """
     chosen = {column.name for column in outputs}
     missing = [Column(name, quoted(name)) for name in identity if name not in chosen]
     lead = 0
     while lead < len(outputs) and outputs[lead].name in identity:
         lead += 1
     own = [Column(name, name) for name in OWN if name not in chosen]
+    own += [NUMBERED] if each and NUMBER not in chosen else []
     return (*outputs[:lead], *missing, *outputs[lead:], *own)

@@ -137,11 +137,19 @@ class Join:
 
 @dataclass(frozen=True)
 class Item:
-    """One column of a select list."""
+    """One column of a select list.
+
+    Attributes:
+        scalar: What it shows; ``None`` is ``*``.
+        alias: Its name, where it is given one.
+        span: Where it stands.
+        of: Whose columns ``*`` is, as of ``w.*``.
+    """
 
     scalar: exp.Expr | None
     alias: str | None
     span: Span
+    of: str | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from muntin.model import aggregates
 from muntin.model.axis import SECOND, rows
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.policies import Each, Every, EveryRows, Firing
+from muntin.model.sliding import sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import hopping, tumbling
 
@@ -142,6 +143,45 @@ def test_what_is_kept_may_change_where_rows_are_counted() -> None:
     counted = replace(SPEC, firing=Firing(retention=SECOND, rows=5))
     for firing in (Firing(retention=2 * SECOND, rows=5), Firing(retention=SECOND, rows=7)):
         replace(counted, firing=firing).check_same(counted.to_dict())
+
+
+SLIDING = replace(
+    SPEC,
+    windows=sliding("10 s"),
+    aggregates={"n": aggregates.count(), "last": aggregates.sum("value").over("4 s")},
+)
+
+
+def test_an_aggregate_over_a_part_of_its_windows() -> None:
+    assert SLIDING.words()["agg last"] == "sum(value) over 4 seconds"
+    assert WindowSpec.from_dict(SLIDING.to_dict()) == SLIDING
+    other = {**SLIDING.aggregates, "last": aggregates.sum("value").over("5 s")}
+    with pytest.raises(SpecChangedError, match=r"agg last: was sum.* 4 seconds, is sum.* 5 sec"):
+        replace(SLIDING, aggregates=other).check_same(SLIDING.to_dict())
+    more = {**SLIDING.aggregates, "mean": aggregates.mean("value").over("10 s")}
+    replace(SLIDING, aggregates=more).check_same(SLIDING.to_dict())
+    # How many messages a part has isn't known of what is stored.
+    more = {**SLIDING.aggregates, "few": aggregates.count().over("1 s")}
+    with pytest.raises(SpecChangedError, match="agg few: was absent, is count"):
+        replace(SLIDING, aggregates=more).check_same(SLIDING.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("windows", "problem"),
+    [
+        (tumbling("10 s"), "looks back 4 seconds within tumbling 10 seconds windows"),
+        (sliding("3 s"), "looks back 4 seconds, and its windows don't: sliding 3 seconds"),
+    ],
+)
+def test_an_aggregate_over_what_its_windows_do_not_have(windows: Any, problem: str) -> None:
+    with pytest.raises(OptionError, match=f"agg='last' {problem}"):
+        replace(SLIDING, windows=windows)
+
+
+def test_an_aggregate_over_no_time() -> None:
+    for wrong in ("0 s", rows(3)):
+        with pytest.raises(OptionError, match="over="):
+            aggregates.sum("value").over(wrong)  # type: ignore[arg-type]
 
 
 def test_aggregates_may_be_added_behind_the_others() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.sql.twins import lowered, sentence
 
@@ -466,6 +468,26 @@ def test_without_distinct_each_message_is_a_row_with_what_is_computed_of_its_tim
         ("off", "__muntin_row.c0 - `__muntin_a1`"), ("emission", "emission"),
         ("revision", "revision"), ("row_number", "__muntin_place + 1"),
     ]  # fmt: skip
+
+
+def test_frames_of_several_lengths_are_of_the_longest():
+    over = "OVER (PARTITION BY k ORDER BY ts RANGE INTERVAL '{}' MINUTE PRECEDING)"
+    text = f"""SELECT k, ts, sum(v) {over.format(60)} AS h, avg(v) OVER day AS d,
+        sum(v) OVER day AS s, count(*) {over.format(60)} - 1 AS before FROM t
+        WINDOW day AS (PARTITION BY k ORDER BY ts RANGE BETWEEN 1 DAY PRECEDING AND CURRENT ROW)"""
+    found = lowered(text)
+    twin = AT.sliding("1 day").spec(
+        __muntin_at=mt.last("ts"),
+        h=mt.sum("v").over("1 hour"),
+        d=mt.mean("v"),
+        s=mt.sum("v"),
+        __muntin_a4=mt.count().over("1 hour"),
+        __muntin_rows=mt.last_values(Expression("named_struct('none', 0)")),
+    )
+    assert found.spec == twin
+    assert lowered(text.replace("SELECT", "SELECT DISTINCT")).spec == replace(
+        twin, aggregates={n: a for n, a in twin.aggregates.items() if n != "__muntin_rows"}
+    )
 
 
 def test_policies_by_a_condition():

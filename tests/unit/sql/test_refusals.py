@@ -341,6 +341,24 @@ CASES = [
     ),
     (f"SELECT row_number() OVER {OVER} FROM t", "row_number has no frame", None),
     (f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t", "of one kind", None),
+    (
+        "SELECT sum(x) OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING), "
+        "max(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
+        "let them differ only in how long RANGE reaches back",
+        "max(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING)",
+    ),
+    (
+        "SELECT sum(x) OVER (ORDER BY ts RANGE 1 HOUR PRECEDING), "
+        "max(x) OVER (ORDER BY ts RANGE 0 SECONDS PRECEDING) FROM t",
+        "is zero",
+        "0 SECONDS",
+    ),
+    (
+        "SELECT sum(x) OVER (ORDER BY ts RANGE 1 HOUR PRECEDING), "
+        "max(x) OVER (ORDER BY ts RANGE UNBOUNDED PRECEDING) FROM t",
+        "a frame without a beginning grows without end",
+        None,
+    ),
     ("SELECT sum(x) OVER w FROM t", "there is no window w", "sum(x) OVER w"),
     (f"SELECT k, sum(x) OVER {OVER} FROM t GROUP BY k", "can't stand beside OVER", None),
     (f"SELECT k, sum(x) OVER {OVER} FROM {HOUR} {G}", "can't stand beside GROUP BY", None),

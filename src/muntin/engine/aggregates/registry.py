@@ -55,9 +55,10 @@ class BoundAggregate:
 
 
 def _count(bound: BoundAggregate) -> Algebra:
-    if bound.aggregate.column is None:
+    if bound.aggregate.column is None and bound.aggregate.frame is None:
         return MessageCount()
-    return Tally(bound.index, pl.col(bound.column).is_not_null())
+    counted = columns.TIME if bound.aggregate.column is None else bound.column
+    return Tally(bound.index, pl.col(counted).is_not_null())
 
 
 def _sum(bound: BoundAggregate) -> Algebra:

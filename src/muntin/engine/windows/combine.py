@@ -7,7 +7,9 @@ the watermark in force when the batch began, which the caller must know exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -82,6 +84,19 @@ class Combiner:
         if self.spec.sets is not None:
             return grouped.tagged(pl.DataFrame(schema=schema), self.spec).schema
         return {} if self.spec.keys else {columns.ALL: pl.Int8()}
+
+    @cached_property
+    def by_frame(self) -> dict[int | None, Combiner]:
+        """For the whole windows, and each frame within, the same of those aggregates alone."""
+        frames = [aggregate.frame for aggregate in self.spec.aggregates.values()]
+        if not any(frames):
+            return {None: self}
+        found = {frame: copy(self) for frame in (None, *frames)}
+        for frame, part in found.items():
+            named = zip(self.algebras, frames, strict=True)
+            part.algebras = part.lifted = [algebra for algebra, own in named if own == frame]
+            part.no_cells = part.lift(pl.DataFrame(schema=self.schema))
+        return found
 
     @property
     def numbered(self) -> Numbered:

@@ -164,7 +164,26 @@ def _within(
 
 
 def partials_of(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl.DataFrame:
-    """The partials of windows."""
+    """The partials of windows: those of a frame are of the last part of a window alone."""
+    span, identity = _sliding(combiner).span, [columns.WINDOW, *combiner.keys]
+    frames = dict(combiner.by_frame)
+    whole = _partials(laid, found, frames.pop(None))
+    for frame, part in frames.items():
+        assert frame is not None
+        own = _partials(laid, _behind(laid, found, span - frame), part)
+        whole = matched(whole, own.drop(columns.MESSAGES), identity, "left")
+    return whole
+
+
+def _behind(laid: SortedCells, found: WindowSpans, skipped: int) -> WindowSpans:
+    """What windows hold so far behind their first places; one that holds nothing is left out."""
+    first, stop = found.window + skipped, found.ranges.stop
+    start = reach(laid.key, laid.place, first, "left", laid.key[found.maker])
+    some = stop > start
+    return WindowSpans(found.window[some], found.maker[some], Ranges(start[some], stop[some]))
+
+
+def _partials(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl.DataFrame:
     cells, ranges = laid.cells, found.ranges
     counts = ranges.add_integers(cells[columns.MESSAGES].to_numpy())
     series = [pl.Series(columns.WINDOW, found.window, dtype=pl.Int64)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from muntin.model.aggregates.entry import ENTRIES, Entry
+from muntin.model.axis import Duration, micros, phrase
 from muntin.model.errors import OptionError
 from muntin.model.facts import named
 from muntin.model.json_dataclass import JsonDataclass
@@ -41,6 +42,8 @@ class Aggregate(JsonDataclass):
         options: Figures of the function, for example ``(("q", 0.95),)``, in a fixed order.
         functions: The user's own functions, for ``kind="user"``.
         rows: The user's function over a window's rows and its columns, for ``kind="apply"``.
+        frame: How far it looks back from the end of a sliding window, microseconds; ``None`` is as
+            far as the window does.
     """
 
     kind: str
@@ -49,6 +52,23 @@ class Aggregate(JsonDataclass):
     options: tuple[tuple[str, Any], ...] = ()
     functions: UserFunctions | None = field(default=None, compare=False)
     rows: RowsFunction | None = None
+    frame: int | None = None
+
+    def over(self, length: Duration) -> Aggregate:
+        """The same of no more than the last part of each sliding window.
+
+        So one query computes over several lengths of time before a message:
+        ``w.sliding("1 day").agg(hour=mt.sum("v").over("1 hour"), day=mt.sum("v"))``.
+
+        Args:
+            length: How far it looks back from the window's end, which belongs to it; at most as
+                far as the window does.
+
+        Example:
+            >>> str(Aggregate("sum", "amount").over("1 hour"))
+            'sum(amount) over 1 hour'
+        """
+        return replace(self, frame=micros("over", length, zero=False))
 
     @property
     def entry(self) -> Entry:
@@ -58,6 +78,12 @@ class Aggregate(JsonDataclass):
     def option(self, name: str) -> Any:
         """The value of one option."""
         return dict(self.options)[name]
+
+    @property
+    def starts_empty(self) -> bool:
+        """Whether it may be added to what is stored of other aggregates; see ``Entry``."""
+        # How many messages a part of a window has isn't stored of every cell, as of windows.
+        return self.entry.starts_empty and (self.frame is None or self.column is not None)
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -95,7 +121,8 @@ class Aggregate(JsonDataclass):
         inside = [named(c) if isinstance(c, str) else str(c) for c in self.columns] + [
             f"{k}={v}" for k, v in self.options
         ]
-        return f"{self.kind}({', '.join(inside)})"
+        over = "" if self.frame is None else f" over {phrase(self.frame)}"
+        return f"{self.kind}({', '.join(inside)}){over}"
 
 
 @dataclass(frozen=True, slots=True)

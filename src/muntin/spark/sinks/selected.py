@@ -17,6 +17,7 @@ from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Windowing, 
 from muntin.spark.host.chain import Upstream, bounds_of, kept
 from muntin.spark.host.plan import Plan
 from muntin.spark.join import Joined
+from muntin.spark.lookups import TableBeside
 from muntin.spark.query import WindowedQuery
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.sinks.batch import Batch
@@ -40,6 +41,7 @@ class WindowShape:
         identity: The columns that identify a window.
         accumulate: Whether a firing emits the whole result.
         retracts: Whether windows may vanish.
+        tables: Tables whose rows stand beside firings.
     """
 
     columns: tuple[Column, ...]
@@ -47,9 +49,10 @@ class WindowShape:
     identity: tuple[str, ...]
     accumulate: bool
     retracts: bool
+    tables: tuple[TableBeside, ...] = ()
 
     @classmethod
-    def of(cls, windowing: Windowing) -> WindowShape | None:
+    def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> WindowShape | None:
         """The shape of a query; ``None`` where firings are shown as they are emitted."""
         if windowing.columns is None:
             return None
@@ -59,10 +62,20 @@ class WindowShape:
             (*windowing.spec.keys, columns.WINDOW_START, columns.WINDOW_END, columns.REVISION),
             windowing.spec.firing.accumulate,
             windowing.spec.windows.retracts,
+            tables,
         )
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        # A window whose newer firing doesn't hold is taken back: it may have been emitted before.
+        """Firings in this shape.
+
+        A window whose newer firing doesn't hold is taken back: it may have been emitted before.
+
+        Args:
+            frame: The firings.
+            beside: Columns that stay as they are; of rows that aren't firings the first isn't null.
+        """
+        for table in self.tables:
+            frame = table.of_frame(frame, beside)
         if self.having is None:
             # What vanished has no value, whatever is computed of it.
             alive = f"{columns.EMISSION} <> 'retract'" if self.retracts else None
@@ -96,21 +109,26 @@ class EachShape:
         columns: The columns, in order.
         having: Which windows end with a message.
         identity: The columns that identify a row, beside its window's bounds.
+        tables: Tables whose rows stand beside those.
     """
 
     columns: tuple[Column, ...]
     having: str
     identity: tuple[str, ...]
+    tables: tuple[TableBeside, ...] = ()
 
     @classmethod
-    def of(cls, windowing: Windowing) -> EachShape:
+    def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> EachShape:
         """The shape of a query."""
         assert windowing.columns is not None
         assert windowing.having is not None
-        return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER))
+        return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER), tables)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        rows = kept(one_by_one(frame), f"{ROW} IS NOT NULL AND {self.having}", beside)
+        frame = one_by_one(frame)
+        for table in self.tables:
+            frame = table.of_frame(frame, beside)
+        rows = kept(frame, f"{ROW} IS NOT NULL AND {self.having}", beside)
         return rows.selectExpr(*(f"{c.text} AS {quoted(c.name)}" for c in self.columns), *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
@@ -189,6 +207,9 @@ class _Shaped:
         self.shown = shown
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        tables = self.shape.tables if isinstance(self.shape, WindowShape | EachShape) else ()
+        for table in tables:
+            table.check()
         check(self.target, self.shown, self._keys(keys))
 
     def write(self, batch: Batch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from muntin.model.policies import Each, Every, EveryRows, OnePolicy, RowsOrEvery
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.values import overflows, value
-from muntin.testing.oracle.window import Key, Window
+from muntin.testing.oracle.window import Key, Placed, Window
 
 RETRACT = "retract"
 
@@ -98,7 +98,7 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: Window, ending: Ending)
             either = (EveryRows(rows), Every(period))
             return any(_is_due(spec, one, window, ending) for one in either)
         case When(condition):
-            held = {name: value(agg, window.messages) for name, agg in spec.aggregates.items()}
+            held = _values(spec, window, window.messages)
             held |= dict.fromkeys(_overflown(spec, held))
             return read(condition).holds(held | dict(zip(spec.keys, window.key, strict=True)))
 
@@ -109,7 +109,7 @@ def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any]
     key = dict(zip(spec.keys, window.key, strict=True))
     values = dict.fromkeys(spec.aggregates)
     if emission != RETRACT:
-        values = {name: value(agg, messages) for name, agg in spec.aggregates.items()}
+        values = _values(spec, window, messages)
     if spec.firing.fill is not None and not window.messages:
         how = spec.firing.fill.value
         values = {name: agg.entry.filled(how) for name, agg in spec.aggregates.items()}
@@ -118,6 +118,17 @@ def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any]
     bounds = {"window_start": window.start, "window_end": window.end}
     emitted = {"emission": emission, "revision": window.revision}
     return key | bounds | values | emitted, bool(overflown)
+
+
+def _values(spec: WindowSpec, window: Window, messages: Sequence[Placed]) -> dict[str, Any]:
+    """The aggregates over messages of a window; one with a frame has the last of them alone."""
+    found = {}
+    for name, agg in spec.aggregates.items():
+        mine = list(messages)
+        if agg.frame is not None:
+            mine = [one for one in messages if one.position >= window.end - agg.frame]
+        found[name] = value(agg, mine)
+    return found
 
 
 def _overflown(spec: WindowSpec, values: dict[str, Any]) -> Iterator[str]:

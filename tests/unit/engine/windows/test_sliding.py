@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -33,6 +34,10 @@ EMITTED = st.lists(
 )
 
 
+SOME = {
+    "n": aggregates.count().over("1 us"),
+    "list": replace(aggregates.collect_list("value"), frame=2),
+}
 SLIDING = st.builds(Sliding, st.integers(1, 9), st.sampled_from(("time", "rows")))
 
 
@@ -128,7 +133,33 @@ def test_every_aggregate_over_every_window(
         assert same_row(row, alone | lowered(merged, made)[0])
 
 
-@pytest.mark.parametrize("aggs", [ALL, FULL_STATE, None], ids=["slid", "kept", "few"])
+@pytest.mark.parametrize(("size", "frame", "spread"), [(9, 3, 60), (40, 1, 30), (7, 7, 600)])
+def test_every_aggregate_over_the_last_part_of_every_window(
+    size: int, frame: int, spread: int
+) -> None:
+    aggs, rows = ALL | FULL_STATE, random_messages(size, spread)
+    framed = {f"last {name}": replace(agg, frame=frame) for name, agg in aggs.items()}
+    plain, made = query(size, aggs), query(size, aggs | framed)
+    found = emitted_of(made, compose_sliding(made.lift(rows), -FAR, FAR, made))
+    parts = []
+    for row in found:
+        end = row["window"] + size
+        last = rows.filter(
+            pl.col("key") == row["k0"], pl.col(columns.TIME).is_between(end - frame, end)
+        )
+        parts.append(len(last))
+        own = {name: row[f"last {name}"] for name in aggs}
+        if len(last):
+            assert same_row(own, lowered(plain.merge([plain.lift(last)], by=["k0"]), plain)[0])
+        else:
+            assert own == {name: agg.entry.empty for name, agg in aggs.items()}
+    whole = emitted_of(plain, compose_sliding(plain.lift(rows), -FAR, FAR, plain))
+    assert [{name: row[name] for name in whole[0]} for row in found] == whole
+    assert 0 in parts or frame == size
+    assert max(parts) > 1
+
+
+@pytest.mark.parametrize("aggs", [ALL, FULL_STATE, None, SOME], ids=["slid", "kept", "few", "over"])
 def test_nothing_of_nothing(aggs: dict[str, Aggregate] | None) -> None:
     made = query(5, aggs)
     for nothing in (
